@@ -1,0 +1,123 @@
+"""The one line that an episode is written in: step dicts in, marks out. Pure, without Django.
+
+Owns which mark a step gets: its letter for storage, its glyph, its colour class and its word. Leaves drawing to
+`templatetags/marks.py`. Called by `recording.py` (one letter per step is kept on the episode, so that a wall of hundreds
+of episodes needs no steps) and by the step card.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How one step is drawn: `code` is the stored letter, `symbol` the glyph, `css` the colour, `word` says it aloud."""
+
+    code: str
+    symbol: str
+    css: str
+    word: str
+    plural: str
+    quiet: bool = False
+
+
+MARKS = {
+    mark.code: mark
+    for mark in (
+        Mark("t", "k-think", "idle", "thought", "thoughts", quiet=True),
+        Mark("r", "k-read", "", "read", "reads"),
+        Mark("w", "k-write", "", "write", "writes"),
+        Mark("e", "k-error", "bad", "error", "errors"),
+        Mark("o", "a-open", "fillask", "open ask", "open asks"),
+        Mark("l", "a-leased", "fillask", "leased ask", "leased asks"),
+        Mark("a", "a-answered", "fillask", "answered ask", "answered asks"),
+        Mark("f", "a-fell", "idle", "ask that fell back", "asks that fell back"),
+        Mark("d", "a-declined", "idle", "declined ask", "declined asks"),
+        Mark("c", "a-cancelled", "idle", "cancelled ask", "cancelled asks"),
+        Mark("v", "v-hex", "ver", "verification", "verifications"),
+        Mark("C", "v-complete", "good", "verified complete", "verified complete"),
+        Mark("X", "v-others", "bad", "verified others", "verified others"),
+        Mark("J", "v-judge", "ver", "judge error", "judge errors"),
+        Mark("n", "k-now", "run pulse", "step in progress", "steps in progress"),
+    )
+}
+OUTCOMES = {"complete": "C", "others": "X", "judge_error": "J"}
+ADVICE_REASONS = {"declined": "d", "cancelled": "c", "episode_ended": "c"}
+
+
+def code_of(step: Mapping[str, Any]) -> str:
+    """The letter of one step, as it is stored."""
+    kind = step.get("kind")
+    if kind in ("tool_call", "action"):
+        return _code_of_action(step)
+    if kind == "ask":
+        return _code_of_ask(step.get("advice"))
+    if kind == "verification":
+        return OUTCOMES.get(str(step.get("reward_type")), "v")
+    return "t"
+
+
+def _code_of_action(step: Mapping[str, Any]) -> str:
+    if step.get("error") is not None:
+        return "e"
+    return "w" if changes_of(step.get("state_diff")) else "r"
+
+
+def _code_of_ask(advice: Mapping[str, Any] | None) -> str:
+    if not advice:
+        return "o"
+    if advice.get("source") != "fallback":
+        return "a"
+    return ADVICE_REASONS.get(str(advice.get("reason")), "f")
+
+
+def changes_of(diff: object) -> int:
+    """How many rows a state diff touches."""
+    if not isinstance(diff, Mapping):
+        return 0
+    tables = [table for table in diff.values() if isinstance(table, Mapping)]
+    return sum(len(rows) for table in tables for rows in table.values() if isinstance(rows, list | Mapping))
+
+
+def codes_of(steps: Iterable[Mapping[str, Any]]) -> str:
+    """One letter per step, in order."""
+    return "".join(code_of(step) for step in steps)
+
+
+def mark_of(step: Mapping[str, Any]) -> Mark:
+    return MARKS[code_of(step)]
+
+
+def marks_of(codes: str) -> list[Mark]:
+    """The marks of stored letters; a letter from a newer version is drawn as a thought instead of failing the page."""
+    return [MARKS.get(code, MARKS["t"]) for code in codes]
+
+
+def actions_in(codes: str) -> int:
+    """Steps that count against the budget of an agent: what it did, not what it thought."""
+    return sum(1 for mark in marks_of(codes) if not mark.quiet and not mark.symbol.startswith("v-"))
+
+
+def shown(codes: str, room: int) -> tuple[list[Mark], int]:
+    """The marks a strip of `room` places draws, and how many earlier ones it leaves out.
+
+    Thoughts are left out unless an episode has nothing else: the strip shows what was done.
+    """
+    marks = marks_of(codes)
+    acts = [mark for mark in marks if not mark.quiet] or marks
+    left_out = max(0, len(acts) - room)
+    return acts[left_out:], left_out
+
+
+def in_words(codes: str) -> str:
+    """What a strip says to a screen reader."""
+    marks = marks_of(codes)
+    if not marks:
+        return "no steps yet"
+    counts = Counter(mark.code for mark in marks)
+    parts = [f"{n} {MARKS[code].word if n == 1 else MARKS[code].plural}" for code, n in counts.items()]
+    return f"{len(marks)} {'step' if len(marks) == 1 else 'steps'}: {', '.join(parts)}"
