@@ -1,0 +1,10 @@
+"""The default runtime behind `make run`: real PostgreSQL and Valkey servers from wheels, and our own services, as child processes.
+
+Owns where the embedded servers keep their data and how they are started, watched and stopped. Leaves to others what runs
+inside them. Everything in this package but `backup` is standard library only, so that the supervising process stays small.
+Called by `awmweb.settings` (addresses, secret key), by `manage.py up`, `backup` and `restore`, and by the tests.
+"""
+
+from awmweb.embedded.places import EmbeddedError, Urls, secret_key, urls
+
+__all__ = ["EmbeddedError", "Urls", "secret_key", "urls"]

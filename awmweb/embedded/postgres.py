@@ -1,0 +1,285 @@
+"""The embedded PostgreSQL: its data folder, its start, its recovery after any kind of end, the proof that it is durable.
+
+Owns the database's data folder and nothing inside the database but the role and the empty database of the product.
+Called by `servers`, and by `backup` for the client programs.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from awmweb.embedded.places import (
+    ADMIN_USER,
+    DATABASE_NAME,
+    DATABASE_USER,
+    Account,
+    EmbeddedError,
+    Places,
+    Secrets,
+    account,
+    named_account,
+    own_folder,
+    postgres_programs,
+)
+from awmweb.embedded.processes import Child, Spec, birth, identity, last_lines, wait_gone
+
+NAME = "postgres"
+MAJOR = 18
+START_SECONDS = 300  # replaying a long write-ahead log takes its time
+ENVIRONMENT = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "TZ": "UTC"}
+
+DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "data_checksums": "on"}
+
+SETTINGS = {
+    "listen_addresses": "",
+    "unix_socket_permissions": "0700",
+    "fsync": "on",
+    "synchronous_commit": "on",
+    "full_page_writes": "on",
+    "max_connections": "200",
+    # Small when idle: pages of shared memory count once they are used.
+    "shared_buffers": "96MB",
+    "io_method": "sync",
+    "jit": "off",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_worker_processes": "2",
+    "max_parallel_workers": "0",
+    "max_logical_replication_workers": "0",
+    "autovacuum_max_workers": "2",
+    "autovacuum_worker_slots": "4",
+    "autovacuum_naptime": "30s",
+    "max_wal_size": "512MB",
+    "log_checkpoints": "off",
+    "idle_in_transaction_session_timeout": "10min",
+    "timezone": "UTC",
+}
+
+ROLE_AND_DATABASE = """
+SELECT format('CREATE ROLE %I LOGIN CREATEDB PASSWORD %L', :'role', :'password')
+ WHERE NOT EXISTS (SELECT FROM pg_roles WHERE rolname = :'role') \\gexec
+SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'role')
+ WHERE NOT EXISTS (SELECT FROM pg_database WHERE datname = :'database') \\gexec
+"""
+
+
+def start(here: Places, passwords: Secrets) -> Child:
+    """Start the server whatever state the last one left behind, and return once it takes queries durably.
+
+    1. refuse a folder of another major version, untouched; 2. make the data folder on a first start; 3. end what is left of
+    an earlier server; 4. start and wait; 5. make role and database; 6. refuse to go on with settings that lose commits.
+    """
+    check_version(here)
+    programs = postgres_programs(here, MAJOR)
+    if not here.database.exists():
+        _initialise(here, programs, passwords)
+    _check_owner(here)
+    end_leftovers(here)
+    own_folder(here.sockets, account(here), 0o700)
+    child = _launch(here, programs)
+    try:
+        _wait_ready(child, here)
+        _psql(here, programs, (ADMIN_USER, passwords.admin, "postgres"), ROLE_AND_DATABASE, _names(passwords))
+        _assert_durable(here, programs, passwords)
+    except BaseException:
+        child.stop(5)
+        raise
+    return child
+
+
+def check_version(here: Places) -> None:
+    """Refuse a data folder of another PostgreSQL major without touching it."""
+    try:
+        found = (here.database / "PG_VERSION").read_text().strip()
+    except FileNotFoundError:
+        return
+    except PermissionError as error:
+        raise EmbeddedError(f"{here.database} belongs to another user; start as that user.") from error
+    if found != str(MAJOR):
+        raise EmbeddedError(
+            f"{here.database} was written by PostgreSQL {found}, and this version of awmweb brings PostgreSQL {MAJOR}. "
+            "Nothing was touched. The way out: with the version of awmweb that wrote it run `python manage.py backup FILE`, then "
+            "with this one, AWMWEB_VAR set to an empty folder, `python manage.py restore FILE`."
+        )
+
+
+def end_leftovers(here: Places) -> None:
+    """End servers and backends of an earlier start on this folder; new ones must not meet them."""
+    if _gone(here, signal.SIGINT, 15) and _gone(here, signal.SIGQUIT, 3):
+        _gone(here, signal.SIGKILL, 5)
+    if not list(_survivors(here)):
+        # In a container the same pid soon belongs to something else, and PostgreSQL would take that for a server.
+        (here.database / "postmaster.pid").unlink(missing_ok=True)
+
+
+def versions(programs: Path) -> str:
+    """The full version of the server program."""
+    answer = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True)
+    return answer.stdout.split()[-1]
+
+
+def _initialise(here: Places, programs: Path, passwords: Secrets) -> None:
+    """Make the data folder beside its place and move it there when it is complete."""
+    who = account(here)
+    named = named_account() if who else None  # initdb refuses ids without a name, the server does not mind
+    fresh = here.database.with_name("postgres.new")
+    shutil.rmtree(fresh, ignore_errors=True)
+    own_folder(fresh, named, 0o700)
+    handle, password_file = tempfile.mkstemp(dir=here.home)
+    try:
+        with os.fdopen(handle, "w") as out:
+            out.write(passwords.admin + "\n")
+        _give(Path(password_file), named)
+        command = [
+            programs / "initdb",
+            "-D",
+            fresh,
+            "-U",
+            ADMIN_USER,
+            f"--pwfile={password_file}",
+            "--auth=scram-sha-256",
+        ]
+        command += [
+            "--encoding=UTF8",
+            "--locale=C",
+            "--locale-provider=builtin",
+            "--builtin-locale=C.UTF-8",
+            "--data-checksums",
+        ]
+        done = subprocess.run(
+            command, cwd=here.home, env=ENVIRONMENT, capture_output=True, text=True, check=False, **identity(named)
+        )
+    finally:
+        os.unlink(password_file)
+    if done.returncode:
+        shutil.rmtree(fresh, ignore_errors=True)
+        raise EmbeddedError(f"The database could not be created in {here.home}:\n{done.stderr.strip()}")
+    (fresh / "pg_hba.conf").write_text("local all all scram-sha-256\n")
+    for path in (fresh, *fresh.rglob("*")):
+        _give(path, who)
+    fresh.rename(here.database)
+
+
+def _give(path: Path, who: Account | None) -> None:
+    if who:
+        os.chown(path, who.uid, who.gid, follow_symlinks=False)
+
+
+def _check_owner(here: Places) -> None:
+    owner = here.database.stat().st_uid
+    if os.geteuid() not in {0, owner}:
+        raise EmbeddedError(
+            f"{here.database} belongs to user id {owner}; start as that user, or choose another AWMWEB_VAR."
+        )
+
+
+def _launch(here: Places, programs: Path) -> Child:
+    command = [str(programs / "postgres"), "-D", str(here.database)]
+    settings = SETTINGS | {"unix_socket_directories": str(here.sockets), "cluster_name": _cluster(here)}
+    for name, value in settings.items():
+        command += ["-c", f"{name}={value}"]
+    log = here.logs / "postgres.log"
+    return Child(
+        Spec(NAME, command, log, here.home, ENVIRONMENT, account(here), signal.SIGINT, orphan_signal=signal.SIGINT)
+    )
+
+
+def _wait_ready(child: Child, here: Places) -> None:
+    """The server writes its state into the last line of its pid file."""
+    end = time.monotonic() + START_SECONDS
+    while child.running and time.monotonic() < end:
+        try:
+            lines = (here.database / "postmaster.pid").read_text().split("\n")
+        except FileNotFoundError:
+            lines = []
+        if len(lines) > 7 and lines[0] == str(child.process.pid) and lines[7].strip() == "ready":
+            return
+        time.sleep(0.01)
+    log = here.logs / "postgres.log"
+    raise EmbeddedError("PostgreSQL did not start. Its log ends:\n  " + "\n  ".join(last_lines(log)) + f"\n  ({log})")
+
+
+def _names(passwords: Secrets) -> str:
+    """Variables for psql, on its standard input: arguments are visible to every user of the machine."""
+    return f"\\set role {DATABASE_USER}\n\\set database {DATABASE_NAME}\n\\set password {passwords.database}\n"
+
+
+def _psql(here: Places, programs: Path, login: tuple[str, str, str], sql: str, variables: str = "") -> str:
+    user, password, database = login
+    command = [
+        programs / "psql",
+        "-X",
+        "-q",
+        "-A",
+        "-t",
+        "-v",
+        "ON_ERROR_STOP=1",
+        "-h",
+        here.sockets,
+        "-U",
+        user,
+        "-d",
+        database,
+    ]
+    environment = ENVIRONMENT | {"PGPASSWORD": password, "PGCONNECT_TIMEOUT": "20"}
+    done = subprocess.run(command, input=variables + sql, env=environment, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise EmbeddedError(f"The embedded database refused to be set up: {done.stderr.strip()}")
+    return done.stdout
+
+
+def _assert_durable(here: Places, programs: Path, passwords: Secrets) -> None:
+    """Ask as the product itself: a role or a database may carry settings of its own."""
+    fields = "||' '||".join(f"'{name}='||current_setting('{name}')" for name in DURABLE)
+    answer = _psql(here, programs, (DATABASE_USER, passwords.database, DATABASE_NAME), f"SELECT {fields};")
+    wrong = sorted(set(answer.split()) - {f"{name}={value}" for name, value in DURABLE.items()})
+    if wrong:
+        raise EmbeddedError(
+            f"The database would lose acknowledged work ({', '.join(wrong)}); reset this with ALTER ROLE or ALTER DATABASE."
+        )
+
+
+def _cluster(here: Places) -> str:
+    return f"awmweb-{here.database.stat().st_ino}"
+
+
+def _gone(here: Places, number: int, patience: float) -> bool:
+    """Signal every survivor and wait; true if some are still there."""
+    left = [(pid, birth(pid)) for pid in _survivors(here)]
+    for pid, _ in left:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+    end = time.monotonic() + patience
+    return not all(wait_gone(pid, born, max(0.0, end - time.monotonic())) for pid, born in left)
+
+
+def _survivors(here: Places) -> Iterator[int]:
+    """Processes of this data folder, known by their command line, which is readable without privilege."""
+    owner = here.database.stat().st_uid
+    start, title = f"-D {here.database} ", f"postgres: {_cluster(here)}:"
+    for pid, uid, command in _processes():
+        if uid == owner and (start in command or command.startswith(title)):
+            yield pid
+
+
+def _processes() -> Iterator[tuple[int, int, str]]:
+    if Path("/proc/self/cmdline").exists():
+        for entry in Path("/proc").iterdir():
+            if entry.name.isdigit():
+                try:
+                    command = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+                    yield int(entry.name), entry.stat().st_uid, command
+                except (FileNotFoundError, ProcessLookupError):
+                    continue
+        return
+    table = subprocess.run(["ps", "-axo", "pid=,uid=,command="], capture_output=True, text=True, check=True).stdout
+    for line in table.splitlines():
+        pid, uid, command = line.split(None, 2)
+        yield int(pid), int(uid), command

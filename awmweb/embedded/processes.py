@@ -1,0 +1,174 @@
+"""One child process: how it is started so that it cannot outlive us, how its log stays small, how it is recognised later.
+
+Owns nothing but the processes it started. Leaves to `supervisor` which ones there are and when they restart. Called by
+`postgres`, `valkey` and `supervisor`.
+"""
+
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from awmweb.embedded.places import Account
+
+LOG_LIMIT = 10_000_000  # bytes; one older file of the same size is kept
+PR_SET_PDEATHSIG = 1
+
+
+@dataclass
+class Spec:
+    """What to run and how to stop it."""
+
+    name: str
+    command: Sequence[str]
+    log: Path
+    cwd: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    account: Account | None = None
+    stop_signal: int = signal.SIGTERM
+    orphan_signal: int = signal.SIGKILL  # what the kernel sends it should we die first
+
+
+class Child:
+    """A running process of ours in a group of its own."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.started = time.monotonic()
+        spec.log.parent.mkdir(mode=0o700, exist_ok=True)
+        with spec.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                spec.command,
+                cwd=spec.cwd,
+                env=dict(spec.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                process_group=0,
+                preexec_fn=_die_with(os.getpid(), spec.orphan_signal),
+                **identity(spec.account),
+            )
+        self.birth = birth(self.process.pid)
+
+    @property
+    def running(self) -> bool:
+        """Whether it has not ended yet."""
+        return self.process.poll() is None
+
+    def send(self, number: int) -> None:
+        """Send a signal to the process alone."""
+        if self.running:
+            self.process.send_signal(number)
+
+    def kill_group(self) -> None:
+        """End whatever is left of its process group."""
+        kill_group(self.process.pid)
+
+    def stop(self, patience: float) -> None:
+        """Ask it to end, and after this many seconds make it."""
+        self.send(self.spec.stop_signal)
+        try:
+            self.process.wait(patience)
+        except subprocess.TimeoutExpired:
+            self.send(signal.SIGKILL)
+            self.process.wait()
+        self.kill_group()
+
+
+def identity(who: Account | None) -> dict[str, object]:
+    """The arguments that make subprocess switch to an account; none where we already are it."""
+    return {"user": who.uid, "group": who.gid, "extra_groups": []} if who else {}
+
+
+def kill_group(group: int) -> None:
+    """Kill a process group; one that has ended already is fine."""
+    try:
+        os.killpg(group, signal.SIGKILL)
+    except ProcessLookupError:
+        return
+    except PermissionError:
+        return  # macOS answers this for a group of zombies
+
+
+def birth(pid: int) -> str:
+    """What tells a process from a later one that got the same number; empty once it is gone."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        return "" if fields[0] in "ZX" else fields[19]
+    except (FileNotFoundError, ProcessLookupError):
+        if Path("/proc/self/stat").exists():
+            return ""
+    answer = subprocess.run(["ps", "-o", "lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    return answer.stdout.strip()
+
+
+def remember(file: Path, children: Sequence[Child]) -> None:
+    """Write down who runs, so that a start after an unclean stop finds what is left."""
+    unfinished = file.with_suffix(".new")
+    unfinished.write_text(json.dumps({child.spec.name: [child.process.pid, child.birth] for child in children}))
+    unfinished.replace(file)
+
+
+def end_leftovers(file: Path, keep: Callable[[str], bool]) -> list[str]:
+    """Kill what an earlier run left behind and return its names; the ones to `keep` are left to their own recovery."""
+    try:
+        known = json.loads(file.read_text())
+    except (FileNotFoundError, ValueError):
+        return []
+    ended = []
+    for name, (pid, born) in known.items():
+        if born and birth(pid) == born and not keep(name):
+            kill_group(pid)
+            wait_gone(pid, born, 5)
+            ended.append(name)
+    file.unlink()
+    return ended
+
+
+def wait_gone(pid: int, born: str, patience: float) -> bool:
+    """Wait for a process that is not our child to end."""
+    end = time.monotonic() + patience
+    while born and birth(pid) == born:
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.02)
+    return True
+
+
+def rotate(log: Path) -> None:
+    """Keep a log small. The child goes on appending to the same file, so it is copied and cut."""
+    if log.exists() and log.stat().st_size > LOG_LIMIT:
+        older = log.with_name(log.name + ".1")
+        with log.open("rb") as source, older.open("wb") as target:
+            while block := source.read(1 << 20):
+                target.write(block)
+        os.truncate(log, 0)
+
+
+def last_lines(log: Path, count: int = 12) -> list[str]:
+    """The end of a log, for the terminal."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 16_384))
+            return file.read().decode(errors="replace").splitlines()[-count:]
+    except FileNotFoundError:
+        return []
+
+
+def _die_with(parent: int, number: int) -> Callable[[], None] | None:
+    if not sys.platform.startswith("linux"):
+        return None  # elsewhere the next start ends the leftovers
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+
+    def before_exec() -> None:
+        prctl(PR_SET_PDEATHSIG, number)
+        if os.getppid() != parent:  # it died before we asked
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return before_exec

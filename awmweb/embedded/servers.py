@@ -1,0 +1,67 @@
+"""Both embedded servers together, and the lock that keeps two starts off one data folder.
+
+Called by `supervisor`, which keeps them running, and by commands and tests that need them for a while.
+"""
+
+import fcntl
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from awmweb.embedded import postgres, valkey
+from awmweb.embedded.places import EmbeddedError, Places, Urls, make_var, places, settle, urls
+from awmweb.embedded.processes import Child, end_leftovers
+
+
+class AlreadyRunning(EmbeddedError):
+    """Another process runs on this data folder."""
+
+
+@contextmanager
+def locked(here: Places) -> Iterator[None]:
+    """Hold the data folder; the kernel lets go of it however we end."""
+    make_var(here.var)
+    handle = os.open(here.lock, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            pid = os.pread(handle, 20, 0).decode().strip()
+            raise AlreadyRunning(
+                f"awmweb already runs on {here.var} (process {pid}). Stop it first, or set AWMWEB_VAR to another folder."
+            ) from error
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def running(var: Path, queue: bool = True) -> Iterator[Urls]:
+    """The servers of a data folder for as long as the block lasts. Raises `AlreadyRunning` where somebody else holds it."""
+    here = places(var)
+    with locked(here):
+        passwords = settle(here)
+        end_leftovers(here.children, keep=lambda name: name == postgres.NAME)
+        started: list[Child] = []
+        try:
+            started.append(postgres.start(here, passwords))
+            if queue:
+                started.append(valkey.start(here, passwords))
+            yield urls(var)
+        finally:
+            for child in reversed(started):
+                child.stop(15)
+
+
+@contextmanager
+def found_or_started(var: Path) -> Iterator[Urls]:
+    """The database of a data folder, whether it runs already or has to be started for this block."""
+    with ExitStack() as stack:
+        try:
+            addresses = stack.enter_context(running(var, queue=False))
+        except AlreadyRunning:
+            addresses = urls(var)
+        yield addresses
