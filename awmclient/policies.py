@@ -1,0 +1,66 @@
+"""Whatever chooses the next action: the port `Policy`, what it sees (`View`) and what it says (`Turn`).
+
+Owns the shapes between loop and policy. A view never holds a reward, a reward type or a verifier's word: the loop strips them before
+the policy looks. Adapters: `scripted.py` and `chat.py`; called by `rollout.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from awmclient.schema import ASK_TOOL, ToolSpec
+from awmclient.toolcalls import Call
+
+
+@dataclass(frozen=True)
+class View:
+    """What a policy may know: the task, the tools, and the steps so far without rewards.
+
+    `steps` are the recorded steps in order; an ask step's `advice` is the typed observation (`{"status": "advice", ...}` or
+    `{"status": "no_advice", ...}`).
+    """
+
+    task: str
+    steps: Sequence[Mapping[str, Any]]
+    tools: Sequence[ToolSpec] | None = None
+    expert: bool = False
+    turn: int = 1
+    turns_left: int = 0
+
+    def advice(self) -> Mapping[str, Any] | None:
+        """What the latest call of `ask_expert` brought: the observation, or None if it was refused or never made."""
+        for step in reversed(self.steps):
+            if step.get("kind") == "ask":
+                found = step.get("advice")
+                return found if isinstance(found, Mapping) else None
+            if step.get("kind") == "tool_call" and step.get("name") == ASK_TOOL:
+                result = step.get("result")
+                return result if isinstance(result, Mapping) else None
+        return None
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One decision. Exactly one of: tool calls, one action of an environment without tools, an answer, giving up.
+
+    >>> Turn(content="Let me look.", calls=[Call("list_orders", {})])
+    >>> Turn(answer="Order 7 was cancelled.")
+    """
+
+    content: str = ""
+    calls: Sequence[Call] = ()
+    action: dict[str, Any] | None = None
+    answer: str | None = None
+    gave_up: bool = False
+    malformed: str | None = None
+    """Set if the policy wrote a call that cannot be read; the loop tells it these words and goes on."""
+    usage: dict[str, Any] | None = None
+    meta: dict[str, Any] | None = field(default=None, repr=False)
+
+
+class Policy(Protocol):
+    """Chooses the next turn. May raise anything; the loop records it as a fault of the policy."""
+
+    async def act(self, view: View) -> Turn: ...
