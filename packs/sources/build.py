@@ -6,6 +6,7 @@ every change to a scenario: `python packs/sources/build.py`. Needs nothing but t
 """
 
 import argparse
+import ast
 import json
 import re
 import sqlite3
@@ -128,14 +129,25 @@ def run(database: sqlite3.Connection, path: Path, sql: str) -> None:
         raise SourceError(f"{path}: {error}: {sql[:160]!r}") from None
 
 
-def read_code(path: Path) -> str:
-    """Python text that compiles. Real rows end without a newline, so ours do too."""
-    code = read_text(path).rstrip("\n")
+def check_code(path: Path, code: str) -> None:
+    """The code compiles as it stands in its row."""
     try:
         compile(code, str(path), "exec", dont_inherit=True)
     except SyntaxError as error:
         raise SourceError(f"{path}:{error.lineno}: {error.msg}") from None
+
+
+def read_code(path: Path) -> str:
+    """Python text that compiles. Real rows end without a newline, so ours do too."""
+    code = read_text(path).rstrip("\n")
+    check_code(path, code)
     return code
+
+
+def without_docstring(code: str) -> str:
+    """The module's body below its docstring, with single blank lines, fit to stand inside a function."""
+    first = ast.parse(code).body[0]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(code.splitlines()[first.end_lineno :]).strip("\n"))
 
 
 def read_verifier(path: Path, sources: Path) -> str:
@@ -143,9 +155,10 @@ def read_verifier(path: Path, sources: Path) -> str:
     code = read_code(path)
     if SHARED_IMPORT.search(code) is None:
         return code
-    shared = read_code(sources / "database_changes.py")
-    body = shared.split('"""\n', 2)[-1].strip("\n")  # without the module's docstring
-    return SHARED_IMPORT.sub(lambda found: textwrap.indent(body, found["indent"]) + "\n\n", code)
+    body = without_docstring(read_code(sources / "database_changes.py"))
+    code = SHARED_IMPORT.sub(lambda found: textwrap.indent(body, found["indent"]) + "\n", code)
+    check_code(path, code)
+    return code
 
 
 def read_about(path: Path) -> Row:
