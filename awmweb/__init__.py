@@ -1,1 +1,5 @@
-"""How the product is wired together: settings, urls, asgi, celery. Holds no rules."""
+"""How the house is wired together: settings, urls, asgi, celery. No rules live here."""
+
+from awmweb.celery import app as celery_app
+
+__all__ = ["celery_app"]

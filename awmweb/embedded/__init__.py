@@ -1,8 +1,8 @@
-"""The default runtime behind `make run`: real PostgreSQL and Valkey servers from wheels, and our own services, as child processes.
+"""The default runtime behind `make run`: PostgreSQL and Valkey from wheels, and our own services, as child processes.
 
-Owns where the embedded servers keep their data and how they are started, watched and stopped. Leaves to others what runs
-inside them. Everything in this package but `backup` is standard library only, so that the supervising process stays small.
-Called by `awmweb.settings` (addresses, secret key), by `manage.py up`, `backup` and `restore`, and by the tests.
+Owns where the embedded servers keep their data and how they are started, watched and stopped. Leaves to others what
+runs inside them. The package is standard library only, so that the supervising process stays small. Called by
+`awmweb.settings` (addresses, secret key), by `manage.py up`, `backup` and `restore`, and by the tests.
 """
 
 from awmweb.embedded.places import EmbeddedError, Urls, secret_key, urls

@@ -1,7 +1,7 @@
 """Where the embedded servers live: folders, sockets, generated secrets, the account they run under, their programs.
 
-Owns path arithmetic and the few small files beside the data. Starts nothing. Called by every module of this package and,
-through `awmweb.embedded`, by the settings.
+Owns path arithmetic and the few small files beside the data. Starts nothing. Called by every module of this package
+and, through `awmweb.embedded`, by the settings.
 """
 
 import hashlib
@@ -118,7 +118,7 @@ def places(var: Path) -> Places:
 
 
 def urls(var: Path) -> Urls:
-    """Addresses of the embedded servers of a data folder. Starts nothing; before the first start they lack a password."""
+    """Addresses of the embedded servers of a data folder; starts nothing. No passwords before the first start."""
     here = places(var)
     known = read_secrets(here)
     host = quote(str(here.sockets), safe="")
@@ -141,14 +141,14 @@ def secret_key(var: Path) -> str:
 
 
 def make_var(var: Path) -> None:
-    """The data folder: closed to others, but where root owns it the servers' account may pass through to its own part."""
+    """Make the data folder, closed to others; root's lets the servers' account pass through to its own part."""
     if not var.exists():
         var.mkdir(parents=True, exist_ok=True)
         var.chmod(0o711 if os.geteuid() == 0 else 0o700)
 
 
 def write_once(file: Path, text: str) -> None:
-    """Create a private file with this text unless it exists; of two writers at once, one wins and nobody sees half a file."""
+    """Create a private file unless it exists; of two writers at once one wins, and nobody sees half a file."""
     handle, name = tempfile.mkstemp(dir=file.parent)
     try:
         with os.fdopen(handle, "w") as out:
@@ -225,9 +225,7 @@ def named_account() -> Account:
             continue
         if entry.pw_uid and _mapped(entry.pw_uid):
             return Account(entry.pw_uid, entry.pw_gid)
-    raise EmbeddedError(
-        "PostgreSQL does not run as root, and this system has no user `nobody` to run it; start as another user."
-    )
+    raise EmbeddedError("PostgreSQL does not run as root, and this system has no user `nobody`; start as another user.")
 
 
 def postgres_programs(here: Places, major: int) -> Path:
@@ -297,14 +295,15 @@ def _package(name: str, server: str, setting: str) -> Path:
 
 
 def _no_build(server: str, setting: str) -> str:
+    machine = f"{platform.system()} {platform.machine()}, {platform.libc_ver()[0] or 'C library unknown'}"
     return (
-        f"There is no built-in {server} for this platform ({platform.system()} {platform.machine()}, {platform.libc_ver()[0] or 'no glibc'}). "
-        f"Set {setting} to a server of your own; docs/operations.md lists the platforms."
+        f"There is no built-in {server} for this platform ({machine}). Set {setting} to a server of your own; "
+        "docs/operations.md lists the platforms."
     )
 
 
 def _within_reach(here: Places, program: Path, root: Path, wanted: list[Path]) -> Path:
-    """The program itself, or where its account cannot reach it (a checkout below root's closed home) a copy that it can."""
+    """The program, or a copy of it where its account cannot reach it (a checkout below root's closed home)."""
     who = account(here)
     if who is None or reachable(program.resolve(), who.uid):
         return program

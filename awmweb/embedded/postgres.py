@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: its data folder, its start, its recovery after any kind of end, the proof that it is durable.
+"""The embedded PostgreSQL: its data folder, its start, its recovery after any end, the proof that it is durable.
 
 Owns the database's data folder and nothing inside the database but the role and the empty database of the product.
 Called by `servers`, and by `backup` for the client programs.
@@ -33,6 +33,10 @@ MAJOR = 18
 START_SECONDS = 300  # replaying a long write-ahead log takes its time
 ENVIRONMENT = {"LANG": "C.UTF-8", "LC_ALL": "C.UTF-8", "PATH": "/usr/bin:/bin", "TZ": "UTC"}
 
+INITDB = [
+    *("-U", ADMIN_USER, "--auth=scram-sha-256", "--data-checksums", "--encoding=UTF8"),
+    *("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8"),  # sorts the same on every platform
+]
 DURABLE = {"fsync": "on", "synchronous_commit": "on", "full_page_writes": "on", "data_checksums": "on"}
 
 SETTINGS = {
@@ -71,8 +75,8 @@ SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'role')
 def start(here: Places, passwords: Secrets) -> Child:
     """Start the server whatever state the last one left behind, and return once it takes queries durably.
 
-    1. refuse a folder of another major version, untouched; 2. make the data folder on a first start; 3. end what is left of
-    an earlier server; 4. start and wait; 5. make role and database; 6. refuse to go on with settings that lose commits.
+    1. refuse a folder of another major version, untouched; 2. make the data folder on a first start; 3. end what is
+    left of an earlier server; 4. start and wait; 5. make role and database; 6. refuse settings that lose commits.
     """
     check_version(here)
     programs = postgres_programs(here, MAJOR)
@@ -103,8 +107,9 @@ def check_version(here: Places) -> None:
     if found != str(MAJOR):
         raise EmbeddedError(
             f"{here.database} was written by PostgreSQL {found}, and this version of awmweb brings PostgreSQL {MAJOR}. "
-            "Nothing was touched. The way out: with the version of awmweb that wrote it run `python manage.py backup FILE`, then "
-            "with this one, AWMWEB_VAR set to an empty folder, `python manage.py restore FILE`."
+            "Nothing was touched. The way out: with the version of awmweb that wrote it run "
+            "`python manage.py backup FILE`, then with this one, AWMWEB_VAR set to an empty folder, "
+            "`python manage.py restore FILE`."
         )
 
 
@@ -135,24 +140,14 @@ def _initialise(here: Places, programs: Path, passwords: Secrets) -> None:
         with os.fdopen(handle, "w") as out:
             out.write(passwords.admin + "\n")
         _give(Path(password_file), named)
-        command = [
-            programs / "initdb",
-            "-D",
-            fresh,
-            "-U",
-            ADMIN_USER,
-            f"--pwfile={password_file}",
-            "--auth=scram-sha-256",
-        ]
-        command += [
-            "--encoding=UTF8",
-            "--locale=C",
-            "--locale-provider=builtin",
-            "--builtin-locale=C.UTF-8",
-            "--data-checksums",
-        ]
         done = subprocess.run(
-            command, cwd=here.home, env=ENVIRONMENT, capture_output=True, text=True, check=False, **identity(named)
+            [programs / "initdb", "-D", fresh, f"--pwfile={password_file}", *INITDB],
+            cwd=here.home,
+            env=ENVIRONMENT,
+            capture_output=True,
+            text=True,
+            check=False,
+            **identity(named),
         )
     finally:
         os.unlink(password_file)
@@ -211,23 +206,14 @@ def _names(passwords: Secrets) -> str:
 
 def _psql(here: Places, programs: Path, login: tuple[str, str, str], sql: str, variables: str = "") -> str:
     user, password, database = login
-    command = [
-        programs / "psql",
-        "-X",
-        "-q",
-        "-A",
-        "-t",
-        "-v",
-        "ON_ERROR_STOP=1",
-        "-h",
-        here.sockets,
-        "-U",
-        user,
-        "-d",
-        database,
-    ]
-    environment = ENVIRONMENT | {"PGPASSWORD": password, "PGCONNECT_TIMEOUT": "20"}
-    done = subprocess.run(command, input=variables + sql, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [programs / "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-h", here.sockets, "-U", user, "-d", database],
+        input=variables + sql,
+        env=ENVIRONMENT | {"PGPASSWORD": password, "PGCONNECT_TIMEOUT": "20"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if done.returncode:
         raise EmbeddedError(f"The embedded database refused to be set up: {done.stderr.strip()}")
     return done.stdout
@@ -239,9 +225,8 @@ def _assert_durable(here: Places, programs: Path, passwords: Secrets) -> None:
     answer = _psql(here, programs, (DATABASE_USER, passwords.database, DATABASE_NAME), f"SELECT {fields};")
     wrong = sorted(set(answer.split()) - {f"{name}={value}" for name, value in DURABLE.items()})
     if wrong:
-        raise EmbeddedError(
-            f"The database would lose acknowledged work ({', '.join(wrong)}); reset this with ALTER ROLE or ALTER DATABASE."
-        )
+        found = ", ".join(wrong)
+        raise EmbeddedError(f"The database would lose acknowledged work ({found}); undo the ALTER ROLE or DATABASE.")
 
 
 def _cluster(here: Places) -> str:

@@ -1,4 +1,4 @@
-"""One child process: how it is started so that it cannot outlive us, how its log stays small, how it is recognised later.
+"""One child process: started so that it cannot outlive us, with a log that stays small, recognised again later.
 
 Owns nothing but the processes it started. Leaves to `supervisor` which ones there are and when they restart. Called by
 `postgres`, `valkey` and `supervisor`.
@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypedDict
 
 from awmweb.embedded.places import Account
 
@@ -81,9 +82,17 @@ class Child:
         self.kill_group()
 
 
-def identity(who: Account | None) -> dict[str, object]:
-    """The arguments that make subprocess switch to an account; none where we already are it."""
-    return {"user": who.uid, "group": who.gid, "extra_groups": []} if who else {}
+class Identity(TypedDict, total=False):
+    """Arguments of subprocess that switch to another account."""
+
+    user: int
+    group: int
+    extra_groups: list[int]
+
+
+def identity(who: Account | None) -> Identity:
+    """What makes a child run as this account; nothing where we already are it."""
+    return Identity(user=who.uid, group=who.gid, extra_groups=[]) if who else Identity()
 
 
 def kill_group(group: int) -> None:

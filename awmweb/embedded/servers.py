@@ -29,7 +29,7 @@ def locked(here: Places) -> Iterator[None]:
         except BlockingIOError as error:
             pid = os.pread(handle, 20, 0).decode().strip()
             raise AlreadyRunning(
-                f"awmweb already runs on {here.var} (process {pid}). Stop it first, or set AWMWEB_VAR to another folder."
+                f"awmweb already runs on {here.var} (process {pid}). Stop it, or set AWMWEB_VAR to another folder."
             ) from error
         os.ftruncate(handle, 0)
         os.pwrite(handle, str(os.getpid()).encode(), 0)
@@ -40,7 +40,7 @@ def locked(here: Places) -> Iterator[None]:
 
 @contextmanager
 def running(var: Path, queue: bool = True) -> Iterator[Urls]:
-    """The servers of a data folder for as long as the block lasts. Raises `AlreadyRunning` where somebody else holds it."""
+    """The servers of a data folder while the block lasts. Raises `AlreadyRunning` where somebody holds it."""
     here = places(var)
     with locked(here):
         passwords = settle(here)
@@ -65,3 +65,13 @@ def found_or_started(var: Path) -> Iterator[Urls]:
         except AlreadyRunning:
             addresses = urls(var)
         yield addresses
+
+
+@contextmanager
+def database_of(var: Path, external: str) -> Iterator[str]:
+    """Address of the operator's database if one is set, else of the embedded one, started where it is down."""
+    if external:
+        yield external
+        return
+    with found_or_started(var) as addresses:
+        yield addresses.database

@@ -1,0 +1,257 @@
+"""Everything in one file, and back: the database, the files beside it, the key that signs sessions.
+
+Owns the backup file's layout. Speaks to the database through PostgreSQL's own programs, so it needs no Django and works
+with the embedded database as with one of the operator's. Called by `manage.py backup`, `restore` and `prepare`.
+
+A backup is a plain tar: `database.dump` (pg_dump's custom format), `var/...`, and last `manifest.json` with versions,
+the migrations applied, and the size and SHA-256 of every other member.
+"""
+
+import hashlib
+import io
+import json
+import os
+import platform
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from awmweb.embedded import postgres
+from awmweb.embedded.places import EmbeddedError, Places, make_var, postgres_programs
+
+FORMAT = 1
+KEPT_BEFORE_UPGRADES = 5
+# What belongs to this machine or this minute: server data, sockets, passwords of the embedded servers, logs.
+LEFT_OUT = {"postgres", "postgres.new", "sockets", "programs", "logs", "backups", "lock", "children.json", "elsewhere"}
+LEFT_OUT |= {"credentials.json", "beat"}
+LEFT_OUT_PREFIXES = ("valkey", "beat-schedule", "tmp", ".", "restore-")
+QUERY_VARIABLES = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY"}
+
+EMPTY_SCHEMA = """
+SET lock_timeout = '30s';
+DROP SCHEMA public CASCADE;
+CREATE SCHEMA public;
+"""
+OTHERS_OUT = """
+SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+ WHERE datname = current_database() AND usename = current_user AND pid <> pg_backend_pid();
+"""
+TABLES = "SELECT count(*) FROM information_schema.tables WHERE table_schema = 'public'"
+
+
+@dataclass(frozen=True)
+class Database:
+    """How PostgreSQL's programs reach the database; the password travels in the environment, not in arguments."""
+
+    programs: Path | None
+    environment: Mapping[str, str]
+
+    def run(self, program: str, *arguments: str, **options: Any) -> subprocess.CompletedProcess[bytes]:
+        """Run one of PostgreSQL's programs against this database."""
+        path = str(self.programs / program) if self.programs else program
+        environment = {**os.environ, **self.environment}
+        try:
+            done = subprocess.run([path, *arguments], env=environment, stderr=subprocess.PIPE, check=False, **options)
+        except FileNotFoundError as error:
+            raise EmbeddedError(f"{program} is not installed; a backup needs PostgreSQL's client programs.") from error
+        if done.returncode:
+            raise EmbeddedError(f"{program}: {done.stderr.decode(errors='replace').strip()}")
+        return done
+
+    def rows(self, query: str) -> list[str]:
+        """The answer of one query, a line per row."""
+        done = self.run("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", query, stdout=subprocess.PIPE)
+        return [line for line in done.stdout.decode().splitlines() if line]
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a backup file says about itself."""
+
+    format: int
+    version: str
+    created_at: str
+    python: str
+    postgres: str
+    migrations: list[str]
+    files: dict[str, dict[str, Any]]
+
+
+def database(url: str, here: Places) -> Database:
+    """The database of a postgres:// address."""
+    parts = urlsplit(url)
+    fields = {
+        "PGHOST": unquote(parts.netloc.rpartition("@")[2].partition(":")[0]),
+        "PGPORT": str(parts.port or 5432),
+        "PGUSER": unquote(parts.username or ""),
+        "PGPASSWORD": unquote(parts.password or ""),
+        "PGDATABASE": unquote(parts.path.lstrip("/")),
+    }
+    fields |= {QUERY_VARIABLES[key]: value for key, value in parse_qsl(parts.query) if key in QUERY_VARIABLES}
+    try:
+        programs: Path | None = postgres_programs(here, postgres.MAJOR)
+    except EmbeddedError:
+        programs = None  # no wheel on this platform: the operator's own programs, from PATH
+    return Database(programs, {key: value for key, value in fields.items() if value})
+
+
+def save(file: Path, source: Database, here: Places, version: str) -> Manifest:
+    """Write a backup while everything runs. The file appears under its name only when it is complete.
+
+    The database is copied first: files are written before the rows that name them, so each named file is there.
+    """
+    unfinished = file.with_name(file.name + ".unfinished")
+    handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # it holds the key and password hashes
+    try:
+        with os.fdopen(handle, "wb") as out, tempfile.TemporaryFile(dir=file.parent) as dump:
+            source.run("pg_dump", "--format=custom", "--no-owner", "--no-privileges", stdout=dump)
+            dump.seek(0)
+            manifest = _write(out, dump, source, here, version)
+            out.flush()
+            os.fsync(out.fileno())
+        unfinished.replace(file)
+    finally:
+        unfinished.unlink(missing_ok=True)
+    return manifest
+
+
+def save_before_upgrade(source: Database, here: Places, version: str) -> Path:
+    """A backup below `var/backups`, of which the last few are kept."""
+    folder = here.var / "backups"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    file = folder / f"before-{version}-{time.strftime('%Y%m%dT%H%M%S')}.tar"
+    save(file, source, here, version)
+    older = sorted(folder.glob("before-*.tar"), key=lambda path: path.stat().st_mtime)
+    for path in older[:-KEPT_BEFORE_UPGRADES]:
+        path.unlink()
+    return file
+
+
+def restore(file: Path, target: Database, here: Places, known_migrations: set[str], force: bool = False) -> Manifest:
+    """Put a backup in place of whatever the database holds, all or nothing.
+
+    1. unpack, check every checksum; 2. refuse a backup of a newer version; 3. refuse to overwrite unless forced; 4. the
+    database in one transaction; 5. the files.
+    """
+    make_var(here.var)
+    with tempfile.TemporaryDirectory(dir=here.var, prefix="restore-") as name:
+        unpacked = Path(name)
+        manifest = _unpack(file, unpacked)
+        newer = sorted(set(manifest.migrations) - known_migrations)
+        if newer:
+            raise EmbeddedError(
+                f"The backup was made by a newer awmweb ({manifest.version}): unknown here is {newer[0]}."
+            )
+        _refuse_to_overwrite(target, here, unpacked, force)
+        _load(unpacked, target)
+        _place(unpacked / "var", here.var)
+    return manifest
+
+
+def _write(out: IO[bytes], dump: IO[bytes], source: Database, here: Places, version: str) -> Manifest:
+    files: dict[str, dict[str, Any]] = {}
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        _add(archive, "database.dump", dump, files)
+        for path in _files(here.var):
+            with path.open("rb") as content:
+                _add(archive, f"var/{path.relative_to(here.var)}", content, files)
+        manifest = Manifest(
+            format=FORMAT,
+            version=version,
+            created_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            python=platform.python_version(),
+            postgres=source.rows("SHOW server_version")[0],
+            migrations=_migrations(source),
+            files=files,
+        )
+        text = json.dumps(manifest.__dict__, indent=1).encode()
+        _add(archive, "manifest.json", io.BytesIO(text), {})
+    return manifest
+
+
+def _add(archive: tarfile.TarFile, name: str, content: IO[bytes], files: dict[str, dict[str, Any]]) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = content.seek(0, io.SEEK_END)
+    member.mtime = int(time.time())
+    member.mode = 0o600
+    content.seek(0)
+    digest = _sha256(content)
+    content.seek(0)
+    archive.addfile(member, content)
+    files[name] = {"size": member.size, "sha256": digest}
+
+
+def _sha256(content: IO[bytes]) -> str:
+    digest = hashlib.sha256()
+    while block := content.read(1 << 20):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def _files(var: Path) -> Iterator[Path]:
+    for top in sorted(var.iterdir()):
+        if top.name in LEFT_OUT or top.name.startswith(LEFT_OUT_PREFIXES):
+            continue
+        below = sorted(top.rglob("*")) if top.is_dir() else [top]
+        yield from (path for path in below if path.is_file() and not path.is_symlink())
+
+
+def _migrations(source: Database) -> list[str]:
+    if not source.rows("SELECT to_regclass('public.django_migrations')"):
+        return []
+    return source.rows("SELECT app || '.' || name FROM django_migrations ORDER BY 1")
+
+
+def _unpack(file: Path, target: Path) -> Manifest:
+    try:
+        with tarfile.open(file) as archive:
+            archive.extractall(target, filter="data")
+        manifest = Manifest(**json.loads((target / "manifest.json").read_text()))
+    except (tarfile.TarError, ValueError, TypeError, FileNotFoundError) as error:
+        raise EmbeddedError(f"{file} is not a complete backup: {error}") from error
+    if manifest.format != FORMAT:
+        raise EmbeddedError(f"{file} has backup format {manifest.format}; this version reads {FORMAT}.")
+    for name, known in manifest.files.items():
+        with (target / name).open("rb") as content:
+            if _sha256(content) != known["sha256"]:
+                raise EmbeddedError(f"{file} is damaged: {name} is not what was saved. Nothing was changed.")
+    return manifest
+
+
+def _refuse_to_overwrite(target: Database, here: Places, unpacked: Path, force: bool) -> None:
+    if force:
+        return
+    if target.rows(TABLES) != ["0"]:
+        raise EmbeddedError("The database is not empty. Restore into an empty folder (AWMWEB_VAR), or give --force.")
+    folders = [path.name for path in (unpacked / "var").glob("*/") if any((here.var / path.name).glob("*"))]
+    if folders:
+        raise EmbeddedError(f"{here.var / folders[0]} is not empty. Choose an empty AWMWEB_VAR, or give --force.")
+
+
+def _load(unpacked: Path, target: Database) -> None:
+    """One transaction: whoever reads meanwhile sees the old state or the new one, and a failure leaves the old one."""
+    script = unpacked / "database.sql"
+    with script.open("wb") as out:
+        out.write(EMPTY_SCHEMA.encode())
+        out.flush()
+        arguments = ("--no-owner", "--no-privileges", "--file=-", str(unpacked / "database.dump"))
+        target.run("pg_restore", *arguments, stdout=out)
+    target.rows(OTHERS_OUT)
+    target.run("psql", "-Xq", "-1", "-v", "ON_ERROR_STOP=1", "-f", str(script), stdout=subprocess.DEVNULL)
+
+
+def _place(source: Path, var: Path) -> None:
+    for path in sorted(source.rglob("*")):
+        place = var / path.relative_to(source)
+        if path.is_dir():
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        else:
+            place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            shutil.move(path, place)

@@ -1,0 +1,129 @@
+"""The processes of the product itself: how each is started, and what it may see of the environment.
+
+Owns command lines. The compose file runs the same ones, which a test compares. Called by `supervisor`.
+"""
+
+import os
+import signal
+import socket
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from awmweb.embedded.places import EmbeddedError
+from awmweb.embedded.processes import Spec
+
+# The environment server runs other people's code: it gets no database password and no model key but the judge's.
+OPEN_TO_ENVIRONMENT_SERVER = ("AWMENV_", "AWM_", "LC_", "SSL_CERT_")
+PLAIN = {
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "USER",
+    "LOGNAME",
+    "VIRTUAL_ENV",
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+}
+PLAIN |= {"http_proxy", "https_proxy", "no_proxy", "HF_HOME", "HF_ENDPOINT"}
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the settings say about this start; handed over as JSON, so that the supervising process needs no Django."""
+
+    base: str
+    var: str
+    host: str
+    port: int
+    env_port: int
+    public_url: str = ""
+    external_database: bool = False
+    external_queue: bool = False
+
+    @property
+    def local_url(self) -> str:
+        """Where a browser on this machine finds the web process."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(self.host, self.host)
+        return f"http://{f'[{host}]' if ':' in host and '[' not in host else host}:{self.port}"
+
+
+def commands(options: Options) -> dict[str, list[str]]:
+    """Command line of each service by name, without the interpreter."""
+    celery = ["-m", "celery", "-A", "awmweb"]
+    worker = [*celery, "worker", "--loglevel", "info", "--pool", "threads", "--without-gossip", "--without-mingle"]
+    packs = [part for folder in pack_folders(options) for part in ("--packs", str(folder))]
+    web = ["-m", "uvicorn", "awmweb.asgi:application", "--host", options.host, "--port", str(options.port)]
+    schedule = str(Path(options.var) / "beat-schedule")
+    return {
+        "env": ["-m", "awmenv.server", *packs, "--host", "127.0.0.1", "--port", str(options.env_port)],
+        "web": [*web, "--ws", "websockets-sansio", "--no-access-log", "--timeout-graceful-shutdown", "3"],
+        "worker": [*worker, "--queues", "default", "--concurrency", "4", "--hostname", "worker@%h"],
+        "rollouts": [*worker, "--queues", "rollouts", "--concurrency", "16", "--hostname", "rollouts@%h"],
+        "beat": [*celery, "beat", "--loglevel", "warning", "--schedule", schedule, "--pidfile", ""],
+    }
+
+
+def specs(options: Options) -> dict[str, Spec]:
+    """What to run for each service, in the order of starting."""
+    var = Path(options.var)
+    return {
+        name: Spec(
+            name,
+            [sys.executable, *command],
+            var / "logs" / f"{name}.log",
+            Path(options.base),
+            environment(name, options),
+            orphan_signal=signal.SIGTERM if name == "env" else signal.SIGKILL,  # env ends the sandboxes it started
+        )
+        for name, command in commands(options).items()
+    }
+
+
+def environment(name: str, options: Options) -> dict[str, str]:
+    """The environment of one service."""
+    ours = dict(os.environ)
+    if name == "env":
+        ours = {key: value for key, value in ours.items() if key in PLAIN or key.startswith(OPEN_TO_ENVIRONMENT_SERVER)}
+    else:
+        ours |= {"DJANGO_SETTINGS_MODULE": "awmweb.settings", "AWMWEB_VAR": options.var}
+    # One allocator arena per thread is what makes threaded workers large; unbuffered output is what makes logs current.
+    return {"MALLOC_ARENA_MAX": "2", "PYTHONUNBUFFERED": "1"} | ours
+
+
+def pack_folders(options: Options) -> list[Path]:
+    """Folders of rows: those shipped with the product and those loaded later."""
+    found = [
+        folder for root in (Path(options.base) / "packs", Path(options.var) / "packs") for folder in root.glob("*/")
+    ]
+    return sorted(folder for folder in found if any(folder.glob("*.jsonl")))
+
+
+def check_ports(options: Options) -> None:
+    """Say which setting to change before anything has started."""
+    wanted = [(options.host, options.port, "AWMWEB_PORT"), ("127.0.0.1", options.env_port, "AWMENV_PORT")]
+    for host, port, setting in wanted:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            with socket.socket(family, kind, protocol) as line:
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                line.bind(address)
+        except OSError as error:
+            raise EmbeddedError(
+                f"Port {port} on {host} cannot be used ({error.strerror or error}). Set {setting} to a free port, "
+                f"for example `{setting}={port + 1} make run`."
+            ) from error
+
+
+def healthy(url: str) -> bool:
+    """Whether /health answers 200. A bare socket: an HTTP library would double the size of the supervising process."""
+    host, _, port = url.removeprefix("http://").rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), timeout=5) as line:
+            line.sendall(f"GET /health HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+            return line.recv(64).split(b" ")[1:2] == [b"200"]
+    except OSError:
+        return False

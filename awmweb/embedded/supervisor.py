@@ -1,0 +1,270 @@
+"""The process that starts everything, keeps it running and stops it: `python -m awmweb.embedded.supervisor OPTIONS`.
+
+Owns the children and the terminal: progress lines, then the ready line, then only news of deaths and restarts. Leaves
+to `postgres` and `valkey` how a server starts, to `services` what ours are, to `manage.py prepare` all that needs
+Django. Called by `manage.py up`, which replaces itself with this process.
+"""
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from types import FrameType
+
+from awmweb.embedded import postgres, services, valkey
+from awmweb.embedded.places import EmbeddedError, places, postgres_programs, settle
+from awmweb.embedded.processes import Child, end_leftovers, kill_group, last_lines, remember, rotate
+from awmweb.embedded.servers import locked
+
+BACK_OFF = (0.5, 30.0)  # first and longest pause before a restart
+SETTLED = 60.0  # after so many seconds alive a death counts as the first again
+PATIENCE = {"apps": 8.0, "queue": 3.0, "database": 6.0}  # together under the twenty seconds that a stop may take
+DEATHS_BEFORE_READY = 3
+READY_SECONDS = 120.0
+
+
+class StopRequested(BaseException):
+    """A signal asked for the end. Like KeyboardInterrupt it passes through every `except Exception`."""
+
+
+@dataclass
+class Kept:
+    """A child that must run, and what is known about its deaths."""
+
+    name: str
+    log: Path
+    launch: Callable[[], Child]
+    child: Child | None = None
+    deaths: int = 0
+    due: float = 0.0
+
+    def pause(self) -> float:
+        """How long to wait before the next start: doubling, and forgotten after a long life."""
+        return min(BACK_OFF[1], BACK_OFF[0] * 2.0 ** (self.deaths - 1))
+
+
+class Supervisor:
+    """Everything that runs on one data folder."""
+
+    def __init__(self, options: services.Options) -> None:
+        self.options = options
+        self.here = places(Path(options.var))
+        self.began = time.monotonic()
+        self.kept: list[Kept] = []
+        self.stopping = False
+        self.ready = False
+        self.wake, self.waker = os.pipe()
+
+    def run(self) -> None:
+        """Start, keep running until a signal asks for the end, stop."""
+        self._listen()
+        try:
+            services.check_ports(self.options)
+            self._servers()
+            login = self._prepare()
+            self._wait_healthy()
+            self.ready = True
+            print(f"awmweb ready: {self.options.public_url or self.options.local_url}{login}", flush=True)
+            while True:
+                self._tend(5.0)
+        except StopRequested:
+            self._say("stopping")
+        finally:
+            self.stopping = True
+            self._stop()
+        self._say("stopped")
+
+    def _servers(self) -> None:
+        passwords = settle(self.here)
+        for name in end_leftovers(self.here.children, keep=lambda name: name == postgres.NAME):
+            self._say(f"ended {name}, left behind by an unclean stop")
+        if not self.options.external_database:
+            if not self.here.database.exists():
+                self._say(f"creating the database in {self.here.database}")
+            self._keep(postgres.NAME, lambda: postgres.start(self.here, passwords))
+            version = postgres.versions(postgres_programs(self.here, postgres.MAJOR))
+            self._say(f"database: PostgreSQL {version}, commits are durable")
+        if not self.options.external_queue:
+            self._keep(valkey.NAME, lambda: valkey.start(self.here, passwords))
+            self._say("queue: Valkey, append-only")
+
+    def _services(self, *names: str) -> None:
+        for name, spec in services.specs(self.options).items():
+            if name in names:
+                self._keep(name, partial(Child, spec))
+
+    def _prepare(self) -> str:
+        """Migrate and fill the database in a process of its own, and return the owner's login path.
+
+        Its lines go to the terminal, but those that start with @ are for us: `@migrated` lets the services start while
+        the packs are still loading, `@login PATH` is the last word.
+        """
+        self._services("env")
+        login = ""
+        command = [sys.executable, "manage.py", "prepare"]
+        with subprocess.Popen(
+            command,
+            cwd=self.options.base,
+            env=services.environment("prepare", self.options),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            process_group=0,
+        ) as process:
+            try:
+                for line in process.stdout or ():
+                    if line.startswith("@login "):
+                        login = line.removeprefix("@login ").strip()
+                    elif line.startswith("@migrated"):
+                        self._services("web", "worker", "rollouts", "beat")
+                    elif line.strip():
+                        self._say(line.rstrip())
+            except BaseException:
+                kill_group(process.pid)
+                raise
+        if process.returncode or not login:
+            raise EmbeddedError("The database could not be prepared; the reason stands above.")
+        return login
+
+    def _wait_healthy(self) -> None:
+        waiting = {"web": self.options.local_url, "env": f"http://127.0.0.1:{self.options.env_port}"}
+        end = time.monotonic() + READY_SECONDS
+        while waiting:
+            for name in [name for name, url in waiting.items() if services.healthy(url)]:
+                self._say(f"{name}: answers on {waiting.pop(name)}")
+            self._tend(0.05 if waiting else 0.0)
+            if time.monotonic() > end:
+                names = ", ".join(waiting)
+                raise EmbeddedError(f"No answer from {names} within {READY_SECONDS:.0f} s; see {self.here.logs}.")
+
+    def _keep(self, name: str, launch: Callable[[], Child]) -> None:
+        kept = Kept(name, self.here.logs / f"{name}.log", launch)
+        self.kept.append(kept)
+        kept.child = launch()
+        self._note_pids()
+
+    def _tend(self, seconds: float) -> None:
+        """Wait for a death, a due restart or the time to pass, and do what is to be done."""
+        now = time.monotonic()
+        dues = [kept.due - now for kept in self.kept if not kept.child]
+        select.select([self.wake], [], [], max(0.0, min([seconds, *dues])))
+        self._drain()
+        for kept in self.kept:
+            if kept.child and not kept.child.running:
+                self._note_death(kept)
+            if not kept.child and time.monotonic() >= kept.due:
+                self._restart(kept)
+            rotate(kept.log)
+
+    def _note_death(self, kept: Kept) -> None:
+        child = kept.child
+        assert child
+        child.kill_group()
+        lived = time.monotonic() - child.started
+        kept.child = None
+        self._count_death(kept, lived, f"ended ({_cause(child.process.returncode)})")
+
+    def _count_death(self, kept: Kept, lived: float, what: str) -> None:
+        kept.deaths = 1 if lived >= SETTLED else kept.deaths + 1
+        kept.due = time.monotonic() + kept.pause()
+        self._say(f"{kept.name} {what}; starting it again in {kept.pause():.1f} s")
+        if kept.deaths % DEATHS_BEFORE_READY == 0:
+            for line in last_lines(kept.log):
+                self._say(f"  {kept.name}: {line}")
+            self._say(f"{kept.name} keeps ending; its whole log is {kept.log}")
+            if not self.ready:
+                raise EmbeddedError(f"{kept.name} cannot run, so there is nothing to show. See the lines above.")
+
+    def _restart(self, kept: Kept) -> None:
+        try:
+            kept.child = kept.launch()
+        except (EmbeddedError, OSError, subprocess.SubprocessError) as error:
+            self._count_death(kept, 0.0, f"did not start: {error}")
+            return
+        self._note_pids()
+        self._say(f"{kept.name} runs again")
+
+    def _stop(self) -> None:
+        """Services first, all at once; then the queue; the database last, so that every commit under way is kept."""
+        last = {valkey.NAME: "queue", postgres.NAME: "database"}
+        apps = [kept.child for kept in self.kept if kept.child and kept.name not in last]
+        for child in apps:
+            child.send(child.spec.stop_signal)
+        self._wait_ended(apps, PATIENCE["apps"])
+        for child in apps:
+            child.stop(0)
+        for name, part in last.items():
+            for kept in self.kept:
+                if kept.name == name and kept.child:
+                    self._end_server(kept.child, PATIENCE[part])
+        self.here.children.unlink(missing_ok=True)
+
+    def _end_server(self, child: Child, patience: float) -> None:
+        child.send(child.spec.stop_signal)
+        self._wait_ended([child], patience)
+        if child.running and child.spec.name == postgres.NAME:
+            child.send(signal.SIGQUIT)  # it recovers from this at the next start
+            self._wait_ended([child], 2.0)
+        child.stop(0)
+
+    def _wait_ended(self, children: list[Child], patience: float) -> None:
+        end = time.monotonic() + patience
+        while any(child.running for child in children) and time.monotonic() < end:
+            select.select([self.wake], [], [], 0.1)
+            self._drain()
+
+    def _note_pids(self) -> None:
+        remember(self.here.children, [kept.child for kept in self.kept if kept.child])
+
+    def _listen(self) -> None:
+        for end in (self.wake, self.waker):
+            os.set_blocking(end, False)
+        signal.set_wakeup_fd(self.waker, warn_on_full_buffer=False)
+        signal.signal(signal.SIGCHLD, lambda number, frame: None)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: FrameType | None) -> None:
+        if not self.stopping:
+            self.stopping = True
+            raise StopRequested
+
+    def _drain(self) -> None:
+        try:
+            os.read(self.wake, 4096)
+        except BlockingIOError:
+            return
+
+    def _say(self, text: str) -> None:
+        try:
+            print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
+        except OSError:
+            return  # the terminal has gone; the children stay
+
+
+def _cause(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+
+
+def main() -> int:
+    """Entry point; the options are one JSON object."""
+    options = services.Options(**json.loads(sys.argv[1]))
+    supervisor = Supervisor(options)
+    try:
+        with locked(supervisor.here):
+            supervisor.run()
+    except EmbeddedError as error:
+        print(f"\nawmweb did not start: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

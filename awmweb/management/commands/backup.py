@@ -1,0 +1,35 @@
+"""`manage.py backup FILE`: everything in one file, while it runs or not."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from awmweb.embedded import EmbeddedError, backup
+from awmweb.embedded.places import places
+from awmweb.embedded.servers import database_of
+
+
+class Command(BaseCommand):
+    """Saves database, files and signing key."""
+
+    help = "Write everything into one file. It holds secrets: it is created readable by you alone."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, help="the tar file to write")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        file: Path = options["file"].absolute()
+        here = places(settings.VAR)
+        if not file.parent.is_dir():
+            raise CommandError(f"{file.parent} is not a folder.")
+        try:
+            with database_of(settings.VAR, os.environ.get("DATABASE_URL", "").strip()) as url:
+                manifest = backup.save(file, backup.database(url, here), here, settings.VERSION)
+        except EmbeddedError as error:
+            raise CommandError(str(error)) from error
+        size = file.stat().st_size / 1e6
+        self.stdout.write(f"{file}: {size:.1f} MB, the database and {len(manifest.files) - 1} files")

@@ -1,0 +1,73 @@
+"""`manage.py prepare`: bring the database to this version and fill it. The supervisor runs it at each start.
+
+Prints lines for the person at the terminal, and two for the supervisor: `@migrated` once services may start, and
+`@login PATH` with the owner's way in.
+"""
+
+import io
+from typing import Any
+
+from django.conf import settings
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError
+from django.db import connection
+from django.db.migrations.executor import MigrationExecutor
+
+from awmweb.embedded import EmbeddedError, backup
+from awmweb.embedded.places import places
+
+
+class LastLine(io.TextIOBase):
+    """Passes lines on as they come, but for the last one, which it keeps."""
+
+    def __init__(self) -> None:
+        self.last = ""
+        self._open = ""
+
+    def write(self, text: str) -> int:
+        *complete, self._open = (self._open + text).split("\n")
+        for line in filter(str.strip, complete):
+            if self.last:
+                print(self.last, flush=True)
+            self.last = line.strip()
+        return len(text)
+
+
+class Command(BaseCommand):
+    """Backs up before it changes anything, migrates, then hands over to `bootstrap` for project, packs and demo."""
+
+    help = "Migrate the database (after a backup, if it holds anything) and make sure that the demo project exists."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        self.migrate()
+        print("@migrated", flush=True)
+        lines = LastLine()
+        call_command("bootstrap", stdout=lines)
+        print(f"@login {lines.last}", flush=True)
+
+    def migrate(self) -> None:
+        """Apply what is missing; refuse a database that a newer version has changed already."""
+        executor = MigrationExecutor(connection)
+        applied = set(executor.loader.applied_migrations)
+        unknown = sorted(applied - set(executor.loader.disk_migrations or {}))
+        if unknown:
+            name = ".".join(unknown[0])
+            raise CommandError(f"The database was changed by a newer version of awmweb ({name}); start that version.")
+        plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
+        if not plan:
+            return
+        if applied:
+            self.back_up(len(plan))
+        print(f"migrations: applying {len(plan)}", flush=True)
+        call_command("migrate", interactive=False, verbosity=0)
+
+    def back_up(self, count: int) -> None:
+        """The upgrade may be regretted."""
+        here = places(settings.VAR)
+        print(f"backup: {count} migrations are new, so the data is saved first", flush=True)
+        try:
+            file = backup.save_before_upgrade(backup.database(settings.DATABASE_URL, here), here, settings.VERSION)
+        except EmbeddedError as error:
+            raise CommandError(f"No backup, so nothing was migrated: {error}") from error
+        print(f"backup: {file}", flush=True)

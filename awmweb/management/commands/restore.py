@@ -1,0 +1,49 @@
+"""`manage.py restore FILE`: a backup into an empty data folder, or with --force over what is there."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.migrations.loader import MigrationLoader
+
+from awmweb.embedded import EmbeddedError, backup
+from awmweb.embedded.places import places
+from awmweb.embedded.servers import database_of
+
+
+class Command(BaseCommand):
+    """Restores, then migrates to this version of the code."""
+
+    help = "Bring a backup back, all or nothing. Refuses to overwrite data unless --force is given."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("file", type=Path, help="a file written by backup")
+        parser.add_argument("--force", action="store_true", help="overwrite what the database and the folder hold")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        here = places(settings.VAR)
+        loader = MigrationLoader(None, ignore_no_migrations=True)
+        known = {f"{app}.{name}" for app, name in loader.disk_migrations or {}}
+        try:
+            with database_of(settings.VAR, os.environ.get("DATABASE_URL", "").strip()) as url:
+                target = backup.database(url, here)
+                manifest = backup.restore(options["file"], target, here, known, options["force"])
+                self.migrate()
+        except EmbeddedError as error:
+            raise CommandError(str(error)) from error
+        self.stdout.write(
+            f"restored what {manifest.version} saved on {manifest.created_at}. If awmweb is running, restart it: "
+            "sessions are signed with the restored key."
+        )
+
+    def migrate(self) -> None:
+        """In a process of its own: this one read its settings before the folder had a key or a password."""
+        command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--no-input", "--verbosity", "0"]
+        environment = os.environ | {"AWMWEB_VAR": str(settings.VAR)}
+        if subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False).returncode:
+            raise CommandError("The data is restored, but could not be brought to this version; see above.")

@@ -1,0 +1,34 @@
+"""`manage.py up`: start everything and keep it running. What `make run` calls."""
+
+import json
+import os
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from awmweb.embedded.services import Options
+
+
+class Command(BaseCommand):
+    """Reads the settings, then gives its process to the supervisor, which needs no Django and stays small."""
+
+    help = "Start PostgreSQL, Valkey, web, workers, beat and the environment server; stop them with Ctrl-C."
+    requires_system_checks: list[str] = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        chosen = Options(
+            base=str(settings.BASE_DIR),
+            var=str(settings.VAR),
+            host=settings.AWMWEB_HOST,
+            port=settings.AWMWEB_PORT,
+            env_port=settings.AWMENV_PORT,
+            public_url=settings.AWMWEB_PUBLIC_URL if os.environ.get("AWMWEB_PUBLIC_URL", "").strip() else "",
+            external_database=bool(os.environ.get("DATABASE_URL", "").strip()),
+            external_queue=bool(os.environ.get("REDIS_URL", "").strip()),
+        )
+        sys.stdout.flush()
+        os.chdir(settings.BASE_DIR)
+        os.execv(sys.executable, [sys.executable, "-m", "awmweb.embedded.supervisor", json.dumps(asdict(chosen))])
