@@ -97,9 +97,7 @@ def read_sample(path: Path) -> list[Row]:
         insert = re.match(r"INSERT INTO (\w+)", sql)
         if insert is None:
             raise SourceError(f"{path}: not an INSERT INTO: {sql[:80]!r}")
-        entry = tables.setdefault(
-            insert[1], {"table_name": insert[1], "reasoning": comment, "insert_statements": []}
-        )
+        entry = tables.setdefault(insert[1], {"table_name": insert[1], "reasoning": comment, "insert_statements": []})
         entry["insert_statements"].append(sql)
     return list(tables.values())
 
