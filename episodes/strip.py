@@ -1,8 +1,8 @@
 """The one line that an episode is written in: step dicts in, marks out. Pure, without Django.
 
 Owns which mark a step gets: its letter for storage, its glyph, its colour class and its word. Leaves drawing to
-`templatetags/marks.py`. Called by `recording.py` (one letter per step is kept on the episode, so that a wall of hundreds
-of episodes needs no steps) and by the step card.
+`templatetags/marks.py`. Called by `recording.py` (one letter per step is kept on the episode, so that a wall of
+hundreds of episodes needs no steps) and by the step card.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Mark:
-    """How one step is drawn: `code` is the stored letter, `symbol` the glyph, `css` the colour, `word` says it aloud."""
+    """How one step is drawn: `code` is the stored letter, `symbol` the glyph, `css` the colour, `word` the label."""
 
     code: str
     symbol: str
@@ -57,8 +57,13 @@ def code_of(step: Mapping[str, Any]) -> str:
     if kind == "ask":
         return _code_of_ask(step.get("advice"))
     if kind == "verification":
-        return OUTCOMES.get(str(step.get("reward_type")), "v")
+        return outcome_letter(str(step.get("reward_type")))
     return "t"
+
+
+def outcome_letter(reward_type: str) -> str:
+    """The hexagon of an outcome; a reward type without a shape of its own gets the hollow one."""
+    return OUTCOMES.get(reward_type, "v")
 
 
 def _code_of_action(step: Mapping[str, Any]) -> str:

@@ -1,0 +1,427 @@
+"""The nouns: every shape that crosses a process between a rollout loop and the dashboard, versioned.
+
+Owns the record format (steps, asks, advice, episodes, trajectories) and what each field may contain. Leaves transport to
+`client.py` and storage to the dashboard. Called by the client, by the dashboard's API and by every reader of trajectories.
+
+Times are UTC datetimes in ISO 8601, durations are seconds, rewards are plain numbers, ids are opaque strings.
+"""
+
+from __future__ import annotations
+
+import math
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StrictBool, StrictInt, Tag
+from pydantic import TypeAdapter as TypeAdapter
+from pydantic import WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+SCHEMA_VERSION = "awmweb.trajectory/1"
+ASK_TOOL = "ask_expert"
+CONTROL_TOOLS = frozenset({"verify", "done", "__list_scenarios__", "reset", "step", "state", "close"})
+"""Names that belong to the control channel; an agent that calls one hears the words of an unknown tool."""
+
+MAX_BATCH_BYTES = 2 * 1024 * 1024
+MAX_STEP_BYTES = 8 * 1024 * 1024
+MAX_INT = 2**31 - 1
+
+
+def _any_text(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "Input should be a valid string")
+    return value
+
+
+def _clean_text(value: Any) -> Any:
+    """Keys and names reach indexes and logs: U+0000 and lone surrogates have no place there."""
+    if isinstance(value, str) and ("\x00" in value or any(0xD800 <= ord(char) <= 0xDFFF for char in value)):
+        raise PydanticCustomError("string_unicode", "Input should have no U+0000 and no lone surrogate")
+    return value
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise PydanticCustomError("finite_number", "Input should be a finite number")
+    return value
+
+
+Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "string"})]
+"""Any string an agent or a tool can produce, U+0000 and lone surrogates included, kept as it came."""
+Number = Annotated[Any, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
+Line = Annotated[str, BeforeValidator(_clean_text), Field(min_length=1, max_length=200)]
+Prose = Annotated[str, BeforeValidator(_clean_text), Field(min_length=1, max_length=20_000)]
+Count = Annotated[StrictInt, Field(ge=0, le=MAX_INT)]
+Object = dict[str, Any]
+
+Privilege = Literal["blind", "sees_verifier"]
+ExpertMode = Literal["off", "plain", "informed"]
+EpisodeState = Literal["queued", "running", "waiting", "finished", "failed", "cancelled"]
+StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error"]
+Fault = Literal["policy", "environment", "expert", "dashboard", "worker"]
+AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
+AdviceSource = Literal["human", "llm", "cache", "fallback"]
+Scope = Literal["agent", "expert", "export"]
+
+
+class Record(BaseModel):
+    """Base of every shape: unknown fields are refused, so that a typing error is heard at once."""
+
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
+
+
+class ToolSpec(Record):
+    """A tool as the agent sees it: `name`, a description and the JSON Schema of its arguments."""
+
+    name: Line
+    description: Text = ""
+    input_schema: Object = Field(default_factory=dict)
+
+
+class ToolCall(Record):
+    """One call of a tool: its name and its arguments as an object, never as a JSON string."""
+
+    name: Line
+    arguments: Object = Field(default_factory=dict)
+
+
+class Advice(Record):
+    """What an ask came back with. A fallback has empty text; the agent then hears `no_advice`, never a sentence."""
+
+    text: Text
+    source: AdviceSource
+    author: str | None = None
+    privilege: Privilege = "blind"
+    tool_calls: list[ToolCall] | None = None
+    reason: str | None = None
+    local: bool = False
+
+    @property
+    def is_fallback(self) -> bool:
+        return self.source == "fallback"
+
+    def observation(self) -> Object:
+        """What the agent sees of it: the advice, or the typed absence of one."""
+        if self.is_fallback:
+            return {"status": "no_advice", "reason": self.reason or "deadline"}
+        seen: Object = {"status": "advice", "advice": self.text}
+        if self.tool_calls:
+            seen["tool_calls"] = [call.model_dump() for call in self.tool_calls]
+        return seen
+
+
+class StepCommon(Record):
+    """The fields that any step may carry. `seq` counts from 1 without gaps inside its episode."""
+
+    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
+    at: datetime | None = None
+    turn: Count | None = None
+    call_id: Line | None = None
+    reward: Number | None = None
+    done: StrictBool | None = None
+    state_diff: Object | None = None
+    usage: Object | None = None
+    meta: Object | None = None
+
+
+class Message(StepCommon):
+    """Something said in the conversation."""
+
+    kind: Literal["message"] = "message"
+    role: Literal["system", "user", "assistant", "tool"]
+    content: Text
+
+
+class ToolCallStep(StepCommon):
+    """A tool call and what came back: a `result` of any JSON shape, or an `error`."""
+
+    kind: Literal["tool_call"] = "tool_call"
+    name: Annotated[Text, Field(description="tool name as the agent wrote it")]
+    arguments: Object = Field(default_factory=dict)
+    result: Any = None
+    error: Text | None = None
+    reward_type: Line | None = None
+
+
+class Action(StepCommon):
+    """An action in an OpenEnv environment that has no tools."""
+
+    kind: Literal["action"] = "action"
+    action: Object
+    observation: Object | None = None
+    error: Text | None = None
+
+
+class Nudge(StepCommon):
+    """A reminder by the loop, kept apart from the tool result that it follows."""
+
+    kind: Literal["nudge"] = "nudge"
+    content: Text
+
+
+class Note(StepCommon):
+    """A remark by the loop that the agent does not see."""
+
+    kind: Literal["note"] = "note"
+    content: Text
+
+
+class AskStep(StepCommon):
+    """A question to the experts; written by the server, which fills `advice` when the ask closes."""
+
+    kind: Literal["ask"] = "ask"
+    ask: str | None = None
+    question: Text
+    context: Text | None = None
+    advice: Advice | None = None
+
+
+class Verification(StepCommon):
+    """The verifier's word; written by the server, never shown to an agent."""
+
+    kind: Literal["verification"] = "verification"
+    reward_type: str
+    details: Object = Field(default_factory=dict)
+
+
+def _kind(value: Any) -> str | None:
+    kind = value.get("kind") if isinstance(value, dict) else getattr(value, "kind", None)
+    return kind if isinstance(kind, str) else None
+
+
+_AgentKinds = (
+    Annotated[Message, Tag("message")]
+    | Annotated[ToolCallStep, Tag("tool_call")]
+    | Annotated[Action, Tag("action")]
+    | Annotated[Nudge, Tag("nudge")]
+    | Annotated[Note, Tag("note")]
+)
+AgentStep = Annotated[_AgentKinds, Discriminator(_kind)]
+"""What a loop may append; ask and verification steps are written by the server."""
+Step = Annotated[
+    _AgentKinds | Annotated[AskStep, Tag("ask")] | Annotated[Verification, Tag("verification")], Discriminator(_kind)
+]
+STEP: TypeAdapter[Any] = TypeAdapter(Step)
+
+
+class StepBatch(Record):
+    """Body of an append: steps with ascending `seq`, no gap between them."""
+
+    steps: Annotated[list[AgentStep], Field(min_length=1, max_length=2000)]
+
+
+class Acknowledged(Record):
+    """The last `seq` that is durable."""
+
+    acknowledged: int
+
+
+class RunStart(Record):
+    name: Line
+    arm: Line | None = None
+    policy: Object | None = None
+    metadata: Object | None = None
+
+
+class RunView(Record):
+    id: str
+    name: str
+
+
+class EpisodeStart(Record):
+    """Opens an episode. `key` makes a retry safe: the same key and body give the same episode."""
+
+    key: Line
+    task: Prose
+    scenario: Line | None = None
+    task_idx: Count | None = None
+    environment: Line = "awm"
+    tools: Annotated[list[ToolSpec], Field(max_length=500)] | None = None
+    run: Line | None = None
+    arm: Line | None = None
+    seed: Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)] | None = None
+    split: Line | None = None
+    policy: Object | None = None
+    training_step: Count | None = None
+    checkpoint: Line | None = None
+    group_key: Line | None = None
+    expert: ExpertMode = "off"
+
+
+class EpisodeRef(Record):
+    id: str
+    url: str
+
+
+class EpisodeView(Record):
+    """Where an episode stands. `reported` outcomes and rewards of verifiers are not in it: agents read this."""
+
+    id: str
+    url: str
+    state: EpisodeState
+    last_seq: int
+    stop_reason: str | None = None
+    fault: str | None = None
+    task: str
+    scenario: str | None = None
+    task_idx: int | None = None
+
+
+class StepPage(Record):
+    """Steps with `seq` above the asked one, in order."""
+
+    steps: list[Object]
+
+
+class ReportedOutcome(Record):
+    """A loop's own judgement, kept as *reported* and never mixed with the verifier's."""
+
+    reward_type: Line
+    reward: Number
+    details: Object | None = None
+
+
+class Finish(Record):
+    stop_reason: StopReason
+    final_answer: Text | None = None
+    outcome: ReportedOutcome | None = None
+
+
+class AskOpen(Record):
+    """A question. It takes step number `seq`; the loop goes on with `seq` + 1."""
+
+    key: Line
+    episode: Line
+    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
+    question: Annotated[Text, Field(description="what the agent wants to know; not empty, at most 20,000 characters")]
+    context: Text | None = None
+    deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400)] = 300
+    human_deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400)] | None = None
+    priority: Annotated[StrictInt, Field(ge=-100, le=100)] = 0
+    skills: Annotated[list[Line], Field(max_length=20)] | None = None
+    group_key: Line | None = None
+
+
+class AskView(Record):
+    """An ask as its asker sees it. `advice` is always there once answered or fell back."""
+
+    id: str
+    status: AskStatus
+    deadline_at: datetime
+    expected_wait_s: float | None = None
+    reason: str | None = None
+    advice: Advice | None = None
+    delivered_at: datetime | None = None
+    consumed_at: datetime | None = None
+
+
+class AskListing(Record):
+    """An ask as an expert sees it on the queue."""
+
+    id: str
+    episode: str
+    seq: int
+    status: AskStatus
+    question: Text
+    context: Text | None = None
+    deadline_at: datetime
+    priority: int
+    scenario: str | None = None
+    task: str
+    privilege: Privilege
+    held_by: str | None = None
+    lease_until: datetime | None = None
+
+
+class AskList(Record):
+    asks: list[AskListing]
+
+
+class Claimed(Record):
+    assignment: str
+    lease_token: str
+    lease_until: datetime
+
+
+class LeaseBody(Record):
+    lease_token: Line
+    reason: Annotated[str, BeforeValidator(_clean_text), Field(max_length=1000)] | None = None
+
+
+class AnswerBody(Record):
+    lease_token: Line
+    text: Annotated[str, BeforeValidator(_clean_text), Field(max_length=20_000)]
+    tool_calls: Annotated[list[ToolCall], Field(max_length=20)] | None = None
+    nonce: Line
+
+
+class Done(Record):
+    """A plain yes."""
+
+    ok: bool = True
+
+
+class ErrorBody(Record):
+    code: str
+    message: str
+
+
+class ErrorEnvelope(Record):
+    error: ErrorBody
+
+
+class Outcome(Record):
+    """What the verifier found."""
+
+    reward_type: str
+    reward: float | None = None
+    details: Object = Field(default_factory=dict)
+    state_diff: Object = Field(default_factory=dict)
+    source: Literal["verifier", "reported"] = "verifier"
+
+
+class Trajectory(Record):
+    """All steps of an episode in order, with what is needed to train on it or replay it."""
+
+    schema_version: str = SCHEMA_VERSION
+    episode: str
+    project: str
+    state: EpisodeState
+    task: str
+    scenario: str | None = None
+    task_idx: int | None = None
+    environment: str = "awm"
+    tools: list[ToolSpec] = Field(default_factory=list)
+    run: str | None = None
+    arm: str | None = None
+    seed: int | None = None
+    split: str | None = None
+    policy: Object = Field(default_factory=dict)
+    training_step: int | None = None
+    checkpoint: str | None = None
+    group_key: str | None = None
+    expert: ExpertMode = "off"
+    stop_reason: str | None = None
+    fault: str | None = None
+    final_answer: str | None = None
+    steps: list[Step] = Field(default_factory=list)
+    outcome: Outcome | None = None
+    reported: Outcome | None = None
+
+
+ASK_SPEC = ToolSpec(
+    name=ASK_TOOL,
+    description=(
+        "Ask an expert one question. Try by yourself first; ask when a rule or a preference is not to be found with the "
+        "other tools, or when an error comes back twice. The answer may take minutes; it may also be that nobody answers."
+    ),
+    input_schema={
+        "type": "object",
+        "properties": {
+            "question": {"type": "string", "description": "one clear question"},
+            "context": {"type": "string", "description": "what was tried and what came back"},
+        },
+        "required": ["question"],
+    },
+)
+"""The virtual tool: the rollout loop offers it, no environment lists it."""

@@ -1,0 +1,34 @@
+"""`manage.py bootstrap`: what a start needs in the database. Called by `up` after the migrations; safe to repeat.
+
+The last line on stdout is the path that logs the owner in.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+
+from curriculum import launching
+from episodes.models import Run
+from people import access, members
+from people.models import Role
+
+OWNER = "owner"
+DEMO = "demo"
+
+
+class Command(BaseCommand):
+    help = "Make the demo project and its owner, start the demo run on an empty database, print the owner's link."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        project = members.ensure_project(DEMO, "Demo")
+        owner = members.ensure_member(project, OWNER, Role.ADMIN).user
+        for pack in launching.packs():
+            rejected = f", {len(pack.rejected)} rejected" if pack.rejected else ""
+            self.stdout.write(f"pack {pack.name}: {len(pack.scenarios)} scenarios{rejected}")
+        if settings.AWMWEB_DEMO and not Run.objects.exists():
+            run = launching.start_demo(access.system(project))
+            self.stdout.write(f"demo run: {run.episodes.count()} episodes")
+        self.stdout.write(f"/login/once/{members.issue_login_link(owner)}")

@@ -1,0 +1,210 @@
+"""Settings, read from the environment and nowhere else; a bad value stops the start with the reason.
+
+Every variable has a line in docs/configuration.md.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import dj_database_url
+from csp.constants import NONE, SELF
+
+from awmclient.chat import EndpointConfig
+from awmweb import embedded
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+VERSION = "0.1.0"
+
+
+def _stop(name: str, why: str) -> None:
+    sys.exit(f"{name}: {why}")
+
+
+def text(name: str, default: str = "") -> str:
+    return os.environ.get(name, "").strip() or default
+
+
+def number(name: str, default: int, low: int, high: int) -> int:
+    raw = text(name, str(default))
+    if not raw.isdecimal() or not low <= int(raw) <= high:
+        _stop(name, f"expected a whole number from {low} to {high}, got {raw!r}")
+    return int(raw)
+
+
+def switch(name: str, default: bool) -> bool:
+    raw = text(name, "1" if default else "0")
+    if raw not in ("0", "1"):
+        _stop(name, f"expected 0 or 1, got {raw!r}")
+    return raw == "1"
+
+
+def web_address(name: str, default: str) -> str:
+    raw = text(name, default).rstrip("/")
+    parts = urlsplit(raw)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query:
+        _stop(name, f"expected an address such as https://awm.example.org, got {raw!r}")
+    return raw
+
+
+def endpoint(prefix: str) -> EndpointConfig | None:
+    """A model role's endpoint, or None where it is not configured. No role borrows another's."""
+    try:
+        return EndpointConfig.from_environment(prefix)
+    except ValueError as error:
+        _stop(prefix + "*", str(error))
+        return None
+
+
+VAR = Path(text("AWMWEB_VAR", str(BASE_DIR / "var"))).resolve()
+AWMWEB_HOST = text("AWMWEB_HOST", "127.0.0.1")
+AWMWEB_PORT = number("AWMWEB_PORT", 8000, 1, 65535)
+AWMWEB_PUBLIC_URL = web_address("AWMWEB_PUBLIC_URL", f"http://127.0.0.1:{AWMWEB_PORT}")
+AWMENV_PORT = number("AWMENV_PORT", 8100, 1, 65535)
+AWMENV_URL = f"ws://127.0.0.1:{AWMENV_PORT}/ws"
+AWMWEB_HEARTBEAT_S = number("AWMWEB_HEARTBEAT_S", 90, 2, 86_400)
+AWMWEB_DEMO = switch("AWMWEB_DEMO", True)
+PACKS_DIR = BASE_DIR / "packs"
+AGENT_ENDPOINT = endpoint("AWMWEB_AGENT_")
+EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
+JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")
+
+_embedded = embedded.urls(VAR)
+DATABASE_URL = text("DATABASE_URL", _embedded.database)
+REDIS_URL = text("REDIS_URL", _embedded.redis)
+BROKER_URL = text("REDIS_URL", _embedded.broker)
+
+SECRET_KEY = embedded.secret_key(VAR)
+DEBUG = False
+_public = urlsplit(AWMWEB_PUBLIC_URL)
+ALLOWED_HOSTS = sorted({_public.hostname or "", "127.0.0.1", "localhost", "[::1]"})
+if AWMWEB_HOST not in ("0.0.0.0", "::", "127.0.0.1"):
+    ALLOWED_HOSTS.append(AWMWEB_HOST)
+CSRF_TRUSTED_ORIGINS = [AWMWEB_PUBLIC_URL]
+_secure = _public.scheme == "https"
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _secure
+SESSION_COOKIE_HTTPONLY = True
+SESSION_COOKIE_NAME = f"awmweb_session_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_session"
+CSRF_COOKIE_NAME = f"awmweb_csrf_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_csrf"
+SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_REFERRER_POLICY = "same-origin"
+SECURE_CROSS_ORIGIN_OPENER_POLICY = "same-origin"
+SECURE_PROXY_SSL_HEADER = ("HTTP_X_FORWARDED_PROTO", "https") if _secure else None
+SECURE_HSTS_SECONDS = 60 * 60 * 24 * 365 if _secure else 0
+X_FRAME_OPTIONS = "DENY"
+# TLS ends at the operator's proxy, which also owns redirects and the domain's subdomains and preload list
+SILENCED_SYSTEM_CHECKS = ["security.W008", "security.W005", "security.W021"]
+if not _secure:
+    # plain http on loopback or in a trusted network: the cookies cannot be marked secure
+    SILENCED_SYSTEM_CHECKS += ["security.W004", "security.W012", "security.W016"]
+
+CONTENT_SECURITY_POLICY = {
+    "DIRECTIVES": {
+        "default-src": [NONE],
+        "script-src": [SELF],
+        "style-src": [SELF],
+        "img-src": [SELF, "data:"],
+        "font-src": [SELF],
+        "connect-src": [SELF],
+        "form-action": [SELF],
+        "manifest-src": [SELF],
+        "base-uri": [NONE],
+        "frame-ancestors": [NONE],
+    }
+}
+
+INSTALLED_APPS = [
+    "django.contrib.contenttypes",
+    "django.contrib.auth",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django_htmx",
+    "channels",
+    "csp",
+    "awmweb",
+    "people",
+    "episodes",
+    "experts",
+    "curriculum",
+    "exports",
+]
+MIDDLEWARE = [
+    "django.middleware.security.SecurityMiddleware",
+    "csp.middleware.CSPMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+    "django_htmx.middleware.HtmxMiddleware",
+    "awmweb.middleware.Refusals",
+]
+ROOT_URLCONF = "awmweb.urls"
+ASGI_APPLICATION = "awmweb.asgi.application"
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "DIRS": [BASE_DIR / "templates"],
+        "APP_DIRS": False,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+                "awmweb.views.frame",
+            ],
+            "loaders": [
+                (
+                    "django.template.loaders.cached.Loader",
+                    ["django.template.loaders.filesystem.Loader"],
+                )
+            ],
+        },
+    }
+]
+STATIC_URL = "/static/"
+STATICFILES_DIRS = [BASE_DIR / "static"]
+LOGIN_URL = "/login"
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+LANGUAGE_CODE = "en-gb"
+TIME_ZONE = "UTC"
+USE_TZ = True
+USE_I18N = False
+DATA_UPLOAD_MAX_MEMORY_SIZE = 9 * 1024 * 1024
+MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
+
+DATABASES = {"default": dj_database_url.parse(DATABASE_URL)}
+DATABASES["default"].setdefault("OPTIONS", {})
+DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 32, "timeout": 15, "max_idle": 60}
+DATABASES["default"]["TEST"] = {"NAME": "awmweb_test"}
+
+CELERY_BROKER_URL = BROKER_URL
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_ACKS_LATE = True
+CELERY_TASK_REJECT_ON_WORKER_LOST = False
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
+CELERY_TIMEZONE = "UTC"
+CELERY_TASK_ROUTES = {"curriculum.tasks.play": {"queue": "rollouts"}}
+CELERY_BEAT_SCHEDULE = {
+    "sweep": {"task": "experts.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
+    "wake": {"task": "curriculum.tasks.wake", "schedule": 10.0, "options": {"expires": 10}},
+}
+CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["console"], "level": text("AWMWEB_LOG_LEVEL", "INFO")},
+    "loggers": {"httpx": {"level": "WARNING"}, "httpcore": {"level": "WARNING"}},
+}

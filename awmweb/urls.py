@@ -1,0 +1,29 @@
+"""Every address of the house, in one place."""
+
+from __future__ import annotations
+
+from django.urls import include, path, re_path
+
+from awmweb import settings, views
+from episodes import api as episodes_api
+from experts import api as experts_api
+from people.http import build_api
+
+api = build_api(title="awmweb", version=settings.VERSION, urls_namespace="api")
+api.add_router("", episodes_api.router)
+api.add_router("", experts_api.router)
+
+urlpatterns = [
+    path("", views.home, name="home"),
+    path("health", views.health, name="health"),
+    path("demo/again", views.play_demo, name="play_demo"),
+    path("models/", views.models_page, name="models"),
+    path("models/<str:role>/test", views.test_model, name="test_model"),
+    path("vocabulary/", views.vocabulary, name="vocabulary"),
+    path("", include("people.urls")),
+    path("", include("episodes.urls")),
+    path("", include("experts.urls")),
+    path("", include("exports.urls")),
+    path("api/v1/", api.urls),
+    re_path(r"^api/", episodes_api.unknown_call),
+]

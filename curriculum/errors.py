@@ -1,0 +1,26 @@
+"""Refusals of launching; the edge turns them into the envelope, a form message or a command's error."""
+
+from __future__ import annotations
+
+from people.errors import AppError
+
+
+class UnknownTask(AppError):
+    """No loaded pack holds this task."""
+
+    code = "unknown_task"
+    status = 404
+
+
+class UnknownPolicy(AppError):
+    """There is no such policy."""
+
+    code = "unknown_policy"
+    status = 422
+
+
+class NoEndpoint(AppError):
+    """No agent model is configured; set AWMWEB_AGENT_BASE_URL and AWMWEB_AGENT_MODEL."""
+
+    code = "no_endpoint"
+    status = 409

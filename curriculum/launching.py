@@ -1,0 +1,171 @@
+"""Writes: a run = tasks x arms -> queued episodes, through `recording`, and the call that wakes a rollouts worker.
+
+Owns what a run of ours consists of, the demo run included. Leaves playing to `playing.py` in the worker. The database is
+the record: `wake` calls again for episodes whose wake-up was lost.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from awmclient.schema import EpisodeStart, ExpertMode, RunStart
+from awmenv.errors import PackError
+from awmenv.packs import Pack, load_pack
+from curriculum.errors import NoEndpoint, UnknownPolicy, UnknownTask
+from episodes import recording
+from episodes.models import Episode, EpisodeState, Run
+from people.access import Actor, may_launch, scoped
+
+OURS = "awmweb"
+DEMO_RUN = "demo"
+DEMO_PACE_S = 3.0
+DEMO_DEADLINE_S = 600
+DEMO_STAGGER_S = 7
+MAX_STEPS = 30
+WAKE_AFTER = timedelta(minutes=3)
+
+
+@dataclass(frozen=True)
+class Start:
+    """One episode to play: a task, how to choose actions, and which help is offered."""
+
+    scenario: str
+    task_idx: int
+    task: str
+    policy: dict[str, Any]
+    expert: ExpertMode = "off"
+    arm: str = ""
+    delay_s: int = 0
+    max_steps: int = MAX_STEPS
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def pack_folders() -> list[Path]:
+    """Folders of rows that came with the product or were loaded since."""
+    found = [folder for root in (settings.PACKS_DIR, settings.VAR / "packs") for folder in root.glob("*/")]
+    return sorted(folder for folder in found if (folder / "gen_tasks.jsonl").exists())
+
+
+@functools.lru_cache(maxsize=32)
+def _pack(folder: Path, changed: int) -> Pack:
+    return load_pack(folder)
+
+
+def packs() -> list[Pack]:
+    """The packs as they are on disk now; read again when their files change."""
+    return [_pack(folder, (folder / "gen_tasks.jsonl").stat().st_mtime_ns) for folder in pack_folders()]
+
+
+def pack_with(scenario: str) -> Pack:
+    found = next((pack for pack in packs() if scenario in pack.scenarios), None)
+    if found is None:
+        raise UnknownTask(f"No loaded pack holds the scenario {scenario!r}.")
+    return found
+
+
+def task_text(scenario: str, task_idx: int) -> str:
+    try:
+        tasks = pack_with(scenario).tasks(scenario)
+    except PackError as error:
+        raise UnknownTask(str(error)) from error
+    if not 0 <= task_idx < len(tasks):
+        raise UnknownTask(f"{scenario} has tasks 0 to {len(tasks) - 1}.")
+    return tasks[task_idx]
+
+
+def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
+    """`script:NAME` plays a script of the pack; `model` asks the agent endpoint."""
+    kind, _, script = name.partition(":")
+    if kind == "script" and script:
+        return {OURS: "script", "script": script, "pace_s": pace_s}
+    if name == "model":
+        if settings.AGENT_ENDPOINT is None:
+            raise NoEndpoint
+        return {OURS: "model", "model": settings.AGENT_ENDPOINT.model}
+    raise UnknownPolicy("A policy is `model`, or `script:` and the script's name, such as `script:oracle`.")
+
+
+@transaction.atomic
+def launch(actor: Actor, name: str, starts: Sequence[Start], arm: str = "") -> Run:
+    """1. check the right, 2. the run, 3. a queued episode for each start, 4. wake a worker once all is committed."""
+    may_launch(actor)
+    run = recording.start_run(actor, RunStart(name=name, arm=arm or None))
+    for number, start in enumerate(starts):
+        episode, _ = recording.start_episode(
+            actor, _plan(run, number, start), state=EpisodeState.QUEUED, max_steps=start.max_steps
+        )
+        _wake_later(episode.pk, start.delay_s)
+    return run
+
+
+def _plan(run: Run, number: int, start: Start) -> EpisodeStart:
+    return EpisodeStart(
+        key=f"{run.pk}/{number}",
+        task=start.task,
+        scenario=start.scenario,
+        task_idx=start.task_idx,
+        run=run.pk,
+        arm=start.arm or None,
+        policy=start.policy,
+        expert=start.expert,
+        **start.extra,
+    )
+
+
+def _wake_later(episode_id: str, delay_s: int) -> None:
+    transaction.on_commit(functools.partial(wake_worker, episode_id, delay_s))
+
+
+def wake_worker(episode_id: str, delay_s: int = 0) -> None:
+    current_app.send_task("curriculum.tasks.play", [episode_id], queue="rollouts", countdown=delay_s or None)
+
+
+def wake_forgotten() -> int:
+    """Call again for episodes that have been queued for long: a lost message must cost a delay only."""
+    old = Episode.objects.filter(state=EpisodeState.QUEUED, created_at__lt=timezone.now() - WAKE_AFTER)
+    forgotten = list(old.values_list("pk", flat=True)[:100])
+    for episode_id in forgotten:
+        wake_worker(episode_id)
+    return len(forgotten)
+
+
+def demo_starts() -> list[Start]:
+    """Every task with a demo script. The first one that asks gets a person's help; the same tasks without help stand beside."""
+    helped: list[Start] = []
+    alone: list[Start] = []
+    for pack in packs():
+        for scenario in pack.scenarios:
+            for task_idx, task in enumerate(pack.tasks(scenario)):
+                turns = pack.scripts(scenario, task_idx).get("demo")
+                if turns:
+                    _add_demo(helped, alone, (scenario, task_idx, task), turns)
+    return [*helped, *(_delayed(start, place) for place, start in enumerate(alone, 1))]
+
+
+def _add_demo(helped: list[Start], alone: list[Start], task: tuple[str, int, str], turns: list[dict[str, Any]]) -> None:
+    asks = any("ask" in turn for turn in turns)
+    policy = policy_named("script:demo", DEMO_PACE_S) | {"ask_deadline_s": DEMO_DEADLINE_S}
+    if asks and not helped:
+        helped.append(Start(*task, policy=policy, expert="plain", arm="expert"))
+    alone.append(Start(*task, policy=policy, arm="baseline"))
+
+
+def _delayed(start: Start, place: int) -> Start:
+    """Three start at once, the others one after another, so that a watcher always finds some at work."""
+    return Start(**{**vars(start), "delay_s": max(0, place - 3) * DEMO_STAGGER_S})
+
+
+def start_demo(actor: Actor) -> Run:
+    """Play the demo, once more if need be."""
+    number = scoped(Run.objects.filter(name__startswith=DEMO_RUN), actor.project).count()
+    return launch(actor, f"{DEMO_RUN} {number + 1}" if number else DEMO_RUN, demo_starts())

@@ -1,0 +1,71 @@
+"""The JSON edge of runs, episodes and steps: one thin function per call of the contract."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.conf import settings
+from django.http import HttpRequest, HttpResponse
+from ninja import Query, Router, Status
+
+from awmclient import schema
+from episodes import recording, trajectory
+from episodes.models import Episode
+from people.http import actor_of
+
+router = Router(tags=["episodes"])
+REFUSALS = {code: schema.ErrorEnvelope for code in (400, 401, 403, 404, 409, 413, 422, 503)}
+
+
+def _ref(episode: Episode) -> schema.EpisodeRef:
+    return schema.EpisodeRef(id=episode.pk, url=settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url())
+
+
+@router.post("/runs", response={201: schema.RunView, **REFUSALS})
+def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.RunView]:
+    run = recording.start_run(actor_of(request), payload)
+    return Status(201, schema.RunView(id=run.pk, name=run.name))
+
+
+@router.post("/episodes", response={200: schema.EpisodeRef, 201: schema.EpisodeRef, **REFUSALS})
+def start_episode(request: HttpRequest, payload: schema.EpisodeStart) -> Status[schema.EpisodeRef]:
+    episode, made = recording.start_episode(actor_of(request), payload)
+    return Status(201 if made else 200, _ref(episode))
+
+
+@router.post("/episodes/{episode_id}/steps", response={200: schema.Acknowledged, **REFUSALS})
+def append_steps(request: HttpRequest, episode_id: str, payload: schema.StepBatch) -> schema.Acknowledged:
+    return schema.Acknowledged(acknowledged=recording.append_steps(actor_of(request), episode_id, payload.steps))
+
+
+@router.get("/episodes/{episode_id}", response={200: schema.EpisodeView, **REFUSALS})
+def get_episode(request: HttpRequest, episode_id: str) -> schema.EpisodeView:
+    return trajectory.view_of(trajectory.visible_episode(actor_of(request), episode_id))
+
+
+@router.get("/episodes/{episode_id}/steps", response={200: schema.StepPage, **REFUSALS})
+def get_steps(
+    request: HttpRequest,
+    episode_id: str,
+    since: int = Query(0, ge=0, le=schema.MAX_INT),
+    limit: int = Query(trajectory.PAGE, ge=1, le=trajectory.MAX_PAGE),
+) -> dict[str, Any]:
+    return {"steps": trajectory.steps_for(actor_of(request), episode_id, since, limit)}
+
+
+@router.post("/episodes/{episode_id}/heartbeat", response={200: schema.EpisodeView, **REFUSALS})
+def heartbeat(request: HttpRequest, episode_id: str) -> schema.EpisodeView:
+    return trajectory.view_of(recording.heartbeat(actor_of(request), episode_id))
+
+
+@router.post("/episodes/{episode_id}/finish", response={200: schema.EpisodeView, **REFUSALS})
+def finish(request: HttpRequest, episode_id: str, payload: schema.Finish) -> schema.EpisodeView:
+    return trajectory.view_of(recording.finish(actor_of(request), episode_id, payload))
+
+
+def unknown_call(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
+    """A path below the API that is no call of it, answered in the envelope."""
+    from people.errors import NotFound
+    from people.http import refusal
+
+    return refusal(NotFound("There is no such call."))

@@ -1,0 +1,405 @@
+"""The one picture of a step: a step dict in, what its card shows out. Pure, without Django.
+
+Owns the wording of results, the cutting of long values, the lines of a state change, and the cleaning of hostile text
+(lone surrogates, U+0000, bidirectional overrides). Leaves escaping and markup to the template `episodes/_step.html`,
+which is used live, in replay and beside an ask. Called by `templatetags/marks.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from episodes.strip import Mark, mark_of
+
+LONG_VALUE = 120
+LONG_RESULT = 16_000
+TABLE_ROWS = 50
+TABLE_COLUMNS = 12
+DIFF_LINES = 8
+_UNSAFE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_TOKEN = re.compile(
+    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
+)
+
+
+@dataclass(frozen=True)
+class Argument:
+    name: str
+    value: str
+    css: str
+    size: str = ""
+    full: str = ""
+
+
+@dataclass(frozen=True)
+class DiffLine:
+    """One line of a state change: `op` and `row` stand only on the first line of a row."""
+
+    sign: str = ""
+    word: str = ""
+    row: str = ""
+    column: str = ""
+    old: str = ""
+    new: str = ""
+    full: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    columns: list[str]
+    rows: list[list[str]]
+    hidden: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came back, closed in words and open as a table or as text. `pieces` are (css class, text) pairs of JSON."""
+
+    words: str
+    meta: str = ""
+    failed: bool = False
+    open: bool = False
+    table: Table | None = None
+    pieces: list[tuple[str, str]] = field(default_factory=list)
+    cut: bool = False
+
+
+@dataclass(frozen=True)
+class AskCard:
+    question: str
+    context: str
+    status: str
+    author: str
+    said: str
+    text: str
+    calls: list[str]
+    human: bool
+    initials: str
+    ask_id: str
+    no_advice: str
+
+
+@dataclass(frozen=True)
+class VerificationCard:
+    label: str
+    reward: str
+    pieces: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Card:
+    seq: int
+    mark: Mark
+    kind: str
+    at: datetime | None
+    said: str = ""
+    speaker: str = ""
+    call: str = ""
+    arguments: list[Argument] = field(default_factory=list)
+    result: Result | None = None
+    diff: list[DiffLine] = field(default_factory=list)
+    diff_more: list[DiffLine] = field(default_factory=list)
+    ask: AskCard | None = None
+    verification: VerificationCard | None = None
+    waits: bool = False
+
+    @property
+    def name(self) -> str:
+        """What the scrubber calls the step."""
+        return self.call or {"ask": "ask_expert", "verification": "verifier"}.get(self.kind, self.speaker or self.kind)
+
+
+def clean(text: object) -> str:
+    """Text that any page can carry: characters that break encoding or turn lines around become visible codes."""
+    return _UNSAFE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", str(text))
+
+
+def card_of(step: Mapping[str, Any]) -> Card:
+    """The picture of one step."""
+    common = {
+        "seq": int(step["seq"]),
+        "mark": mark_of(dict(step)),
+        "kind": str(step["kind"]),
+        "at": moment(step.get("at")),
+    }
+    kind = common["kind"]
+    if kind in ("tool_call", "action"):
+        return Card(**common, **_action_parts(step))
+    if kind == "ask":
+        return Card(**common, ask=_ask_card(step), waits=not step.get("advice"))
+    if kind == "verification":
+        return Card(**common, verification=_verification_card(step))
+    speaker = str(step.get("role") or kind)
+    return Card(**common, said=clean(step.get("content", "")), speaker="" if speaker == "assistant" else speaker)
+
+
+def moment(value: object) -> datetime | None:
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        return datetime.fromisoformat(value.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+
+
+def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
+    tool = step["kind"] == "tool_call"
+    given = step.get("arguments" if tool else "action") or {}
+    lines = list(diff_lines(step.get("state_diff")))
+    return {
+        "call": clean(step.get("name") or "") if tool else "action",
+        "arguments": [argument_of(name, value) for name, value in given.items()],
+        "result": result_of(step),
+        "diff": lines[:DIFF_LINES] if len(lines) > DIFF_LINES + 1 else lines,
+        "diff_more": lines[DIFF_LINES:] if len(lines) > DIFF_LINES + 1 else [],
+    }
+
+
+def argument_of(name: str, value: object) -> Argument:
+    text = clean(json.dumps(value, ensure_ascii=False, default=str))
+    css = "js" if isinstance(value, str) else "jn"
+    if len(text) <= LONG_VALUE:
+        return Argument(clean(name), text, css)
+    return Argument(clean(name), text[:LONG_VALUE] + "…", css, size_in_words(text), text)
+
+
+def size_in_words(text: str) -> str:
+    size = len(text.encode("utf-8", "replace"))
+    for limit, unit in ((1_000_000, "MB"), (1_000, "kB")):
+        if size >= limit:
+            return f"{size / limit:.1f} {unit}"
+    return f"{size} B"
+
+
+def result_of(step: Mapping[str, Any]) -> Result | None:
+    """Result or error in words, with size, time and reward. Absent while the call is on its way."""
+    if step.get("error") is not None:
+        return _failure(step)
+    raw = step.get("result" if step["kind"] == "tool_call" else "observation")
+    if raw is None:
+        return Result("nothing came back", _meta(step, ""))
+    value = _parsed(raw)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    table = table_of(value)
+    shown, cut = text[:LONG_RESULT], len(text) > LONG_RESULT
+    pieces = [] if table else ([("", clean(shown))] if isinstance(value, str) else list(json_pieces(shown)))
+    return Result(words_of(value), _meta(step, text), table=table, pieces=pieces, cut=cut)
+
+
+def _failure(step: Mapping[str, Any]) -> Result:
+    text = clean(step["error"])
+    first, _, rest = text.strip().partition("\n")
+    long = len(first) > LONG_VALUE
+    words = first[:LONG_VALUE] + "…" if long else first
+    body = text if long else rest.strip()
+    pieces = [("", body[:LONG_RESULT])] if body else []
+    return Result(words or "the call failed", _meta(step, ""), failed=True, open=bool(body) and not long, pieces=pieces)
+
+
+def _parsed(raw: object) -> object:
+    """Tools of AWM answer with JSON inside a string; read it as what it is."""
+    if not isinstance(raw, str) or not raw.lstrip().startswith(("{", "[")):
+        return raw
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return raw
+
+
+def _meta(step: Mapping[str, Any], text: str) -> str:
+    """Size, time and reward; a reward of zero says nothing."""
+    meta = step.get("meta") or {}
+    duration = meta.get("duration_ms") if isinstance(meta, Mapping) else None
+    parts = [f"reward {number(step['reward'])}" if step.get("reward") else "", size_in_words(text) if text else ""]
+    if isinstance(duration, int | float):
+        parts.append(f"{duration:.0f} ms" if duration < 1000 else f"{duration / 1000:.1f} s")
+    return ", ".join(part for part in parts if part)
+
+
+def number(value: object) -> str:
+    """A number with a real minus sign and no empty decimals beyond the first."""
+    if not isinstance(value, int | float):
+        return "none"
+    text = f"{value:.3f}".rstrip("0")
+    return (text + "0" if text.endswith(".") else text).replace("-", "−")
+
+
+def words_of(value: object) -> str:
+    """What came back, in one short line."""
+    if isinstance(value, str):
+        first = clean(value).strip().split("\n", 1)[0]
+        return first[:LONG_VALUE] + ("…" if len(first) > LONG_VALUE else "") if first else "empty text"
+    if isinstance(value, list):
+        unit = "row" if value and all(isinstance(row, Mapping) for row in value) else "item"
+        return f"{len(value)} {unit}{'' if len(value) == 1 else 's'}"
+    if isinstance(value, Mapping):
+        return _object_in_words(value)
+    return clean(json.dumps(value))
+
+
+def _object_in_words(value: Mapping[str, Any]) -> str:
+    lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
+    if len(lists) == 1:
+        name, rows = lists[0]
+        return f"{len(rows)} {clean(name)}"
+    flat = [(name, item) for name, item in value.items() if not isinstance(item, list | Mapping) and item is not None]
+    if not flat:
+        return f"{len(value)} fields" if value else "empty object"
+    line = ", ".join(f"{clean(name)} {clean(item)}" for name, item in flat[:3])
+    return line[:LONG_VALUE] + "…" if len(line) > LONG_VALUE else line
+
+
+def table_of(value: object) -> Table | None:
+    """A list of flat objects, also as the only list of an object, reads best as a table."""
+    if isinstance(value, Mapping):
+        lists = [rows for rows in value.values() if isinstance(rows, list)]
+        flat = all(not isinstance(item, Mapping) for item in value.values())
+        value = lists[0] if len(lists) == 1 and flat else None
+    if not isinstance(value, list) or not value or not all(isinstance(row, Mapping) for row in value):
+        return None
+    if any(isinstance(item, list | Mapping) for row in value for item in row.values()):
+        return None
+    columns = list(dict.fromkeys(name for row in value for name in row))[:TABLE_COLUMNS]
+    rows = [[_cell(row.get(column)) for column in columns] for row in value[:TABLE_ROWS]]
+    return Table([clean(column) for column in columns], rows, max(0, len(value) - TABLE_ROWS))
+
+
+def _cell(value: object) -> str:
+    text = clean("" if value is None else value if isinstance(value, str) else json.dumps(value))
+    return text[:LONG_VALUE] + "…" if len(text) > LONG_VALUE else text
+
+
+def json_pieces(text: str) -> Iterator[tuple[str, str]]:
+    """JSON text cut into (css class, text): names are muted, values are ink."""
+    end = 0
+    for found in _TOKEN.finditer(text):
+        if found.start() > end:
+            yield "", text[end : found.start()]
+        css = "jk" if found["key"] else "js" if found["text"] else "jn"
+        yield css, clean(found[0])
+        end = found.end()
+    if end < len(text):
+        yield "", clean(text[end:])
+
+
+def pieces_of(value: object) -> list[tuple[str, str]]:
+    return list(json_pieces(json.dumps(value, ensure_ascii=False, indent=2, default=str)[:LONG_RESULT]))
+
+
+def diff_lines(diff: object) -> Iterator[DiffLine]:
+    """A state diff (`{table: {added, changed, removed}}`) as lines, in the order of tables and of kinds of change."""
+    if not isinstance(diff, Mapping):
+        return
+    for table, kinds in diff.items():
+        if not isinstance(kinds, Mapping):
+            continue
+        for row in _rows(kinds.get("changed")):
+            yield from _changed(clean(table), row)
+        for row in _rows(kinds.get("added")):
+            yield DiffLine("+", "added", f"{clean(table)} {row_key(row)}", full=_row_in_words(row))
+        for row in _rows(kinds.get("removed")):
+            yield DiffLine("−", "removed", f"{clean(table)} {row_key(row)}", full=_row_in_words(row))
+
+
+def _rows(rows: object) -> list[Mapping[str, Any]]:
+    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
+
+
+def row_key(row: Mapping[str, Any]) -> str:
+    """How a row is called: its key or id, else its first value."""
+    key = row.get("key", row.get("id", next(iter(row.values()), "")))
+    if isinstance(key, Mapping):
+        return clean(" ".join(str(value) for value in key.values()))
+    return clean(" ".join(str(part) for part in key) if isinstance(key, list) else key)
+
+
+def _row_in_words(row: Mapping[str, Any]) -> str:
+    inner = row.get("row", row.get("values", row))
+    values = inner if isinstance(inner, Mapping) else row
+    line = ", ".join(f"{name} {value}" for name, value in values.items() if name != "key" and value not in (None, ""))
+    return clean(line[:240] + "…" if len(line) > 240 else line)
+
+
+def _changed(table: str, row: Mapping[str, Any]) -> Iterator[DiffLine]:
+    """One line per changed column; the row is named on the first."""
+    first = True
+    for column, old, new in _columns(row):
+        sign, word, name = ("~", "changed", f"{table} {row_key(row)}") if first else ("", "", "")
+        yield DiffLine(sign, word, name, clean(column), _plain(old), _plain(new))
+        first = False
+
+
+def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
+    """Changed columns from `{before, after}` or from `{columns: {name: [old, new]}}`."""
+    before, after = row.get("before", row.get("old")), row.get("after", row.get("new"))
+    if isinstance(before, Mapping) and isinstance(after, Mapping):
+        yield from ((c, before.get(c), after.get(c)) for c in {**before, **after} if before.get(c) != after.get(c))
+        return
+    columns = row.get("columns", row.get("changes"))
+    if isinstance(columns, Mapping):
+        for column, pair in columns.items():
+            old, new = pair if isinstance(pair, list) and len(pair) == 2 else (None, pair)
+            yield column, old, new
+
+
+def _plain(value: object) -> str:
+    text = clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    return text[:LONG_VALUE] + "…" if len(text) > LONG_VALUE else text
+
+
+def initials(name: str) -> str:
+    parts = re.split(r"[\s._@-]+", name.strip())
+    return "".join(part[0] for part in parts if part)[:2].upper() or "?"
+
+
+_SOURCES = {"human": "answered", "llm": "a model answered", "cache": "answered from an earlier ask"}
+_NO_ADVICE = {
+    "deadline": "Nobody answered before the deadline. The agent was told that there is no advice.",
+    "declined": "Every expert passed. The agent was told that there is no advice.",
+}
+
+
+def _ask_card(step: Mapping[str, Any]) -> AskCard:
+    advice = step.get("advice") or {}
+    source, author = str(advice.get("source", "")), clean(advice.get("author") or "")
+    fallback = source == "fallback"
+    sight = "having seen the verifier" if advice.get("privilege") == "sees_verifier" else "blind"
+    return AskCard(
+        question=clean(step.get("question", "")),
+        context=clean(step.get("context") or ""),
+        status=mark_of(dict(step)).code,
+        author=author or ("Somebody" if source == "human" else "A model"),
+        said=f"{_SOURCES.get(source, 'answered')} {sight}",
+        text="" if fallback else clean(advice.get("text", "")),
+        calls=[call_in_words(call) for call in advice.get("tool_calls") or []],
+        human=source == "human",
+        initials=initials(author or "?"),
+        ask_id=str(step.get("ask") or ""),
+        no_advice=_no_advice(str(advice.get("reason") or "deadline")) if fallback else "",
+    )
+
+
+def _no_advice(reason: str) -> str:
+    words = _NO_ADVICE.get(reason)
+    return words or f"No advice ({clean(reason).replace('_', ' ')}). The agent was told so."
+
+
+def call_in_words(call: Mapping[str, Any]) -> str:
+    given = call.get("arguments") or {}
+    return clean(f"{call.get('name', '')}({json.dumps(given, ensure_ascii=False, default=str)[1:-1]})")
+
+
+def _verification_card(step: Mapping[str, Any]) -> VerificationCard:
+    details = step.get("details") or {}
+    return VerificationCard(
+        label=clean(step.get("reward_type", "")).replace("_", " ").capitalize(),
+        reward=number(step.get("reward")),
+        pieces=pieces_of(details) if details else [],
+    )

@@ -1,0 +1,220 @@
+"""Rows about what happened: runs, episodes, their steps and outcomes.
+
+Owns what a row may contain and facts about one row. Leaves every change to `recording.py`. Steps and outcomes are
+append-only: saving an existing one raises.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+from django.db import models
+from django.db.models import F, Q
+from django.urls import reverse
+
+from people.models import IdField, JsonText, Project, shown
+
+LIVE_STATES = ("queued", "running", "waiting")
+
+
+class EpisodeState(models.TextChoices):
+    QUEUED = "queued", "Queued"
+    RUNNING = "running", "Running"
+    WAITING = "waiting", "Waiting"
+    FINISHED = "finished", "Finished"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+class ExpertMode(models.TextChoices):
+    OFF = "off", "Off"
+    PLAIN = "plain", "Plain"
+    INFORMED = "informed", "Informed"
+
+
+class StepKind(models.TextChoices):
+    MESSAGE = "message", "Message"
+    TOOL_CALL = "tool_call", "Tool call"
+    ACTION = "action", "Action"
+    ASK = "ask", "Ask"
+    NUDGE = "nudge", "Nudge"
+    NOTE = "note", "Note"
+    VERIFICATION = "verification", "Verification"
+
+
+class Run(models.Model):
+    """Episodes started together under one plan."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="runs")
+    name = models.CharField(max_length=200)
+    arm = models.CharField(max_length=200, blank=True)
+    policy = JsonText(default=dict, blank=True)
+    metadata = JsonText(default=dict, blank=True)
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-created_at"], name="runs_newest")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class EpisodeQuerySet(models.QuerySet["Episode"]):
+    def live(self) -> EpisodeQuerySet:
+        return self.filter(state__in=LIVE_STATES)
+
+    def silent_since(self, moment: datetime) -> EpisodeQuerySet:
+        return self.filter(state__in=("running", "waiting"), heartbeat_at__lt=moment)
+
+
+class Episode(models.Model):
+    """The stored record of one rollout, from plan to end."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="episodes")
+    key = models.CharField(max_length=200)
+    body_digest = models.CharField(max_length=64)
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.SET_NULL, related_name="episodes")
+    task = models.TextField()
+    scenario = models.CharField(max_length=200, blank=True)
+    task_idx = models.IntegerField(null=True, blank=True)
+    environment = models.CharField(max_length=200, default="awm")
+    tools = JsonText(default=list, blank=True)
+    arm = models.CharField(max_length=200, blank=True)
+    seed = models.BigIntegerField(null=True, blank=True)
+    split = models.CharField(max_length=200, blank=True)
+    policy = JsonText(default=dict, blank=True)
+    training_step = models.IntegerField(null=True, blank=True)
+    checkpoint = models.CharField(max_length=200, blank=True)
+    group_key = models.CharField(max_length=200, blank=True)
+    expert = models.CharField(max_length=8, choices=ExpertMode.choices, default=ExpertMode.OFF)
+    max_steps = models.IntegerField(null=True, blank=True)
+    state = models.CharField(max_length=10, choices=EpisodeState.choices, default=EpisodeState.RUNNING)
+    stop_reason = models.CharField(max_length=12, blank=True)
+    fault = models.CharField(max_length=12, blank=True)
+    fault_detail = models.TextField(blank=True)
+    final_answer = JsonText(null=True, blank=True)  # noqa: DJ001  null: gave none; empty: gave an empty one
+    last_seq = models.IntegerField(default=0)
+    strip = models.TextField(blank=True, default="")
+    started_by = models.CharField(max_length=160, blank=True)
+    token = models.CharField(max_length=40, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = EpisodeQuerySet.as_manager()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "key"], name="episode_key_unique"),
+            models.CheckConstraint(condition=Q(state__in=EpisodeState.values), name="episode_state_known"),
+            models.CheckConstraint(condition=Q(expert__in=ExpertMode.values), name="episode_expert_known"),
+        ]
+        indexes = [
+            models.Index(fields=["project", "state", "-created_at"], name="episodes_by_state"),
+            models.Index(fields=["state", "heartbeat_at"], name="episodes_by_heartbeat"),
+            models.Index(fields=["token", "-created_at"], name="episodes_by_token"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.scenario or self.environment} {self.task_idx if self.task_idx is not None else ''}".strip()
+
+    def get_absolute_url(self) -> str:
+        return reverse("episode", args=[self.pk])
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in LIVE_STATES
+
+    @property
+    def is_ours(self) -> bool:
+        """Ours: played by the rollouts worker; only then a verifier of ours can speak."""
+        return bool(self.policy.get("awmweb"))
+
+
+class AppendOnly(models.Model):
+    """A row that is written once."""
+
+    class Meta:
+        abstract = True
+
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if not self._state.adding:
+            raise TypeError(f"a {type(self).__name__.lower()} is only ever added")
+        super().save(*args, **kwargs)
+
+
+class Step(AppendOnly):
+    """One ordered entry of an episode. `body` is the step as it was sent, JSON with ASCII escapes, so that every
+    string survives (U+0000 and lone surrogates, which no text column of PostgreSQL takes)."""
+
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="steps")
+    seq = models.IntegerField()
+    kind = models.CharField(max_length=12, choices=StepKind.choices)
+    body = models.TextField()
+    at = models.DateTimeField()
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["episode", "seq"], name="step_seq_unique"),
+            models.CheckConstraint(condition=Q(kind__in=StepKind.values), name="step_kind_known"),
+            models.CheckConstraint(condition=Q(seq__gte=1), name="step_seq_from_one"),
+        ]
+        ordering = [F("episode"), F("seq")]
+
+    def __str__(self) -> str:
+        return f"step {self.seq}"
+
+    def wire(self) -> dict[str, Any]:
+        """The step as it crosses a process."""
+        step: dict[str, Any] = json.loads(self.body)
+        step.setdefault("at", self.at.isoformat().replace("+00:00", "Z"))
+        return step
+
+    def shown(self) -> dict[str, Any]:
+        """The step for a page."""
+        return shown(self.wire())  # type: ignore[no-any-return]
+
+
+class VerifierOutcome(AppendOnly):
+    """What the verifier found, once per episode; `reported` ones are a loop's own word and kept apart."""
+
+    class Source(models.TextChoices):
+        VERIFIER = "verifier", "Verifier"
+        REPORTED = "reported", "Reported"
+
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="outcomes")
+    source = models.CharField(max_length=8, choices=Source.choices)
+    reward_type = models.CharField(max_length=200)
+    reward = models.FloatField(null=True, blank=True)
+    details = JsonText(default=dict, blank=True)
+    state_diff = JsonText(default=dict, blank=True)
+    tier = models.CharField(max_length=40, blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["episode", "source"], name="one_outcome_per_source"),
+            models.CheckConstraint(condition=Q(source__in=["verifier", "reported"]), name="outcome_source_known"),
+        ]
+
+    def __str__(self) -> str:
+        return self.reward_type
+
+
+class EpisodeEvent(AppendOnly):
+    """What happened to an episode beside its steps: started, waiting, lost, reopened, ended; who and why."""
+
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="events")
+    at = models.DateTimeField(auto_now_add=True)
+    verb = models.CharField(max_length=30)
+    actor = models.CharField(max_length=160, blank=True)
+    reason = models.TextField(blank=True)
+
+    def __str__(self) -> str:
+        return self.verb

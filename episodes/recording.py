@@ -1,0 +1,378 @@
+"""Writes: start, append steps, outcome, finish, cancel, and what an ask does to its episode.
+
+Owns every change of a row in `episodes.models`. Leaves questions to `experts.queue`, which calls `open_ask_step` and
+`close_ask_step` inside its own transactions. Called by the API, by our own worker and by the sweep.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from awmclient.schema import MAX_STEP_BYTES, Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
+from episodes import events
+from episodes.errors import EpisodeEnded, KeyConflict, SeqGap, StepConflict
+from episodes.models import Episode, EpisodeEvent, EpisodeState, Run, Step, VerifierOutcome
+from episodes.strip import code_of
+from people.access import Actor, may_launch, may_record, scoped, visible_or_404
+from people.errors import Invalid, TooLarge
+from people.members import record
+
+OnEnd = Callable[[Episode, str], None]
+_on_end: list[OnEnd] = []
+CANCELLED_ASK = "c"
+
+
+def on_end(callback: OnEnd) -> None:
+    """Register what must happen in the transaction that ends an episode (an upper app closes its asks)."""
+    _on_end.append(callback)
+
+
+def start_run(actor: Actor, plan: RunStart) -> Run:
+    may_record(actor)
+    return Run.objects.create(
+        project=actor.project,
+        name=plan.name,
+        arm=plan.arm or "",
+        policy=plan.policy or {},
+        metadata=plan.metadata or {},
+        created_by=actor.name,
+    )
+
+
+def start_episode(
+    actor: Actor, plan: EpisodeStart, *, state: str = EpisodeState.RUNNING, max_steps: int | None = None
+) -> tuple[Episode, bool]:
+    """1. check the right, 2. the run must be of this project, 3. insert; the same key gives the same episode back."""
+    may_record(actor)
+    run = visible_or_404(Run.objects.all(), actor, plan.run) if plan.run else None
+    digest = _digest(plan.model_dump(exclude_unset=True, mode="json"))
+    now = timezone.now()
+    fields = plan.model_dump(exclude={"key", "run", "tools", "policy"}, exclude_none=True)
+    try:
+        with transaction.atomic():
+            episode = Episode.objects.create(
+                project=actor.project,
+                key=plan.key,
+                body_digest=digest,
+                run=run,
+                tools=[tool.model_dump() for tool in plan.tools or []],
+                policy=plan.policy or {},
+                state=state,
+                max_steps=max_steps,
+                started_by=actor.name,
+                token=actor.token.pk if actor.token else "",
+                started_at=None if state == EpisodeState.QUEUED else now,
+                heartbeat_at=now,
+                **fields,
+            )
+            note(episode, "started" if state != EpisodeState.QUEUED else "queued", actor)
+            announce(episode)
+    except IntegrityError:
+        episode = Episode.objects.get(project=actor.project, key=plan.key)
+        if episode.body_digest != digest:
+            raise KeyConflict from None
+        return episode, False
+    return episode, True
+
+
+def begin(episode_id: str, tools: list[dict[str, Any]] | None = None) -> bool:
+    """Take a queued episode into play: one conditional update, so that a task that runs twice plays once."""
+    now = timezone.now()
+    queued = Episode.objects.filter(pk=episode_id, state=EpisodeState.QUEUED)
+    changes: dict[str, Any] = {"state": EpisodeState.RUNNING, "started_at": now, "heartbeat_at": now}
+    if tools is not None:
+        changes["tools"] = tools
+    with transaction.atomic():
+        if queued.update(**changes) != 1:
+            return False
+        episode = Episode.objects.get(pk=episode_id)
+        note(episode, "started", None)
+        announce(episode)
+    return True
+
+
+def set_tools(episode_id: str, tools: list[dict[str, Any]]) -> None:
+    """What the environment listed, once it is known; our own worker queues an episode before it has asked."""
+    Episode.objects.filter(pk=episode_id).update(tools=tools)
+
+
+@transaction.atomic
+def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon]) -> int:
+    """1. lock the episode, 2. sort out repeats, conflicts and gaps, 3. refuse what comes after the end, unless the end was
+    only our guess, 4. insert, 5. move the episode on, 6. tell. Returns the last number that stands."""
+    may_record(actor)
+    episode = _locked(actor, episode_id)
+    bodies = [(step.seq, _body(step)) for step in steps]
+    _refuse_gaps(episode, bodies)
+    fresh = _without_repeats(episode, bodies)
+    if not fresh:
+        _touch(episode)
+        return max(seq for seq, _ in bodies)
+    reopen_or_refuse(episode, actor)
+    _insert(episode, fresh)
+    return episode.last_seq
+
+
+def _locked(actor: Actor, episode_id: str) -> Episode:
+    return visible_or_404(Episode.objects.select_for_update(), actor, episode_id)
+
+
+def _body(step: StepCommon) -> dict[str, Any]:
+    body = step.model_dump(exclude_unset=True)
+    if isinstance(body.get("at"), datetime):
+        body["at"] = events.stamp(_aware(body["at"]))
+    return body
+
+
+def _aware(moment: datetime) -> datetime:
+    """A time without a zone is UTC, as the record format says."""
+    return timezone.make_aware(moment, timezone.get_default_timezone()) if timezone.is_naive(moment) else moment
+
+
+def _text(body: dict[str, Any]) -> str:
+    try:
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (ValueError, RecursionError, TypeError) as error:
+        raise Invalid(f"step {body.get('seq')}: {error}") from error
+    if len(text) > MAX_STEP_BYTES:
+        raise TooLarge("A step may have at most 8 MB.")
+    return text
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def _refuse_gaps(episode: Episode, bodies: list[tuple[int, dict[str, Any]]]) -> None:
+    expected = min(bodies[0][0], episode.last_seq + 1)
+    for seq, _ in bodies:
+        if seq != expected:
+            raise SeqGap(f"Expected step {expected} and got {seq}; steps are numbered without gaps.")
+        expected += 1
+
+
+def _without_repeats(episode: Episode, bodies: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dict[str, Any]]]:
+    known = [seq for seq, _ in bodies if seq <= episode.last_seq]
+    stored = dict(episode.steps.filter(seq__in=known).values_list("seq", "body")) if known else {}
+    for seq, body in bodies:
+        if seq in stored and stored[seq] != _text(body):
+            raise StepConflict(f"Another step already stands at number {seq}.")
+    return [(seq, body) for seq, body in bodies if seq > episode.last_seq]
+
+
+def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
+    """An episode that we gave up for lost goes on when its loop turns out to live; any other end is an end."""
+    if episode.is_live:
+        return
+    if episode.state != EpisodeState.FAILED or episode.fault != "worker" or episode.stop_reason:
+        raise EpisodeEnded
+    episode.state = EpisodeState.RUNNING
+    episode.fault = episode.fault_detail = ""
+    episode.ended_at = None
+    episode.save(update_fields=["state", "fault", "fault_detail", "ended_at"])
+    note(episode, "reopened", actor, "its loop is heard again")
+
+
+def _insert(episode: Episode, bodies: Iterable[tuple[int, dict[str, Any]]]) -> None:
+    now = timezone.now()
+    rows = [
+        Step(episode=episode, seq=seq, kind=body["kind"], body=_text(body), at=_when(body, now)) for seq, body in bodies
+    ]
+    Step.objects.bulk_create(rows)
+    episode.last_seq = rows[-1].seq
+    episode.strip += "".join(code_of(row.wire()) for row in rows)
+    episode.heartbeat_at = now
+    if episode.state == EpisodeState.QUEUED:
+        episode.state, episode.started_at = EpisodeState.RUNNING, now
+    episode.save(update_fields=["last_seq", "strip", "heartbeat_at", "state", "started_at"])
+    tell_steps(episode, rows)
+
+
+def _when(body: dict[str, Any], now: datetime) -> datetime:
+    return datetime.fromisoformat(body["at"].replace("Z", "+00:00")) if body.get("at") else now
+
+
+def tell_steps(episode: Episode, rows: Iterable[Step]) -> None:
+    steps = [row.wire() for row in rows]
+    events.publish(events.episode_topic(episode.pk), events.steps_frame(episode.pk, steps))
+    announce(episode, last=steps[-1])
+
+
+def announce(episode: Episode, last: dict[str, Any] | None = None) -> None:
+    """Tell the episode's page and the wall where it stands."""
+    frame = {
+        "type": "episode",
+        "episode": episode.pk,
+        "state": episode.state,
+        "last_seq": episode.last_seq,
+        "stop_reason": episode.stop_reason or None,
+        "fault": episode.fault or None,
+        "strip": episode.strip,
+        "last_action": (last.get("name") or last.get("kind")) if last else None,
+    }
+    events.publish(events.episode_topic(episode.pk), frame)
+    events.publish(events.queue_topic(episode.project_id), frame)
+
+
+def note(episode: Episode, verb: str, actor: Actor | None, reason: str = "") -> None:
+    EpisodeEvent.objects.create(episode=episode, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
+
+
+def _touch(episode: Episode) -> None:
+    Episode.objects.filter(pk=episode.pk).update(heartbeat_at=timezone.now())
+
+
+@transaction.atomic
+def heartbeat(actor: Actor, episode_id: str) -> Episode:
+    """1. note the sign of life, 2. reopen an episode that was given up for lost."""
+    may_record(actor)
+    episode = _locked(actor, episode_id)
+    if not episode.is_live and episode.fault == "worker" and not episode.stop_reason:
+        reopen_or_refuse(episode, actor)
+        announce(episode)
+    _touch(episode)
+    return episode
+
+
+@transaction.atomic
+def finish(actor: Actor, episode_id: str, end: Finish) -> Episode:
+    """1. lock, 2. the same end again is a quiet yes, 3. end it, closing its asks, 4. keep a reported outcome, 5. tell."""
+    may_record(actor)
+    episode = _locked(actor, episode_id)
+    if not episode.is_live and (episode.stop_reason, episode.final_answer) == (end.stop_reason, end.final_answer):
+        return episode
+    reopen_or_refuse(episode, actor)
+    episode.final_answer = end.final_answer
+    episode.stop_reason = end.stop_reason
+    state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
+    if end.outcome is not None:
+        _store_outcome(episode, Outcome(source="reported", **end.outcome.model_dump(exclude_none=True)))
+    _end(episode, state, actor, end.stop_reason)
+    return episode
+
+
+def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None:
+    episode.state = state
+    episode.ended_at = timezone.now()
+    episode.save(update_fields=["state", "ended_at", "stop_reason", "final_answer", "fault", "fault_detail"])
+    for callback in _on_end:
+        callback(episode, reason)
+    note(episode, str(state), actor, reason)
+    announce(episode)
+
+
+@transaction.atomic
+def fail(actor: Actor, episode_id: str, fault: str, detail: str) -> bool:
+    """A boundary broke: the episode is failed with its fault and cause, which is never counted as a failed task."""
+    episode = _locked(actor, episode_id)
+    if not episode.is_live:
+        return False
+    episode.fault, episode.fault_detail, episode.stop_reason = fault, detail[:4000].replace("\x00", ""), "error"
+    _end(episode, EpisodeState.FAILED, actor, f"{fault}: {detail[:200]}".replace("\x00", ""))
+    return True
+
+
+@transaction.atomic
+def cancel(actor: Actor, episode_id: str, reason: str) -> Episode:
+    """A person stops an episode; its loop hears `episode_ended` at its next word."""
+    may_launch(actor)
+    episode = _locked(actor, episode_id)
+    if episode.is_live:
+        _end(episode, EpisodeState.CANCELLED, actor, reason)
+        record(actor, "stopped episode", episode.pk, reason)
+    return episode
+
+
+@transaction.atomic
+def record_outcome(actor: Actor, episode_id: str, outcome: Outcome, tier: str = "") -> VerifierOutcome:
+    """The verifier's word, once: 1. the row, 2. a verification step after the last one, 3. tell people, never agents."""
+    episode = _locked(actor, episode_id)
+    stored = _store_outcome(episode, outcome, tier)
+    body = {
+        "seq": episode.last_seq + 1,
+        "kind": "verification",
+        "reward_type": outcome.reward_type,
+        "reward": outcome.reward,
+        "details": outcome.details,
+    }
+    step = Step.objects.create(
+        episode=episode, seq=episode.last_seq + 1, kind="verification", body=_text(body), at=timezone.now()
+    )
+    # last_seq stays: it is what agents read, and the verifier's step is not theirs
+    events.publish(events.people_topic(episode.pk), events.steps_frame(episode.pk, [step.wire()]))
+    outcome_frame = {"type": "outcome", "episode": episode.pk, "reward_type": outcome.reward_type, "reward": outcome.reward}
+    events.publish(events.people_topic(episode.pk), outcome_frame)
+    events.publish(events.queue_topic(episode.project_id), outcome_frame)
+    return stored
+
+
+def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "") -> VerifierOutcome:
+    return VerifierOutcome.objects.create(
+        episode=episode,
+        source=outcome.source,
+        reward_type=outcome.reward_type,
+        reward=outcome.reward,
+        details=outcome.details,
+        state_diff=outcome.state_diff,
+        tier=tier,
+    )
+
+
+def open_ask_step(episode: Episode, seq: int, ask_id: str, question: str, context: str | None) -> None:
+    """The ask takes its step number and the episode waits. Caller holds the episode's lock."""
+    _refuse_gaps(episode, [(seq, {})])
+    if seq <= episode.last_seq:
+        raise StepConflict(f"Another step already stands at number {seq}.")
+    body: dict[str, Any] = {"seq": seq, "kind": "ask", "ask": ask_id, "question": question}
+    if context is not None:
+        body["context"] = context
+    episode.state = EpisodeState.WAITING
+    _insert(episode, [(seq, body)])
+
+
+def close_ask_step(episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool) -> None:
+    """Set an ask step's advice, once: the single exception to *append*, in the transaction that closes the ask. The step
+    is sent again and readers replace by seq; the episode goes on unless another ask of it is open."""
+    step = Step.objects.select_for_update().get(episode=episode, seq=seq)
+    body = json.loads(step.body)
+    if advice is not None and body.get("advice") is None:
+        body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
+        Step.objects.filter(pk=step.pk).update(body=_text(body))
+        step.body = _text(body)
+    letter = CANCELLED_ASK if status == "cancelled" else code_of(body)
+    episode.strip = episode.strip[: seq - 1] + letter + episode.strip[seq:]
+    if episode.state == EpisodeState.WAITING and not still_waiting:
+        episode.state = EpisodeState.RUNNING
+    episode.heartbeat_at = timezone.now()
+    episode.save(update_fields=["strip", "state", "heartbeat_at"])
+    tell_steps(episode, [step])
+
+
+def lose_silent(now: datetime | None = None) -> int:
+    """Fail the episodes whose loop was not heard for the heartbeat time, each in its own transaction."""
+    moment = (now or timezone.now()) - timedelta(seconds=settings.AWMWEB_HEARTBEAT_S)
+    return sum(_lose(pk, moment) for pk in Episode.objects.silent_since(moment).values_list("pk", flat=True)[:500])
+
+
+@transaction.atomic
+def _lose(episode_id: str, moment: datetime) -> bool:
+    silent: QuerySet[Episode] = Episode.objects.silent_since(moment)
+    episode = silent.select_for_update(skip_locked=True).filter(pk=episode_id).first()
+    if episode is None:
+        return False
+    episode.fault, episode.fault_detail = "worker", f"not heard for {settings.AWMWEB_HEARTBEAT_S} s"
+    _end(episode, EpisodeState.FAILED, None, "worker lost")
+    return True
+
+
+def episodes_of(actor: Actor) -> QuerySet[Episode]:
+    return scoped(Episode.objects.select_related("run"), actor.project)

@@ -1,0 +1,196 @@
+"""Template tags that draw: glyphs, strips, countdowns, states, step cards.
+
+Words and shapes come from `strip` and `cards`; markup is that of the design. Called by every template.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from django import template
+from django.utils import timezone
+from django.utils.html import format_html, format_html_join
+from django.utils.safestring import SafeString
+
+from episodes import strip as line
+from episodes.cards import card_of, clean, initials, number
+from episodes.strip import MARKS, Mark
+
+register = template.Library()
+register.filter("clean", clean)
+register.filter("initials", initials)
+register.filter("number", number)
+
+PITCH, RING = 13, 50.27
+STATES = {
+    "queued": ("e-queued", "idle", "Queued"),
+    "running": ("e-running", "run", "Running"),
+    "waiting": ("e-waiting", "ask", "Waiting"),
+    "finished": ("e-finished", "", "Finished"),
+    "failed": ("e-failed", "bad", "Failed"),
+    "cancelled": ("e-cancelled", "idle", "Cancelled"),
+}
+ASKS = {
+    "open": ("a-open", "ask", "Open"),
+    "leased": ("a-leased", "ask", "Leased"),
+    "answered": ("a-answered", "ask", "Answered"),
+    "fell_back": ("a-fell", "idle", "Fell back"),
+    "declined": ("a-declined", "idle", "Declined"),
+    "cancelled": ("a-cancelled", "idle", "Cancelled"),
+}
+OUTCOMES = {
+    "": ("v-hex", "idle", "Not verified yet"),
+    "complete": ("v-complete", "good", "Complete"),
+    "others": ("v-others", "bad", "Others"),
+    "judge_error": ("v-judge", "ver", "Judge error"),
+}
+ARMS = {"off": ("B", "", "baseline"), "plain": ("E", "e", "expert"), "informed": ("E", "e", "informed expert")}
+
+
+@register.simple_tag
+def g(symbol: str, css: str = "") -> SafeString:
+    """One glyph of the sprite, silent for screen readers: a word always stands beside it."""
+    return format_html('<svg class="g {}" aria-hidden="true"><use href="#{}"/></svg>', css, symbol)
+
+
+def _st(symbol: str, css: str, word: str) -> SafeString:
+    return format_html('<span class="st {}">{}{}</span>', css, g(symbol), word)
+
+
+@register.simple_tag
+def state(value: str) -> SafeString:
+    return _st(*STATES.get(value, ("e-queued", "idle", clean(value))))
+
+
+@register.simple_tag
+def ask_state(value: str) -> SafeString:
+    return _st(*ASKS.get(value, ("a-open", "ask", clean(value))))
+
+
+@register.simple_tag
+def outcome_state(value: str | None) -> SafeString:
+    """The hexagon; a reward type we have no shape for is shown by its own name in ink."""
+    return _st(*OUTCOMES.get(value or "", ("v-hex", "", clean(value).replace("_", " "))))
+
+
+@register.simple_tag
+def arm(value: str | None) -> SafeString:
+    letter, css, word = ARMS.get(value or "off", ARMS["off"])
+    return format_html('<span class="arm {}"><b aria-hidden="true">{}</b>{}</span>', css, letter, word)
+
+
+@register.simple_tag
+def strip(
+    codes: str, budget: int | None = None, running: bool = False, room: int = 30, outcome: str | None = None
+) -> SafeString:
+    """An episode in one line: its marks, then a dot for every step still allowed, or the hexagon of its outcome."""
+    codes += "n" if running else line.outcome_letter(outcome) if outcome else ""
+    marks, left_out = line.shown(codes, room)
+    used = line.actions_in(codes)
+    dots = 0 if outcome else max(0, min((budget or 0) - used, room - len(marks)))
+    lead = 26 if left_out else 0
+    width = max(PITCH, lead + PITCH * (len(marks) + dots))
+    earlier = format_html('<text class="more" x="0" y="10.5">+{}</text>', left_out) if left_out else ""
+    body = format_html_join(
+        "",
+        '<use href="#{}" class="{}" x="{}" y="1" width="11" height="11"/>',
+        ((mark.symbol, mark.css, lead + PITCH * n) for n, mark in enumerate(marks)),
+    )
+    start = lead + PITCH * len(marks)
+    rest = format_html_join(
+        "", '<rect class="todo" x="{}" y="5.5" width="3" height="2"/>', ((start + 4 + PITCH * n,) for n in range(dots))
+    )
+    words = line.in_words(codes)
+    return format_html(
+        '<svg class="strip" width="{0}" height="13" viewBox="0 0 {0} 13" fill="currentColor" role="img"'
+        ' aria-label="{1}">{2}{3}{4}</svg>',
+        width,
+        words,
+        earlier,
+        body,
+        rest,
+    )
+
+
+@register.simple_tag
+def countdown(
+    deadline: datetime, budget_s: float | None = None, css: str = "", now: datetime | None = None
+) -> SafeString:
+    """Ring and m:ss until a deadline; `clock.js` moves it by server time."""
+    left = max(0.0, (deadline - (now or timezone.now())).total_seconds())
+    share = min(1.0, left / budget_s) if budget_s else 1.0
+    level = "late" if share < 0.2 else "soon" if share < 0.45 else ""
+    return format_html(
+        '<span class="cd {} {}" role="timer" data-deadline="{}" data-budget="{}"><svg viewBox="0 0 20 20"'
+        ' aria-hidden="true"><circle cx="10" cy="10" r="8"/><circle class="arc" cx="10" cy="10" r="8"'
+        ' stroke-dasharray="{} 60"/></svg><span data-left>{}</span><span class="vh"> left</span></span>',
+        css,
+        level,
+        deadline.isoformat(),
+        f"{budget_s or 0:.0f}",
+        f"{share * RING:.1f}",
+        clock(left),
+    )
+
+
+@register.filter
+def clock(seconds: float | None) -> str:
+    """Seconds as m:ss, or h:mm:ss from an hour on."""
+    whole = max(0, int(seconds or 0))
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+@register.simple_tag
+def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
+    """A time: with seconds on live pages, else in relative words that `clock.js` keeps true."""
+    if when is None:
+        return ""
+    local = timezone.localtime(when)
+    shown_as = f"{local:%H:%M:%S}" if style == "seconds" else ago(when)
+    return format_html(
+        '<time datetime="{}" title="{}" data-time="{}">{}</time>',
+        when.isoformat(),
+        f"{local:%d %B %Y %H:%M:%S}",
+        style,
+        shown_as,
+    )
+
+
+@register.filter
+def ago(when: datetime) -> str:
+    seconds = (timezone.now() - when).total_seconds()
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
+        if abs(seconds) >= size:
+            return f"{int(abs(seconds) // size)} {unit} ago" if seconds > 0 else f"in {int(-seconds // size)} {unit}"
+    return "just now" if seconds >= 0 else "in a moment"
+
+
+@register.filter
+def in_words(count: int) -> str:
+    """Small counts as words, as a sentence would have them."""
+    words = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"]
+    return words[count] if 0 <= count < len(words) else f"{count:,}".replace(",", " ")
+
+
+@register.inclusion_tag("episodes/_step.html")
+def step_card(step: Mapping[str, Any], current: bool = False, ended: bool = False) -> dict[str, Any]:
+    """The one fragment of a step. `ended` says that an ask without advice waits no longer."""
+    card = card_of(step)
+    return {
+        "card": card,
+        "current": current,
+        "waits": card.waits and not ended,
+        "mark": _mark(card.mark, card.waits, ended),
+    }
+
+
+def _mark(mark: Mark, waits: bool, ended: bool) -> Mark:
+    return MARKS["c"] if waits and ended else mark
+
+
+@register.inclusion_tag("episodes/_diff.html")
+def state_diff(lines: list[Any], more: list[Any] | None = None) -> dict[str, Any]:
+    return {"lines": lines, "more": more or []}

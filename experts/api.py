@@ -1,0 +1,76 @@
+"""The JSON edge of asks: the asker's side and the expert's side."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import Query, Router, Status
+
+from awmclient import schema
+from experts import queue
+from experts.reading import ask_view, open_asks, read_ask
+from people.http import actor_of
+
+router = Router(tags=["asks"])
+REFUSALS = {code: schema.ErrorEnvelope for code in (400, 401, 403, 404, 409, 413, 422, 503)}
+WAIT_MAX_S = 25
+
+
+@router.post("/asks", response={200: schema.AskView, 201: schema.AskView, **REFUSALS})
+def open_ask(request: HttpRequest, payload: schema.AskOpen) -> Status[schema.AskView]:
+    actor = actor_of(request)
+    ask, made = queue.open_ask(actor, payload)
+    return Status(201 if made else 200, ask_view(ask, queue.waiting_time(actor)))
+
+
+@router.get("/asks", response={200: schema.AskList, **REFUSALS})
+def list_asks(request: HttpRequest, status: schema.AskStatus = "open") -> schema.AskList:
+    return schema.AskList(asks=open_asks(actor_of(request), status))
+
+
+@router.get("/asks/{ask_id}", response={200: schema.AskView, **REFUSALS})
+def get_ask(request: HttpRequest, ask_id: str, wait: int = Query(0, ge=0, le=WAIT_MAX_S)) -> schema.AskView:
+    """The state of an ask. Under the product's server `consumers.AskWait` answers this path and waits without a thread;
+    this plain form documents it and answers at once."""
+    return read_ask(actor_of(request), ask_id)
+
+
+@router.post("/asks/{ask_id}/consumed", response={200: schema.AskView, **REFUSALS})
+def consumed(request: HttpRequest, ask_id: str) -> schema.AskView:
+    return ask_view(queue.consume(actor_of(request), ask_id))
+
+
+@router.post("/asks/{ask_id}/cancel", response={200: schema.AskView, **REFUSALS})
+def cancel(request: HttpRequest, ask_id: str) -> schema.AskView:
+    return ask_view(queue.cancel(actor_of(request), ask_id))
+
+
+@router.post("/asks/{ask_id}/claim", response={200: schema.Claimed, **REFUSALS})
+def claim(request: HttpRequest, ask_id: str) -> schema.Claimed:
+    lease = queue.claim(actor_of(request), ask_id)
+    return schema.Claimed(assignment=lease.assignment_id, lease_token=lease.lease_token, lease_until=lease.lease_until)
+
+
+@router.post("/assignments/{assignment_id}/renew", response={200: schema.Claimed, **REFUSALS})
+def renew(request: HttpRequest, assignment_id: str, payload: schema.LeaseBody) -> schema.Claimed:
+    until = queue.renew(actor_of(request), assignment_id, payload.lease_token)
+    return schema.Claimed(assignment=assignment_id, lease_token=payload.lease_token, lease_until=until)
+
+
+@router.post("/assignments/{assignment_id}/release", response={200: schema.Done, **REFUSALS})
+def release(request: HttpRequest, assignment_id: str, payload: schema.LeaseBody) -> schema.Done:
+    queue.release(actor_of(request), assignment_id, payload.lease_token)
+    return schema.Done()
+
+
+@router.post("/assignments/{assignment_id}/decline", response={200: schema.Done, **REFUSALS})
+def decline(request: HttpRequest, assignment_id: str, payload: schema.LeaseBody) -> schema.Done:
+    queue.decline(actor_of(request), assignment_id, payload.lease_token, payload.reason or "")
+    return schema.Done()
+
+
+@router.post("/assignments/{assignment_id}/answer", response={200: schema.Advice, **REFUSALS})
+def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody) -> schema.Advice:
+    advice = queue.answer(
+        actor_of(request), assignment_id, payload.lease_token, payload.text, payload.nonce, payload.tool_calls
+    )
+    return advice.value()

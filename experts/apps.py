@@ -1,0 +1,15 @@
+"""The experts app: registers that an ending episode closes its asks in its own transaction."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class ExpertsConfig(AppConfig):
+    name = "experts"
+
+    def ready(self) -> None:
+        from episodes import recording
+        from experts import queue
+
+        recording.on_end(queue.cancel_of_episode)

@@ -1,0 +1,119 @@
+"""The queue's socket, and the waiting poll of an ask, which holds no thread and no database connection.
+
+Owns how a wait is woken: by the hub's hint, by the deadline, or by the end of the poll. The deadline itself is settled by the
+request that waits, through `queue.settle`, so it needs nobody else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from datetime import datetime
+from typing import Any
+from urllib.parse import parse_qs
+
+from asgiref.sync import sync_to_async
+from channels.generic.http import AsyncHttpConsumer
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+from django.utils import timezone
+
+from awmclient.schema import AskView
+from episodes import events, recording
+from episodes.consumers import LiveConsumer, actor_for
+from episodes.hub import Listener, hub
+from experts.events import ask_topic
+from experts.models import Ask
+from experts.reading import open_asks, read_ask
+from people.access import Actor, may_see_queue
+from people.errors import AppError, Invalid, NotFound
+
+log = logging.getLogger(__name__)
+WAIT_MAX_S = 25
+
+
+class QueueConsumer(LiveConsumer):
+    """`/ws/queue`: changes of asks and of live episodes of the project."""
+
+    actor: Actor
+
+    def admit(self) -> list[str]:
+        self.actor = actor_for(self.scope)
+        may_see_queue(self.actor)
+        return [events.queue_topic(self.actor.project.pk)]
+
+    async def first_frames(self) -> list[str]:
+        asks = await sync_to_async(_open_now, thread_sensitive=False)(self.actor)
+        return [json.dumps({"type": "queue", "asks": asks, "now": events.stamp(timezone.now())})]
+
+
+def _open_now(actor: Actor) -> list[dict[str, Any]]:
+    try:
+        return [ask.model_dump(mode="json") for ask in open_asks(actor)]
+    finally:
+        close_old_connections()
+
+
+class AskWait(AsyncHttpConsumer):
+    """`GET /api/v1/asks/{id}?wait=25`."""
+
+    async def handle(self, body: bytes) -> None:
+        try:
+            status, answer = 200, (await self._wait()).model_dump(mode="json", exclude_none=True)
+        except AppError as refused:
+            status, answer = refused.status, {"error": {"code": refused.code, "message": refused.message}}
+        except DatabaseError as error:
+            log.warning("database away while an ask waits: %s", error)
+            status, answer = 503, {"error": {"code": "unavailable", "message": "The database is away; try again."}}
+        headers = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
+        await self.send_response(status, json.dumps(answer).encode(), headers=headers)
+
+    async def _wait(self) -> AskView:
+        wait = _seconds(parse_qs(self.scope["query_string"].decode("latin-1")))
+        pk = self.scope["url_route"]["kwargs"]["pk"]
+        end = asyncio.get_running_loop().time() + wait
+        async with hub().listening(ask_topic(pk)) as listener:
+            view = await self._read(pk)
+            while view.status == "open" and (left := end - asyncio.get_running_loop().time()) > 0:
+                await _news(listener, min(left, _until(view.deadline_at)))
+                view = await self._read(pk)
+        return view
+
+    async def _read(self, pk: str) -> AskView:
+        return await sync_to_async(_read_once, thread_sensitive=False)(self.scope, pk)
+
+
+def _read_once(scope: dict[str, Any], pk: str) -> AskView:
+    """One short visit to the database; the connection goes back before the wait goes on."""
+    try:
+        row = Ask.objects.filter(pk=pk).values_list("project_id", "episode_id").first()
+        if row is None:
+            actor_for(scope)
+            raise NotFound
+        actor = actor_for(scope, row[0])
+        view = read_ask(actor, pk)
+        if actor.scope == "agent":
+            recording.heartbeat(actor, row[1])
+        return view
+    finally:
+        close_old_connections()
+
+
+def _seconds(query: dict[str, list[str]]) -> int:
+    raw = query.get("wait", ["0"])[0]
+    if not raw.isdecimal() or len(raw) > 4 or int(raw) > WAIT_MAX_S:
+        raise Invalid(f"wait: a whole number of seconds from 0 to {WAIT_MAX_S}.")
+    return int(raw)
+
+
+def _until(deadline_at: datetime) -> float:
+    return max(0.01, (deadline_at - timezone.now()).total_seconds() + 0.005)
+
+
+async def _news(listener: Listener, seconds: float) -> None:
+    """Until a hint comes, at most so long."""
+    try:
+        await asyncio.wait_for(listener.get(), seconds)
+    except TimeoutError:
+        return

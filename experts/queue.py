@@ -1,0 +1,312 @@
+"""Writes: open, claim, renew, release, decline, answer, expire, cancel, deliver, consume.
+
+Owns the state machine of an ask. Leaves the episode's side to `episodes.recording`, inside the same transaction. People
+claim and answer through the same functions as models and tokens.
+
+Lock order is episode, then ask, then assignment, everywhere: an answer, a deadline and an ending episode race for the same
+rows and exactly one of them wins.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from awmclient.schema import AskOpen, ToolCall
+from episodes import recording
+from episodes.models import Episode, ExpertMode
+from experts import events
+from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
+from experts.models import Advice, Ask, AskEvent, AskStatus, Assignment, AssignmentState, Decline, as_fallback
+from experts.routing import deadline, lease_end
+from people.access import Actor, may_advise, may_record, visible_or_404
+from people.errors import Invalid
+
+QUESTION_MAX = 20_000
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A lease in hand: present `lease_token` with every act on the assignment."""
+
+    ask_id: str
+    assignment_id: str
+    lease_token: str
+    lease_until: datetime
+
+
+def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
+    """1. check the right, 2. the same key and body is the same ask, 3. refuse where no expert is offered or the episode has
+    ended, 4. write ask, slot and step, the episode waits, 5. tell."""
+    may_record(actor)
+    if not wanted.question.strip() or len(wanted.question) > QUESTION_MAX:
+        raise Invalid(f"question: between 1 and {QUESTION_MAX} characters.")
+    digest = hashlib.sha256(json.dumps(wanted.model_dump(), sort_keys=True).encode()).hexdigest()
+    with transaction.atomic():
+        episode = visible_or_404(Episode.objects.select_for_update(), actor, wanted.episode)
+        known = Ask.objects.select_related("accepted").filter(episode=episode, key=wanted.key).first()
+        if known is not None:
+            if known.body_digest != digest:
+                raise AskConflict
+            return known, False
+        if episode.expert == ExpertMode.OFF:
+            raise ExpertOff
+        recording.reopen_or_refuse(episode, actor)
+        return _insert(actor, episode, wanted, digest), True
+
+
+def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask:
+    now = timezone.now()
+    ask = Ask(
+        project=actor.project,
+        episode=episode,
+        key=wanted.key,
+        body_digest=digest,
+        seq=wanted.seq,
+        question=wanted.question,
+        context=wanted.context,
+        priority=wanted.priority,
+        skills=wanted.skills or [],
+        group_key=wanted.group_key or "",
+        deadline_at=deadline(now, wanted.deadline_s),
+        human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
+    )
+    recording.open_ask_step(episode, wanted.seq, ask.pk, wanted.question, wanted.context)
+    ask.save(force_insert=True)
+    Assignment.objects.create(ask=ask)
+    _log(ask, "opened", actor)
+    events.tell(ask)
+    return ask
+
+
+def _log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
+    AskEvent.objects.create(ask=ask, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
+
+
+@transaction.atomic
+def claim(actor: Actor, ask_id: str) -> Claim:
+    """One conditional update: open, not past its deadline, and unheld, lapsed, or mine already. One row back and the
+    lease is yours."""
+    may_advise(actor)
+    ask = visible_or_404(Ask.objects.select_related("assignment"), actor, ask_id)
+    now = timezone.now()
+    until, token = lease_end(now, ask.deadline_at), secrets.token_urlsafe(24)
+    free = Q(state=AssignmentState.QUEUED) | Q(lease_until__lte=now) | Q(holder=actor.key)
+    slot = Assignment.objects.filter(
+        free, ask=ask, ask__status=AskStatus.OPEN, ask__deadline_at__gt=now,
+        state__in=[AssignmentState.QUEUED, AssignmentState.CLAIMED],
+    )
+    taken = slot.update(
+        state=AssignmentState.CLAIMED, holder=actor.key, holder_name=actor.name, lease_token=token, lease_until=until
+    )
+    if taken != 1:
+        raise _why_not(ask, now)
+    ask.refresh_from_db(fields=["status"])
+    ask.assignment.refresh_from_db()
+    _log(ask, "claimed", actor)
+    events.tell(ask)
+    return Claim(ask.pk, ask.assignment.pk, token, until)
+
+
+def _why_not(ask: Ask, now: datetime) -> AlreadyClaimed | TooLate:
+    held = ask.assignment.is_held(now)
+    if ask.is_open and ask.deadline_at > now and held:
+        return AlreadyClaimed(f"{ask.assignment.holder_name} holds this ask until {ask.assignment.lease_until:%H:%M:%S} UTC.")
+    return TooLate("This ask is closed.") if not ask.is_open or ask.deadline_at <= now else AlreadyClaimed()
+
+
+@transaction.atomic
+def renew(actor: Actor, assignment_id: str, lease_token: str) -> datetime:
+    """Push the lease on. Lapsed but not retaken counts as mine."""
+    may_advise(actor)
+    slot = _slot(actor, assignment_id)
+    until = lease_end(timezone.now(), slot.ask.deadline_at)
+    if _mine(slot, lease_token).update(lease_until=until) != 1:
+        raise TooLate if not slot.ask.is_open else LeaseLost
+    return until
+
+
+@transaction.atomic
+def release(actor: Actor, assignment_id: str, lease_token: str) -> None:
+    may_advise(actor)
+    slot = _slot(actor, assignment_id)
+    _let_go(slot, lease_token)
+    _log(slot.ask, "released", actor)
+    events.tell(slot.ask)
+
+
+@transaction.atomic
+def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = "") -> None:
+    """Pass on an ask: the slot goes back, without this expert."""
+    may_advise(actor)
+    slot = _slot(actor, assignment_id)
+    _let_go(slot, lease_token)
+    Decline.objects.get_or_create(
+        ask=slot.ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason}
+    )
+    _log(slot.ask, "declined", actor, reason)
+    events.tell(slot.ask)
+
+
+def _slot(actor: Actor, assignment_id: str) -> Assignment:
+    return visible_or_404(Assignment.objects.select_related("ask__episode"), actor, assignment_id, "ask__project")
+
+
+def _mine(slot: Assignment, lease_token: str) -> Any:
+    return Assignment.objects.filter(
+        pk=slot.pk, lease_token=lease_token, state=AssignmentState.CLAIMED, ask__status=AskStatus.OPEN
+    ).exclude(lease_token="")
+
+
+def _let_go(slot: Assignment, lease_token: str) -> None:
+    freed = _mine(slot, lease_token).update(
+        state=AssignmentState.QUEUED, holder="", holder_name="", lease_token="", lease_until=None
+    )
+    if freed != 1:
+        raise TooLate if not slot.ask.is_open else LeaseLost
+    slot.refresh_from_db()
+    slot.ask.assignment = slot
+
+
+def answer(
+    actor: Actor,
+    assignment_id: str,
+    lease_token: str,
+    text: str,
+    nonce: str,
+    tool_calls: list[ToolCall] | None = None,
+    source: str = "human",
+) -> Advice:
+    """1. a repeated nonce is a quiet yes, 2. lock episode and ask, 3. whoever comes late or lost the lease keeps the text
+    but not the ask, 4. accept: advice, ask, slot and step in one transaction, 5. tell the agent and everybody."""
+    may_advise(actor)
+    if not text.strip() and not tool_calls:
+        raise Invalid("Write the advice, or suggest a call.")
+    slot = _slot(actor, assignment_id)
+    refusal: LeaseLost | TooLate | None = None
+    with transaction.atomic():
+        ask = _locked(slot.ask_id)
+        repeated = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce).first() if nonce else None
+        if repeated is not None:
+            if repeated.late:
+                raise TooLate
+            return repeated
+        now = timezone.now()
+        held = _mine(slot, lease_token).exists()
+        if ask.is_open and ask.deadline_at <= now:
+            _close(ask, AskStatus.FELL_BACK, "deadline", None)
+        if not ask.is_open or not held:
+            refusal = TooLate() if not ask.is_open else LeaseLost()
+        advice = Advice.objects.create(
+            ask=ask, text=text, tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
+            source=source, author=actor.name, author_key=actor.key, privilege=ask.privilege, nonce=nonce,
+            late=refusal is not None,
+        )
+        if refusal is None:
+            _close(ask, AskStatus.ANSWERED, "", actor, advice)
+    if refusal is not None:
+        raise refusal
+    return advice
+
+
+def _locked(ask_id: str) -> Ask:
+    """Episode first, then ask, as everywhere."""
+    episode = Episode.objects.select_for_update().get(asks=ask_id)
+    ask = Ask.objects.select_for_update().get(pk=ask_id)
+    ask.episode = episode
+    return ask
+
+
+def _close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advice | None = None) -> None:
+    """The one way in which an ask ends. Caller holds the locks of episode and ask."""
+    if status == AskStatus.FELL_BACK:
+        advice = Advice.objects.create(ask=ask, privilege=ask.privilege, **as_fallback(reason))
+    ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
+    ask.save(update_fields=["status", "reason", "closed_at", "accepted"])
+    ended = AssignmentState.SUBMITTED if status == AskStatus.ANSWERED else AssignmentState.VOID
+    Assignment.objects.filter(ask=ask).update(state=ended)
+    waiting = Ask.objects.open().filter(episode=ask.episode).exists()
+    recording.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting)
+    _log(ask, str(status), actor, reason)
+    events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
+
+
+@transaction.atomic
+def settle(ask_id: str) -> Ask:
+    """Fall back if the deadline is past and nobody was quicker; whoever reads may do this, so deadlines need nobody."""
+    ask = Ask.objects.select_related("accepted").get(pk=ask_id)
+    if ask.is_open and ask.deadline_at <= timezone.now():
+        ask = _locked(ask_id)
+        if ask.is_open:
+            _close(ask, AskStatus.FELL_BACK, "deadline", None)
+    return ask
+
+
+def settle_due(now: datetime | None = None) -> int:
+    """The sweep's net below the waiting requests."""
+    due = list(Ask.objects.due(now or timezone.now()).values_list("pk", flat=True)[:500])
+    return sum(settle(pk).status == AskStatus.FELL_BACK for pk in due)
+
+
+@transaction.atomic
+def cancel(actor: Actor, ask_id: str, reason: str = "asker") -> Ask:
+    may_record(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = _locked(ask_id)
+    if ask.is_open:
+        _close(ask, AskStatus.CANCELLED, reason, actor)
+    return ask
+
+
+def cancel_of_episode(episode: Episode, reason: str) -> None:
+    """Registered with `recording.on_end`: an ending episode closes its asks in its own transaction."""
+    for ask in Ask.objects.select_for_update().open().filter(episode=episode):
+        ask.episode = episode
+        _close(ask, AskStatus.CANCELLED, "episode_ended", None)
+
+
+@transaction.atomic
+def deliver(actor: Actor, ask_id: str) -> Ask:
+    """What the asker gets: the ask, settled if due; the first sight of the advice is noted as its delivery."""
+    may_record(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = settle(ask_id)
+    first = Ask.objects.filter(pk=ask_id, delivered_at__isnull=True, accepted__isnull=False)
+    if ask.accepted_id is not None and first.update(delivered_at=timezone.now()) == 1:
+        ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
+        events.tell(ask)
+    return ask
+
+
+@transaction.atomic
+def consume(actor: Actor, ask_id: str) -> Ask:
+    """The agent has the advice in its context. Twice is a quiet yes."""
+    may_record(actor)
+    ask = visible_or_404(Ask.objects.select_related("assignment", "accepted"), actor, ask_id)
+    if ask.is_open:
+        raise StillOpen
+    now = timezone.now()
+    fresh = Ask.objects.filter(pk=ask_id, consumed_at__isnull=True)
+    if fresh.update(consumed_at=now, delivered_at=F("delivered_at") if ask.delivered_at else now) == 1:
+        ask.refresh_from_db(fields=["consumed_at", "delivered_at"])
+        events.tell(ask)
+    return ask
+
+
+def waiting_time(actor: Actor) -> float | None:
+    """Median seconds from ask to answer over the last 20 answered asks of this project; none yet: unknown."""
+    rows = Ask.objects.filter(project=actor.project, status=AskStatus.ANSWERED, closed_at__isnull=False)
+    spans: list[timedelta] = sorted(
+        closed - opened for opened, closed in rows.order_by("-closed_at").values_list("created_at", "closed_at")[:20]
+    )
+    return spans[len(spans) // 2].total_seconds() if spans else None
+
+

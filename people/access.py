@@ -1,0 +1,190 @@
+"""Rights: one function per right, one actor type for people and tokens, one way to scope a queryset.
+
+Owns who may do what. Leaves issuing and removing to `members.py`, HTTP to `http.py` and views. Called by every app.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from django.contrib.auth.models import User
+from django.db.models import Model, Q, QuerySet
+from django.http import HttpRequest, HttpResponseBase
+from django.shortcuts import redirect
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from people.errors import Forbidden, NotFound, WrongScope
+from people.models import ApiToken, Membership, Project, Role, display_name
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+SESSION_PROJECT = "project"
+M = TypeVar("M", bound=Model)
+View = Callable[..., HttpResponseBase]
+
+
+@dataclass(frozen=True)
+class Actor:
+    """Who acts, in which project: a person with a role, or a token with a scope."""
+
+    project: Project
+    role: str | None = None
+    scope: str | None = None
+    user: User | None = None
+    token: ApiToken | None = None
+
+    @property
+    def name(self) -> str:
+        if self.user is not None:
+            return display_name(self.user)
+        return f"token {self.token.name}" if self.token is not None else "awmweb"
+
+    @property
+    def key(self) -> str:
+        """Stable id for rows: `user:3`, `token:…` or `system`."""
+        if self.user is not None:
+            return f"user:{self.user.pk}"
+        return f"token:{self.token.pk}" if self.token is not None else "system"
+
+
+def person(membership: Membership) -> Actor:
+    return Actor(project=membership.project, role=membership.role, user=membership.user)
+
+
+def bearer(token: ApiToken) -> Actor:
+    return Actor(project=token.project, scope=token.scope, token=token)
+
+
+def system(project: Project) -> Actor:
+    """The house itself: our own worker, the demo, the sweep."""
+    return Actor(project=project)
+
+
+def current_memberships(user: User) -> QuerySet[Membership]:
+    now = timezone.now()
+    current = Q(ends_at__isnull=True) | Q(ends_at__gt=now)
+    return Membership.objects.select_related("project", "user").filter(current, user=user).order_by("pk")
+
+
+def membership_of(user: User, project: Project) -> Membership | None:
+    return current_memberships(user).filter(project=project).first()
+
+
+def _holds(actor: Actor, roles: Collection[str], scopes: Collection[str] = ()) -> bool:
+    if actor.scope is not None:
+        return actor.scope in scopes
+    return actor.role is None or actor.role in roles
+
+
+def _demand(allowed: bool, actor: Actor) -> None:
+    if not allowed:
+        raise WrongScope if actor.scope is not None else Forbidden
+
+
+def may_record(actor: Actor) -> None:
+    """Write runs, episodes, steps and asks: loops with an agent token, researchers, ourselves."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent"}), actor)
+
+
+def may_read(actor: Actor) -> None:
+    """Read episodes and steps: everybody in the project."""
+    _demand(_holds(actor, Role.values, {"agent", "expert", "export"}), actor)
+
+
+def sees_outcomes(actor: Actor) -> bool:
+    """Verification steps and outcomes: everybody but an agent."""
+    return actor.scope != "agent"
+
+
+def may_advise(actor: Actor) -> None:
+    """Claim and answer asks: experts, and those who run the place."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT}, {"expert"}), actor)
+
+
+def may_see_queue(actor: Actor) -> None:
+    _demand(_holds(actor, Role.values, {"expert"}), actor)
+
+
+def may_launch(actor: Actor) -> None:
+    """Start rollouts of our own."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
+
+
+def may_export(actor: Actor) -> None:
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"export"}), actor)
+
+
+def may_issue_tokens(actor: Actor) -> None:
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
+
+
+def may_manage_people(actor: Actor) -> None:
+    _demand(_holds(actor, {Role.ADMIN}), actor)
+
+
+def scoped(rows: QuerySet[M], project: Project, path: str = "project") -> QuerySet[M]:
+    """Only the rows of this project; the one way in which the house narrows a query."""
+    return rows.filter(**{path: project})
+
+
+def visible_or_404(rows: QuerySet[M], actor: Actor, pk: str, path: str = "project") -> M:
+    found = scoped(rows, actor.project, path).filter(pk=pk).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+def project_of_object(user: User, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
+    """The membership through which a person sees an object by its shared link, whatever project is chosen now."""
+    project_id = rows.filter(pk=pk).values_list(path, flat=True).first()
+    found = current_memberships(user).filter(project_id=project_id).first() if project_id else None
+    if found is None:
+        raise NotFound
+    return found
+
+
+def chosen_membership(request: HttpRequest) -> Membership | None:
+    """The project a person works in: the session's choice while it holds, else the first one."""
+    mine = list(current_memberships(request.user))  # type: ignore[arg-type]
+    slug = request.session.get(SESSION_PROJECT)
+    return next((one for one in mine if one.project.slug == slug), mine[0] if mine else None)
+
+
+def member_required(
+    right: Callable[[Actor], None] = may_read, *, rows: Callable[[], QuerySet[Any]] | None = None, path: str = "project_id"
+) -> Callable[[View], View]:
+    """A page for members: sets `request.membership`, `request.project` and `request.actor`.
+
+    With `rows`, the view's `pk` decides the project, so that a shared link works from any chosen project.
+    """
+
+    def wrap(view: View) -> View:
+        @functools.wraps(view)
+        def inner(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponseBase:
+            if not request.user.is_authenticated:
+                return redirect(f"/login?{urlencode({'next': request.get_full_path()})}")
+            if rows is not None:
+                membership = project_of_object(request.user, rows(), str(kwargs["pk"]), path)
+            else:
+                chosen = chosen_membership(request)
+                if chosen is None:
+                    raise Forbidden("You are in no project any more; ask its admin for a new link.")
+                membership = chosen
+            adopt(request, membership)
+            right(request.actor)  # type: ignore[attr-defined]
+            return view(request, *args, **kwargs)
+
+        return inner
+
+    return wrap
+
+
+def adopt(request: HttpRequest, membership: Membership) -> None:
+    request.membership = membership  # type: ignore[attr-defined]
+    request.project = membership.project  # type: ignore[attr-defined]
+    request.actor = person(membership)  # type: ignore[attr-defined]

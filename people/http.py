@@ -1,0 +1,149 @@
+"""The JSON door of all apps: token or session -> actor, body -> schema type, error -> envelope.
+
+Owns authentication and error translation of `/api/v1`. Leaves routes to each app's `api.py`. Built on django-ninja, which
+keeps the OpenAPI document true to the types.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import RequestDataTooBig
+from django.db import InterfaceError, OperationalError
+from django.http import HttpRequest, HttpResponse
+from django.http.response import JsonResponse
+from ninja import NinjaAPI
+from ninja.errors import AuthenticationError, HttpError, ValidationError
+from ninja.parser import Parser
+from ninja.renderers import BaseRenderer
+from ninja.security import APIKeyCookie, HttpBearer
+
+from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES
+from people.access import Actor, bearer, chosen_membership, person
+from people.errors import AppError, Invalid, TooLarge, Unauthenticated
+from people.members import token_of
+
+log = logging.getLogger(__name__)
+
+
+class Api(NinjaAPI):
+    """Refusals of the framework itself (unknown path of the API, wrong method) come in the envelope, too."""
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def parse_json(raw: bytes) -> Any:
+    """Strict JSON: no NaN, no infinities, no bottomless nesting. Raises `Invalid`."""
+    try:
+        return json.loads(raw, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"The body is not JSON: {error}", code="bad_json") from error
+
+
+class StrictParser(Parser):
+    """Reads a body once, within its limit."""
+
+    def parse_body(self, request: HttpRequest) -> Any:
+        limit = MAX_STEP_BYTES if request.path.endswith("/steps") else MAX_BATCH_BYTES
+        try:
+            raw = request.body
+        except RequestDataTooBig as error:
+            raise TooLarge from error
+        if len(raw) > limit:
+            raise TooLarge
+        body = parse_json(raw)
+        if not isinstance(body, dict):
+            raise Invalid("The body must be a JSON object.")
+        return body
+
+
+class AsciiJson(BaseRenderer):
+    """ASCII escapes carry U+0000 and lone surrogates through unchanged; UTF-8 could not."""
+
+    media_type = "application/json"
+
+    def render(self, request: HttpRequest, data: Any, *, response_status: int) -> str:
+        return json.dumps(data, default=_encode)
+
+
+def _encode(value: Any) -> Any:
+    if hasattr(value, "model_dump"):
+        return value.model_dump(exclude_none=True)
+    if hasattr(value, "isoformat"):
+        return value.isoformat().replace("+00:00", "Z")
+    raise TypeError(f"cannot write {type(value).__name__} as JSON")
+
+
+class TokenAuth(HttpBearer):
+    """`Authorization: Bearer TOKEN`."""
+
+    def authenticate(self, request: HttpRequest, token: str) -> Actor | None:
+        known = token_of(token)
+        return bearer(known) if known is not None else None
+
+
+class SessionAuth(APIKeyCookie):
+    """Pages read with their own cookie; a write by cookie needs the CSRF token, which ninja checks."""
+
+    param_name = settings.SESSION_COOKIE_NAME
+
+    def authenticate(self, request: HttpRequest, key: str | None) -> Actor | None:
+        if not request.user.is_authenticated:
+            return None
+        membership = chosen_membership(request)
+        return person(membership) if membership is not None else None
+
+
+DOOR = [TokenAuth(), SessionAuth()]
+
+
+def actor_of(request: HttpRequest) -> Actor:
+    """Who calls, after the door let them in."""
+    return request.auth  # type: ignore[attr-defined, no-any-return]
+
+
+def refusal(error: AppError) -> HttpResponse:
+    return JsonResponse({"error": {"code": error.code, "message": error.message}}, status=error.status)
+
+
+def _where(error: dict[str, Any]) -> str:
+    path = ".".join(str(part) for part in error["loc"] if part not in ("body", "payload"))
+    return f"{path}: {error['msg']}" if path else str(error["msg"])
+
+
+def build_api(**options: Any) -> Api:
+    """The one API object; apps add their routers to it in `awmweb/urls.py`."""
+    api = Api(auth=DOOR, parser=StrictParser(), renderer=AsciiJson(), docs_url=None, **options)
+
+    @api.exception_handler(AppError)
+    def refused(request: HttpRequest, error: AppError) -> HttpResponse:
+        return refusal(error)
+
+    @api.exception_handler(AuthenticationError)
+    def unknown(request: HttpRequest, error: AuthenticationError) -> HttpResponse:
+        return refusal(Unauthenticated())
+
+    @api.exception_handler(ValidationError)
+    def misshapen(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        return refusal(Invalid("; ".join(_where(one) for one in error.errors[:5])))
+
+    @api.exception_handler(HttpError)
+    def framework(request: HttpRequest, error: HttpError) -> HttpResponse:
+        refused = AppError(str(error), code="csrf" if error.status_code == 403 else "http")
+        refused.status = error.status_code
+        return refusal(refused)
+
+    @api.exception_handler(OperationalError)
+    @api.exception_handler(InterfaceError)
+    def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
+        log.warning("database away: %s", error)
+        answer = JsonResponse({"error": {"code": "unavailable", "message": "The database is away; try again."}}, status=503)
+        answer["Retry-After"] = "1"
+        return answer
+
+    return api

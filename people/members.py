@@ -1,0 +1,173 @@
+"""Writes: invite, remove, issue and revoke tokens and links, sign in by a link, and the audit trail.
+
+Owns every change of a row in `people.models`. Leaves rights to `access.py`. Called by views, commands and `http.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from datetime import datetime, timedelta
+
+from django.contrib.auth.models import User
+from django.db import transaction
+from django.utils import timezone
+from django.utils.text import slugify
+
+from people.access import Actor, may_issue_tokens, may_manage_people, scoped, system
+from people.errors import Invalid, LinkSpent, NotFound
+from people.models import ApiToken, AuditEntry, LoginLink, Membership, Project, Role, TokenScope
+
+LINK_LIFE = timedelta(hours=24)
+LAST_USED_STEP = timedelta(seconds=30)
+
+
+def digest(secret: str) -> str:
+    """Tokens carry 256 random bits, so a plain hash cannot be guessed back."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+def record(actor: Actor, verb: str, target: str = "", reason: str = "") -> None:
+    """Write one line of the audit trail, in the transaction of the act."""
+    AuditEntry.objects.create(project=actor.project, actor=actor.name, verb=verb, target=target[:200], reason=reason)
+
+
+def ensure_project(slug: str, name: str | None = None) -> Project:
+    project, _ = Project.objects.get_or_create(slug=slug, defaults={"name": name or slug})
+    return project
+
+
+def project_named(slug: str) -> Project:
+    found = Project.objects.filter(slug=slug).first()
+    if found is None:
+        raise NotFound(f"There is no project {slug!r}.")
+    return found
+
+
+@transaction.atomic
+def ensure_member(project: Project, username: str, role: str, ends_at: datetime | None = None) -> Membership:
+    """1. find or make the person, 2. give or change the role in this project, 3. note it."""
+    if role not in Role.values:
+        raise Invalid(f"Role must be one of {', '.join(Role.values)}.")
+    user, made = User.objects.get_or_create(username=username)
+    if made:
+        user.set_unusable_password()
+        user.save(update_fields=["password"])
+    membership, _ = Membership.objects.update_or_create(
+        project=project, user=user, defaults={"role": role, "ends_at": ends_at}
+    )
+    return membership
+
+
+def issue_login_link(user: User, issued_by: User | None = None, life: timedelta = LINK_LIFE) -> str:
+    """The secret of a link for one use; only its digest is kept."""
+    secret = secrets.token_urlsafe(32)
+    LoginLink.objects.create(
+        digest=digest(secret), user=user, issued_by=issued_by, ends_at=timezone.now() + life
+    )
+    return secret
+
+
+def redeem_login_link(secret: str) -> User:
+    """One conditional update: of two people who open the same link at once, one gets in."""
+    now = timezone.now()
+    spent = LoginLink.objects.filter(digest=digest(secret), used_at__isnull=True, ends_at__gt=now).update(used_at=now)
+    if spent != 1:
+        raise LinkSpent
+    return LoginLink.objects.select_related("user").get(digest=digest(secret)).user
+
+
+@transaction.atomic
+def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) -> tuple[Membership, str]:
+    """1. check the right, 2. membership, 3. a link, 4. the trail. Returns the membership and the link's secret."""
+    may_manage_people(actor)
+    name = " ".join(name.split())
+    username = _free_username(actor, name)
+    if ends_at is not None and ends_at <= timezone.now():
+        raise Invalid("The end lies in the past.")
+    _refuse_last_admin_change(actor, username, role)
+    membership = ensure_member(actor.project, username, role, ends_at)
+    if not membership.user.first_name:
+        User.objects.filter(pk=membership.user.pk).update(first_name=name[:150])
+    record(actor, "invited", username, f"as {role}")
+    return membership, issue_login_link(membership.user, issued_by=actor.user)
+
+
+def _free_username(actor: Actor, name: str) -> str:
+    """The account this name means here. A link signs in everywhere its person may go, so an account that also belongs
+    to a project whose admin the actor is not is somebody else's, and the new person gets a name of their own."""
+    stem = slugify(name)[:140]
+    if not stem:
+        raise Invalid("Give the person a name with at least one letter or digit.")
+    admin_of = Membership.objects.filter(user=actor.user, role=Role.ADMIN).values("project")
+    for number in range(1, 1000):
+        username = stem if number == 1 else f"{stem}-{number}"
+        elsewhere = Membership.objects.filter(user__username=username).exclude(project__in=admin_of)
+        if not elsewhere.exclude(project=actor.project).exists():
+            return username
+    raise Invalid("Too many people have this name; use another one.")
+
+
+def _refuse_last_admin_change(actor: Actor, username: str, role: str) -> None:
+    admins = scoped(Membership.objects.all(), actor.project).filter(role=Role.ADMIN)
+    if role != Role.ADMIN and admins.filter(user__username=username).exists() and admins.count() == 1:
+        raise Invalid("The last admin of a project stays admin.")
+
+
+@transaction.atomic
+def remove_member(actor: Actor, membership_id: int) -> None:
+    """1. check the right, 2. refuse to remove the last admin, 3. delete, and their open links too, 4. the trail."""
+    may_manage_people(actor)
+    membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
+    if membership is None:
+        raise NotFound
+    admins = scoped(Membership.objects.select_for_update(), actor.project).filter(role=Role.ADMIN)
+    if membership.role == Role.ADMIN and len(admins) == 1:
+        raise Invalid("The last admin of a project cannot be removed.")
+    LoginLink.objects.filter(user=membership.user, used_at__isnull=True).update(used_at=timezone.now())
+    membership.delete()
+    record(actor, "removed", membership.user.username)
+
+
+@transaction.atomic
+def issue_token(actor: Actor, name: str, scope: str, ends_at: datetime | None = None) -> tuple[ApiToken, str]:
+    """A new token and its secret, which is shown once and kept only as a digest."""
+    may_issue_tokens(actor)
+    if scope not in TokenScope.values:
+        raise Invalid(f"Scope must be one of {', '.join(TokenScope.values)}.")
+    name = " ".join(name.split())
+    if not name or len(name) > 120:
+        raise Invalid("Give the token a name of at most 120 characters.")
+    if ends_at is not None and ends_at <= timezone.now():
+        raise Invalid("The end lies in the past.")
+    secret = "awm_" + secrets.token_urlsafe(32)
+    token = ApiToken.objects.create(
+        project=actor.project, name=name, scope=scope, digest=digest(secret), issued_by=actor.user, ends_at=ends_at
+    )
+    record(actor, "issued token", name, scope)
+    return token, secret
+
+
+@transaction.atomic
+def revoke_token(actor: Actor, token_id: str) -> None:
+    may_issue_tokens(actor)
+    live = scoped(ApiToken.objects.all(), actor.project).filter(pk=token_id, revoked_at__isnull=True)
+    if live.update(revoked_at=timezone.now()) != 1:
+        raise NotFound
+    record(actor, "revoked token", token_id)
+
+
+def token_of(secret: str) -> ApiToken | None:
+    """The token that a secret belongs to, if it may still be used; notes the use at most twice a minute."""
+    now = timezone.now()
+    token = ApiToken.objects.select_related("project").filter(digest=digest(secret)).first()
+    if token is None or not token.is_current(now):
+        return None
+    if token.last_used_at is None or now - token.last_used_at > LAST_USED_STEP:
+        ApiToken.objects.filter(pk=token.pk).update(last_used_at=now)
+    return token
+
+
+def house_actor(slug: str) -> Actor:
+    """The house acting in a project by its name, for commands."""
+    return system(project_named(slug))

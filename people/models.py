@@ -1,0 +1,173 @@
+"""Rows about who is here: projects, memberships, tokens, sign-in links and the audit trail.
+
+Owns what such a row may contain and facts about one row. Leaves changes to `members.py` and rights to `access.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+if TYPE_CHECKING:
+    from django.contrib.auth.models import User
+
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+def new_id() -> str:
+    """A 20-character id that sorts by the millisecond it was made in; the second half is random."""
+    value = int(time.time() * 1000)
+    head = ""
+    for _ in range(9):
+        value, digit = divmod(value, 32)
+        head = _ALPHABET[digit] + head
+    return head + "".join(secrets.choice(_ALPHABET) for _ in range(11))
+
+
+class IdField(models.CharField):
+    """Primary key made by `new_id`."""
+
+    def __init__(self, *args: object, **kwargs: object) -> None:
+        kwargs.update(max_length=40, primary_key=True, default=new_id, editable=False)
+        super().__init__(*args, **kwargs)  # type: ignore[arg-type]
+
+
+class JsonText(models.TextField):
+    """Any JSON value as ASCII text. Agents send U+0000 and lone surrogates, which neither `jsonb` nor `text` takes."""
+
+    def from_db_value(self, value: str | None, expression: object, connection: object) -> Any:
+        return None if value is None else json.loads(value)
+
+    def get_prep_value(self, value: Any) -> str | None:
+        return None if value is None else json.dumps(value)
+
+    def to_python(self, value: Any) -> Any:
+        return value
+
+
+def shown(value: Any) -> Any:
+    """The same JSON value fit for a page: lone surrogates cannot be written as UTF-8 and become question marks."""
+    text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return json.loads(text)
+
+
+class Role(models.TextChoices):
+    ADMIN = "admin", "Admin"
+    RESEARCHER = "researcher", "Researcher"
+    EXPERT = "expert", "Expert"
+    REVIEWER = "reviewer", "Reviewer"
+    VIEWER = "viewer", "Viewer"
+
+
+class TokenScope(models.TextChoices):
+    AGENT = "agent", "Agent"
+    EXPERT = "expert", "Expert"
+    EXPORT = "export", "Export"
+
+
+class Project(models.Model):
+    """The wall between groups of people: every other row of the house belongs to one."""
+
+    id = IdField()
+    slug = models.SlugField(max_length=60, unique=True)
+    name = models.CharField(max_length=120)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.slug
+
+
+class Membership(models.Model):
+    """One person's role in one project, perhaps with an end."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
+    role = models.CharField(max_length=12, choices=Role.choices)
+    ends_at = models.DateTimeField(null=True, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "user"], name="one_membership_per_person"),
+            models.CheckConstraint(condition=Q(role__in=Role.values), name="membership_role_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.user} is {self.role} of {self.project}"
+
+    def is_current(self, now: datetime) -> bool:
+        return self.ends_at is None or self.ends_at > now
+
+
+class ApiToken(models.Model):
+    """A hashed bearer token. Each is an actor of its own, so what it did can be told apart."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="tokens")
+    name = models.CharField(max_length=120)
+    scope = models.CharField(max_length=8, choices=TokenScope.choices)
+    digest = models.CharField(max_length=64, unique=True)
+    issued_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ends_at = models.DateTimeField(null=True, blank=True)
+    revoked_at = models.DateTimeField(null=True, blank=True)
+    last_used_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(scope__in=TokenScope.values), name="token_scope_known")]
+
+    def __str__(self) -> str:
+        return f"{self.name} ({self.scope})"
+
+    def is_current(self, now: datetime) -> bool:
+        return self.revoked_at is None and (self.ends_at is None or self.ends_at > now)
+
+
+class LoginLink(models.Model):
+    """A link that signs one person in, once, until its end."""
+
+    digest = models.CharField(max_length=64, unique=True)
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
+    issued_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="links_issued"
+    )
+    created_at = models.DateTimeField(auto_now_add=True)
+    ends_at = models.DateTimeField()
+    used_at = models.DateTimeField(null=True)
+
+    def __str__(self) -> str:
+        return f"link for {self.user}"
+
+
+class AuditEntry(models.Model):
+    """Who did what, to which object, when and why. Only ever added."""
+
+    project = models.ForeignKey(Project, null=True, on_delete=models.CASCADE, related_name="audit")
+    at = models.DateTimeField(auto_now_add=True)
+    actor = models.CharField(max_length=160)
+    verb = models.CharField(max_length=60)
+    target = models.CharField(max_length=200, blank=True)
+    reason = models.TextField(blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-at"], name="audit_by_project")]
+
+    def __str__(self) -> str:
+        return f"{self.actor} {self.verb} {self.target}"
+
+    def save(self, *args: object, **kwargs: object) -> None:
+        if self.pk is not None:
+            raise TypeError("an audit entry is only ever added")
+        super().save(*args, **kwargs)  # type: ignore[arg-type]
+
+
+def display_name(user: User) -> str:
+    """How a person is called on pages and in exports of people's names."""
+    return user.get_full_name() or user.get_username()
