@@ -1,5 +1,7 @@
 """A demo looks alive: it reads, stumbles once, asks where it must, and does what it is told."""
 
+import re
+
 import pytest
 
 
@@ -37,3 +39,22 @@ def test_each_scenario_has_four_demos_and_one_of_them_asks(tasks, scenario):
     own = [task for task in tasks.values() if task.scenario == scenario]
     assert sum("demo" in task.scripts for task in own) >= 4
     assert any(task.asks for task in own)
+
+
+@pytest.mark.parametrize(
+    ("advice", "name"),
+    [
+        ("Priya", "priya"),
+        ("give it to Priya Raman, please", "priya"),
+        ("Not Tomas, it's Priya.", "priya"),
+        ("Neither Tomas nor Ines: PRIYA!", "priya"),
+        ("Please don't give it to Tomas. Priya.", "priya"),
+        ("Tomas's colleague Priya", "priya"),
+        ("Let Tomas do it, not Priya", "tomas"),
+        ("I have no idea", None),
+    ],
+)
+def test_the_help_desk_demo_understands_a_name_however_it_is_said(tasks, advice, name):
+    question = next(turn for turn in tasks["helpdesk_1", 1].scripts["demo"] if "ask" in turn)
+    found = re.search(question["listen"]["who"], advice)
+    assert (found and found[1].lower()) == name
