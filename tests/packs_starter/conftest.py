@@ -9,6 +9,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -142,9 +143,18 @@ def read_tasks() -> dict[tuple[str, int], Task]:
     }
 
 
+CHOICES: dict[str, Callable[[Task], bool]] = {
+    "demo_task": lambda task: "demo" in task.scripts,
+    "asking_task": lambda task: task.asks,
+    "quiet_task": lambda task: "demo" in task.scripts and not task.asks,
+}
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "task_key" in metafunc.fixturenames:
-        keys = sorted(read_tasks())
+        found = read_tasks()
+        chosen = next((choose for name, choose in CHOICES.items() if name in metafunc.fixturenames), bool)
+        keys = sorted(key for key, task in found.items() if chosen(task))
         metafunc.parametrize("task_key", keys, ids=[f"{name}/{idx}" for name, idx in keys])
     if "scenario" in metafunc.fixturenames:
         metafunc.parametrize("scenario", [row["name"] for row in rows("gen_scenario.jsonl")])
@@ -188,6 +198,24 @@ def tasks(
 @pytest.fixture
 def task(tasks: dict[tuple[str, int], Task], task_key: tuple[str, int]) -> Task:
     return tasks[task_key]
+
+
+@pytest.fixture
+def demo_task(task: Task) -> Task:
+    """Each task with a demo."""
+    return task
+
+
+@pytest.fixture
+def asking_task(task: Task) -> Task:
+    """Each task whose demo asks the expert."""
+    return task
+
+
+@pytest.fixture
+def quiet_task(task: Task) -> Task:
+    """Each task whose demo asks nobody."""
+    return task
 
 
 @pytest.fixture

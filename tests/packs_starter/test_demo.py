@@ -5,34 +5,28 @@ import re
 import pytest
 
 
-def test_a_demo_without_a_question_has_six_to_fourteen_turns_and_one_stumble(task):
-    if "demo" not in task.scripts or task.asks:
-        pytest.skip("no such demo")
-    demo = task.played["demo"]
+def test_a_demo_without_a_question_has_six_to_fourteen_turns_and_one_stumble(quiet_task):
+    demo = quiet_task.played["demo"]
     assert 6 <= len(demo.turns) <= 14
     assert 1 <= len(demo.errors) <= 2
     assert max(demo.errors) < 500
     assert "answer" in demo.turns[-1]
 
 
-def test_a_demo_completes_the_task_unless_it_needed_to_ask_and_did_not(task):
-    if "demo" not in task.scripts:
-        pytest.skip("no such demo")
-    demo = task.played["demo"]
-    expected = "complete" if task.asks or not task.about["needs_expert"] else "others"
-    assert task.verify(demo.final, demo.answer) == expected
+def test_a_demo_completes_the_task_unless_it_needed_to_ask_and_did_not(demo_task):
+    demo = demo_task.played["demo"]
+    expected = "complete" if demo_task.asks or not demo_task.about["needs_expert"] else "others"
+    assert demo_task.verify(demo.final, demo.answer) == expected
 
 
-def test_a_demo_that_asks_fails_without_advice(task):
-    if not task.asks:
-        pytest.skip("no question in this demo")
-    alone = task.played["demo without advice"]
+def test_a_demo_that_asks_fails_without_advice(asking_task):
+    alone = asking_task.played["demo without advice"]
     assert "answer" in alone.turns[-1]
-    assert task.verify(alone.final, alone.answer) == "others"
+    assert asking_task.verify(alone.final, alone.answer) == "others"
 
 
-def test_a_demo_asks_only_where_the_task_needs_the_expert(task):
-    assert task.about["needs_expert"] or not task.asks
+def test_a_demo_asks_only_where_the_task_needs_the_expert(asking_task):
+    assert asking_task.about["needs_expert"]
 
 
 def test_each_scenario_has_four_demos_and_one_of_them_asks(tasks, scenario):
