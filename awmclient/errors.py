@@ -46,64 +46,74 @@ class Refused(DashboardError):
     """The dashboard answered no."""
 
     code = "refused"
+    status = 400
 
-    def __init__(self, message: str = "", code: str | None = None, status: int = 400) -> None:
+    def __init__(self, message: str = "", code: str | None = None, status: int | None = None) -> None:
         super().__init__(message, code)
-        self.status = status
+        self.status = status or type(self).status
 
 
 class StepConflict(Refused):
     """Another step already stands at this number."""
 
     code = "step_conflict"
+    status = 409
 
 
 class SeqGap(Refused):
     """Steps are numbered from 1 without gaps."""
 
     code = "seq_gap"
+    status = 409
 
 
 class EpisodeEnded(Refused):
     """The episode has ended, by its own finish or because a person stopped it."""
 
     code = "episode_ended"
+    status = 409
 
 
 class KeyConflict(Refused):
     """The key belongs to something that was started with another body."""
 
     code = "key_conflict"
+    status = 409
 
 
 class Scope(Refused):
     """The token may not do this."""
 
     code = "scope"
+    status = 403
 
 
 class BadToken(Refused):
     """The dashboard does not know the token, or the token has ended."""
 
     code = "unauthorized"
+    status = 401
 
 
 class NotFound(Refused):
     """No such thing in the token's project."""
 
     code = "not_found"
+    status = 404
 
 
 class TooLarge(Refused):
     """The body is larger than the dashboard takes."""
 
     code = "too_large"
+    status = 413
 
 
 class Invalid(Refused):
     """The dashboard does not take a body of this shape."""
 
     code = "invalid"
+    status = 422
 
 
 _BY_CODE: dict[str, type[Refused]] = {

@@ -7,31 +7,11 @@ policy, storing to the dashboard, judging to the environment. Called by our own 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, TypedDict, Unpack, runtime_checkable
+from typing import Any, Protocol, Unpack, runtime_checkable
 
-from awmclient.schema import Advice, Fault, ReportedOutcome, StepCommon, StopReason, ToolSpec
-
-StepLike = Mapping[str, Any] | StepCommon
-"""A step as a plain dict (`seq` may be left out: the episode numbers it) or as one of the models of `schema`."""
-
-
-class EpisodeFields(TypedDict, total=False):
-    """What may be said about an episode beside its task; the fields of `schema.EpisodeStart`."""
-
-    key: str
-    scenario: str | None
-    task_idx: int | None
-    environment: str
-    tools: Sequence[ToolSpec | Mapping[str, Any]] | None
-    run: str | None
-    arm: str | None
-    seed: int | None
-    split: str | None
-    policy: dict[str, Any] | None
-    training_step: int | None
-    checkpoint: str | None
-    group_key: str | None
-    expert: str
+from awmclient.bodies import EpisodeFields as EpisodeFields
+from awmclient.bodies import StepLike as StepLike
+from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason
 
 
 class EpisodePort(Protocol):

@@ -1,0 +1,94 @@
+"""What a loop hands in, made into the bodies that go on the wire: steps with their numbers, the start of an episode, a question.
+
+Pure. Called by every adapter of the `Dashboard` port, so that all of them number and name alike.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypedDict
+
+from awmclient.schema import StepCommon, ToolSpec
+
+StepLike = Mapping[str, Any] | StepCommon
+"""A step as a plain dict (`seq` may be left out: the episode numbers it) or as one of the models of `schema`."""
+
+
+def numbered(steps: StepLike | Sequence[StepLike], last_seq: int) -> list[dict[str, Any]]:
+    """Plain dicts with `seq`. A step that brings its own number keeps it and its time; others get the next and `at` = now.
+
+    >>> [step["seq"] for step in numbered([{"kind": "note", "content": "a"}, {"kind": "note", "content": "b"}], 4)]
+    [5, 6]
+    """
+    plain = []
+    for body in as_list(steps):
+        if body.get("seq") is None:
+            body["seq"] = last_seq + 1
+            body.setdefault("at", datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"))
+        if isinstance(body["seq"], int):
+            last_seq = max(last_seq, body["seq"])
+        plain.append(body)
+    return plain
+
+
+def as_list(steps: StepLike | Sequence[StepLike]) -> list[dict[str, Any]]:
+    """One step or many, as plain dicts of our own."""
+    given = [steps] if isinstance(steps, Mapping | StepCommon) else steps
+    return [as_dict(step) for step in given]
+
+
+def as_dict(step: StepLike) -> dict[str, Any]:
+    """The step as it goes on the wire: only the fields that were set, and always its kind."""
+    if isinstance(step, Mapping):
+        return dict(step)
+    body = step.model_dump(exclude_unset=True)
+    kind = getattr(step, "kind", None)
+    return body if kind is None else {**body, "kind": kind}
+
+
+class EpisodeFields(TypedDict, total=False):
+    """What may be said about an episode beside its task; the fields of `schema.EpisodeStart`."""
+
+    key: str
+    scenario: str | None
+    task_idx: int | None
+    environment: str
+    tools: Sequence[ToolSpec | Mapping[str, Any]] | None
+    run: str | None
+    arm: str | None
+    seed: int | None
+    split: str | None
+    policy: dict[str, Any] | None
+    training_step: int | None
+    checkpoint: str | None
+    group_key: str | None
+    expert: str
+
+
+class AskFields(TypedDict, total=False):
+    """What may be said about a question; the fields of `schema.AskOpen`. `deadline_s` defaults to 300."""
+
+    context: str | None
+    deadline_s: int
+    human_deadline_s: int | None
+    priority: int
+    skills: Sequence[str] | None
+    group_key: str | None
+    key: str | None
+
+
+def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
+    """The body that starts an episode: a key is made up if there is none, and what was not said is left out."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    tools = fields.get("tools")
+    if tools is not None:
+        given["tools"] = [tool.model_dump() if isinstance(tool, ToolSpec) else dict(tool) for tool in tools]
+    return {"key": uuid.uuid4().hex, "task": task, **given}
+
+
+def ask_body(question: str, fields: AskFields) -> dict[str, Any]:
+    """The body of a question, but for its episode and number."""
+    given = {name: value for name, value in fields.items() if value is not None}
+    return {"key": uuid.uuid4().hex, "deadline_s": 300, **given, "question": question}

@@ -1,0 +1,207 @@
+"""A dashboard's record in memory, with the rules of the real one: idempotent appends, conflicts, gaps, ends, asks with deadlines.
+
+Owns those rules for tests of loops, ours and yours. Holds nothing on disk and knows no tokens. Called by `testing.MemoryDashboard`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from pydantic import ValidationError
+
+from awmclient.errors import EpisodeEnded, Invalid, KeyConflict, NotFound, SeqGap, StepConflict
+from awmclient.schema import STEP, Advice, AskOpen, EpisodeStart, Finish
+
+WRITTEN_HERE = frozenset({"ask", "verification"})
+"""Kinds that a loop may not append."""
+
+
+@dataclass(eq=False)
+class Entry:
+    """One episode."""
+
+    id: str
+    plan: EpisodeStart
+    body: dict[str, Any]
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    state: str = "running"
+    stop_reason: str | None = None
+    final_answer: str | None = None
+    fault: str | None = None
+    detail: str | None = None
+    reported: dict[str, Any] | None = None
+    heartbeats: int = 0
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in ("running", "waiting")
+
+
+@dataclass(eq=False)
+class Ask:
+    """One question; `closed` is set when it is no longer open."""
+
+    id: str
+    plan: AskOpen
+    body: dict[str, Any]
+    deadline_at: datetime
+    status: str = "open"
+    reason: str | None = None
+    advice: Advice | None = None
+    consumed: bool = False
+    closed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def view(self) -> dict[str, Any]:
+        view: dict[str, Any] = {"id": self.id, "status": self.status, "deadline_at": self.deadline_at.isoformat()}
+        if self.reason:
+            view["reason"] = self.reason
+        if self.advice is not None:
+            view["advice"] = self.advice.model_dump(exclude_none=True, exclude={"local"})
+        return view
+
+
+class Book:
+    """All episodes and asks."""
+
+    def __init__(self) -> None:
+        self.episodes: dict[str, Entry] = {}
+        self.asks: dict[str, Ask] = {}
+
+    def start(self, body: Mapping[str, Any]) -> tuple[Entry, bool]:
+        plan = _checked(EpisodeStart, body)
+        for known in self.episodes.values():
+            if known.plan.key == plan.key:
+                if known.body != dict(body):
+                    raise KeyConflict
+                return known, False
+        entry = Entry(uuid.uuid4().hex, plan, dict(body))
+        self.episodes[entry.id] = entry
+        return entry, True
+
+    def entry(self, episode: str) -> Entry:
+        if episode not in self.episodes:
+            raise NotFound
+        return self.episodes[episode]
+
+    def append(self, episode: str, steps: Sequence[Mapping[str, Any]]) -> int:
+        """1. check shapes, 2. sort out gaps, repeats and conflicts, 3. refuse what comes after the end, 4. keep."""
+        entry = self.entry(episode)
+        bodies = [_step(step) for step in steps]
+        if not bodies:
+            raise Invalid("No steps.")
+        fresh = self._fresh(entry, bodies)
+        if fresh and not entry.is_live:
+            raise EpisodeEnded
+        entry.steps.extend(fresh)
+        return int(bodies[-1]["seq"])
+
+    def _fresh(self, entry: Entry, bodies: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        expected = min(bodies[0]["seq"], len(entry.steps) + 1)
+        for body in bodies:
+            if body["seq"] != expected:
+                raise SeqGap(f"Expected step {expected} and got {body['seq']}; steps are numbered without gaps.")
+            if expected <= len(entry.steps) and entry.steps[expected - 1] != body:
+                raise StepConflict(f"Another step already stands at number {expected}.")
+            expected += 1
+        return [body for body in bodies if body["seq"] > len(entry.steps)]
+
+    def heartbeat(self, episode: str) -> None:
+        self.entry(episode).heartbeats += 1
+
+    def finish(self, episode: str, body: Mapping[str, Any]) -> None:
+        end = _checked(Finish, body)
+        entry = self.entry(episode)
+        if not entry.is_live:
+            if (entry.stop_reason, entry.final_answer) == (end.stop_reason, end.final_answer):
+                return
+            raise EpisodeEnded
+        entry.final_answer = end.final_answer
+        entry.reported = end.outcome.model_dump(exclude_none=True) if end.outcome else None
+        self._end(entry, "failed" if end.stop_reason == "error" else "finished", end.stop_reason)
+
+    def fail(self, episode: str, fault: str, detail: str) -> None:
+        entry = self.entry(episode)
+        if entry.is_live:
+            entry.fault, entry.detail = fault, detail
+            self._end(entry, "failed", "error")
+
+    def stop(self, episode: str) -> None:
+        """A person stops the episode."""
+        entry = self.entry(episode)
+        if entry.is_live:
+            self._end(entry, "cancelled", None)
+
+    def _end(self, entry: Entry, state: str, stop_reason: str | None) -> None:
+        entry.state, entry.stop_reason = state, stop_reason
+        for ask in self.asks.values():
+            if ask.plan.episode == entry.id and ask.status == "open":
+                self.close(ask, "cancelled", reason="episode_ended")
+
+    def open_ask(self, body: Mapping[str, Any]) -> tuple[Ask, bool]:
+        """1. the same key gives the same ask, 2. refuse after the end and where no expert is, 3. take the step number, 4. wait."""
+        plan = _checked(AskOpen, body)
+        entry = self.entry(plan.episode)
+        for known in self.asks.values():
+            if known.plan.episode == plan.episode and known.plan.key == plan.key:
+                if known.body != dict(body):
+                    raise KeyConflict
+                return known, False
+        if not entry.is_live:
+            raise EpisodeEnded
+        if not str(plan.question).strip():
+            raise Invalid("The question is empty.")
+        ask = Ask(uuid.uuid4().hex, plan, dict(body), datetime.now(UTC) + timedelta(seconds=plan.deadline_s))
+        step = {"seq": plan.seq, "kind": "ask", "ask": ask.id, "question": plan.question, "context": plan.context}
+        if plan.seq <= len(entry.steps):
+            raise StepConflict(f"Another step already stands at number {plan.seq}.")
+        entry.steps.extend(self._fresh(entry, [step]))
+        entry.state = "waiting"
+        self.asks[ask.id] = ask
+        return ask, True
+
+    def ask(self, ask: str) -> Ask:
+        """Find an ask; one that ran past its deadline falls back here."""
+        if ask not in self.asks:
+            raise NotFound
+        found = self.asks[ask]
+        if found.status == "open" and found.deadline_at <= datetime.now(UTC):
+            self.close(found, "fell_back", Advice(text="", source="fallback"), reason="deadline")
+        return found
+
+    def open_asks(self, episode: str) -> list[Ask]:
+        return [ask for ask in self.asks.values() if ask.plan.episode == episode and ask.status == "open"]
+
+    def close(self, ask: Ask, status: str, advice: Advice | None = None, reason: str | None = None) -> None:
+        """Once: set the status, put the advice into its step, let the episode go on, wake the waiter."""
+        if ask.status != "open":
+            return
+        ask.status, ask.advice, ask.reason = status, advice, reason
+        entry = self.entry(ask.plan.episode)
+        if advice is not None:
+            entry.steps[ask.plan.seq - 1]["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
+        if entry.state == "waiting" and not self.open_asks(entry.id):
+            entry.state = "running"
+        ask.closed.set()
+
+
+def _checked(model: type[Any], body: Mapping[str, Any]) -> Any:
+    try:
+        return model.model_validate(dict(body))
+    except ValidationError as error:
+        raise Invalid(str(error)) from None
+
+
+def _step(step: Mapping[str, Any]) -> dict[str, Any]:
+    body = dict(step)
+    if body.get("kind") in WRITTEN_HERE:
+        raise Invalid(f"A step of kind {body['kind']} is written by the dashboard.")
+    try:
+        STEP.validate_python(body)
+    except ValidationError as error:
+        raise Invalid(str(error)) from None
+    return body

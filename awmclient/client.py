@@ -1,0 +1,343 @@
+"""The dashboard over HTTP: `HttpDashboard` for async loops and `SyncHttpDashboard` for all others.
+
+Owns the public face and how long a question waits. Leaves requests to `wire.py` and order to `outbox.py`. The sync face runs the async one on
+a thread of its own, so there is one set of rules; make it in the process that uses it (a thread does not survive a fork).
+
+    async with HttpDashboard("http://127.0.0.1:8000", token) as dash:
+        episode = await dash.start_episode("Cancel order 7", expert="plain")
+        await episode.append({"kind": "tool_call", "name": "get_order", "arguments": {"id": 7}, "result": {"state": "open"}})
+        advice = await episode.ask("May I refund the fee?", deadline_s=120)
+        await episode.finish("done", final_answer="Cancelled.")
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar, Unpack
+
+from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body
+from awmclient.errors import ClientError, Refused, Unreachable
+from awmclient.outbox import Outbox, Question
+from awmclient.schema import Advice, EpisodeView, Fault, ReportedOutcome, StopReason
+from awmclient.wire import Wire
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+POLL_S = 25
+GRACE_S = 1.5
+"""After the deadline the dashboard has this long to say what became of the question; then the loop decides alone."""
+_RECEIPT_S = 1.0
+_PAUSE_S = 0.5
+
+
+class HttpEpisode:
+    """One episode at the dashboard. Many tasks may use it at once; steps keep the order in which they were handed in."""
+
+    def __init__(self, wire: Wire, episode: str, url: str, last_seq: int = 0) -> None:
+        self.id, self.url = episode, url
+        self._wire = wire
+        self._outbox = Outbox(wire, episode, last_seq)
+
+    def __repr__(self) -> str:
+        return f"HttpEpisode({self.id!r}, last_seq={self.last_seq})"
+
+    @property
+    def last_seq(self) -> int:
+        """The last step number given out; the next step gets the one after it."""
+        return self._outbox.last_seq
+
+    async def append(self, steps: StepLike | Sequence[StepLike]) -> int:
+        """Record one step or many; returns the last number that is durable.
+
+        A step without `seq` gets the next number. If the dashboard stays away, `Unreachable` is raised and the steps are kept: they go first in
+        the next call, and `append([])` only tries again.
+
+            await episode.append({"kind": "message", "role": "assistant", "content": "Let me look."})
+        """
+        batch = self._outbox.put_steps(steps)
+        await self._outbox.flush()
+        if batch.error is not None:
+            raise batch.error
+        return self._outbox.acknowledged
+
+    async def heartbeat(self) -> None:
+        """A sign of life for long turns; every other call about the episode counts as one too."""
+        await self._wire.send("POST", f"/episodes/{self.id}/heartbeat", {}, retry_s=0, read_s=10)
+
+    async def view(self) -> EpisodeView:
+        """Where the episode stands at the dashboard."""
+        return EpisodeView.model_validate((await self._wire.send("GET", f"/episodes/{self.id}")).body)
+
+    async def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
+        """Ask the experts and wait. Takes one step number, which the dashboard records.
+
+        Returns at the latest 2 s after the deadline, whatever happens to the dashboard; without advice that is a fallback, `local` if the loop
+        had to decide it alone. Raises only if the dashboard says that the question may not be asked (`Refused`, such as `EpisodeEnded`).
+
+            advice = await episode.ask("Which status means draft?", context="create failed twice", deadline_s=120)
+            observation = advice.observation()  # what the agent may see
+        """
+        loop = asyncio.get_running_loop()
+        body = ask_body(question, fields)
+        cutoff = loop.time() + float(body["deadline_s"]) + GRACE_S
+        asked = self._outbox.put_question(body)
+        reason = "no answer from the dashboard"
+        try:
+            async with asyncio.timeout_at(cutoff):
+                return await self._wait(asked, cutoff)
+        except TimeoutError:
+            reason = "deadline" if asked.id else reason
+        except Unreachable as error:
+            reason = error.message
+        except BaseException:
+            self._outbox.give_up(asked, "the loop stopped waiting")
+            raise
+        self._outbox.give_up(asked, reason)
+        return Advice(text="", source="fallback", reason="deadline" if asked.id else "unreachable", local=True)
+
+    async def _wait(self, asked: Question, cutoff: float) -> Advice:
+        loop = asyncio.get_running_loop()
+        while not asked.id and asked.error is None:
+            try:
+                await self._outbox.flush()
+            except Unreachable:
+                if loop.time() + _PAUSE_S >= cutoff:
+                    raise
+                await asyncio.sleep(_PAUSE_S)
+        if asked.error is not None:
+            raise asked.error
+        view = asked.view
+        while view.get("status") == "open":
+            view = await self._poll(asked.id, cutoff)
+        await self._receipt(asked.id)
+        return _advice(view)
+
+    async def _poll(self, ask: str, cutoff: float) -> dict[str, Any]:
+        """One long poll. A refusal while waiting (a restored database, a withdrawn token) leaves the agent without advice."""
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        wait = max(1, min(POLL_S, int(cutoff - start)))
+        try:
+            reply = await self._wire.send("GET", f"/asks/{ask}?wait={wait}", retry_s=cutoff - start, read_s=wait + 10)
+        except Refused as error:
+            log.warning("waiting for ask %s was refused: %s", ask, error)
+            return {"status": "cancelled", "reason": error.code}
+        if reply.body.get("status") == "open" and loop.time() - start < _PAUSE_S:
+            await asyncio.sleep(_PAUSE_S)  # a dashboard that does not hold the poll is not to be hammered
+        return reply.body
+
+    async def _receipt(self, ask: str) -> None:
+        """Tell that the advice reached the agent; the agent does not wait for it."""
+        try:
+            async with asyncio.timeout(_RECEIPT_S):
+                await self._wire.send("POST", f"/asks/{ask}/consumed", {}, retry_s=0)
+        except Refused as error:
+            log.info("receipt for ask %s was refused: %s", ask, error)
+        except (TimeoutError, ClientError):
+            self._outbox.owe_receipt(ask)
+
+    async def finish(
+        self,
+        stop_reason: StopReason,
+        *,
+        final_answer: str | None = None,
+        outcome: ReportedOutcome | Mapping[str, Any] | None = None,
+    ) -> None:
+        """Say why the loop ended. An `outcome` is your own judgement and is kept as *reported*. The same again is a quiet yes.
+
+            await episode.finish("done", final_answer="42", outcome={"reward_type": "exact_match", "reward": 1.0})
+        """
+        await self._outbox.flush()
+        body: dict[str, Any] = {"stop_reason": stop_reason}
+        if final_answer is not None:
+            body["final_answer"] = final_answer
+        if outcome is not None:
+            body["outcome"] = outcome.model_dump(exclude_none=True) if isinstance(outcome, ReportedOutcome) else dict(outcome)
+        await self._wire.send("POST", f"/episodes/{self.id}/finish", body)
+
+    async def fail(self, fault: Fault, detail: str) -> None:
+        """End because a boundary broke: a note that names it, then `error`. Never counted as a failed task."""
+        await self.append({"kind": "note", "content": f"{fault}: {detail}", "meta": {"fault": fault}})
+        await self.finish("error")
+
+
+def _advice(view: Mapping[str, Any]) -> Advice:
+    """The advice of a closed ask; a cancelled one gives a fallback that says so."""
+    reason = view.get("reason")
+    found = view.get("advice")
+    if view.get("status") == "cancelled" or not isinstance(found, Mapping):
+        return Advice(text="", source="fallback", reason=str(reason or view.get("status") or "cancelled"))
+    known = {name: value for name, value in found.items() if name in Advice.model_fields and name != "local"}
+    return Advice.model_validate({"reason": reason, **known} if known.get("reason") is None else known)
+
+
+class HttpDashboard:
+    """The dashboard at `url`, for the project of `token` (scope *agent*).
+
+        async with HttpDashboard(url, token) as dash:
+            episode = await dash.start_episode("Cancel order 7")
+
+    Calls are repeated with growing pauses for `retry_s` seconds when the connection fails or the dashboard is busy; all but `start_run`
+    are safe to repeat, and that one goes again only if it never left.
+    """
+
+    def __init__(self, url: str, token: str, *, retry_s: float = 60.0, verify: bool | str = True) -> None:
+        self._wire = Wire(url, token, retry_s=retry_s, verify=verify)
+
+    def __repr__(self) -> str:
+        return f"HttpDashboard({self._wire.root.removesuffix('/api/v1')!r})"
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of the connections."""
+        await self._wire.close()
+
+    async def start_run(
+        self,
+        name: str,
+        *,
+        arm: str | None = None,
+        policy: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> str:
+        """Start a run, under which episodes can be started together; returns its id.
+
+            run = await dash.start_run("nightly", policy={"model": "my-model"})
+        """
+        given = {"name": name, "arm": arm, "policy": policy, "metadata": metadata}
+        body = {key: value for key, value in given.items() if value is not None}
+        return str((await self._wire.send("POST", "/runs", body, repeatable=False)).body["id"])
+
+    async def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> HttpEpisode:
+        """Open an episode. With a `key` of yours the call can be repeated after a crash: the same key and body give the same episode, and its
+        numbers go on where the dashboard's record ends.
+
+            episode = await dash.start_episode("Cancel order 7", scenario="shop", expert="plain", key="shop-7-seed-1")
+        """
+        reply = await self._wire.send("POST", "/episodes", episode_body(task, fields))
+        episode = HttpEpisode(self._wire, str(reply.body["id"]), str(reply.body.get("url", "")))
+        if reply.status == 201:
+            return episode
+        return HttpEpisode(self._wire, episode.id, episode.url, (await episode.view()).last_seq)
+
+
+class _Portal:
+    """An event loop on a thread of its own; started at the first call."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._start = threading.Lock()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C while waiting: the work ends too
+            future.cancel()
+            raise
+
+    def _running(self) -> asyncio.AbstractEventLoop:
+        with self._start:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="awmclient", daemon=True)
+                self._thread.start()
+            return self._loop
+
+    def close(self) -> None:
+        with self._start:
+            if self._loop is not None and self._thread is not None:
+                self._loop.call_soon_threadsafe(self._loop.stop)
+                self._thread.join()
+                self._loop.close()
+            self._loop = self._thread = None
+
+
+class SyncEpisode:
+    """The sync face of `HttpEpisode`: the same calls, without `await`."""
+
+    def __init__(self, portal: _Portal, episode: HttpEpisode) -> None:
+        self._portal, self._episode = portal, episode
+        self.id, self.url = episode.id, episode.url
+
+    def __repr__(self) -> str:
+        return f"SyncEpisode({self.id!r}, last_seq={self.last_seq})"
+
+    @property
+    def last_seq(self) -> int:
+        """The last step number given out; the next step gets the one after it."""
+        return self._episode.last_seq
+
+    def append(self, steps: StepLike | Sequence[StepLike]) -> int:
+        return self._portal.call(self._episode.append(steps))
+
+    def heartbeat(self) -> None:
+        self._portal.call(self._episode.heartbeat())
+
+    def view(self) -> EpisodeView:
+        return self._portal.call(self._episode.view())
+
+    def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
+        return self._portal.call(self._episode.ask(question, **fields))
+
+    def finish(
+        self,
+        stop_reason: StopReason,
+        *,
+        final_answer: str | None = None,
+        outcome: ReportedOutcome | Mapping[str, Any] | None = None,
+    ) -> None:
+        self._portal.call(self._episode.finish(stop_reason, final_answer=final_answer, outcome=outcome))
+
+    def fail(self, fault: Fault, detail: str) -> None:
+        self._portal.call(self._episode.fail(fault, detail))
+
+
+class SyncHttpDashboard:
+    """The sync face of `HttpDashboard`.
+
+        with SyncHttpDashboard(url, token) as dash:
+            episode = dash.start_episode("Cancel order 7")
+            episode.append({"kind": "note", "content": "started"})
+            episode.finish("done")
+    """
+
+    def __init__(self, url: str, token: str, *, retry_s: float = 60.0, verify: bool | str = True) -> None:
+        self._portal = _Portal()
+        self._dash = HttpDashboard(url, token, retry_s=retry_s, verify=verify)
+
+    def __repr__(self) -> str:
+        return f"Sync{self._dash!r}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._portal.call(self._dash.close())
+        self._portal.close()
+
+    def start_run(
+        self,
+        name: str,
+        *,
+        arm: str | None = None,
+        policy: dict[str, Any] | None = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> str:
+        return self._portal.call(self._dash.start_run(name, arm=arm, policy=policy, metadata=metadata))
+
+    def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> SyncEpisode:
+        return SyncEpisode(self._portal, self._portal.call(self._dash.start_episode(task, **fields)))

@@ -1,0 +1,193 @@
+"""The order of one episode's words: batches of steps and questions, each with its numbers, until the dashboard has them.
+
+Owns what is kept while the dashboard does not answer, and how a question that was given up is settled afterwards. Leaves single requests to
+`wire.py` and the public face to `client.py`, its only caller.
+
+Numbers are given out at once and entries leave in that order. An entry goes only after the dashboard said yes, so a cancelled or failed
+sending loses nothing: the next call sends it again, and the dashboard knows repeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from awmclient.bodies import StepLike, as_list, numbered
+from awmclient.errors import ClientError, Refused, StepConflict, Unreachable
+from awmclient.schema import MAX_BATCH_BYTES
+from awmclient.wire import Wire, encode
+
+log = logging.getLogger(__name__)
+STEPS_PER_BATCH = 1000
+_ROOM = 64  # bytes of the envelope around a batch
+
+
+@dataclass(eq=False)
+class Batch:
+    """Steps of one append."""
+
+    steps: list[dict[str, Any]]
+    before: int
+    last: int
+    error: Refused | None = None
+    instead_of: Question | None = None
+
+
+@dataclass(eq=False)
+class Question:
+    """An ask on its way: `body` is what is posted, each time the same. `tried` once it may have reached the dashboard."""
+
+    seq: int
+    body: dict[str, Any]
+    tried: bool = False
+    arrived: bool = False
+    given_up: str = ""
+    id: str = ""
+    view: dict[str, Any] = field(default_factory=dict)
+    error: Refused | None = None
+
+
+class Outbox:
+    """Everything of one episode that the dashboard has not acknowledged yet."""
+
+    def __init__(self, wire: Wire, episode: str, last_seq: int) -> None:
+        self._wire, self._episode = wire, episode
+        self.last_seq = self.acknowledged = last_seq
+        self._entries: deque[Batch | Question] = deque()
+        self._withdrawals: deque[Question] = deque()
+        self._receipts: deque[str] = deque()
+        self._explicit = False
+        self._turn = asyncio.Lock()
+
+    def put_steps(self, steps: StepLike | Sequence[StepLike]) -> Batch:
+        before = self.last_seq
+        given = as_list(steps)
+        plain = numbered(given, before)
+        encode(plain)  # what is no JSON is refused before it takes a number
+        self._explicit = self._explicit or any(step.get("seq") is not None for step in given)
+        self.last_seq = max([before, *(step["seq"] for step in plain if isinstance(step["seq"], int))])
+        batch = Batch(plain, before, self.last_seq)
+        if plain:
+            self._entries.append(batch)
+        return batch
+
+    def put_question(self, body: dict[str, Any]) -> Question:
+        encode(body)
+        self.last_seq += 1
+        question = Question(self.last_seq, {**body, "episode": self._episode, "seq": self.last_seq})
+        self._entries.append(question)
+        return question
+
+    def give_up(self, question: Question, reason: str) -> None:
+        """The agent went on without this answer. What the dashboard knows of it is settled before the next word."""
+        question.given_up = reason
+        if question.id:
+            self._withdrawals.append(question)
+
+    def owe_receipt(self, ask: str) -> None:
+        """`consumed` did not get through; say it again with the next word."""
+        self._receipts.append(ask)
+
+    async def flush(self) -> None:
+        """Send in order until nothing is left. Raises `Unreachable`; a refusal goes to the entry that earned it."""
+        async with self._turn:
+            while self._entries or self._withdrawals or self._receipts:
+                await self._settle()
+                if self._entries:
+                    entry = self._entries[0]
+                    await (self._send_question(entry) if isinstance(entry, Question) else self._send_batch(entry))
+
+    async def _send_batch(self, batch: Batch) -> None:
+        try:
+            while batch.steps:
+                count = _fitting(batch.steps)
+                reply = await self._wire.send("POST", f"/episodes/{self._episode}/steps", {"steps": batch.steps[:count]})
+                self.acknowledged = max(self.acknowledged, int(reply.body.get("acknowledged", 0)))
+                del batch.steps[:count]
+        except Refused as error:
+            if isinstance(error, StepConflict) and batch.instead_of is not None:
+                batch.instead_of.arrived = True  # it was still under way when we looked
+                self._entries[0] = batch.instead_of
+                return
+            batch.error = error
+            if batch.last == self.last_seq:
+                self.last_seq = max(batch.before, self.acknowledged)
+        self._entries.popleft()
+
+    async def _send_question(self, question: Question) -> None:
+        if question.given_up and not await self._arrived(question):
+            self._entries[0] = self._stand_in(question)
+            return
+        question.tried = True
+        try:
+            question.view = (await self._wire.send("POST", "/asks", question.body)).body
+        except Refused as error:
+            self._refused(question, error)
+            return
+        question.id = str(question.view.get("id", ""))
+        self.acknowledged = max(self.acknowledged, question.seq)
+        self._entries.popleft()
+        if question.given_up and question.id:
+            self._withdrawals.append(question)
+
+    async def _arrived(self, question: Question) -> bool:
+        """Did a question that was given up while it was being sent take its number after all? Only this loop writes steps."""
+        if not question.tried or question.arrived:
+            return question.arrived
+        reply = await self._wire.send("GET", f"/episodes/{self._episode}")
+        return int(reply.body.get("last_seq", 0)) >= question.seq
+
+    def _stand_in(self, question: Question) -> Batch:
+        """A note in the place of a question that never arrived, so that the numbers have no gap."""
+        asked = {key: question.body[key] for key in ("question", "context") if key in question.body}
+        content = f"ask_expert did not reach the dashboard ({question.given_up}); the agent got no_advice."
+        note = {"seq": question.seq, "kind": "note", "content": content, "meta": {"local_ask": asked}}
+        return Batch([note], question.seq - 1, question.seq, instead_of=question if question.tried and not question.error else None)
+
+    def _refused(self, question: Question, error: Refused) -> None:
+        question.error = error
+        if question.seq == self.last_seq:
+            self.last_seq -= 1
+            self._entries.popleft()
+        else:  # later numbers are given out already
+            question.given_up = error.code
+            self._entries[0] = self._stand_in(question)
+
+    async def _settle(self) -> None:
+        while self._receipts:
+            await self._quietly("POST", f"/asks/{self._receipts[0]}/consumed")
+            self._receipts.popleft()
+        while self._withdrawals:
+            await self._withdraw(self._withdrawals[0])
+            self._withdrawals.popleft()
+
+    async def _withdraw(self, question: Question) -> None:
+        """Nobody shall work on a dead question; if advice came all the same, the record says that the agent never had it."""
+        await self._quietly("POST", f"/asks/{question.id}/cancel")
+        view = await self._quietly("GET", f"/asks/{question.id}?wait=0")
+        if view.get("status") == "answered" and not self._explicit:
+            content = f"The advice in step {question.seq} came too late ({question.given_up}); the agent got no_advice."
+            self.put_steps({"kind": "note", "content": content, "meta": {"unheard_ask": question.id}})
+
+    async def _quietly(self, method: str, path: str) -> dict[str, Any]:
+        try:
+            return (await self._wire.send(method, path, {} if method == "POST" else None)).body
+        except Unreachable:
+            raise
+        except ClientError as error:
+            log.info("%s %s was refused: %s", method, path, error)
+            return {}
+
+
+def _fitting(steps: list[dict[str, Any]]) -> int:
+    """How many of these fit into one request; a step that is larger than a batch may be goes alone."""
+    room = MAX_BATCH_BYTES - _ROOM
+    for count, step in enumerate(steps[:STEPS_PER_BATCH]):
+        room -= len(encode(step)) + 1
+        if room < 0:
+            return max(count, 1)
+    return min(len(steps), STEPS_PER_BATCH)

@@ -1,0 +1,188 @@
+"""One request to a dashboard: build it, send it, try again while that is safe, read the envelope.
+
+Owns URL, token, time limits, retries and the reading of refusals. Leaves what is asked to `client.py`, its only caller. The token lives in an
+object that never prints it, and no redirect is followed, so it reaches no other host.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+from collections.abc import Generator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+from pydantic import BaseModel
+
+from awmclient.errors import Invalid, Refused, Unreachable, refusal
+
+FIRST_PAUSE_S = 0.2
+LONGEST_PAUSE_S = 10.0
+CONNECT_S = 5.0
+READ_S = 30.0
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+
+
+@dataclass(frozen=True)
+class Reply:
+    """A yes of the dashboard."""
+
+    status: int
+    body: dict[str, Any]
+
+
+class _Bearer(httpx.Auth):
+    """Puts the token on a request, and nowhere else."""
+
+    def __init__(self, token: str) -> None:
+        token = token.strip()
+        if not token or not token.isascii() or not token.isprintable() or " " in token:
+            raise Invalid("The token is empty or holds characters that no token has.")
+        self._token = token
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
+        request.headers["Authorization"] = f"Bearer {self._token}"
+        yield request
+
+    def __repr__(self) -> str:
+        return "Bearer(***)"
+
+
+def encode(body: Any) -> bytes:
+    """JSON in ASCII, so that lone surrogates and U+0000 pass unchanged; NaN and what is no JSON are refused here."""
+    try:
+        return json.dumps(body, ensure_ascii=True, allow_nan=False, default=_plain, separators=(",", ":")).encode("ascii")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"not JSON: {error}") from None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, BaseModel):
+        return value.model_dump(exclude_unset=True)
+    raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+def root_of(url: str) -> str:
+    """`http://host:8000/` -> `http://host:8000/api/v1`; a user and password in the URL are dropped."""
+    parts = urlsplit(url.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise Invalid("The dashboard's URL starts with http:// or https:// and names a host.")
+    path = parts.path.rstrip("/").removesuffix("/api/v1")
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], f"{path}/api/v1", "", ""))
+
+
+class Wire:
+    """The connection of one dashboard object; safe for many tasks of one event loop."""
+
+    def __init__(self, url: str, token: str, *, retry_s: float = 60.0, verify: bool | str = True) -> None:
+        self.root = root_of(url)
+        self.retry_s = retry_s
+        self._http = httpx.AsyncClient(
+            auth=_Bearer(token),
+            follow_redirects=False,
+            verify=verify,
+            timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
+            trust_env=urlsplit(self.root).hostname not in _LOOPBACK,
+            headers={"User-Agent": "awmclient/1", "Accept": "application/json"},
+        )
+
+    async def close(self) -> None:
+        await self._http.aclose()
+
+    async def send(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | None = None,
+        *,
+        retry_s: float | None = None,
+        read_s: float = READ_S,
+        repeatable: bool = True,
+    ) -> Reply:
+        """Send until there is an answer, for at most `retry_s`. A call that is not `repeatable` goes again only if it never left."""
+        content = None if body is None else encode(body)
+        give_up = _now() + (self.retry_s if retry_s is None else retry_s)
+        pause = FIRST_PAUSE_S
+        while True:
+            reply, why, asked_for = await self._once(method, path, content, read_s, repeatable)
+            if reply is not None:
+                return reply
+            wait = asked_for if asked_for is not None else pause * (0.5 + random.random())  # noqa: S311
+            if _now() + wait > give_up:
+                raise Unreachable(f"{method} {path}: {why}")
+            await asyncio.sleep(wait)
+            pause = min(pause * 2, LONGEST_PAUSE_S)
+
+    async def _once(
+        self, method: str, path: str, content: bytes | None, read_s: float, repeatable: bool
+    ) -> tuple[Reply | None, str, float | None]:
+        """One try: a reply, or why there is none and how long the dashboard asks us to stay away."""
+        headers = {} if content is None else {"Content-Type": "application/json"}
+        timeout = httpx.Timeout(read_s, connect=CONNECT_S)
+        try:
+            answer = await self._http.request(method, self.root + path, content=content, headers=headers, timeout=timeout)
+        except httpx.TransportError as error:
+            if repeatable or isinstance(error, _NEVER_SENT):
+                return None, _cause(error), None
+            raise Unreachable(f"{method} {path}: {_cause(error)}") from None
+        except httpx.HTTPError as error:  # an answer that cannot be read, such as broken compression
+            raise Refused(f"{method} {path}: {_cause(error)}", "unreadable", 502) from None
+        if answer.status_code in (429, 503) or (answer.status_code >= 500 and repeatable):
+            return None, f"the dashboard answered {answer.status_code}", _retry_after(answer)
+        return _read(method, path, answer), "", None
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+def _cause(error: httpx.HTTPError) -> str:
+    text = str(error)
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _retry_after(answer: httpx.Response) -> float | None:
+    """Seconds or a date, as HTTP has it; nonsense counts as absent."""
+    value = answer.headers.get("Retry-After", "").strip()
+    if not value:
+        return None
+    if value.isascii() and value.isdigit():
+        return float(value)
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (aware - datetime.now(UTC)).total_seconds())
+
+
+def _read(method: str, path: str, answer: httpx.Response) -> Reply:
+    status = answer.status_code
+    if 300 <= status < 400:
+        target = urlsplit(answer.headers.get("Location", ""))
+        where = f"{target.scheme}://{target.hostname}" if target.hostname else target.path or "another place"
+        raise Refused(f"{method} {path}: the dashboard redirects to {where}; give its final URL", "redirected", status)
+    body = _json(answer)
+    if status >= 400:
+        error = body.get("error") if isinstance(body, dict) else None
+        code, message = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, None)
+        raise refusal(status, code, str(message or f"{method} {path}: the dashboard answered {status}"))
+    if not isinstance(body, dict):
+        raise Refused(f"{method} {path}: what answers there is no awmweb dashboard", "not_a_dashboard", status)
+    return Reply(status, body)
+
+
+def _json(answer: httpx.Response) -> Any:
+    try:
+        return json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return None
