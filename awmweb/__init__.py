@@ -1,5 +1,4 @@
-"""How the house is wired together: settings, urls, asgi, celery. No rules live here."""
+"""How the house is wired together: settings, urls, asgi, celery. No rules live here.
 
-from awmweb.celery import app as celery_app
-
-__all__ = ["celery_app"]
+Imports nothing, so that the process that watches the others (`awmweb.embedded`) stays small.
+"""

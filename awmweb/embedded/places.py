@@ -210,6 +210,8 @@ def account(here: Places) -> Account | None:
         return None
     if here.database.exists():
         owner = here.database.stat()
+        if owner.st_uid == 0:
+            raise EmbeddedError(f"{here.database} belongs to root, and PostgreSQL does not run as root; chown it back.")
         return Account(owner.st_uid, owner.st_gid)
     if _mapped(SERVICE_UID):
         return Account(SERVICE_UID, SERVICE_UID)

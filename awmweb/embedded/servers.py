@@ -43,6 +43,7 @@ def running(var: Path, queue: bool = True) -> Iterator[Urls]:
     """The servers of a data folder while the block lasts. Raises `AlreadyRunning` where somebody holds it."""
     here = places(var)
     with locked(here):
+        postgres.check_version(here)
         passwords = settle(here)
         end_leftovers(here.children, keep=lambda name: name == postgres.NAME)
         started: list[Child] = []

@@ -82,6 +82,7 @@ class Supervisor:
         self._say("stopped")
 
     def _servers(self) -> None:
+        postgres.check_version(self.here)
         passwords = settle(self.here)
         for name in end_leftovers(self.here.children, keep=lambda name: name == postgres.NAME):
             self._say(f"ended {name}, left behind by an unclean stop")

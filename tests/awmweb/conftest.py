@@ -1,0 +1,53 @@
+"""Folders and accounts for tests of the embedded runtime.
+
+Servers and supervisor run in processes of their own, as whoever runs the tests and, where that is root, as a normal
+user too.
+"""
+
+import os
+import pwd
+import shutil
+import signal
+import sys
+import tempfile
+from pathlib import Path
+
+import psutil
+import pytest
+from somebody import Person, interpreter_for, processes_of
+
+NORMAL_USER = "nobody"
+
+
+@pytest.fixture(params=["self", "normal user"])
+def person(request):
+    """Whoever runs the tests, then a normal user where that is root."""
+    folder = Path(tempfile.mkdtemp(prefix="awm-", dir="/tmp"))
+    folder.chmod(0o755)
+    somebody = Person(folder, sys.executable)
+    if request.param == "normal user":
+        if os.geteuid() != 0:
+            pytest.skip("the tests run as a normal user already")
+        entry = pwd.getpwnam(NORMAL_USER)
+        python = interpreter_for(entry.pw_uid)
+        if python is None:
+            pytest.skip("no Python that a normal user may run")
+        os.chown(folder, entry.pw_uid, entry.pw_gid)
+        identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+        somebody = Person(folder, python, identity)
+    yield somebody
+    left = processes_of(folder)
+    for process in left:
+        process.send_signal(signal.SIGKILL)
+    psutil.wait_procs(left, timeout=10)
+    shutil.rmtree(folder, ignore_errors=True)
+    assert not left, f"left running: {[process.cmdline() for process in left]}"
+
+
+@pytest.fixture
+def own_folder():
+    """A folder that every account may pass through, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="awm-", dir="/tmp"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

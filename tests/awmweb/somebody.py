@@ -1,0 +1,99 @@
+"""Whoever runs the embedded runtime in these tests: their folder, their account, their processes."""
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from awmweb.embedded.places import reachable
+
+ROOT = Path(__file__).resolve().parents[2]
+STAND_IN = Path(__file__).parent / "stand_in"
+
+
+@dataclass
+class Person:
+    """Somebody who runs programs in a folder of their own."""
+
+    folder: Path
+    python: str
+    identity: dict = field(default_factory=dict)
+
+    @property
+    def var(self) -> Path:
+        return self.folder / "var"
+
+    def environment(self, **more: str) -> dict[str, str]:
+        known = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "AWMWEB_VAR": str(self.var)}
+        return known | {"PYTHONPATH": os.pathsep.join([str(ROOT), *site_packages()])} | more
+
+    def start(self, *command: str, **more: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            [self.python, *command],
+            cwd=self.folder,
+            env=self.environment(**more),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            **self.identity,
+        )
+
+    def run(self, code: str) -> str:
+        """Run a program and return what it printed; fails with what it said."""
+        process = self.start("-c", code)
+        output, _ = process.communicate(timeout=120)
+        assert process.returncode == 0, output
+        return output
+
+
+def site_packages() -> list[str]:
+    return [path for path in sys.path if path.endswith("site-packages")]
+
+
+def free_port() -> int:
+    with socket.socket() as line:
+        line.bind(("127.0.0.1", 0))
+        return line.getsockname()[1]
+
+
+def wait_until(true, seconds: float = 30.0, what: str = "it") -> None:
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, f"{what} did not happen within {seconds} s"
+        time.sleep(0.02)
+
+
+def processes_of(folder: Path) -> list[psutil.Process]:
+    """Every live process whose command line, title or working folder names this folder or its data."""
+    found = []
+    data = folder / "var" / "postgres"
+    title = f"awmweb-{data.stat().st_ino}:" if data.exists() else None
+    for process in psutil.process_iter():
+        try:
+            if process.status() == psutil.STATUS_ZOMBIE or process.pid == os.getpid():
+                continue
+            line = " ".join(process.cmdline())
+            if str(folder) in line or (title and title in line) or process.cwd() == str(folder):
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied):
+            continue
+    return found
+
+
+def interpreter_for(uid: int) -> str | None:
+    """An interpreter that this user may run: the tests' own often lies below a closed home."""
+    for name in (sys.executable, "/usr/bin/python3", "/usr/local/bin/python3"):
+        path = Path(name)
+        if not path.exists() or not reachable(path.resolve(), uid):
+            continue
+        version = subprocess.run(
+            [name, "-c", "import sys; print(*sys.version_info[:2])"], capture_output=True, text=True
+        )
+        if tuple(map(int, version.stdout.split())) >= (3, 11):
+            return name
+    return None

@@ -1,0 +1,24 @@
+"""Stands in for the web server: answers /health on the port it is given."""
+
+import http.server
+import os
+import sys
+
+
+class Health(http.server.BaseHTTPRequestHandler):
+    """Answers everything with 200."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+
+
+def serve():
+    if os.environ.get("STAND_IN_WEB_FAILS"):
+        sys.exit("no module named nothing")
+    port = int(sys.argv[sys.argv.index("--port") + 1])
+    http.server.ThreadingHTTPServer(("127.0.0.1", port), Health).serve_forever()
+
+
+if __name__ == "__main__":
+    serve()

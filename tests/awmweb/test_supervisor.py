@@ -1,0 +1,207 @@
+"""The supervisor starts everything, brings back what dies, and stops everything, here with a stand-in for our services."""
+
+import json
+import re
+import shutil
+import signal
+import socket
+import threading
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+from somebody import STAND_IN, Person, free_port, processes_of, wait_until
+
+NAMES = {"postgres", "valkey", "env", "web", "worker", "rollouts", "beat"}
+
+
+class Run:
+    """A running supervisor, what it printed so far, and its children."""
+
+    def __init__(self, person: Person, **environment: str) -> None:
+        self.person = person
+        self.port, self.env_port = free_port(), free_port()
+        self.environment = environment
+        self.lines: list[str] = []
+
+    def start(self, **changed: object) -> "Run":
+        options = {
+            "base": str(self.person.folder),
+            "var": str(self.person.var),
+            "host": "127.0.0.1",
+            "port": self.port,
+            "env_port": self.env_port,
+        }
+        self.lines = []
+        command = ["-m", "awmweb.embedded.supervisor", json.dumps(options | changed)]
+        self.process = self.person.start(*command, **self.environment)
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
+        return self
+
+    def _read(self) -> None:
+        assert self.process.stdout
+        for line in self.process.stdout:
+            self.lines.append(line.rstrip())
+
+    @property
+    def output(self) -> str:
+        return "\n".join(self.lines)
+
+    def until_ready(self) -> "Run":
+        wait_until(lambda: "awmweb ready" in self.output or self.process.poll() is not None, 60, "the ready line")
+        assert self.process.poll() is None, self.output
+        return self
+
+    def pids(self) -> dict[str, int]:
+        return {name: pid for name, (pid, _) in json.loads((self.person.var / "children.json").read_text()).items()}
+
+    def stop(self, number: int = signal.SIGTERM) -> float:
+        began = time.monotonic()
+        self.process.send_signal(number)
+        self.process.wait(30)
+        self.reader.join(5)
+        return time.monotonic() - began
+
+    def wait_ended(self) -> None:
+        self.process.wait(60)
+        self.reader.join(5)
+
+
+@pytest.fixture
+def run(person):
+    """A supervisor over the stand-in, ended with everything it started."""
+    for part in STAND_IN.iterdir():
+        if part.name == "__pycache__":
+            continue
+        (shutil.copytree if part.is_dir() else shutil.copy)(part, person.folder / part.name)
+    running = Run(person)
+    yield running
+    if hasattr(running, "process") and running.process.poll() is None:
+        running.stop()
+    wait_until(lambda: not processes_of(person.folder), 20, "the end of every child")
+
+
+def test_everything_runs_once_the_ready_line_stands_and_ends_with_it(run):
+    run.start().until_ready()
+    assert run.lines[-1] == f"awmweb ready: http://127.0.0.1:{run.port}/login/once/abc"
+    assert set(run.pids()) == NAMES
+    assert all(psutil.pid_exists(pid) for pid in run.pids().values())
+    assert run.stop() < 20
+    assert run.process.returncode == 0
+    assert run.lines[-1].endswith("stopped")
+
+
+def test_progress_is_said_with_the_seconds_that_passed(run):
+    run.start().until_ready()
+    said = [line for line in run.lines if re.match(r"\[ +\d+\.\d s\] ", line)]
+    for word in ("database: PostgreSQL 18", "queue: Valkey", "packs: none", "web: answers", "env: answers"):
+        assert any(word in line for line in said), (word, run.output)
+    run.stop(signal.SIGINT)
+
+
+def test_every_child_comes_back_after_kill_9(run):
+    run.start().until_ready()
+    for name in sorted(NAMES):
+        before = run.pids()[name]
+        psutil.Process(before).kill()
+        wait_until(lambda name=name, before=before: run.pids().get(name, before) != before, 30, f"a new {name}")
+        wait_until(lambda name=name: f"{name} runs again" in run.output, 10, f"news of {name}")
+    assert set(run.pids()) == NAMES
+    assert run.stop() < 20
+
+
+def test_children_die_with_a_killed_supervisor_and_the_next_start_recovers(run):
+    run.start().until_ready()
+    pids = run.pids()
+    run.process.kill()
+    run.process.wait()
+    services = [pid for name, pid in pids.items() if name not in {"postgres", "valkey"}]
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in services), 10, "the end of the services")
+    run.start().until_ready()
+    assert not set(run.pids().values()) & set(pids.values())
+
+
+def test_a_service_that_ignores_the_request_to_end_is_made_to_within_twenty_seconds(run):
+    run.environment = {"STAND_IN_STUBBORN": "1"}
+    run.start().until_ready()
+    assert run.stop() < 20
+    assert not processes_of(run.person.folder)
+
+
+def test_a_second_start_on_the_same_folder_is_refused(run):
+    run.start().until_ready()
+    second = Run(run.person).start()
+    second.wait_ended()
+    assert second.process.returncode == 1
+    assert f"already runs on {run.person.var} (process {run.process.pid})" in second.output
+
+
+@pytest.mark.parametrize(("name", "setting"), [("port", "AWMWEB_PORT"), ("env_port", "AWMENV_PORT")])
+def test_a_port_in_use_names_the_setting_before_anything_starts(run, name, setting):
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        run.start(**{name: taken.getsockname()[1]}).wait_ended()
+    assert run.process.returncode == 1
+    assert setting in run.output and str(taken) not in run.output
+    assert not (run.person.var / "postgres").exists()
+
+
+def test_a_service_that_keeps_dying_shows_its_last_words_and_ends_the_start(run):
+    run.environment = {"STAND_IN_WEB_FAILS": "1"}
+    run.start().wait_ended()
+    assert run.process.returncode == 1
+    assert "no module named nothing" in run.output and "web cannot run" in run.output
+    assert str(run.person.var / "logs" / "web.log") in run.output
+
+
+def test_a_failed_preparation_ends_the_start_with_its_reason(run):
+    run.environment = {"STAND_IN_PREPARE_FAILS": "1"}
+    run.start().wait_ended()
+    assert run.process.returncode == 1
+    assert "the migration is broken" in run.output and "could not be prepared" in run.output
+
+
+def test_servers_of_ones_own_are_used_instead_of_the_embedded_ones(run):
+    run.start(external_database=True, external_queue=True).until_ready()
+    assert set(run.pids()) == NAMES - {"postgres", "valkey"}
+    assert not (run.person.var / "postgres").exists()
+
+
+def test_the_environment_server_sees_no_secret_but_its_own(run):
+    secrets = {"DATABASE_URL": "postgres://a:b@c/d", "AWMWEB_EXPERT_API_KEY": "expert", "OPENAI_API_KEY": "other"}
+    run.environment = secrets | {"AWMENV_JUDGE_API_KEY": "judge"}
+    run.start(external_database=True).until_ready()
+    seen = json.loads(Path(run.person.folder / "seen-by-env.json").read_text())
+    assert seen["AWMENV_JUDGE_API_KEY"] == "judge"
+    assert not set(secrets) & set(seen)
+    assert not [name for name in seen if name.startswith("AWMWEB_")]
+
+
+def test_a_public_address_is_the_one_that_is_printed(run):
+    run.start(public_url="https://awm.example.org").until_ready()
+    assert run.lines[-1] == "awmweb ready: https://awm.example.org/login/once/abc"
+
+
+def test_a_log_stays_small_and_its_writer_goes_on(own_folder):
+    from awmweb.embedded import processes
+
+    log = own_folder / "web.log"
+    with log.open("ab", buffering=0) as writer:
+        writer.write(b"x" * (processes.LOG_LIMIT + 1))
+        processes.rotate(log)
+        writer.write(b"after\n")
+    assert log.read_bytes() == b"after\n"
+    assert (own_folder / "web.log.1").stat().st_size == processes.LOG_LIMIT + 1
+
+
+def test_pauses_double_up_to_half_a_minute_and_are_forgotten_after_a_long_life():
+    from awmweb.embedded.supervisor import Kept
+
+    kept = Kept("web", Path("web.log"), lambda: None)
+    pauses = []
+    for kept.deaths in range(1, 10):
+        pauses.append(kept.pause())
+    assert pauses == [0.5, 1, 2, 4, 8, 16, 30, 30, 30]
