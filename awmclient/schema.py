@@ -12,9 +12,18 @@ import math
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, StrictBool, StrictInt, Tag
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictBool,
+    StrictInt,
+    Tag,
+    WithJsonSchema,
+)
 from pydantic import TypeAdapter as TypeAdapter
-from pydantic import WithJsonSchema
 from pydantic_core import PydanticCustomError
 
 SCHEMA_VERSION = "awmweb.trajectory/1"

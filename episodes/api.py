@@ -14,7 +14,7 @@ from episodes.models import Episode
 from people.http import actor_of
 
 router = Router(tags=["episodes"])
-REFUSALS = {code: schema.ErrorEnvelope for code in (400, 401, 403, 404, 409, 413, 422, 503)}
+REFUSALS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 503), schema.ErrorEnvelope)
 
 
 def _ref(episode: Episode) -> schema.EpisodeRef:

@@ -46,7 +46,11 @@ def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
         raise Unauthenticated
     mine = current_memberships(user)
     slug = scope["session"].get("project")
-    found = mine.filter(project_id=project_id).first() if project_id else mine.filter(project__slug=slug).first() or mine.first()
+    found = (
+        mine.filter(project_id=project_id).first()
+        if project_id
+        else mine.filter(project__slug=slug).first() or mine.first()
+    )
     if found is None:
         raise NotFound
     return person(found)
@@ -129,5 +133,3 @@ class EpisodeConsumer(LiveConsumer):
 
 def _now() -> str:
     return events.stamp(timezone.now())
-
-

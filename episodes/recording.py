@@ -309,10 +309,21 @@ def record_outcome(actor: Actor, episode_id: str, outcome: Outcome, tier: str = 
     )
     # last_seq stays: it is what agents read, and the verifier's step is not theirs
     events.publish(events.people_topic(episode.pk), events.steps_frame(episode.pk, [step.wire()]))
-    outcome_frame = {"type": "outcome", "episode": episode.pk, "reward_type": outcome.reward_type, "reward": outcome.reward}
+    outcome_frame = {
+        "type": "outcome",
+        "episode": episode.pk,
+        "reward_type": outcome.reward_type,
+        "reward": outcome.reward,
+    }
     events.publish(events.people_topic(episode.pk), outcome_frame)
     events.publish(events.queue_topic(episode.project_id), outcome_frame)
     return stored
+
+
+@transaction.atomic
+def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
+    """The verifier could not be asked: no outcome, and the reason stands in the episode's history."""
+    note(_locked(actor, episode_id), "not verified", actor, reason.replace("\x00", "")[:2000])
 
 
 def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "") -> VerifierOutcome:

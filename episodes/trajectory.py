@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from awmclient.schema import EpisodeView, Outcome, Trajectory
 from django.conf import settings
+
+from awmclient.schema import EpisodeView, Outcome, Trajectory
 from episodes.models import Episode, Step, VerifierOutcome
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 
@@ -18,7 +19,9 @@ def visible_episode(actor: Actor, episode_id: str) -> Episode:
     return visible_or_404(Episode.objects.select_related("run", "project"), actor, episode_id)
 
 
-def steps_of(episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True) -> list[dict[str, Any]]:
+def steps_of(
+    episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True
+) -> list[dict[str, Any]]:
     """Wire steps with seq above `since`, in order; without verification for an agent's eyes."""
     return [row.wire() for row in step_rows(episode, since, limit, verification=verification)]
 
@@ -56,7 +59,18 @@ def view_of(episode: Episode) -> EpisodeView:
 
 def build(episode: Episode) -> Trajectory:
     """The whole episode as one value."""
-    same = ("task_idx", "seed", "training_step", "task", "environment", "state", "expert", "policy", "tools", "final_answer")
+    same = (
+        "task_idx",
+        "seed",
+        "training_step",
+        "task",
+        "environment",
+        "state",
+        "expert",
+        "policy",
+        "tools",
+        "final_answer",
+    )
     maybe = ("scenario", "arm", "split", "checkpoint", "group_key", "stop_reason", "fault")
     return Trajectory.model_validate(
         {name: getattr(episode, name) for name in same}

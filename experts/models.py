@@ -82,7 +82,8 @@ class Ask(models.Model):
             models.CheckConstraint(condition=Q(status__in=AskStatus.values), name="ask_status_known"),
             models.CheckConstraint(condition=Q(privilege__in=Privilege.values), name="ask_privilege_known"),
             models.CheckConstraint(
-                condition=~Q(status__in=["answered", "fell_back"]) | Q(accepted__isnull=False), name="closed_ask_has_advice"
+                condition=~Q(status__in=["answered", "fell_back"]) | Q(accepted__isnull=False),
+                name="closed_ask_has_advice",
             ),
         ]
         indexes = [
@@ -144,7 +145,7 @@ class Advice(AppendOnly):
             models.UniqueConstraint(
                 fields=["ask", "author_key", "nonce"], condition=~Q(nonce=""), name="one_advice_per_nonce"
             ),
-            models.CheckConstraint(condition=~Q(source="fallback") | Q(text='""'), name="fallback_has_no_text"),
+            models.CheckConstraint(condition=~Q(source="fallback") | Q(text=""), name="fallback_has_no_text"),
         ]
 
     def __str__(self) -> str:

@@ -100,10 +100,10 @@ def claim(actor: Actor, ask_id: str) -> Claim:
     now = timezone.now()
     until, token = lease_end(now, ask.deadline_at), secrets.token_urlsafe(24)
     free = Q(state=AssignmentState.QUEUED) | Q(lease_until__lte=now) | Q(holder=actor.key)
-    slot = Assignment.objects.filter(
-        free, ask=ask, ask__status=AskStatus.OPEN, ask__deadline_at__gt=now,
-        state__in=[AssignmentState.QUEUED, AssignmentState.CLAIMED],
-    )
+    # conditions on this table only: a join would become a sub-select, which is not looked at again after waiting for
+    # a row that somebody else was just changing, and two would hold the ask
+    live = Assignment.objects.filter(free, ask=ask, state__in=[AssignmentState.QUEUED, AssignmentState.CLAIMED])
+    slot = live if ask.deadline_at > now else live.none()
     taken = slot.update(
         state=AssignmentState.CLAIMED, holder=actor.key, holder_name=actor.name, lease_token=token, lease_until=until
     )
@@ -119,7 +119,9 @@ def claim(actor: Actor, ask_id: str) -> Claim:
 def _why_not(ask: Ask, now: datetime) -> AlreadyClaimed | TooLate:
     held = ask.assignment.is_held(now)
     if ask.is_open and ask.deadline_at > now and held:
-        return AlreadyClaimed(f"{ask.assignment.holder_name} holds this ask until {ask.assignment.lease_until:%H:%M:%S} UTC.")
+        return AlreadyClaimed(
+            f"{ask.assignment.holder_name} holds this ask until {ask.assignment.lease_until:%H:%M:%S} UTC."
+        )
     return TooLate("This ask is closed.") if not ask.is_open or ask.deadline_at <= now else AlreadyClaimed()
 
 
@@ -149,9 +151,7 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
     may_advise(actor)
     slot = _slot(actor, assignment_id)
     _let_go(slot, lease_token)
-    Decline.objects.get_or_create(
-        ask=slot.ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason}
-    )
+    Decline.objects.get_or_create(ask=slot.ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason})
     _log(slot.ask, "declined", actor, reason)
     events.tell(slot.ask)
 
@@ -161,9 +161,10 @@ def _slot(actor: Actor, assignment_id: str) -> Assignment:
 
 
 def _mine(slot: Assignment, lease_token: str) -> Any:
-    return Assignment.objects.filter(
-        pk=slot.pk, lease_token=lease_token, state=AssignmentState.CLAIMED, ask__status=AskStatus.OPEN
-    ).exclude(lease_token="")
+    """The slot while this lease counts; closing an ask moves its slot on, so the ask itself need not be asked."""
+    return Assignment.objects.filter(pk=slot.pk, lease_token=lease_token, state=AssignmentState.CLAIMED).exclude(
+        lease_token=""
+    )
 
 
 def _let_go(slot: Assignment, lease_token: str) -> None:
@@ -206,8 +207,14 @@ def answer(
         if not ask.is_open or not held:
             refusal = TooLate() if not ask.is_open else LeaseLost()
         advice = Advice.objects.create(
-            ask=ask, text=text, tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
-            source=source, author=actor.name, author_key=actor.key, privilege=ask.privilege, nonce=nonce,
+            ask=ask,
+            text=text,
+            tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
+            source=source,
+            author=actor.name,
+            author_key=actor.key,
+            privilege=ask.privilege,
+            nonce=nonce,
             late=refusal is not None,
         )
         if refusal is None:
@@ -308,5 +315,3 @@ def waiting_time(actor: Actor) -> float | None:
         closed - opened for opened, closed in rows.order_by("-closed_at").values_list("created_at", "closed_at")[:20]
     )
     return spans[len(spans) // 2].total_seconds() if spans else None
-
-

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, BinaryIO
 
-from awmclient.schema import SCHEMA_VERSION, Trajectory
 from django.db.models import QuerySet
+
+from awmclient.schema import SCHEMA_VERSION, Trajectory
 from episodes import trajectory
 from episodes.models import Episode
 from exports.errors import UnknownFormat

@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest, HttpResponse
 
 from exports import exporting
-from people.access import member_required, may_export
+from people.access import may_export, member_required
 
 
 @member_required(may_export)

@@ -17,7 +17,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from people.errors import Forbidden, NotFound, WrongScope
+from people.errors import AppError, Forbidden, NotFound, WrongScope
 from people.models import ApiToken, Membership, Project, Role, display_name
 
 if TYPE_CHECKING:
@@ -84,6 +84,15 @@ def _holds(actor: Actor, roles: Collection[str], scopes: Collection[str] = ()) -
 def _demand(allowed: bool, actor: Actor) -> None:
     if not allowed:
         raise WrongScope if actor.scope is not None else Forbidden
+
+
+def holds(actor: Actor, right: Callable[[Actor], None]) -> bool:
+    """Whether an actor has a right, for pages that show a button or leave it out."""
+    try:
+        right(actor)
+    except AppError:
+        return False
+    return True
 
 
 def may_record(actor: Actor) -> None:
@@ -156,7 +165,10 @@ def chosen_membership(request: HttpRequest) -> Membership | None:
 
 
 def member_required(
-    right: Callable[[Actor], None] = may_read, *, rows: Callable[[], QuerySet[Any]] | None = None, path: str = "project_id"
+    right: Callable[[Actor], None] = may_read,
+    *,
+    rows: Callable[[], QuerySet[Any]] | None = None,
+    path: str = "project_id",
 ) -> Callable[[View], View]:
     """A page for members: sets `request.membership`, `request.project` and `request.actor`.
 

@@ -142,7 +142,9 @@ def build_api(**options: Any) -> Api:
     @api.exception_handler(InterfaceError)
     def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
         log.warning("database away: %s", error)
-        answer = JsonResponse({"error": {"code": "unavailable", "message": "The database is away; try again."}}, status=503)
+        answer = JsonResponse(
+            {"error": {"code": "unavailable", "message": "The database is away; try again."}}, status=503
+        )
         answer["Retry-After"] = "1"
         return answer
 

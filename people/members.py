@@ -62,9 +62,7 @@ def ensure_member(project: Project, username: str, role: str, ends_at: datetime 
 def issue_login_link(user: User, issued_by: User | None = None, life: timedelta = LINK_LIFE) -> str:
     """The secret of a link for one use; only its digest is kept."""
     secret = secrets.token_urlsafe(32)
-    LoginLink.objects.create(
-        digest=digest(secret), user=user, issued_by=issued_by, ends_at=timezone.now() + life
-    )
+    LoginLink.objects.create(digest=digest(secret), user=user, issued_by=issued_by, ends_at=timezone.now() + life)
     return secret
 
 

@@ -43,13 +43,7 @@ FEATURES: dict[str, Any] = {
         "_type": "List",
     },
     "tools": _JSON_LIST,
-    **{
-        name: _TEXT
-        for name in (
-            "schema_version", "episode_id", "scenario", "split", "condition", "phase", "reward_type", "advice_mode",
-            "tool_protocol", "model", "prompt_sha256", "dataset_revision", "content_sha256",
-        )
-    },
+    **dict.fromkeys(("schema_version", "episode_id", "scenario", "split", "condition", "phase", "reward_type", "advice_mode", "tool_protocol", "model", "prompt_sha256", "dataset_revision", "content_sha256"), _TEXT),
     "task_idx": {"dtype": "int64", "_type": "Value"},
     "reward": {"dtype": "float64", "_type": "Value"},
     "expert_calls": {"dtype": "int64", "_type": "Value"},
@@ -169,5 +163,3 @@ def provenance(trajectory: Trajectory, messages: list[dict[str, Any]]) -> dict[s
         "prompt_sha256": sha256(prompt),
         "dataset_revision": str(trajectory.policy.get("dataset_revision", "")),
     }
-
-

@@ -21,9 +21,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            _, secret = members.issue_token(
-                members.house_actor(options["project"]), options["name"], options["scope"]
-            )
+            _, secret = members.issue_token(members.house_actor(options["project"]), options["name"], options["scope"])
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self.stdout.write(secret)

@@ -1,0 +1,266 @@
+"""Pages about asks: the queue, one ask, and the forms that claim, renew, release, pass and answer.
+
+Owns HTTP status, redirects and form words. Every write is a function of `queue.py`; what is shown comes from `board.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import SchemaError
+from pydantic import TypeAdapter, ValidationError
+
+from awmclient.schema import AnswerBody, ToolCall
+from episodes import wall
+from episodes.cards import clean
+from episodes.trajectory import steps_of
+from experts import board, queue
+from experts.errors import TooLate
+from experts.models import Ask
+from experts.reading import asks_of
+from people.access import Actor, holds, may_advise, may_see_queue, member_required, visible_or_404
+from people.errors import AppError, Invalid
+
+CALLS = TypeAdapter(list[ToolCall])
+ask_page = member_required(may_see_queue, rows=Ask.objects.all)
+ask_form = member_required(may_advise, rows=Ask.objects.all)
+
+
+@require_GET
+@member_required(may_see_queue)
+def queue_page(request: HttpRequest) -> HttpResponse:
+    """Open asks, nearest deadline first; the facet and the search stand in the query string."""
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    rows = board.open_rows(actor, timezone.now())
+    show, q = request.GET.get("show", "all"), request.GET.get("q", "")[:200]
+    shown = board.filtered(rows, show, q)
+    context = {
+        "rows": shown,
+        "hidden": len(rows) - len(shown),
+        "filtered": bool(rows) and not shown,
+        "facets": board.facets(rows),
+        "show": show,
+        "q": q,
+        "headline": board.headline(rows),
+        "underline": board.underline(rows, queue.waiting_time(actor)),
+        "closed": board.closed_rows(actor),
+        "may_advise": holds(actor, may_advise),
+    }
+    return render(request, "experts/queue.html", context)
+
+
+@require_GET
+@ask_page
+def ask(request: HttpRequest, pk: str) -> HttpResponse:
+    queue.settle(pk)
+    return _ask(request, pk)
+
+
+def _ask(request: HttpRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
+    """The page of one ask, as it stands for this person; `given` carries what they had written."""
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    one = visible_or_404(asks_of(actor), actor, pk)
+    now, slot = timezone.now(), one.assignment
+    held = slot.is_held(now)
+    mine = slot.holder == actor.key and slot.state == "claimed"
+    steps = steps_of(one.episode)
+    context = {
+        **_after(one, steps),
+        "question": clean(one.question),
+        "context": clean(one.context or ""),
+        "budget_s": board.budget_of(one),
+        "mine": mine,
+        "held_by": slot.holder_name if held and not mine else "",
+        "lease_until": slot.lease_until,
+        "lease_token": slot.lease_token if mine else "",
+        "nonce": given.get("nonce") or secrets.token_urlsafe(12),
+        "before": [step for step in steps if step["seq"] < one.seq],
+        "tools": wall.tools_of(one.episode),
+        "tools_data": one.episode.tools,
+        "problem": problem,
+        "may_advise": holds(actor, may_advise),
+        **given,
+    }
+    return render(request, "experts/ask.html", context, status=status)
+
+
+def _after(one: Ask, steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """What happened from the ask on."""
+    headline, line = board.aftermath(one)
+    return {
+        "ask": one,
+        "after": [step for step in steps if step["seq"] >= one.seq],
+        "from_seq": one.seq - 1,
+        "ended": not one.episode.is_live,
+        "late": board.late_advice(one),
+        "after_headline": headline,
+        "after_line": line,
+    }
+
+
+@require_GET
+@ask_page
+def ask_fragments(request: HttpRequest, pk: str) -> HttpResponse:
+    """Steps after `since` for the ask's page; while the ask is open, without the question that stands on top already."""
+    one = visible_or_404(asks_of(request.actor), request.actor, pk)  # type: ignore[attr-defined]
+    since = request.GET.get("since", "0")
+    after = int(since) if since.isdecimal() and len(since) < 10 else 0
+    steps = steps_of(one.episode, max(after, 0 if one.is_open else one.seq - 1))
+    shown = [step for step in steps if not (one.is_open and step["seq"] == one.seq)]
+    return render(request, "experts/_fragments.html", {**_after(one, []), "steps": shown})
+
+
+@require_POST
+@ask_form
+def claim(request: HttpRequest, pk: str) -> HttpResponse:
+    """Claim and open. Who comes second sees who holds it."""
+    try:
+        queue.claim(request.actor, pk)  # type: ignore[attr-defined]
+    except AppError as refused:
+        messages.warning(request, refused.message)
+    return redirect("ask", pk)
+
+
+@require_POST
+@member_required(may_advise)
+def next_ask(request: HttpRequest) -> HttpResponse:
+    """Next for me: go on with mine, else claim the nearest free one; somebody quicker means the one after it."""
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    for _ in range(5):
+        found = board.next_for(actor, timezone.now())
+        if found is None:
+            break
+        try:
+            queue.claim(actor, found.pk)
+        except AppError:
+            continue  # taken or closed between the look and the claim; look again
+        return redirect("ask", found.pk)
+    messages.info(request, "No ask is free for you now.")
+    return redirect("queue")
+
+
+@require_POST
+@ask_form
+def renew(request: HttpRequest, pk: str) -> HttpResponse:
+    try:
+        until = queue.renew(*_lease(request, pk))
+    except AppError as refused:
+        return _refusal(refused)
+    return JsonResponse({"lease_until": until.isoformat()})
+
+
+@require_POST
+@ask_form
+def release(request: HttpRequest, pk: str) -> HttpResponse:
+    try:
+        queue.release(*_lease(request, pk))
+    except AppError as refused:
+        messages.warning(request, refused.message)
+    return redirect("queue")
+
+
+@require_POST
+@ask_form
+def pass_on(request: HttpRequest, pk: str) -> HttpResponse:
+    try:
+        queue.decline(*_lease(request, pk), request.POST.get("reason", "")[:1000])
+    except AppError as refused:
+        messages.warning(request, refused.message)
+        return redirect("ask", pk)
+    messages.success(request, "You passed; the others still see it.")
+    return redirect("queue")
+
+
+def _lease(request: HttpRequest, pk: str) -> tuple[Actor, str, str]:
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    slot = visible_or_404(asks_of(actor), actor, pk).assignment
+    return actor, slot.pk, request.POST.get("lease_token", "")
+
+
+def _refusal(refused: AppError) -> JsonResponse:
+    return JsonResponse({"error": {"code": refused.code, "message": refused.message}}, status=refused.status)
+
+
+@require_POST
+@ask_form
+def answer(request: HttpRequest, pk: str) -> HttpResponse:
+    """Send once: the nonce makes a repeated press the same answer. Scripts get JSON, plain forms a page."""
+    wants_json = request.headers.get("Accept") == "application/json"
+    try:
+        _send(request, pk)
+    except AppError as refused:
+        if wants_json:
+            return _refusal(refused)
+        late = isinstance(refused, TooLate)
+        given = {} if late else {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
+        return _ask(request, pk, refused.message, refused.status, **given)
+    where = reverse("ask", args=[pk]) if _watches(request) else _next_url(request)
+    return JsonResponse({"next": where}) if wants_json else redirect(where)
+
+
+def _watches(request: HttpRequest) -> bool:
+    return "watch" in (request.POST.get("then"), request.POST.get("watch"))
+
+
+def _send(request: HttpRequest, pk: str) -> None:
+    actor, slot, token = _lease(request, pk)
+    calls = _calls(request.POST.get("tool_calls", ""))
+    body = {"lease_token": token, "text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
+    try:
+        checked = AnswerBody.model_validate({**body, "tool_calls": calls})
+    except ValidationError as error:
+        raise Invalid(_first(error)) from error
+    refuse_unfit(calls, asks_of(actor).get(pk=pk).episode.tools)
+    queue.answer(actor, slot, token, checked.text, checked.nonce, checked.tool_calls)
+
+
+def _first(error: ValidationError) -> str:
+    one = error.errors()[0]
+    return f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
+
+
+def _calls(text: str) -> list[ToolCall] | None:
+    if not text or text == "[]":
+        return None
+    try:
+        return CALLS.validate_python(json.loads(text))
+    except ValueError as error:
+        raise Invalid("The suggested calls are not readable; remove them and add them again.") from error
+
+
+def refuse_unfit(calls: list[ToolCall] | None, tools: list[dict[str, Any]]) -> None:
+    """A suggested call must name a tool the agent has and fit its schema; a schema that is itself broken checks nothing."""
+    schemas = {tool.get("name"): tool.get("input_schema") or {} for tool in tools}
+    for call in calls or []:
+        if call.name not in schemas:
+            raise Invalid(f"The agent has no tool {call.name}.")
+        try:
+            Draft202012Validator.check_schema(schemas[call.name])
+        except SchemaError:
+            continue  # the agent's own schema is broken; the call is then its business
+        problem = next(Draft202012Validator(schemas[call.name]).iter_errors(call.arguments), None)
+        if problem is not None:
+            raise Invalid(f"{call.name}: {clean(problem.message)[:300]}")
+
+
+def _next_url(request: HttpRequest) -> str:
+    """Send and next: claim the next one, or back to the queue if none is free."""
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    found = board.next_for(actor, timezone.now())
+    if found is None:
+        messages.success(request, "Sent. No other ask is free.")
+        return reverse("queue")
+    try:
+        queue.claim(actor, found.pk)
+    except AppError as refused:
+        messages.warning(request, f"Sent. The next one was taken: {refused.message}")
+    return reverse("ask", args=[found.pk])

@@ -1,0 +1,16 @@
+"""Addresses of the pages about who is here."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from people import views
+
+urlpatterns = [
+    path("login", views.login, name="login"),
+    path("login/once/<str:secret>", views.login_once, name="login_once"),
+    path("logout", views.logout, name="logout"),
+    path("people/", views.people, name="people"),
+    path("tokens/", views.tokens, name="tokens"),
+    path("projects/switch", views.switch_project, name="switch_project"),
+]

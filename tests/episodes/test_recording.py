@@ -1,0 +1,163 @@
+"""Appending, ending and losing episodes."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
+from episodes import recording, trajectory
+from episodes.errors import EpisodeEnded, KeyConflict, SeqGap, StepConflict
+from episodes.models import Episode, Step
+from people.access import bearer
+from people.errors import NotFound, WrongScope
+from people.members import issue_token
+
+
+def steps(*bodies):
+    return StepBatch.model_validate({"steps": [{"kind": "note", **body} for body in bodies]}).steps
+
+
+def note(seq, content="looked around"):
+    return {"seq": seq, "content": content}
+
+
+@pytest.fixture
+def episode(ada):
+    return recording.start_episode(ada, EpisodeStart(key="one", task="close the ticket", expert="plain"))[0]
+
+
+def test_steps_come_back_as_they_were_sent_u0000_and_lone_surrogates_included(ada, episode):
+    odd = "null \x00, half a pair \ud800, emoji \U0001f600"
+    body = {"seq": 1, "kind": "tool_call", "name": "x", "arguments": {odd: [1, 1.0, None]}, "result": odd}
+    recording.append_steps(ada, episode.pk, steps(body))
+    (stored,) = trajectory.steps_for(ada, episode.pk)
+    assert stored["arguments"] == {odd: [1, 1.0, None]} and stored["result"] == odd
+    assert isinstance(stored["arguments"][odd][1], float)
+
+
+def test_the_same_batch_again_is_a_quiet_yes(ada, episode):
+    batch = steps(note(1), note(2))
+    assert recording.append_steps(ada, episode.pk, batch) == 2
+    assert recording.append_steps(ada, episode.pk, batch) == 2
+    assert Step.objects.filter(episode=episode).count() == 2
+
+
+def test_a_batch_that_overlaps_what_stands_adds_only_the_rest(ada, episode):
+    recording.append_steps(ada, episode.pk, steps(note(1), note(2)))
+    assert recording.append_steps(ada, episode.pk, steps(note(2), note(3))) == 3
+
+
+def test_another_body_at_the_same_number_is_a_conflict_and_nothing_of_the_batch_stays(ada, episode):
+    recording.append_steps(ada, episode.pk, steps(note(1)))
+    with pytest.raises(StepConflict):
+        recording.append_steps(ada, episode.pk, steps(note(1, "something else"), note(2)))
+    assert Step.objects.filter(episode=episode).count() == 1
+
+
+@pytest.mark.parametrize("numbers", [(2,), (1, 3), (1, 1), (2, 1)])
+def test_a_gap_is_refused_whole(ada, episode, numbers):
+    with pytest.raises(SeqGap):
+        recording.append_steps(ada, episode.pk, steps(*[note(n) for n in numbers]))
+    assert not Step.objects.filter(episode=episode).exists()
+
+
+def test_a_step_after_the_end_is_refused_but_a_repeat_of_an_old_one_is_not(ada, episode):
+    recording.append_steps(ada, episode.pk, steps(note(1)))
+    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    assert recording.append_steps(ada, episode.pk, steps(note(1))) == 1
+    with pytest.raises(EpisodeEnded):
+        recording.append_steps(ada, episode.pk, steps(note(2)))
+
+
+def test_the_same_end_again_is_a_quiet_yes_and_another_end_is_refused(ada, episode):
+    recording.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="7"))
+    recording.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="7"))
+    with pytest.raises(EpisodeEnded):
+        recording.finish(ada, episode.pk, Finish(stop_reason="gave_up"))
+
+
+def test_a_stranger_finds_no_episode(max_, episode):
+    with pytest.raises(NotFound):
+        recording.append_steps(max_, episode.pk, steps(note(1)))
+    with pytest.raises(NotFound):
+        trajectory.steps_for(max_, episode.pk)
+
+
+def test_an_expert_token_may_not_record(project, ada, episode):
+    token, _ = issue_token(ada, "desk", "expert")
+    with pytest.raises(WrongScope):
+        recording.append_steps(bearer(token), episode.pk, steps(note(1)))
+
+
+def test_the_same_key_and_body_is_the_same_episode_and_another_body_a_conflict(ada, episode):
+    again, made = recording.start_episode(ada, EpisodeStart(key="one", task="close the ticket", expert="plain"))
+    assert (again.pk, made) == (episode.pk, False)
+    with pytest.raises(KeyConflict):
+        recording.start_episode(ada, EpisodeStart(key="one", task="close another ticket"))
+
+
+def test_two_projects_may_use_the_same_key(ada, max_, episode):
+    other, made = recording.start_episode(max_, EpisodeStart(key="one", task="theirs"))
+    assert made and other.pk != episode.pk
+
+
+def test_a_silent_loop_is_lost_and_is_taken_back_when_it_speaks_again(ada, episode, settings):
+    later = timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1)
+    assert recording.lose_silent(later) == 1
+    episode.refresh_from_db()
+    assert (episode.state, episode.fault) == ("failed", "worker")
+    recording.append_steps(ada, episode.pk, steps(note(1)))
+    episode.refresh_from_db()
+    assert (episode.state, episode.fault, episode.ended_at) == ("running", "", None)
+    assert [event.verb for event in episode.events.order_by("pk")] == ["started", "failed", "reopened"]
+
+
+def test_an_episode_that_really_failed_is_not_reopened(ada, episode):
+    recording.fail(ada, episode.pk, "environment", "the server is gone")
+    with pytest.raises(EpisodeEnded):
+        recording.append_steps(ada, episode.pk, steps(note(1)))
+
+
+def test_a_stored_step_cannot_be_saved_again(ada, episode):
+    recording.append_steps(ada, episode.pk, steps(note(1)))
+    row = Step.objects.get(episode=episode)
+    row.body = "{}"
+    with pytest.raises(TypeError):
+        row.save()
+
+
+def test_the_outcome_comes_once_and_agents_never_read_its_step(project, ada, episode):
+    recording.append_steps(ada, episode.pk, steps(note(1)))
+    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    recording.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
+    token, _ = issue_token(ada, "loop", "agent")
+    assert [step["kind"] for step in trajectory.steps_for(ada, episode.pk)] == ["note", "verification"]
+    assert [step["kind"] for step in trajectory.steps_for(bearer(token), episode.pk)] == ["note"]
+    assert "complete" not in trajectory.view_of(Episode.objects.get(pk=episode.pk)).model_dump_json()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_writers_of_the_same_number_leave_one_step(project, ada):
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="race", task="race"))
+    results = []
+
+    def write(content):
+        try:
+            results.append(recording.append_steps(ada, episode.pk, steps(note(1, content))))
+        except StepConflict:
+            results.append("conflict")
+        finally:
+            connection.close()
+
+    writers = [threading.Thread(target=write, args=(word,)) for word in ("a", "b", "c", "d")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+    assert sorted(map(str, results)) == ["1", "conflict", "conflict", "conflict"]
+    assert Step.objects.filter(episode=episode).count() == 1

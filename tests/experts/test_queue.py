@@ -1,0 +1,247 @@
+"""The state machine of an ask: claim, answer, deadline, cancellation, and what races between them."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
+from episodes import recording, trajectory
+from episodes.errors import EpisodeEnded, StepConflict
+from episodes.models import Episode
+from experts import queue
+from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
+from experts.models import Advice, Ask, Assignment
+from people.access import bearer
+from people.errors import Forbidden, Invalid, NotFound
+from people.members import issue_token
+
+
+@pytest.fixture
+def episode(ada):
+    return recording.start_episode(ada, EpisodeStart(key="one", task="merge the tickets", expert="plain"))[0]
+
+
+def wanted(episode, **more):
+    return AskOpen(**{"key": "q1", "episode": episode.pk, "seq": 1, "question": "Into which one?", **more})
+
+
+@pytest.fixture
+def ask(ada, episode):
+    return queue.open_ask(ada, wanted(episode))[0]
+
+
+def pass_deadline(ask):
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now() - timedelta(seconds=1))
+
+
+def lapse(ask):
+    Assignment.objects.filter(ask=ask).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def test_an_answer_reaches_the_step_and_the_episode_goes_on(ada, edo, episode, ask):
+    assert Episode.objects.get(pk=episode.pk).state == "waiting"
+    lease = queue.claim(edo, ask.pk)
+    call = ToolCall(name="merge", arguments={"into": 4127})
+    queue.answer(edo, lease.assignment_id, lease.lease_token, "Into the oldest.", "n1", [call])
+    assert Episode.objects.get(pk=episode.pk).state == "running"
+    (step,) = trajectory.steps_for(ada, episode.pk)
+    assert step["advice"] == {
+        "text": "Into the oldest.",
+        "source": "human",
+        "author": "edo",
+        "privilege": "blind",
+        "tool_calls": [{"name": "merge", "arguments": {"into": 4127}}],
+    }
+    assert Episode.objects.get(pk=episode.pk).strip == "a"
+
+
+def test_a_second_claim_is_refused_and_names_the_holder(ada, edo, ask):
+    queue.claim(edo, ask.pk)
+    with pytest.raises(AlreadyClaimed, match="edo"):
+        queue.claim(ada, ask.pk)
+
+
+def test_the_holder_may_claim_again_and_the_old_lease_is_void(edo, ask):
+    first, second = queue.claim(edo, ask.pk), queue.claim(edo, ask.pk)
+    with pytest.raises(LeaseLost):
+        queue.renew(edo, first.assignment_id, first.lease_token)
+    assert queue.renew(edo, second.assignment_id, second.lease_token) > timezone.now()
+
+
+def test_a_lapsed_lease_that_nobody_took_still_answers(edo, ask):
+    lease = queue.claim(edo, ask.pk)
+    lapse(ask)
+    assert queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1").late is False
+
+
+def test_a_lapsed_lease_that_was_retaken_is_lost_and_the_text_is_kept(ada, edo, ask):
+    old = queue.claim(edo, ask.pk)
+    lapse(ask)
+    queue.claim(ada, ask.pk)
+    with pytest.raises(LeaseLost):
+        queue.answer(edo, old.assignment_id, old.lease_token, "My text.", "n1")
+    kept = Advice.objects.get(ask=ask)
+    assert (kept.text, kept.late) == ("My text.", True)
+    assert Ask.objects.get(pk=ask.pk).is_open
+
+
+def test_a_repeated_nonce_is_one_answer(edo, ask):
+    lease = queue.claim(edo, ask.pk)
+    first = queue.answer(edo, lease.assignment_id, lease.lease_token, "Once.", "n1")
+    again = queue.answer(edo, lease.assignment_id, lease.lease_token, "Once.", "n1")
+    assert first.pk == again.pk and Advice.objects.filter(ask=ask).count() == 1
+
+
+def test_at_the_deadline_the_reader_settles_a_typed_fallback(ada, episode, ask):
+    pass_deadline(ask)
+    closed = queue.settle(ask.pk)
+    assert (closed.status, closed.reason) == ("fell_back", "deadline")
+    assert closed.accepted.value().observation() == {"status": "no_advice", "reason": "deadline"}
+    (step,) = trajectory.steps_for(ada, episode.pk)
+    assert step["advice"]["text"] == "" and step["advice"]["source"] == "fallback"
+    assert Episode.objects.get(pk=episode.pk).state == "running"
+
+
+def test_an_answer_after_the_deadline_is_kept_as_late_and_never_delivered(edo, ask):
+    lease = queue.claim(edo, ask.pk)
+    pass_deadline(ask)
+    with pytest.raises(TooLate):
+        queue.answer(edo, lease.assignment_id, lease.lease_token, "Too slow.", "n1")
+    with pytest.raises(TooLate):
+        queue.answer(edo, lease.assignment_id, lease.lease_token, "Too slow.", "n1")
+    closed = Ask.objects.get(pk=ask.pk)
+    assert closed.status == "fell_back" and closed.accepted.source == "fallback"
+    assert [one.text for one in Advice.objects.filter(ask=ask, late=True)] == ["Too slow."]
+
+
+def test_the_sweep_settles_what_is_due(ask):
+    assert queue.settle_due() == 0
+    pass_deadline(ask)
+    assert queue.settle_due() == 1
+
+
+def test_an_ending_episode_cancels_its_asks_and_voids_the_lease(ada, edo, episode, ask):
+    lease = queue.claim(edo, ask.pk)
+    recording.finish(ada, episode.pk, Finish(stop_reason="gave_up"))
+    closed = Ask.objects.get(pk=ask.pk)
+    assert (closed.status, closed.reason, closed.assignment.state) == ("cancelled", "episode_ended", "void")
+    assert Episode.objects.get(pk=episode.pk).state == "finished"
+    with pytest.raises(TooLate):
+        queue.answer(edo, lease.assignment_id, lease.lease_token, "Hello?", "n1")
+
+
+def test_a_pass_frees_the_ask_for_the_others(ada, edo, ask):
+    lease = queue.claim(edo, ask.pk)
+    queue.decline(edo, lease.assignment_id, lease.lease_token, "not my trade")
+    assert ask.declines.get().reason == "not my trade"
+    assert queue.claim(ada, ask.pk).lease_token
+
+
+def test_the_same_key_is_the_same_ask_and_another_body_a_conflict(ada, episode, ask):
+    again, made = queue.open_ask(ada, wanted(episode))
+    assert (again.pk, made) == (ask.pk, False)
+    with pytest.raises(AskConflict):
+        queue.open_ask(ada, wanted(episode, question="Something else?"))
+
+
+def test_no_ask_where_the_expert_is_off_the_episode_ended_or_the_number_is_taken(ada, episode, ask):
+    off, _ = recording.start_episode(ada, EpisodeStart(key="off", task="alone"))
+    with pytest.raises(ExpertOff):
+        queue.open_ask(ada, wanted(off))
+    with pytest.raises(StepConflict):
+        queue.open_ask(ada, wanted(episode, key="q2"))
+    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    with pytest.raises(EpisodeEnded):
+        queue.open_ask(ada, wanted(episode, key="q3", seq=2))
+
+
+def test_strangers_reviewers_and_agents_cannot_answer(ada, max_, rita, ask):
+    with pytest.raises(NotFound):
+        queue.claim(max_, ask.pk)
+    with pytest.raises(Forbidden):
+        queue.claim(rita, ask.pk)
+    token, _ = issue_token(ada, "loop", "agent")
+    with pytest.raises(Exception, match="scope"):
+        queue.claim(bearer(token), ask.pk)
+
+
+def test_delivery_and_consumption_are_noted_once(ada, edo, episode, ask):
+    with pytest.raises(StillOpen):
+        queue.consume(ada, ask.pk)
+    lease = queue.claim(edo, ask.pk)
+    queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
+    first = queue.deliver(ada, ask.pk).delivered_at
+    assert first is not None and queue.deliver(ada, ask.pk).delivered_at == first
+    consumed = queue.consume(ada, ask.pk).consumed_at
+    assert queue.consume(ada, ask.pk).consumed_at == consumed
+
+
+def test_an_empty_question_or_answer_is_refused(ada, edo, episode, ask):
+    with pytest.raises(Invalid):
+        queue.open_ask(ada, wanted(episode, key="q2", seq=2, question="  "))
+    lease = queue.claim(edo, ask.pk)
+    with pytest.raises(Invalid):
+        queue.answer(edo, lease.assignment_id, lease.lease_token, " ", "n1")
+
+
+def test_two_open_asks_keep_the_episode_waiting_until_the_last_is_closed(ada, edo, episode, ask):
+    other, _ = queue.open_ask(ada, wanted(episode, key="q2", seq=2))
+    lease = queue.claim(edo, ask.pk)
+    queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
+    assert Episode.objects.get(pk=episode.pk).state == "waiting"
+    queue.cancel(ada, other.pk)
+    assert Episode.objects.get(pk=episode.pk).state == "running"
+
+
+def at_once(*calls):
+    """Run these in threads of their own, each with its own connection, and say what became of each."""
+    results = []
+
+    def run(call):
+        try:
+            results.append(call())
+        except Exception as error:
+            results.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+@pytest.mark.django_db(transaction=True)
+def test_of_many_claims_at_once_one_wins(project, ada, edo):
+    from tests.people_by_name import person
+
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="race", task="race", expert="plain"))
+    ask, _ = queue.open_ask(ada, wanted(episode))
+    experts = [person(project, f"expert{n}", "expert") for n in range(6)]
+    results = at_once(*[lambda one=one: queue.claim(one, ask.pk) for one in experts])
+    assert sum(isinstance(result, queue.Claim) for result in results) == 1
+    assert sum(isinstance(result, AlreadyClaimed) for result in results) == 5
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_answer_and_a_finish_at_once_end_in_one_of_two_states(ada, edo):
+    for number in range(5):
+        episode, _ = recording.start_episode(ada, EpisodeStart(key=f"race{number}", task="race", expert="plain"))
+        ask, _ = queue.open_ask(ada, wanted(episode))
+        lease = queue.claim(edo, ask.pk)
+        results = at_once(
+            lambda lease=lease: queue.answer(edo, lease.assignment_id, lease.lease_token, "Now.", "n1"),
+            lambda episode=episode: recording.finish(ada, episode.pk, Finish(stop_reason="done")),
+        )
+        assert [one for one in results if isinstance(one, Exception) and not isinstance(one, TooLate)] == []
+        closed = Ask.objects.get(pk=ask.pk)
+        answered = not any(isinstance(one, TooLate) for one in results)
+        assert closed.status == ("answered" if answered else "cancelled")
+        assert Episode.objects.get(pk=episode.pk).state == "finished"

@@ -1,0 +1,57 @@
+"""Loaded before the settings (`-p tests.house`): gives the tests a data folder of their own, with the embedded servers in it.
+
+The servers start with the first test that needs the database and stop with the session. Nothing of `var/` is touched.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+VAR = Path(tempfile.mkdtemp(prefix="awmweb-tests-"))
+VAR.chmod(0o711)
+for name in [name for name in os.environ if name.startswith(("AWMWEB_", "AWMENV_"))]:
+    if name != "AWMWEB_REQUIRE_BROWSER":
+        del os.environ[name]
+for name in ("DATABASE_URL", "REDIS_URL"):
+    os.environ.pop(name, None)
+os.environ["AWMWEB_VAR"] = str(VAR)
+
+from awmweb.embedded import places, servers  # noqa: E402  the environment had to be set first
+
+places.settle(places.places(VAR))
+_stack = ExitStack()
+
+
+def _end() -> None:
+    _stack.close()
+    for folder in (VAR, places.places(VAR).home):
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+atexit.register(_end)
+
+
+@pytest.fixture(scope="session")
+def house_servers() -> Iterator[None]:
+    """PostgreSQL and Valkey of this session."""
+    _stack.enter_context(servers.running(VAR))
+    yield
+    from django.db import connections
+
+    connections.close_all()
+    for connection in connections.all(initialized_only=True):
+        if hasattr(connection, "close_pool"):
+            connection.close_pool()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(house_servers: None) -> None:
+    """pytest-django asks for this before it makes the test database."""
