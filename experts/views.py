@@ -1,6 +1,6 @@
 """Pages about asks: the queue, one ask, and the forms that claim, renew, release, pass and answer.
 
-Owns HTTP status, redirects and form words. Every write is a function of `queue.py`; what is shown comes from `board.py`.
+Owns HTTP status, redirects and form words. Every write is a function of `queue.py`; what is shown is `board.py`'s.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def _after(one: Ask, steps: list[dict[str, Any]]) -> dict[str, Any]:
 @require_GET
 @ask_page
 def ask_fragments(request: HttpRequest, pk: str) -> HttpResponse:
-    """Steps after `since` for the ask's page; while the ask is open, without the question that stands on top already."""
+    """Steps after `since`; while the ask is open, without the question, which stands on top already."""
     one = visible_or_404(asks_of(request.actor), request.actor, pk)  # type: ignore[attr-defined]
     since = request.GET.get("since", "0")
     after = int(since) if since.isdecimal() and len(since) < 10 else 0
@@ -238,7 +238,7 @@ def _calls(text: str) -> list[ToolCall] | None:
 
 
 def refuse_unfit(calls: list[ToolCall] | None, tools: list[dict[str, Any]]) -> None:
-    """A suggested call must name a tool the agent has and fit its schema; a schema that is itself broken checks nothing."""
+    """A suggested call must name a tool the agent has and fit its schema, if that schema is one."""
     schemas = {tool.get("name"): tool.get("input_schema") or {} for tool in tools}
     for call in calls or []:
         if call.name not in schemas:

@@ -17,11 +17,14 @@ from django.utils.safestring import SafeString
 from episodes import strip as line
 from episodes.cards import card_of, clean, initials, number
 from episodes.strip import MARKS, Mark
+from episodes.words import ago, clock, in_words
 
 register = template.Library()
 register.filter("clean", clean)
 register.filter("initials", initials)
 register.filter("number", number)
+register.filter("clock", clock)
+register.filter("in_words", in_words)
 
 PITCH, RING = 13, 50.27
 STATES = {
@@ -135,21 +138,13 @@ def countdown(
     )
 
 
-@register.filter
-def clock(seconds: float | None) -> str:
-    """Seconds as m:ss, or h:mm:ss from an hour on."""
-    whole = max(0, int(seconds or 0))
-    hours, minutes = whole // 3600, whole // 60 % 60
-    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
-
-
 @register.simple_tag
 def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
     """A time: with seconds on live pages, else in relative words that `clock.js` keeps true."""
     if when is None:
         return ""
     local = timezone.localtime(when)
-    shown_as = f"{local:%H:%M:%S}" if style == "seconds" else ago(when)
+    shown_as = f"{local:%H:%M:%S}" if style == "seconds" else ago(when, timezone.now())
     return format_html(
         '<time datetime="{}" title="{}" data-time="{}">{}</time>',
         when.isoformat(),
@@ -157,22 +152,6 @@ def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
         style,
         shown_as,
     )
-
-
-@register.filter
-def ago(when: datetime) -> str:
-    seconds = (timezone.now() - when).total_seconds()
-    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min")):
-        if abs(seconds) >= size:
-            return f"{int(abs(seconds) // size)} {unit} ago" if seconds > 0 else f"in {int(-seconds // size)} {unit}"
-    return "just now" if seconds >= 0 else "in a moment"
-
-
-@register.filter
-def in_words(count: int) -> str:
-    """Small counts as words, as a sentence would have them."""
-    words = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"]
-    return words[count] if 0 <= count < len(words) else f"{count:,}".replace(",", " ")
 
 
 @register.inclusion_tag("episodes/_step.html")

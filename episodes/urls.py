@@ -1,0 +1,17 @@
+"""Addresses of the pages about episodes."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from episodes import views
+
+urlpatterns = [
+    path("episodes/", views.episodes, name="episodes"),
+    path("episodes/<str:pk>/", views.episode, name="episode"),
+    path("episodes/<str:pk>/steps.html", views.step_fragments, name="step_fragments"),
+    path("episodes/<str:pk>/replay/", views.replay, name="replay"),
+    path("episodes/<str:pk>/stop", views.stop_episode, name="stop_episode"),
+    path("connect/", views.connect, name="connect"),
+    path("connect/status", views.connect_status, name="connect_status"),
+]

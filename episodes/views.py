@@ -1,0 +1,248 @@
+"""Pages about episodes: the list, the live page, its fragments, the replay, stopping one, and connecting an agent.
+
+Owns HTTP status and which template. Leaves what is shown to `wall.py` and `trajectory.py`, writes to `recording.py` and
+`people.members`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.core.paginator import Paginator
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from episodes import recording, wall
+from episodes.cards import card_of, clean, pieces_of
+from episodes.models import Episode, EpisodeState, Run
+from episodes.strip import actions_in
+from episodes.trajectory import outcome_of, steps_of
+from people.access import (
+    Actor,
+    holds,
+    may_export,
+    may_issue_tokens,
+    may_launch,
+    member_required,
+    scoped,
+    visible_or_404,
+)
+from people.errors import AppError
+from people.members import issue_token
+from people.models import ApiToken
+
+PAGE = 50
+OUTCOME_CHOICES = [
+    ("complete", "Complete"),
+    ("others", "Others"),
+    ("judge_error", "Judge error"),
+    ("none", "Not verified"),
+]
+episode_page = member_required(rows=Episode.objects.all)
+
+
+@require_GET
+@member_required()
+def episodes(request: HttpRequest) -> HttpResponse:
+    """The list; filters and page stand in the query string."""
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    everything = scoped(Episode.objects.all(), actor.project)
+    filters = wall.Filters.read(request.GET)
+    matching = filters.apply(everything).select_related("run").order_by("-created_at")
+    page = Paginator(matching, PAGE).get_page(request.GET.get("page"))
+    tally = wall.tallies(actor)
+    query = request.GET.copy()
+    query.pop("page", None)
+    return render(
+        request,
+        "episodes/list.html",
+        {
+            "page": page,
+            "rows": wall.rows_with_outcomes(page.object_list),
+            "filters": filters,
+            "filtered": filters.any,
+            "total": tally["total"],
+            "query": query.urlencode() + "&" if query else "",
+            "states": EpisodeState.choices,
+            "outcome_choices": OUTCOME_CHOICES,
+            "run_choices": scoped(Run.objects.all(), actor.project).order_by("-created_at")[:100],
+            "scenario_choices": _scenarios(everything),
+            "headline": _list_headline(tally),
+            "underline": f"{page.paginator.count} shown, newest first." if filters.any else "Newest first.",
+            "may_export": holds(actor, may_export),
+        },
+    )
+
+
+def _scenarios(everything: Any) -> list[str]:
+    return list(
+        everything.exclude(scenario="").values_list("scenario", flat=True).distinct().order_by("scenario")[:200]
+    )
+
+
+def _list_headline(tally: dict[str, int]) -> str:
+    if not tally["total"]:
+        return "No episode has been recorded yet."
+    noun = "episode is" if tally["total"] == 1 else "episodes are"
+    verified = (
+        f"{tally['complete']} of {tally['verified']} verified are complete"
+        if tally["verified"]
+        else "none verified yet"
+    )
+    return f"{tally['total']} {noun} recorded, {tally['live']} live; {verified}."
+
+
+@require_GET
+@episode_page
+def episode(request: HttpRequest, pk: str) -> HttpResponse:
+    """The live page; after the end the same page with the outcome."""
+    one = _episode(request, pk)
+    if request.GET.get("raw", "").isdecimal():
+        return _raw(one, int(request.GET["raw"]))
+    steps = steps_of(one)
+    return render(request, "episodes/live.html", {**_context(request, one, steps), "steps": steps})
+
+
+@require_GET
+@episode_page
+def step_fragments(request: HttpRequest, pk: str) -> HttpResponse:
+    """Steps after `since`, and the parts of the page that change with them."""
+    one = _episode(request, pk)
+    steps = steps_of(one)
+    since = request.GET.get("since", "0")
+    after = int(since) if since.isdecimal() and len(since) < 10 else 0
+    fresh = [step for step in steps if step["seq"] > after]
+    return render(request, "episodes/_fragments.html", {**_context(request, one, steps), "steps": fresh})
+
+
+@require_GET
+@episode_page
+def replay(request: HttpRequest, pk: str) -> HttpResponse:
+    """Step through what happened; `?step=N` is the step in view."""
+    one = _episode(request, pk)
+    steps = steps_of(one)
+    last = steps[-1]["seq"] if steps else 0
+    wanted = request.GET.get("step", "")
+    at = min(int(wanted), last) if wanted.isdecimal() and len(wanted) < 10 else min(1, last)
+    context = {"steps": steps, "at": max(at, 1), "last": last, "ticks": [card_of(step) for step in steps]}
+    return render(request, "episodes/replay.html", {**_context(request, one, steps), **context})
+
+
+@require_POST
+@episode_page
+def stop_episode(request: HttpRequest, pk: str) -> HttpResponse:
+    recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])  # type: ignore[attr-defined]
+    messages.success(request, "The episode is stopped.")
+    return redirect("episode", pk)
+
+
+def _episode(request: HttpRequest, pk: str) -> Episode:
+    return visible_or_404(Episode.objects.select_related("run", "project"), request.actor, pk)  # type: ignore[attr-defined]
+
+
+def _raw(one: Episode, seq: int) -> HttpResponse:
+    """One step as it was sent, as text: hostile content is never a page of ours."""
+    step = next(iter(steps_of(one, seq - 1, 1)), None)
+    body = json.dumps(step, indent=2) if step else "There is no such step."
+    return HttpResponse(body, content_type="text/plain; charset=utf-8", status=200 if step else 404)
+
+
+def _context(request: HttpRequest, one: Episode, steps: list[dict[str, Any]]) -> dict[str, Any]:
+    """What strap, side and people show; the outcome only once there is one."""
+    now, outcome, reported = timezone.now(), outcome_of(one), outcome_of(one, "reported")
+    diff = outcome.state_diff if outcome and outcome.state_diff else wall.gathered(steps)
+    asks = [_ask_line(step, one) for step in steps if step["kind"] == "ask"]
+    row = wall.row_of(one, now)
+    waits_for_verifier = one.is_ours and not one.fault and one.state == EpisodeState.FINISHED and outcome is None
+    return {
+        "episode": one,
+        "headline": wall.headline(one, outcome, sum(ask["state"] == "open" for ask in asks), now),
+        "outcome": outcome,
+        "outcome_details": pieces_of(outcome.details) if outcome and outcome.details else [],
+        "reported": reported,
+        "expects_verifier": waits_for_verifier,
+        "watch": one.is_live or waits_for_verifier,
+        "ended": not one.is_live,
+        "acting": row.acting,
+        "acted": actions_in(one.strip),
+        "elapsed": row.elapsed,
+        "stop_words": wall.STOPS.get(one.stop_reason, one.stop_reason),
+        "changes": wall.changed_tables(diff),
+        "changed_rows": wall.changed_rows(diff),
+        "final_answer": clean(one.final_answer) if one.final_answer else "",
+        "asks": asks,
+        "events": list(one.events.order_by("pk")[:100]),
+        "tools": wall.tools_of(one),
+        "may_stop": holds(request.actor, may_launch),  # type: ignore[attr-defined]
+    }
+
+
+ASK_STATES = {"o": "open", "a": "answered", "f": "fell_back", "d": "declined", "c": "cancelled"}
+
+
+def _ask_line(step: dict[str, Any], one: Episode) -> dict[str, Any]:
+    card = card_of(step)
+    ask = card.ask
+    assert ask is not None
+    state = "cancelled" if card.waits and not one.is_live else ASK_STATES.get(card.mark.code, "open")
+    by = f"{ask.author} {ask.said}" if ask.text or ask.calls else ask.no_advice
+    return {"pk": ask.ask_id, "seq": card.seq, "question": ask.question, "state": state, "by": by}
+
+
+@require_http_methods(["GET", "POST"])
+@member_required()
+def connect(request: HttpRequest) -> HttpResponse:
+    """Make an agent token, show the loop for this very server, and wait for the token's first event."""
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    token, secret, problem = None, "", ""
+    if request.method == "POST":
+        try:
+            token, secret = issue_token(actor, request.POST.get("name", ""), "agent")
+        except AppError as refused:
+            problem = refused.message
+    context = {
+        "token": token,
+        "secret": secret,
+        "problem": problem,
+        "project": actor.project.slug,
+        "may_issue": holds(actor, may_issue_tokens),
+        "snippet": SNIPPET.format(url=settings.AWMWEB_PUBLIC_URL, token=secret or "YOUR-TOKEN"),
+    }
+    return render(request, "awmweb/connect.html", context, status=422 if problem else 200)
+
+
+@require_GET
+@member_required()
+def connect_status(request: HttpRequest) -> HttpResponse:
+    """The light: green from the first episode that the token started."""
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    token = visible_or_404(ApiToken.objects.all(), actor, request.GET.get("token_id", ""))
+    first = scoped(Episode.objects.filter(token=token.pk), actor.project).order_by("created_at").first()
+    return render(request, "awmweb/_connected.html", {"token": token, "episode": first})
+
+
+SNIPPET = """import asyncio
+
+from awmclient import HttpDashboard
+
+
+async def main() -> None:
+    async with HttpDashboard("{url}", "{token}") as dashboard:
+        episode = await dashboard.start_episode(
+            key="my-first-episode", task="Say hello", expert="plain"
+        )
+        await episode.append(
+            {{"kind": "tool_call", "name": "say", "arguments": {{"text": "hello"}}, "result": "ok"}}
+        )
+        advice = await episode.ask("Whom do I greet next?", deadline_s=300)
+        await episode.append({{"kind": "message", "role": "assistant", "content": advice.text}})
+        await episode.finish("done")
+
+
+asyncio.run(main())
+"""

@@ -1,0 +1,68 @@
+"""What the sheet of marks explains: a sentence for each mark, and sample steps for the step card. Called by its view."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from episodes.strip import MARKS
+
+SAID = {
+    "t": "no action",
+    "r": "state unchanged",
+    "w": "state changed",
+    "e": "refused or faulty call",
+    "o": "a question that waits",
+    "a": "the agent has advice",
+    "f": "nobody answered in time",
+    "v": "the verifier's step, after the agent is through",
+    "n": "happening now",
+}
+SAMPLE_STEPS: list[dict[str, Any]] = [
+    {"seq": 1, "kind": "message", "role": "assistant", "content": "The agent's thought, in its own words, muted."},
+    {
+        "seq": 2,
+        "kind": "tool_call",
+        "name": "search_tickets",
+        "arguments": {"query": "login outage", "requester_id": 88},
+        "result": [{"id": 4127, "status": "solved"}, {"id": 4131, "status": "open"}],
+        "meta": {"duration_ms": 71},
+    },
+    {
+        "seq": 3,
+        "kind": "tool_call",
+        "name": "merge_tickets",
+        "arguments": {"primary_id": "4127"},
+        "error": "Input validation error: '4127' is not of type 'integer'",
+        "reward": -1.0,
+    },
+    {
+        "seq": 4,
+        "kind": "ask",
+        "question": "The oldest ticket is solved already. Do I reopen it, or merge into the open one?",
+        "advice": {
+            "text": "Reopen the oldest. Oldest goes by created_at here, and a solved ticket may be reopened.",
+            "source": "human",
+            "author": "Edo Marchetti",
+            "privilege": "blind",
+        },
+    },
+    {
+        "seq": 5,
+        "kind": "tool_call",
+        "name": "update_ticket",
+        "arguments": {"ticket_id": 4127, "status": "open"},
+        "result": {"id": 4127, "status": "open"},
+        "state_diff": {
+            "tickets": {"changed": [{"key": 4127, "before": {"status": "solved"}, "after": {"status": "open"}}]},
+            "ticket_events": {"added": [{"id": 901, "text": "reopened by agent"}]},
+        },
+    },
+    {"seq": 6, "kind": "ask", "question": "A question that nobody took.", "advice": {"text": "", "source": "fallback"}},
+    {"seq": 7, "kind": "verification", "reward_type": "complete", "reward": 1.0, "details": {"result": "complete"}},
+]
+
+
+def marks() -> list[dict[str, Any]]:
+    """The marks of steps with what they mean."""
+    return [{**asdict(MARKS[code]), "said": said} for code, said in SAID.items() if said and code in MARKS]

@@ -1,0 +1,30 @@
+"""Numbers and times as people say them. Pure. Called by the template tags and by the reads that make headlines."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+_COUNTS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"]
+
+
+def clock(seconds: float | None) -> str:
+    """Seconds as m:ss, or h:mm:ss from an hour on."""
+    whole = max(0, int(seconds or 0))
+    hours, minutes = whole // 3600, whole // 60 % 60
+    return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
+
+
+def ago(when: datetime, now: datetime) -> str:
+    """One unit, rounded down: "12 s ago", "3 min ago"."""
+    seconds = (now - when).total_seconds()
+    if abs(seconds) < 5:
+        return "just now"
+    for size, unit in ((86_400, "d"), (3600, "h"), (60, "min"), (1, "s")):
+        if abs(seconds) >= size:
+            return f"{int(seconds // size)} {unit} ago" if seconds > 0 else f"in {int(-seconds // size)} {unit}"
+    return "just now"
+
+
+def in_words(count: int) -> str:
+    """Small counts as words, as the head of a sentence has them."""
+    return _COUNTS[count] if 0 <= count < len(_COUNTS) else f"{count:,}".replace(",", "\u202f")

@@ -1,0 +1,222 @@
+"""Pages about who is here: sign in by link, sign out, people, tokens, switching the project.
+
+Owns HTTP status and form words. Every write is a function of `members.py`.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.contrib.auth import login as start_session
+from django.contrib.auth import logout as end_session
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from people import members
+from people.access import (
+    SESSION_PROJECT,
+    Actor,
+    current_memberships,
+    holds,
+    may_issue_tokens,
+    may_manage_people,
+    member_required,
+    scoped,
+)
+from people.errors import AppError, Invalid, LinkSpent, NotFound
+from people.models import ApiToken, Membership, Role, display_name
+
+SCOPES = [
+    ("agent", "writes episodes and asks; never hears outcomes"),
+    ("expert", "reads, claims and answers asks"),
+    ("export", "reads and exports"),
+]
+
+
+@require_GET
+def login(request: HttpRequest) -> HttpResponse:
+    """Explains how to get in; whoever is in already goes on."""
+    if request.user.is_authenticated:
+        return redirect(_safe(request, request.GET.get("next", "")))
+    return render(request, "people/login.html")
+
+
+@require_GET
+@never_cache
+def login_once(request: HttpRequest, secret: str) -> HttpResponse:
+    """The link of `make run` and of an invitation: signs in when opened, once."""
+    try:
+        user = members.redeem_login_link(secret)
+    except LinkSpent:
+        if request.user.is_authenticated:
+            return redirect("home")
+        return render(request, "people/link_spent.html", status=410)
+    start_session(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    return redirect(_safe(request, request.GET.get("next", "")))
+
+
+def _safe(request: HttpRequest, url: str) -> str:
+    """Only addresses of our own."""
+    return url if url_has_allowed_host_and_scheme(url, {request.get_host()}) else reverse("home")
+
+
+@require_POST
+def logout(request: HttpRequest) -> HttpResponse:
+    end_session(request)
+    return redirect("login")
+
+
+@require_POST
+@member_required()
+def switch_project(request: HttpRequest) -> HttpResponse:
+    """Choose another of my projects."""
+    slug = request.POST.get("project", "")
+    mine = current_memberships(request.user).filter(project__slug=slug)  # type: ignore[arg-type]
+    if not mine.exists():
+        raise NotFound
+    request.session[SESSION_PROJECT] = slug
+    return redirect("home")
+
+
+@require_http_methods(["GET", "POST"])
+@member_required()
+@never_cache
+def people(request: HttpRequest) -> HttpResponse:
+    """The people of this project; admins invite by a link and remove."""
+    link, problem, given = None, "", request.POST
+    if request.method == "POST":
+        try:
+            link, given = _people_form(request), {}  # type: ignore[assignment]
+        except AppError as refused:
+            problem = refused.message
+        if not problem and link is None:
+            return redirect("people")
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    rows = scoped(Membership.objects.select_related("user"), actor.project).order_by("pk")
+    context = {
+        "members": [_member(row, actor) for row in rows],
+        "roles": Role.choices,
+        "given": {
+            "role": "expert",
+            **{key: str(given.get(key, "")) for key in ("name", "role", "ends") if given.get(key)},
+        },
+        "link": link,
+        "problem": problem,
+        "may_manage": holds(actor, may_manage_people),
+        "headline": _people_headline(len(rows), actor),
+    }
+    return render(request, "people/people.html", context, status=422 if problem else 200)
+
+
+def _member(row: Membership, actor: Actor) -> dict[str, Any]:
+    you = actor.user is not None and row.user.pk == actor.user.pk
+    return {"membership": row, "name": display_name(row.user), "you": you, "last_login": row.user.last_login}
+
+
+def _people_headline(count: int, actor: Actor) -> str:
+    return f"{count} {'person works' if count == 1 else 'people work'} in {actor.project.name}."
+
+
+def _people_form(request: HttpRequest) -> dict[str, Any] | None:
+    """Invite, renew a link or remove; a link comes back to be shown once."""
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    deed = request.POST.get("do")
+    if deed == "remove":
+        members.remove_member(actor, _number(request.POST.get("membership", "")))
+        messages.success(request, "Removed. Their open pages stop at the next step.")
+        return None
+    if deed == "link":
+        return _new_link(actor, _number(request.POST.get("membership", "")))
+    membership, secret = members.invite(
+        actor, request.POST.get("name", ""), request.POST.get("role", ""), end_of(request.POST.get("ends", ""))
+    )
+    return _link(display_name(membership.user), secret)
+
+
+def _new_link(actor: Actor, membership_id: int) -> dict[str, Any]:
+    """The same person again: a fresh link with the role and end they have."""
+    row = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
+    if row is None:
+        raise NotFound
+    _, secret = members.invite(actor, row.user.username, row.role, row.ends_at)
+    return _link(display_name(row.user), secret)
+
+
+def _link(name: str, secret: str) -> dict[str, Any]:
+    url = settings.AWMWEB_PUBLIC_URL + reverse("login_once", args=[secret])
+    return {"name": name, "url": url, "ends_at": timezone.now() + members.LINK_LIFE}
+
+
+def _number(text: str) -> int:
+    if not text.isdecimal() or len(text) > 18:
+        raise NotFound
+    return int(text)
+
+
+def end_of(text: str) -> datetime | None:
+    """The end of the given day, UTC; empty means no end."""
+    if not text:
+        return None
+    try:
+        return datetime.strptime(text, "%Y-%m-%d").replace(hour=23, minute=59, second=59, tzinfo=UTC)
+    except ValueError as error:
+        raise Invalid("Give the end as a date, such as 2026-12-31.") from error
+
+
+@require_http_methods(["GET", "POST"])
+@member_required()
+@never_cache
+def tokens(request: HttpRequest) -> HttpResponse:
+    """Make a token, shown once; list; revoke."""
+    secret, problem = None, ""
+    if request.method == "POST":
+        try:
+            secret = _tokens_form(request)
+        except AppError as refused:
+            problem = refused.message
+        if not problem and secret is None:
+            return redirect("tokens")
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    rows = list(
+        scoped(ApiToken.objects.select_related("issued_by"), actor.project).order_by("revoked_at", "-created_at")
+    )
+    rows.sort(key=lambda token: token.revoked_at is not None)
+    for row in rows:
+        row.issuer = display_name(row.issued_by) if row.issued_by else ""  # type: ignore[attr-defined]
+    given = request.POST if problem else {}
+    context = {
+        "tokens": rows,
+        "scopes": SCOPES,
+        "given": {"name": given.get("name", ""), "scope": given.get("scope", "agent"), "ends": given.get("ends", "")},
+        "secret": secret,
+        "problem": problem,
+        "may_issue": holds(actor, may_issue_tokens),
+        "headline": _tokens_headline(rows),
+    }
+    return render(request, "people/tokens.html", context, status=422 if problem else 200)
+
+
+def _tokens_headline(rows: list[ApiToken]) -> str:
+    current = sum(row.is_current(timezone.now()) for row in rows)
+    if not current:
+        return "No token works in this project."
+    return f"{current} {'token works' if current == 1 else 'tokens work'} in this project."
+
+
+def _tokens_form(request: HttpRequest) -> dict[str, str] | None:
+    actor: Actor = request.actor  # type: ignore[attr-defined]
+    if request.POST.get("do") == "revoke":
+        members.revoke_token(actor, request.POST.get("token", "")[:60])
+        messages.success(request, "Revoked. Its next call is refused.")
+        return None
+    name, scope = request.POST.get("name", ""), request.POST.get("scope", "")
+    _, text = members.issue_token(actor, name, scope, end_of(request.POST.get("ends", "")))
+    return {"name": " ".join(name.split()), "text": text}

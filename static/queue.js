@@ -1,0 +1,25 @@
+// Home, queue and episode list: frames of the queue only say that something changed; the page fetches itself and merges.
+
+import { tick } from "./clock.js";
+import { print } from "./keys.js";
+import { fetchFragment, mergeParts } from "./merge.js";
+import { start as startRows } from "./rows.js";
+import { coalesce } from "./stream.js";
+
+const SLOW_MS = 20_000;
+const PAUSE_MS = 300;
+
+const refresh = coalesce(async () => {
+  try {
+    mergeParts(await fetchFragment(location.href));
+  } catch {
+    return; // the banner speaks of the lost connection; the next frame or the slow timer tries again
+  }
+  tick();
+  print();
+}, PAUSE_MS);
+
+startRows();
+document.addEventListener("awm:frame", refresh);
+document.addEventListener("awm:deadline", () => setTimeout(refresh, 500));
+setInterval(refresh, SLOW_MS);

@@ -1,0 +1,160 @@
+// A form from a tool's JSON Schema: one call of one tool, its arguments as fields, checked as it is typed.
+// Pure functions first (tested under Node), the elements below. Owns the hidden field that carries the calls as JSON.
+
+/** The type a field is for; a union takes its first real one. */
+export function typeOf(schema = {}) {
+  if (schema.enum) return "enum";
+  const options = [schema.type, ...(schema.anyOf || schema.oneOf || []).map((one) => one.type)].flat();
+  return options.find((type) => type && type !== "null") || "string";
+}
+
+/** What stands in a field -> a value of its type. `undefined` means: leave the argument out. Throws words for people. */
+export function valueOf(text, schema = {}) {
+  const type = typeOf(schema);
+  if (type === "enum") return text === "" ? undefined : schema.enum.find((one) => String(one) === text);
+  if (type === "string") return text === "" ? undefined : text;
+  if (text.trim() === "") return undefined;
+  if (type === "boolean") return text === "true";
+  if (type === "integer") {
+    if (!/^\s*-?\d+\s*$/.test(text)) throw new Error("a whole number");
+    return Number(text);
+  }
+  if (type === "number") {
+    if (Number.isNaN(Number(text))) throw new Error("a number");
+    return Number(text);
+  }
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new Error(`JSON (${type})`);
+  }
+}
+
+/** Texts by argument -> `{arguments, problems}`; problems name the argument and what is wanted. */
+export function read(texts, schema = {}) {
+  const [given, problems] = [{}, []];
+  for (const [name, one] of Object.entries(schema.properties || {})) {
+    try {
+      const value = valueOf(texts[name] ?? "", one);
+      if (value !== undefined) given[name] = value;
+      else if ((schema.required || []).includes(name)) problems.push(`${name} is missing`);
+    } catch (error) {
+      problems.push(`${name} must be ${error.message}`);
+    }
+  }
+  return { arguments: given, problems };
+}
+
+function field(name, schema, required) {
+  const label = document.createElement("label");
+  label.className = "f";
+  const words = document.createElement("span");
+  words.textContent = name + (required ? "" : " (optional)");
+  label.append(words, control(name, schema));
+  if (schema.description) {
+    const hint = document.createElement("small");
+    hint.textContent = schema.description;
+    label.append(hint);
+  }
+  return label;
+}
+
+function control(name, schema) {
+  const type = typeOf(schema);
+  if (type === "enum" || type === "boolean") {
+    const select = document.createElement("select");
+    for (const option of ["", ...(type === "boolean" ? ["true", "false"] : schema.enum)]) select.append(new Option(String(option), String(option)));
+    return named(select, name);
+  }
+  if (type === "object" || type === "array") {
+    const area = document.createElement("textarea");
+    area.rows = 2;
+    area.placeholder = type === "array" ? "[ ]" : "{ }";
+    return named(area, name);
+  }
+  const input = document.createElement("input");
+  input.inputMode = type === "integer" || type === "number" ? "decimal" : "text";
+  return named(input, name);
+}
+
+function named(control_, name) {
+  control_.className = "mono";
+  control_.dataset.argument = name;
+  return control_;
+}
+
+/** The builder: `box` shows calls, `tools` are `{name, description, input_schema}`, `onChange(calls, problems)` hears all. */
+export class CallBuilder {
+  constructor(box, tools, onChange) {
+    this.box = box;
+    this.tools = new Map(tools.map((tool) => [tool.name, tool]));
+    this.onChange = onChange;
+    box.addEventListener("input", () => this.changed());
+    box.addEventListener("click", (event) => {
+      if (!(event.target instanceof Element) || !event.target.closest("[data-remove]")) return;
+      event.target.closest("[data-call]").remove();
+      this.changed();
+    });
+  }
+
+  add(name, given = {}) {
+    const tool = this.tools.get(name);
+    if (!tool) return;
+    const schema = tool.input_schema || {};
+    const card = document.createElement("div");
+    card.className = "part callform";
+    card.dataset.call = name;
+    const head = document.createElement("div");
+    head.className = "row";
+    const title = document.createElement("b");
+    title.className = "mono";
+    title.textContent = name;
+    const fits = document.createElement("span");
+    fits.className = "chip push";
+    fits.dataset.fits = "";
+    const remove = document.createElement("button");
+    Object.assign(remove, { type: "button", className: "btn quiet sm", textContent: "Remove" });
+    remove.setAttribute("aria-label", `Remove the call of ${name}`);
+    remove.dataset.remove = "";
+    head.append(title, fits, remove);
+    card.append(head);
+    const grid = document.createElement("div");
+    grid.className = "callgrid";
+    for (const [argument, one] of Object.entries(schema.properties || {})) {
+      const label = field(argument, one, (schema.required || []).includes(argument));
+      const value = given[argument];
+      if (value !== undefined) label.querySelector("[data-argument]").value = typeof value === "string" ? value : JSON.stringify(value);
+      grid.append(label);
+    }
+    if (!grid.children.length) grid.append("This tool takes no arguments.");
+    card.append(grid);
+    this.box.append(card);
+    this.changed();
+    return card;
+  }
+
+  read() {
+    const cards = [...this.box.querySelectorAll("[data-call]")];
+    return cards.map((card) => {
+      const texts = {};
+      for (const one of card.querySelectorAll("[data-argument]")) texts[one.dataset.argument] = one.value;
+      const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call).input_schema);
+      const fits = card.querySelector("[data-fits]");
+      fits.textContent = problems.length ? problems[0] : "fits the tool's schema";
+      fits.classList.toggle("good", !problems.length);
+      fits.classList.toggle("bad", problems.length > 0);
+      return { name: card.dataset.call, arguments: given, problems, texts };
+    });
+  }
+
+  changed() {
+    const calls = this.read();
+    this.onChange(calls.map(({ name, arguments: given }) => ({ name, arguments: given })), calls.flatMap((call) => call.problems));
+  }
+
+  restore(calls) {
+    this.box.replaceChildren();
+    for (const call of calls) this.add(call.name, call.arguments);
+    this.changed();
+  }
+}

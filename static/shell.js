@@ -1,0 +1,228 @@
+// What every page has: clock, keys, tabs, the queue's socket with the bell, and words about the connection.
+// Pages listen to "awm:frame" on document for frames of the queue, and call watch() for a socket of their own.
+
+import { start as startClock, clock, serverNow, syncTo, tick } from "./clock.js";
+import { bind, print, start as startKeys } from "./keys.js";
+import { Stream } from "./stream.js";
+
+const streams = new Set();
+const lost = new Map();
+let bannerTimer = null;
+
+const byId = (id) => document.getElementById(id);
+
+/** Tell a screen reader, once per batch. */
+export function announce(words) {
+  const news = byId("news");
+  if (news) news.textContent = words;
+}
+
+/** A socket whose state the page shows. Frames correct the clock on their way. */
+export function watch(path, { onFrame, onGap, since, onBack } = {}) {
+  const stream = new Stream({
+    path,
+    since,
+    onGap,
+    onFrame: (frame) => {
+      if (frame.now) syncTo(frame.now);
+      onFrame(frame);
+    },
+    onState: (state, info) => showState(stream, state, info, onBack),
+  });
+  streams.add(stream);
+  return stream.start();
+}
+
+function showState(stream, state, info, onBack) {
+  if (state === "lost") lost.set(stream, info);
+  const wasLost = lost.has(stream);
+  if (state === "live") lost.delete(stream);
+  const dot = byId("dot");
+  dot?.classList.toggle("lost", lost.size > 0);
+  dot?.classList.toggle("wait", lost.size === 0 && state === "connecting");
+  const words = byId("connection-words");
+  if (words) words.textContent = lost.size ? "Connection lost" : state === "live" ? "Live" : "Connecting";
+  if (lost.size) showLost();
+  else if (state === "live" && wasLost) showBack(info.away, onBack);
+}
+
+function seen() {
+  const numbers = [...document.querySelectorAll("li.step[data-seq]")].map((step) => Number(step.dataset.seq));
+  return numbers.length ? Math.max(...numbers) : null;
+}
+
+function showLost() {
+  clearTimeout(bannerTimer);
+  const banner = byId("connection");
+  const away = Math.max(...[...lost.keys()].map((stream) => stream.info().away));
+  const seq = seen();
+  const safe = document.querySelector("textarea") ? "; your text is safe" : "";
+  banner.classList.add("lost");
+  banner.querySelector("[data-say]").textContent =
+    `Connection lost${away >= 1000 ? ` for ${Math.round(away / 1000)} s` : ""}.${seq ? ` You see step ${seq}${safe}.` : ` What you see may be old${safe}.`}`;
+  banner.querySelector("button").hidden = false;
+  banner.hidden = away < 1500; // a blink of a restart needs no banner
+  bannerTimer = setTimeout(() => lost.size && showLost(), 1000);
+}
+
+async function showBack(away, onBack) {
+  clearTimeout(bannerTimer);
+  const banner = byId("connection");
+  const shown = !banner.hidden;
+  const fetched = onBack ? await onBack() : null;
+  if (!shown) return;
+  const news = fetched === null ? "Everything is up to date." : `${fetched} ${fetched === 1 ? "step was" : "steps were"} fetched, none is missing.`;
+  banner.classList.remove("lost");
+  banner.querySelector("[data-say]").textContent = `Back after ${Math.max(1, Math.round(away / 1000))} s. ${news}`;
+  banner.querySelector("button").hidden = true;
+  bannerTimer = setTimeout(() => { banner.hidden = true; }, 4000);
+}
+
+const title = typeof document === "undefined" ? "" : document.title;
+
+/** Open asks and the nearest deadline, in the bell and in the title. */
+export function ring(count, nearest) {
+  const bell = byId("bell");
+  if (!bell) return;
+  const before = Number(bell.dataset.open || 0);
+  bell.dataset.open = String(count);
+  bell.classList.toggle("calm", !count);
+  const template = document.createElement("template");
+  const icon = `<svg class="g ${count ? "" : "idle"}" aria-hidden="true"><use href="#a-open"/></svg>`;
+  template.innerHTML = count
+    ? `${icon}<span>${Number(count)} open<span class="not-s">, next falls back in</span></span><b data-bare data-budget="300"><span data-left></span></b>`
+    : `${icon}<span>0 open</span>`;
+  const left = template.content.querySelector("b");
+  if (left && nearest) left.dataset.deadline = nearest;
+  else left?.remove();
+  bell.replaceChildren(template.content);
+  tick(bell);
+  if (count > before) announce(`${count - before} new ${count - before === 1 ? "ask" : "asks"}${nearest ? `, nearest ${clock((Date.parse(nearest) - serverNow()) / 1000)}` : ""}`);
+}
+
+const open = new Map();
+
+/** Keep the open asks by frame; answers whether they changed. */
+export function noteAsk(frame, asks = open) {
+  if (frame.type === "queue") {
+    asks.clear();
+    for (const ask of frame.asks) asks.set(ask.id, ask.deadline_at);
+    return true;
+  }
+  if (frame.type !== "ask") return false;
+  const had = asks.has(frame.ask);
+  if (frame.status === "open") asks.set(frame.ask, frame.deadline_at);
+  else asks.delete(frame.ask);
+  return had !== asks.has(frame.ask);
+}
+
+/** The deadline that comes first, or null. */
+export function nearestOf(asks) {
+  const all = [...asks.values()].sort((a, b) => Date.parse(a) - Date.parse(b));
+  return all[0] || null;
+}
+
+function titleTick() {
+  const bell = byId("bell");
+  const open = Number(bell?.dataset.open || 0);
+  const deadline = bell?.querySelector("[data-deadline]")?.dataset.deadline;
+  const left = deadline ? ` (${clock((Date.parse(deadline) - serverNow()) / 1000)})` : "";
+  const base = document.body.dataset.title || title;
+  const want = open ? `${open} open${left}, ${base}` : base;
+  if (document.title !== want) document.title = want;
+}
+
+/** Tabs by the tab pattern: arrow keys move, one panel shows. Without this script all panels show. */
+function startTabs() {
+  for (const list of document.querySelectorAll('[role="tablist"]')) {
+    const tabs = [...list.querySelectorAll('[role="tab"]')];
+    const show = (tab, focus = true) => {
+      for (const one of tabs) {
+        one.setAttribute("aria-selected", String(one === tab));
+        one.tabIndex = one === tab ? 0 : -1;
+        const panel = byId(one.getAttribute("aria-controls"));
+        if (panel) panel.hidden = one !== tab;
+      }
+      if (focus) tab.focus();
+    };
+    list.addEventListener("click", (event) => {
+      const tab = event.target.closest('[role="tab"]');
+      if (tab) show(tab);
+    });
+    list.addEventListener("keydown", (event) => {
+      const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+      const at = tabs.indexOf(event.target);
+      if (!step || at < 0) return;
+      event.preventDefault();
+      show(tabs[(at + step + tabs.length) % tabs.length]);
+    });
+    const first = tabs.find((tab) => tab.getAttribute("aria-selected") === "true") || tabs[0];
+    if (first) show(first, false);
+  }
+}
+
+function startMenus() {
+  document.addEventListener("click", (event) => {
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+  });
+  document.addEventListener("keydown", (event) => {
+    const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
+    if (!menu) return;
+    menu.open = false;
+    menu.querySelector("summary").focus();
+    event.preventDefault();
+  }, true);
+}
+
+/** Buttons that open and close a dialog by its id. */
+function startDialogs() {
+  document.addEventListener("click", (event) => {
+    if (!(event.target instanceof Element)) return;
+    const opener = event.target.closest("[data-opens]");
+    if (opener) byId(opener.dataset.opens).showModal();
+    if (event.target.closest("[data-closes]")) event.target.closest("dialog").close();
+  });
+}
+
+/** Buttons that copy: data-copy names the element whose text is meant. */
+function startCopies() {
+  document.addEventListener("click", async (event) => {
+    const button = event.target instanceof Element && event.target.closest("[data-copy]");
+    if (!button) return;
+    const source = byId(button.dataset.copy);
+    try {
+      await navigator.clipboard.writeText(source.value ?? source.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(source); // no clipboard over plain HTTP: select it, the person presses the keys
+      button.textContent = "Selected, press Ctrl C";
+    }
+  });
+}
+
+function start() {
+  startTabs();
+  startMenus();
+  startCopies();
+  startDialogs();
+  startKeys();
+  startClock();
+  bind("go-home", () => document.querySelector(".mark").click());
+  document.addEventListener("click", (event) => {
+    if (event.target instanceof Element && event.target.closest('[data-act="reconnect"]')) for (const one of lost.keys()) one.tryNow();
+  });
+  document.addEventListener("htmx:afterSettle", () => { tick(); print(); });
+  setInterval(titleTick, 1000);
+  titleTick();
+  const path = document.body.dataset.queue;
+  if (!path) return;
+  watch(path, {
+    onFrame: (frame) => {
+      if (noteAsk(frame)) ring(open.size, nearestOf(open));
+      document.dispatchEvent(new CustomEvent("awm:frame", { detail: frame }));
+    },
+    onGap: () => document.dispatchEvent(new CustomEvent("awm:frame", { detail: { type: "gap" } })),
+  });
+}
+
+if (typeof document !== "undefined") start();

@@ -1,0 +1,112 @@
+// The socket: frames in, reconnect with back-off, a state that the page shows, and catch-up from the last number seen.
+// Owns no element of the page. A socket only tells; what is lost is fetched again by number.
+
+const FIRST_MS = 500;
+const LONGEST_MS = 10_000;
+
+/** Pause before attempt n (from 0): doubles to ten seconds, with up to a fifth of chance so that a hall of browsers spreads. */
+export function pauseBefore(attempt, chance = Math.random()) {
+  const base = Math.min(LONGEST_MS, FIRST_MS * 2 ** attempt);
+  return Math.round(base * (0.8 + 0.2 * chance));
+}
+
+/** Put `since` into a path. */
+export function withSince(path, since) {
+  if (since === undefined || since === null) return path;
+  return `${path}${path.includes("?") ? "&" : "?"}since=${since}`;
+}
+
+/**
+ * A stream of frames. `since()` gives the last number seen; `onFrame(frame)` gets every frame; `onState(state, info)` hears
+ * "connecting", "live", "lost"; `onGap()` is called when frames may be missing.
+ */
+export class Stream {
+  constructor({ path, since = () => undefined, onFrame, onState = () => {}, onGap = () => {}, socket, timer }) {
+    Object.assign(this, { path, since, onFrame, onState, onGap });
+    this.open = socket || ((url) => new WebSocket(new URL(url, location.href.replace(/^http/, "ws"))));
+    this.timer = timer || { set: (f, ms) => setTimeout(f, ms), clear: (id) => clearTimeout(id), now: () => Date.now() };
+    this.attempt = 0;
+    this.lostAt = null;
+    this.stopped = false;
+    this.waiting = null;
+    this.socket = null;
+  }
+
+  start() {
+    if (this.stopped) return this;
+    this.onState(this.lostAt === null ? "connecting" : "lost", this.info());
+    const socket = this.open(withSince(this.path, this.since()));
+    this.socket = socket;
+    socket.onopen = () => this.#opened();
+    socket.onmessage = (message) => this.#heard(message.data);
+    socket.onclose = () => this.#closed(socket);
+    socket.onerror = () => {}; // a close always follows and is what we act on
+    return this;
+  }
+
+  #opened() {
+    const away = this.lostAt === null ? 0 : this.timer.now() - this.lostAt;
+    this.attempt = 0;
+    this.lostAt = null;
+    this.onState("live", { away });
+    if (away) this.onGap();
+  }
+
+  #heard(text) {
+    let frame;
+    try {
+      frame = JSON.parse(text);
+    } catch {
+      return this.onGap(); // half a frame is a missing frame
+    }
+    if (frame.type === "gap") this.onGap();
+    else this.onFrame(frame);
+  }
+
+  #closed(socket) {
+    if (this.stopped || socket !== this.socket) return;
+    this.lostAt ??= this.timer.now();
+    this.onState("lost", this.info());
+    this.waiting = this.timer.set(() => this.start(), pauseBefore(this.attempt++));
+  }
+
+  info() {
+    return { away: this.lostAt === null ? 0 : this.timer.now() - this.lostAt, attempt: this.attempt };
+  }
+
+  /** The person does not want to wait for the next attempt. */
+  tryNow() {
+    if (this.lostAt === null) return;
+    this.timer.clear(this.waiting);
+    this.attempt = 0;
+    this.start();
+  }
+
+  stop() {
+    this.stopped = true;
+    this.timer.clear(this.waiting);
+    this.socket?.close();
+  }
+}
+
+/** A fetch that never runs twice at once: calls during a run ask for one more run after it. */
+export function coalesce(job, pauseMs = 0) {
+  let running = false;
+  let again = false;
+  return async function poke() {
+    if (running) {
+      again = true;
+      return;
+    }
+    running = true;
+    try {
+      do {
+        again = false;
+        await job();
+        if (again && pauseMs) await new Promise((done) => setTimeout(done, pauseMs));
+      } while (again);
+    } finally {
+      running = false;
+    }
+  };
+}
