@@ -19,7 +19,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
@@ -210,19 +210,46 @@ def _migrations(source: Database) -> list[str]:
 
 
 def _unpack(file: Path, target: Path) -> Manifest:
+    """Take out what the manifest lists and nothing else, checking every byte; odd paths cannot get through."""
     try:
         with tarfile.open(file) as archive:
-            archive.extractall(target, filter="data")
-        manifest = Manifest(**json.loads((target / "manifest.json").read_text()))
-    except (tarfile.TarError, ValueError, TypeError, FileNotFoundError) as error:
-        raise EmbeddedError(f"{file} is not a complete backup: {error}") from error
-    if manifest.format != FORMAT:
-        raise EmbeddedError(f"{file} has backup format {manifest.format}; this version reads {FORMAT}.")
-    for name, known in manifest.files.items():
-        with (target / name).open("rb") as content:
-            if _sha256(content) != known["sha256"]:
-                raise EmbeddedError(f"{file} is damaged: {name} is not what was saved. Nothing was changed.")
+            manifest = _manifest(archive)
+            for name, known in manifest.files.items():
+                if _take_out(archive, name, target) != known["sha256"]:
+                    raise EmbeddedError(f"{file} is damaged: {name} is not what was saved. Nothing was changed.")
+    except (tarfile.TarError, KeyError, ValueError, OSError) as error:
+        raise EmbeddedError(f"{file} is not a complete backup: {error}. Nothing was changed.") from error
     return manifest
+
+
+def _manifest(archive: tarfile.TarFile) -> Manifest:
+    source = archive.extractfile("manifest.json")
+    fields = json.load(source) if source else {}
+    if set(fields) != set(Manifest.__dataclass_fields__):
+        raise ValueError("its manifest is not one of ours")
+    manifest = Manifest(**fields)
+    if manifest.format != FORMAT:
+        raise ValueError(f"it has format {manifest.format}, and this version reads {FORMAT}")
+    return manifest
+
+
+def _take_out(archive: tarfile.TarFile, name: str, target: Path) -> str:
+    parts = PurePosixPath(name).parts
+    source = archive.extractfile(name)
+    if source is None or ".." in parts or (name != "database.dump" and parts[:1] != ("var",)):
+        raise ValueError(f"it holds {name!r}")
+    place = target.joinpath(*parts)
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    digest = hashlib.sha256()
+    with open(place, "xb", opener=_private) as out:
+        while block := source.read(1 << 20):
+            digest.update(block)
+            out.write(block)
+    return digest.hexdigest()
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
 
 
 def _refuse_to_overwrite(target: Database, here: Places, unpacked: Path, force: bool) -> None:

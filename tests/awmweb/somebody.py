@@ -9,11 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+import pytest
 
 from awmweb.embedded.places import reachable
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).parent / "stand_in"
+
+# For what does not depend on the account: the other half of the cases would only cost time
+as_self = pytest.mark.parametrize("person", ["self"], indirect=True)
 
 
 @dataclass

@@ -5,7 +5,6 @@ import os
 import platform
 import stat
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import dj_database_url

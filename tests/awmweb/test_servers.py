@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
+from somebody import Person, as_self, processes_of, wait_until
 
 from awmweb.embedded.places import places
-from somebody import Person, processes_of, wait_until
 
 WITH_SERVERS = """
 import os, signal, sys, time
@@ -34,12 +34,8 @@ with running(var) as known:
     database(known.database, here).rows("CREATE TABLE kept AS SELECT 42 AS answer")
 """
     )
-    assert (
-        person.run(
-            WITH_SERVERS + "with running(var) as known: print(database(known.database, here).rows('TABLE kept'))"
-        )
-        == "['42']\n"
-    )
+    code = "with running(var) as known: print(database(known.database, here).rows('TABLE kept'))"
+    assert person.run(WITH_SERVERS + code) == "['42']\n"
 
 
 def test_every_row_acknowledged_before_kill_9_is_there_after_it(person):
@@ -73,8 +69,9 @@ import subprocess
 passwords = settle(here)
 server = postgres.start(here, passwords)
 target = database(urls(var).database, here)
-busy = subprocess.Popen([target.programs / "psql", "-c", "SELECT pg_sleep(600)"], env={**os.environ, **target.environment})
-while target.rows("SELECT count(*) FROM pg_stat_activity WHERE query LIKE '%sleep(600)' AND wait_event = 'PgSleep'") != ["1"]:
+environment = {**os.environ, **target.environment}
+busy = subprocess.Popen([target.programs / "psql", "-c", "SELECT pg_sleep(600)"], env=environment)
+while target.rows("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'") != ["1"]:
     time.sleep(0.05)
 server.process.kill()
 server.process.wait()
@@ -112,6 +109,7 @@ server.stop(5)
     assert output.splitlines() == ["yes everysec noeviction", ":500"]
 
 
+@as_self
 def test_an_unreadable_queue_is_set_aside_and_a_new_one_started(person):
     person.run(WITH_SERVERS + "with running(var): pass")
     log = next((person.var / "valkey" / "appendonlydir").glob("*.incr.aof"))
@@ -120,6 +118,7 @@ def test_an_unreadable_queue_is_set_aside_and_a_new_one_started(person):
     assert list(person.var.glob("valkey.unreadable-*"))
 
 
+@as_self
 def test_the_queue_wants_its_password(person):
     output = person.run(
         WITH_SERVERS
@@ -131,6 +130,7 @@ with running(var):
     assert output == "True False\n"
 
 
+@as_self
 def test_a_role_that_would_lose_commits_stops_the_start(person):
     person.run(
         WITH_SERVERS
@@ -145,6 +145,7 @@ with running(var) as known:
     assert "would lose acknowledged work (synchronous_commit=off)" in output
 
 
+@as_self
 def test_data_of_another_major_version_is_refused_untouched(person):
     data = person.var / "postgres"
     code = WITH_SERVERS + "settle(here); here.database.mkdir(); (here.database / 'PG_VERSION').write_text('17\\n')"
@@ -169,12 +170,14 @@ def test_a_second_start_on_the_same_folder_names_the_first(person):
     assert person.run(WITH_SERVERS + "with running(var): print('up again')") == "up again\n"
 
 
+@as_self
 def test_a_pid_that_now_belongs_to_something_else_does_not_stop_the_start(person):
     person.run(WITH_SERVERS + "with running(var): pass")
     person.run(
         WITH_SERVERS
         + """
-(here.database / "postmaster.pid").write_text(f"{os.getppid()}\\n{here.database}\\n1\\n5432\\n{here.sockets}\\n\\n1 1\\nready\\n")
+stale = [os.getppid(), here.database, 1, 5432, here.sockets, "", "1 1", "ready", ""]
+(here.database / "postmaster.pid").write_text("\\n".join(map(str, stale)))
 with running(var): pass
 """
     )
@@ -190,7 +193,7 @@ def test_root_runs_the_servers_as_nobody_in_particular(own_folder):
     root = Person(own_folder, sys.executable)
     holder = root.start("-c", WITH_SERVERS + "with running(var): print('up', flush=True); time.sleep(600)")
     assert holder.stdout and holder.stdout.readline() == "up\n"
-    servers = [process for process in psutil.Process(holder.pid).children(recursive=True)]
+    servers = psutil.Process(holder.pid).children(recursive=True)
     assert len(servers) >= 5
     assert {process.uids().effective for process in servers} == {60917}
     holder.send_signal(signal.SIGINT)

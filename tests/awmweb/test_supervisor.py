@@ -1,4 +1,4 @@
-"""The supervisor starts everything, brings back what dies, and stops everything, here with a stand-in for our services."""
+"""The supervisor starts everything, brings back what dies, stops everything; our services are stand-ins here."""
 
 import json
 import re
@@ -11,7 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from somebody import STAND_IN, Person, free_port, processes_of, wait_until
+from somebody import STAND_IN, Person, as_self, free_port, processes_of, wait_until
+
+from awmweb.embedded import processes
+from awmweb.embedded.supervisor import Kept
 
 NAMES = {"postgres", "valkey", "env", "web", "worker", "rollouts", "beat"}
 
@@ -93,6 +96,7 @@ def test_everything_runs_once_the_ready_line_stands_and_ends_with_it(run):
     assert run.lines[-1].endswith("stopped")
 
 
+@as_self
 def test_progress_is_said_with_the_seconds_that_passed(run):
     run.start().until_ready()
     said = [line for line in run.lines if re.match(r"\[ +\d+\.\d s\] ", line)]
@@ -123,6 +127,7 @@ def test_children_die_with_a_killed_supervisor_and_the_next_start_recovers(run):
     assert not set(run.pids().values()) & set(pids.values())
 
 
+@as_self
 def test_a_service_that_ignores_the_request_to_end_is_made_to_within_twenty_seconds(run):
     run.environment = {"STAND_IN_STUBBORN": "1"}
     run.start().until_ready()
@@ -130,6 +135,7 @@ def test_a_service_that_ignores_the_request_to_end_is_made_to_within_twenty_seco
     assert not processes_of(run.person.folder)
 
 
+@as_self
 def test_a_second_start_on_the_same_folder_is_refused(run):
     run.start().until_ready()
     second = Run(run.person).start()
@@ -138,6 +144,7 @@ def test_a_second_start_on_the_same_folder_is_refused(run):
     assert f"already runs on {run.person.var} (process {run.process.pid})" in second.output
 
 
+@as_self
 @pytest.mark.parametrize(("name", "setting"), [("port", "AWMWEB_PORT"), ("env_port", "AWMENV_PORT")])
 def test_a_port_in_use_names_the_setting_before_anything_starts(run, name, setting):
     with socket.socket() as taken:
@@ -149,6 +156,7 @@ def test_a_port_in_use_names_the_setting_before_anything_starts(run, name, setti
     assert not (run.person.var / "postgres").exists()
 
 
+@as_self
 def test_a_service_that_keeps_dying_shows_its_last_words_and_ends_the_start(run):
     run.environment = {"STAND_IN_WEB_FAILS": "1"}
     run.start().wait_ended()
@@ -157,6 +165,7 @@ def test_a_service_that_keeps_dying_shows_its_last_words_and_ends_the_start(run)
     assert str(run.person.var / "logs" / "web.log") in run.output
 
 
+@as_self
 def test_a_failed_preparation_ends_the_start_with_its_reason(run):
     run.environment = {"STAND_IN_PREPARE_FAILS": "1"}
     run.start().wait_ended()
@@ -164,12 +173,14 @@ def test_a_failed_preparation_ends_the_start_with_its_reason(run):
     assert "the migration is broken" in run.output and "could not be prepared" in run.output
 
 
+@as_self
 def test_servers_of_ones_own_are_used_instead_of_the_embedded_ones(run):
     run.start(external_database=True, external_queue=True).until_ready()
     assert set(run.pids()) == NAMES - {"postgres", "valkey"}
     assert not (run.person.var / "postgres").exists()
 
 
+@as_self
 def test_the_environment_server_sees_no_secret_but_its_own(run):
     secrets = {"DATABASE_URL": "postgres://a:b@c/d", "AWMWEB_EXPERT_API_KEY": "expert", "OPENAI_API_KEY": "other"}
     run.environment = secrets | {"AWMENV_JUDGE_API_KEY": "judge"}
@@ -180,14 +191,13 @@ def test_the_environment_server_sees_no_secret_but_its_own(run):
     assert not [name for name in seen if name.startswith("AWMWEB_")]
 
 
+@as_self
 def test_a_public_address_is_the_one_that_is_printed(run):
     run.start(public_url="https://awm.example.org").until_ready()
     assert run.lines[-1] == "awmweb ready: https://awm.example.org/login/once/abc"
 
 
 def test_a_log_stays_small_and_its_writer_goes_on(own_folder):
-    from awmweb.embedded import processes
-
     log = own_folder / "web.log"
     with log.open("ab", buffering=0) as writer:
         writer.write(b"x" * (processes.LOG_LIMIT + 1))
@@ -198,8 +208,6 @@ def test_a_log_stays_small_and_its_writer_goes_on(own_folder):
 
 
 def test_pauses_double_up_to_half_a_minute_and_are_forgotten_after_a_long_life():
-    from awmweb.embedded.supervisor import Kept
-
     kept = Kept("web", Path("web.log"), lambda: None)
     pauses = []
     for kept.deaths in range(1, 10):

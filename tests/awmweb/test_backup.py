@@ -1,0 +1,204 @@
+"""A backup holds everything, and restoring it is all or nothing. The database is embedded, its content a few rows."""
+
+import io
+import json
+import os
+import stat
+import tarfile
+
+import pytest
+from somebody import as_self
+
+from awmweb.embedded import EmbeddedError, backup
+
+PROLOGUE = """
+import os, sys
+from pathlib import Path
+from awmweb.embedded import backup
+from awmweb.embedded.places import EmbeddedError, places, urls
+from awmweb.embedded.servers import found_or_started, running
+KNOWN = {"people.0001_first", "people.0002_second"}
+def target(var):
+    return backup.database(urls(var).database, places(var))
+def save(var, file):
+    with found_or_started(var):
+        return backup.save(Path(file), target(var), places(var), "1.2.3")
+def restore(var, file, known=KNOWN, force=False):
+    with found_or_started(var):
+        return backup.restore(Path(file), target(var), places(var), known, force)
+def fill(var):
+    with running(var):
+        rows = target(var)
+        rows.rows("CREATE TABLE django_migrations (app text, name text)")
+        rows.rows("INSERT INTO django_migrations VALUES ('people', '0001_first'), ('people', '0002_second')")
+        rows.rows("CREATE TABLE steps (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, body jsonb NOT NULL)")
+        rows.rows("INSERT INTO steps (body) SELECT jsonb_build_object('seq', n) FROM generate_series(1, 1000) n")
+    (var / "media" / "ab").mkdir(parents=True)
+    (var / "media" / "ab" / "abcd").write_bytes(bytes(range(256)) * 10)
+    (var / "secret_key").write_text("the key")
+def content(var):
+    with found_or_started(var):
+        return target(var).rows("SELECT count(*), sum((body->>'seq')::int) FROM steps")[0]
+var, other = Path("var").absolute(), Path("other").absolute()
+"""
+
+
+def test_what_was_saved_is_there_after_restoring_into_an_empty_folder(person):
+    output = person.run(
+        PROLOGUE
+        + """
+fill(var)
+save(var, "saved.tar")
+restore(other, "saved.tar")
+print(content(other), (other / "secret_key").read_text(), len((other / "media/ab/abcd").read_bytes()))
+save(other, "again.tar")
+restore(var, "again.tar", force=True)
+print(content(var))
+with running(var):
+    print(target(var).rows("INSERT INTO steps (body) VALUES ('{}') RETURNING id"))
+"""
+    )
+    assert output.splitlines() == ["1000|500500 the key 2560", "1000|500500", "['1001']"]
+
+
+@as_self
+def test_the_file_is_private_and_says_what_is_in_it(person):
+    person.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")
+    file = person.folder / "saved.tar"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    with tarfile.open(file) as archive:
+        names = archive.getnames()
+        manifest = json.load(archive.extractfile("manifest.json"))
+    assert names == ["database.dump", "var/media/ab/abcd", "var/secret_key", "manifest.json"]
+    assert manifest["version"] == "1.2.3" and manifest["postgres"].startswith("18")
+    assert manifest["migrations"] == ["people.0001_first", "people.0002_second"]
+    assert set(manifest["files"]) == set(names) - {"manifest.json"}
+    assert not list(person.folder.glob("*.unfinished"))
+
+
+@as_self
+def test_a_backup_is_taken_and_restored_while_everything_runs(person):
+    output = person.run(
+        PROLOGUE
+        + """
+import subprocess
+fill(var)
+with running(var):
+    save(var, "saved.tar")
+    target(var).rows("DELETE FROM steps")
+    idle = subprocess.Popen([target(var).programs / "psql"], env={**os.environ, **target(var).environment}, stdin=-1)
+    idle.stdin.write(b"BEGIN; LOCK TABLE steps;\\n")
+    idle.stdin.flush()
+    while target(var).rows("SELECT count(*) FROM pg_locks WHERE mode = 'AccessExclusiveLock'") == ["0"]:
+        pass
+    restore(var, "saved.tar", force=True)
+    print(content(var))
+    idle.stdin.close()
+    idle.wait()
+"""
+    )
+    assert output.splitlines()[-1] == "1000|500500"
+
+
+def refused(person, code: str) -> str:
+    """What the refusal said; fails if there was none."""
+    return person.run(
+        PROLOGUE
+        + f"""
+try:
+    {code}
+except EmbeddedError as error:
+    print(error)
+else:
+    sys.exit("not refused")
+"""
+    )
+
+
+@as_self
+def test_data_is_not_overwritten_without_force(person):
+    person.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")
+    assert "not empty" in refused(person, "restore(var, 'saved.tar')")
+
+
+@as_self
+def test_a_backup_of_a_newer_version_is_refused_untouched(person):
+    person.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")
+    assert "newer awmweb (1.2.3): unknown here is people.0002_second" in refused(
+        person, "restore(other, 'saved.tar', {'people.0001_first'})"
+    )
+    assert person.run(PROLOGUE + "with running(other): print(target(other).rows(backup.TABLES))") == "['0']\n"
+
+
+@as_self
+@pytest.mark.parametrize("damage", ["cut", "changed", "no tar"])
+def test_a_damaged_backup_changes_nothing(person, damage):
+    person.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")
+    file = person.folder / "saved.tar"
+    data = bytearray(file.read_bytes())
+    if damage == "cut":
+        del data[len(data) // 2 :]
+    elif damage == "changed":
+        data[data.index(bytes(range(256)) * 3) + 7] ^= 1
+    else:
+        data[:] = b"not a tar"
+    file.write_bytes(data)
+    said = refused(person, "restore(other, 'saved.tar')")
+    assert "damaged" in said or "not a complete backup" in said
+    assert not (person.folder / "other" / "media").exists()
+
+
+@pytest.mark.parametrize("name", ["../outside", "var/../../outside", "/tmp/outside", "other"])
+def test_a_member_that_points_outside_the_folder_is_refused(own_folder, name):
+    inside = own_folder / "inside"
+    inside.mkdir()
+    file = own_folder / "evil.tar"
+    manifest = dict.fromkeys(backup.Manifest.__dataclass_fields__, "") | {"format": 1, "files": {name: {"sha256": ""}}}
+    with tarfile.open(file, "w") as archive:
+        archive.addfile(tarfile.TarInfo(name))
+        text = json.dumps(manifest).encode()
+        member = tarfile.TarInfo("manifest.json")
+        member.size = len(text)
+        archive.addfile(member, io.BytesIO(text))
+    with pytest.raises(EmbeddedError, match="not a complete backup: it holds"):
+        backup._unpack(file, inside)
+    assert not list(inside.iterdir()) and not (own_folder / "outside").exists()
+
+
+@as_self
+def test_a_restore_that_fails_half_way_leaves_the_old_data(person):
+    output = person.run(
+        PROLOGUE
+        + """
+fill(var)
+save(var, "saved.tar")
+original = backup.EMPTY_SCHEMA
+backup.EMPTY_SCHEMA = original + "SELECT 1/0;"
+with running(var):
+    try:
+        restore(var, "saved.tar", force=True)
+    except EmbeddedError as error:
+        print("division by zero" in str(error))
+    print(content(var))
+"""
+    )
+    assert output.splitlines() == ["True", "1000|500500"]
+
+
+@as_self
+def test_only_the_last_backups_before_upgrades_are_kept(person):
+    output = person.run(
+        PROLOGUE
+        + """
+import time
+fill(var)
+with running(var):
+    for number in range(7):
+        time.strftime = lambda *rest, number=number: f"2026010{number}"
+        file = backup.save_before_upgrade(target(var), places(var), "1.2.3")
+        os.utime(file, (number, number))
+print(*sorted(path.name for path in (var / "backups").iterdir()))
+"""
+    )
+    assert output.split() == [f"before-1.2.3-2026010{number}.tar" for number in range(2, 7)]
+    assert os.stat(person.var / "backups").st_mode & 0o077 == 0
