@@ -1,0 +1,111 @@
+"""Names and shapes on the environment's wire: tool specs, observations, state, and the reserved tool names.
+
+Plain classes without openenv, so that Django processes can import them. `client` builds them from frames; `server` and
+`packs` share the constants. The openenv subclasses of the same shapes live in `awmenv.server`.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+CONTROL_TOOLS = frozenset({"verify", "done", "__list_scenarios__"})
+RESERVED_TOOLS = CONTROL_TOOLS | {"ask_expert", "reset", "step", "state", "close"}
+
+OBSERVATION_FIELDS = (
+    "reward_type", "scenario", "task", "task_idx", "has_verifier", "num_tools", "tool_name", "tool_result", "error",
+    "warning", "verify_result", "steps_taken", "scenarios", "total", "trajectory_path", "session_dir",
+)  # fmt: skip
+
+_NOT_NAME = re.compile(r"[^a-z0-9]+")
+
+
+def normalise_name(name: str) -> str:
+    """The key under which rows of one scenario find each other.
+
+    `Workflow Automation 91` is `workflow_automation_91`.
+    """
+    return _NOT_NAME.sub("_", name.lower()).strip("_")
+
+
+@dataclass(frozen=True)
+class Tool:
+    """One tool as the agent sees it."""
+
+    name: str
+    description: str
+    input_schema: dict[str, Any]
+
+    @classmethod
+    def from_wire(cls, data: dict[str, Any]) -> Self:
+        schema = data.get("input_schema", data.get("inputSchema"))
+        return cls(
+            str(data.get("name", "")), str(data.get("description") or ""), schema if isinstance(schema, dict) else {}
+        )
+
+
+@dataclass(frozen=True)
+class Observation:
+    """What came back for one action. Fields that do not apply are None."""
+
+    reward: float | None = None
+    done: bool = False
+    reward_type: str | None = None
+    scenario: str | None = None
+    task: str | None = None
+    task_idx: int | None = None
+    has_verifier: dict[str, bool] | None = None
+    num_tools: int | None = None
+    tool_name: str | None = None
+    tool_result: Any = None
+    error: str | None = None
+    warning: str | None = None
+    verify_result: dict[str, Any] | None = None
+    steps_taken: int | None = None
+    scenarios: list[dict[str, Any]] | None = None
+    total: int | None = None
+    trajectory_path: str | None = None
+    session_dir: str | None = None
+    tools: list[Tool] | None = None
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """True if nothing went wrong with the call itself; says nothing about the task."""
+        return self.error is None
+
+    @property
+    def state_diff(self) -> dict[str, Any] | None:
+        """Rows added, changed and removed by this call, by table, if the session asked for it."""
+        diff = self.metadata.get("state_diff")
+        return diff if isinstance(diff, dict) else None
+
+    @classmethod
+    def from_wire(cls, data: dict[str, Any]) -> Self:
+        """From the `data` of an observation frame. Unknown fields are dropped, so that newer servers can be read."""
+        body = data.get("observation")
+        body = body if isinstance(body, dict) else {}
+        reward = data.get("reward")
+        tools = body.get("tools")
+        metadata = body.get("metadata") or data.get("metadata") or {}
+        return cls(
+            reward=float(reward) if isinstance(reward, int | float) else None,
+            done=data.get("done") is True,
+            tools=[Tool.from_wire(item) for item in tools if isinstance(item, dict)]
+            if isinstance(tools, list)
+            else None,
+            metadata=metadata if isinstance(metadata, dict) else {},
+            **{name: body.get(name) for name in OBSERVATION_FIELDS},
+        )
+
+
+@dataclass(frozen=True)
+class SessionState:
+    """The server's own count of an episode."""
+
+    episode_id: str | None
+    step_count: int
+
+    @classmethod
+    def from_wire(cls, data: dict[str, Any]) -> Self:
+        count = data.get("step_count")
+        return cls(data.get("episode_id"), count if isinstance(count, int) else 0)

@@ -1,0 +1,89 @@
+"""`python -m awmenv.server --packs DIR [--packs DIR] --host H --port N`: the environment server as a process of its
+own.
+
+Parses arguments over the settings of the environment, starts the zygotes from the main thread, serves until SIGTERM or
+SIGINT, and then ends every process and removes every file it made.
+"""
+
+import argparse
+import dataclasses
+import logging
+import resource
+import sys
+from pathlib import Path
+
+import uvicorn
+
+from awmenv.errors import EnvironmentFault
+from awmenv.server.app import build
+from awmenv.server.settings import BadSetting, Settings
+
+PING_S = 20.0
+PONG_S = 60.0
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m awmenv.server", description="Serve packs of scenarios over the OpenEnv protocol."
+    )
+    parser.add_argument("--packs", action="append", metavar="DIR", help="a folder of AWM-1K rows; may be repeated")
+    parser.add_argument("--host")
+    parser.add_argument("--port", type=int)
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    try:
+        settings = _settings(options)
+        app, world = build(settings)
+    except (BadSetting, EnvironmentFault) as error:
+        print(f"awmenv: {error}", file=sys.stderr)
+        return 2
+    _raise_file_limit()
+    try:
+        world.start()
+        logging.getLogger("awmenv").info("isolation tier %s, %d scenarios", world.tier, len(world.library.listed()))
+        uvicorn.Server(_config(app, settings)).run()
+    except EnvironmentFault as error:
+        print(f"awmenv: {error}", file=sys.stderr)
+        return 1
+    finally:
+        world.stop()
+    return 0
+
+
+def _settings(options: argparse.Namespace) -> Settings:
+    settings = Settings.from_environment()
+    given = {
+        "packs": tuple(Path(folder) for folder in options.packs) if options.packs else None,
+        "host": options.host,
+        "port": options.port,
+    }
+    settings = dataclasses.replace(settings, **{name: value for name, value in given.items() if value is not None})
+    if not settings.packs:
+        raise BadSetting("no packs: give --packs DIR, AWMENV_PACKS or AWM_DATA_DIR")
+    return settings
+
+
+def _config(app: object, settings: Settings) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,  # type: ignore[arg-type]
+        host=settings.host,
+        port=settings.port,
+        ws="websockets-sansio",
+        ws_max_size=100 * 1024 * 1024,
+        ws_ping_interval=PING_S,
+        ws_ping_timeout=PONG_S,
+        timeout_graceful_shutdown=3,
+        log_level="warning",
+        access_log=False,
+    )
+
+
+def _raise_file_limit() -> None:
+    """Each session holds three descriptors."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Databases of scenarios: built from rows inside the sandbox, and afterwards seen by the server only as files of bytes.
+
+Owns the build (called by `host`, in the confined child) and the cheap questions the server asks of a file that hostile
+code writes: has it changed, how much disk does it take, a copy of it. The server never opens such a file as a database.
+"""
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+
+from awmenv import seeding
+from awmenv.errors import DatabaseBroken
+
+FILE = "world.db"
+SIDECARS = ("-wal", "-journal", "-shm")
+_COUNTER = slice(24, 28)  # SQLite's file change counter, in the header
+
+Fingerprint = tuple[object, ...]
+
+
+def build(path: str, statements: list[tuple[str, str]]) -> seeding.BuildReport:
+    """Build into a new file. The caller refuses a report that is not ok: half a database is no database."""
+    connection = sqlite3.connect(path)
+    try:
+        connection.execute("PRAGMA synchronous=OFF")
+        report = seeding.build(connection, statements)
+    finally:
+        connection.close()
+    return report
+
+
+def settle(path: str) -> None:
+    """Fold a write-ahead log back into the file, so that one file is the whole database.
+
+    Runs in the child that owns it.
+    """
+    connection = sqlite3.connect(path, timeout=2)
+    try:
+        connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+    finally:
+        connection.close()
+
+
+def fingerprint(path: Path) -> Fingerprint:
+    """Changes whenever a transaction was committed: a header read and two stats, no database opened."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return ("missing",)
+    try:
+        header = os.pread(fd, 28, 0)
+        size = os.fstat(fd).st_size
+    finally:
+        os.close(fd)
+    return (header[_COUNTER], size, *_stat(Path(f"{path}-wal")))
+
+
+def _stat(path: Path) -> tuple[int, ...]:
+    try:
+        found = path.lstat()
+    except OSError:
+        return ()
+    return (found.st_size, found.st_mtime_ns)
+
+
+def has_sidecars(path: Path) -> bool:
+    return any(Path(f"{path}{suffix}").exists() for suffix in SIDECARS)
+
+
+def copy(source: Path, target: Path, mode: int = 0o444) -> None:
+    """Bytes of a regular file into a new one; links are not followed."""
+    try:
+        fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError as error:
+        raise DatabaseBroken(f"the database is gone: {error.strerror}") from error
+    with os.fdopen(fd, "rb") as stream, target.open("xb") as out:
+        shutil.copyfileobj(stream, out, 1 << 20)
+    target.chmod(mode)
+
+
+def disk_use(folder: Path) -> int:
+    """Bytes of all files directly in a session's folder, where nothing else can be made."""
+    total = 0
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            total += entry.stat(follow_symlinks=False).st_size
+    return total

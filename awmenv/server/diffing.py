@@ -1,0 +1,113 @@
+"""What changed between two SQLite files: rows added, removed and changed, by table, bounded.
+
+Pure reading of databases that dataset code wrote, so it runs behind the sandbox only (`runner`, work `diff`). The shape
+is described in docs/environment.md: {"table": {"added": [row], "removed": [row], "changed": [{"key", "before",
+"after"}], "more": n}}.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from typing import Any
+
+MAX_ROWS = 200
+MAX_TABLES = 200
+MAX_SCANNED = 200_000
+MAX_TEXT = 2_000
+
+Row = tuple[Any, ...]
+
+
+def diff(before: str, after: str) -> dict[str, Any]:
+    """Tables without a change are left out."""
+    connection = sqlite3.connect(f"file:{after}?mode=ro", uri=True)
+    connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
+    try:
+        connection.execute("ATTACH DATABASE ? AS old", (f"file:{before}?mode=ro",))
+        changes: dict[str, Any] = {}
+        tables = sorted(set(_tables(connection, "old")) | set(_tables(connection, "main")))
+        for table in tables[:MAX_TABLES]:
+            change = _table(connection, table)
+            if any(change.values()):
+                changes[table] = change
+        return changes
+    finally:
+        connection.close()
+
+
+def _tables(connection: sqlite3.Connection, schema: str) -> list[str]:
+    query = f"SELECT name FROM {schema}.sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'"
+    return [name for (name,) in connection.execute(query)]
+
+
+def _table(connection: sqlite3.Connection, table: str) -> dict[str, Any]:
+    old_columns, new_columns = _columns(connection, "old", table), _columns(connection, "main", table)
+    key = _key(connection, table, new_columns or old_columns)
+    shared = old_columns == new_columns
+    removed = list(_only_in(connection, "old", "main", table, old_columns, shared))
+    added = list(_only_in(connection, "main", "old", table, new_columns, shared))
+    return _pair(removed, added, key)
+
+
+def _columns(connection: sqlite3.Connection, schema: str, table: str) -> list[str]:
+    return [row[1] for row in connection.execute(f"PRAGMA {schema}.table_info({_name(table)})")]
+
+
+def _key(connection: sqlite3.Connection, table: str, columns: list[str]) -> list[str]:
+    for schema in ("main", "old"):
+        info = list(connection.execute(f"PRAGMA {schema}.table_info({_name(table)})"))
+        found = [row[1] for row in sorted(info, key=lambda row: row[5]) if row[5]]
+        if found:
+            return found
+    return ["id"] if "id" in columns else []
+
+
+def _only_in(
+    connection: sqlite3.Connection, here: str, there: str, table: str, columns: list[str], shared: bool
+) -> Iterator[dict[str, Any]]:
+    """Rows of one side that the other side does not hold, as many times as they are there."""
+    if not columns:
+        return
+    names = ", ".join(_name(column) for column in columns)
+    query = f"SELECT {names} FROM {here}.{_name(table)}"
+    if shared:
+        query += f" EXCEPT SELECT {names} FROM {there}.{_name(table)}"
+    for row in connection.execute(f"{query} LIMIT {MAX_SCANNED}"):
+        yield dict(zip(columns, (_shown(value) for value in row), strict=True))
+
+
+def _pair(removed: list[dict[str, Any]], added: list[dict[str, Any]], key: list[str]) -> dict[str, Any]:
+    """A removed and an added row with the same key are one changed row."""
+    gone = {_identity(row, key): row for row in removed} if key else {}
+    come = {_identity(row, key): row for row in added} if key else {}
+    changed = [_change(key, gone[identity], come[identity]) for identity in come if identity in gone]
+    only_added = [row for identity, row in come.items() if identity not in gone] if key else added
+    only_removed = [row for identity, row in gone.items() if identity not in come] if key else removed
+    lists = {"added": only_added, "removed": only_removed, "changed": changed}
+    result: dict[str, Any] = {name: rows[:MAX_ROWS] for name, rows in lists.items()}
+    result["more"] = sum(max(0, len(rows) - MAX_ROWS) for rows in lists.values())
+    return result
+
+
+def _identity(row: dict[str, Any], key: list[str]) -> str:
+    return repr([row.get(column) for column in key])
+
+
+def _change(key: list[str], old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    columns = [column for column in {**old, **new} if old.get(column) != new.get(column)]
+    return {
+        "key": {column: new.get(column) for column in key},
+        "before": {column: old.get(column) for column in columns},
+        "after": {column: new.get(column) for column in columns},
+    }
+
+
+def _shown(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return f"<{len(value)} bytes>"
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return value[:MAX_TEXT] + f"… ({len(value)} characters)"
+    return value
+
+
+def _name(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'

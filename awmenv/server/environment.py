@@ -1,0 +1,378 @@
+"""openenv's `Environment` over our sessions: actions in, observations out, in the words and rewards that upstream's
+clients know.
+
+Owns the two channels: `step` (on /ws) is control and agent together, `mcp_client` (on /mcp) is the agent's alone, where
+a control tool gets the very words of an unknown one. The rules of an episode are `sessions`'. openenv makes one of
+these per connection.
+"""
+
+import asyncio
+import logging
+import uuid
+from types import TracebackType
+from typing import Any, Self
+
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
+from openenv.core.env_server.types import Action, EnvironmentMetadata, State
+
+from awmenv import __version__
+from awmenv.errors import EnvironmentFault
+from awmenv.models import CONTROL_TOOLS
+from awmenv.server.library import SPLIT
+from awmenv.server.sessions import CallResult, Session, World, clean
+from awmenv.server.wire import WorldObservation, WorldState
+
+log = logging.getLogger("awmenv.environment")
+
+REWARDS = {"complete": 1.0, "incomplete": 0.1, "format_error": -1.0}
+FORMAT_ERRORS = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
+NOT_STARTED = "Sub-environment is not running. Call reset() first."
+ENDED = "Episode has ended. Call reset() to start a new episode."
+
+# Upstream sorts errors by words in their message; AWMENV_LABELS=upstream does the same for those who compare with it.
+_UPSTREAM_WORDS = (
+    ("tool_not_found", ("not found", "unknown tool", "no tool")),
+    (
+        "invalid_args",
+        ("invalid", "argument", "parameter", "required property", "validation error", "missing", "schema"),
+    ),
+    ("timeout", ("timeout", "timed out")),
+)
+
+
+class WorldEnvironment(Environment[Action, WorldObservation, State]):
+    """One connection's environment. A reset gives it a fresh session; closing it ends the session."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    # Everything slow is awaited, so one thread for making and closing serves all sessions, instead of one thread each.
+    REQUIRES_SINGLE_THREAD_EXECUTOR = True
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self.mcp_client = AgentChannel(self)
+        self._session: Session | None = None
+        self._state = WorldState(episode_id=None, step_count=0)
+        self._rewards = REWARDS
+        self._done = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> WorldObservation:
+        raise NotImplementedError("this environment is asynchronous; use reset_async")
+
+    def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> WorldObservation:
+        raise NotImplementedError("this environment is asynchronous; use step_async")
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        return EnvironmentMetadata(
+            name="awmenv",
+            description="Generated worlds with tools, databases and verifiers, from packs in AWM-1K format",
+            version=__version__,
+        )
+
+    async def reset_async(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        scenario: Any = None,
+        task_idx: Any = None,
+        task: Any = None,
+        reward_config: Any = None,
+        state_diff: Any = False,
+        control_key: Any = None,
+        split: Any = None,
+        index: Any = None,
+        **_others: Any,
+    ) -> WorldObservation:
+        """A new episode in this connection.
+
+        Anything wrong is a `reset_error`; llm_* arguments of upstream's clients are ignored.
+        """
+        self._loop = asyncio.get_running_loop()
+        self._drop_session()
+        self._done = False
+        if scenario is None and isinstance(index, int):
+            scenario, task_idx = self._chosen(split, index)
+        problem = _reset_problem(scenario, task_idx, task, reward_config, control_key)
+        if problem:
+            return _reset_error(problem)
+        self._rewards = {**REWARDS, **reward_config} if reward_config else REWARDS
+        session = Session(self.world)
+        try:
+            await session.begin(scenario, task_idx, task, diff=state_diff is True, key=control_key)
+        except (EnvironmentFault, OSError) as error:
+            session.end()
+            self.world.counts.fault("reset")
+            return _reset_error(str(error), getattr(error, "code", "reset_error"), scenario=clean(str(scenario))[:200])
+        except BaseException:
+            session.end()
+            raise
+        if self._closed:
+            session.end()
+        self._session = session
+        self._state = WorldState(episode_id=str(episode_id) if episode_id else str(uuid.uuid4()), step_count=0)
+        return self._reset_ok(session)
+
+    def _chosen(self, split: Any, index: int) -> tuple[str | None, int | None]:
+        """The Task API's way to name a task."""
+        try:
+            entry = self.world.library.task(index)
+        except IndexError:
+            return None, None
+        return entry["scenario"], entry["task_idx"]
+
+    def _reset_ok(self, session: Session) -> WorldObservation:
+        repaired = session.template.repaired if session.template else []
+        return WorldObservation(
+            reward_type="reset_ok" if session.tools else "reset_warning",
+            scenario=session.scenario,
+            task=session.task,
+            task_idx=session.task_idx,
+            has_verifier=session.has_verifier,
+            num_tools=len(session.tools),
+            warning=None if session.tools else "The scenario offers no tools.",
+            metadata={"tier": self.world.tier, **({"repaired": repaired} if repaired else {})}
+            if session.wants_diff
+            else {},
+        )
+
+    async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> WorldObservation:
+        """One action of the control channel.
+
+        List tools, a tool call of the agent, or verify, done, __list_scenarios__.
+        """
+        if isinstance(action, CallToolAction) and action.tool_name == "__list_scenarios__":
+            scenarios = self.world.library.listed()
+            return WorldObservation(reward_type="tool_call_ok", scenarios=scenarios, total=len(scenarios))
+        if self._done:
+            return _ended()
+        self._state.step_count += 1
+        if isinstance(action, ListToolsAction):
+            return self._list_tools()
+        if not isinstance(action, CallToolAction):
+            return self._refused("invalid_action", "", f"Unknown action type: {type(action).__name__}")
+        if action.tool_name in CONTROL_TOOLS:
+            return await self._control(action.tool_name, action.arguments)
+        return await self._tool_call(action.tool_name, action.arguments)
+
+    def _list_tools(self) -> WorldObservation:
+        if self._session is None:
+            return WorldObservation(tools=[], error=NOT_STARTED)
+        return WorldObservation(tools=self._session.tools)
+
+    async def _tool_call(self, name: str, arguments: dict[str, Any]) -> WorldObservation:
+        if self._session is None:
+            return self._refused("server_error", name, NOT_STARTED)
+        result = await self._session.call(name, arguments)
+        if result.cause == "sealed":
+            return _ended()
+        metadata = _metadata(result) if self._session.wants_diff else {}
+        if result.cause == "ok":
+            reward = self._reward("tool_call_ok")
+            return WorldObservation(
+                reward=reward, reward_type="tool_call_ok", tool_name=name, tool_result=result.text, metadata=metadata
+            )
+        error = agent_words(name, result)
+        return self._refused(self._label(result, error), name, error, metadata)
+
+    def _label(self, result: CallResult, error: str) -> str:
+        if self.world.settings.labels == "upstream":
+            lowered = error.lower()
+            return next((label for label, words in _UPSTREAM_WORDS if any(w in lowered for w in words)), "server_error")
+        if result.cause == "unknown_tool":
+            return "tool_not_found"
+        if result.cause == "schema" or (result.cause == "http" and result.status == 422):
+            return "invalid_args"
+        if result.cause == "http" and result.status < 500:
+            return "tool_error"
+        return "timeout" if result.cause == "timeout" else "server_error"
+
+    def _refused(self, label: str, name: str, error: str, metadata: dict[str, Any] | None = None) -> WorldObservation:
+        return WorldObservation(
+            reward=self._reward(label), reward_type=label, tool_name=name or None, error=error, metadata=metadata or {}
+        )
+
+    def _reward(self, label: str) -> float:
+        return float(self._rewards.get("format_error" if label in FORMAT_ERRORS else label, 0.0))
+
+    async def _control(self, name: str, arguments: dict[str, Any]) -> WorldObservation:
+        session = self._session
+        if session is not None and not session.holds_key(arguments.get("control_key")):
+            return self._refused("tool_not_found", name, unknown_tool(name))
+        if name == "done":
+            return self._end(session)
+        return await self._verify(session, arguments)
+
+    def _end(self, session: Session | None) -> WorldObservation:
+        self._done = True
+        if session is None:
+            error = "Cannot call done: environment not initialized (reset failed or not called)"
+            return WorldObservation(done=True, reward=0.0, reward_type="server_error", error=error)
+        self._drop_session()
+        return WorldObservation(
+            done=True, reward=0.0, reward_type="episode_done", steps_taken=self._state.step_count, **_place(session)
+        )
+
+    async def _verify(self, session: Session | None, arguments: dict[str, Any]) -> WorldObservation:
+        if session is None:
+            error = "Cannot verify: environment not initialized (reset failed or not called)"
+            return WorldObservation(reward=0.0, reward_type="server_error", error=error)
+        if session.task_idx is None or session.has_verifier is None:
+            return self._refused("no_verifier", "", "Cannot verify: the episode has no task with a verifier")
+        mode, answer = arguments.get("verifier_mode", "code"), arguments.get("final_answer")
+        if mode not in ("code", "sql"):
+            return self._refused("invalid_args", "", "Invalid verifier_mode. Must be one of: code, sql")
+        if not session.has_verifier[mode]:
+            return self._refused("no_verifier", "", f"No {mode} verifier available for this task")
+        found = await session.verify(mode, answer if answer is None or isinstance(answer, str) else str(answer))
+        metadata: dict[str, Any] = {
+            name: found.result[name] for name in ("tier", "duration_ms") if name in found.result
+        }
+        if session.wants_diff and found.diff is not None:
+            metadata["state_diff"] = found.diff
+        return WorldObservation(
+            reward=self._reward(found.reward_type),
+            reward_type=found.reward_type,
+            verify_result=found.result,
+            steps_taken=self._state.step_count,
+            metadata=metadata,
+            **_place(session),
+        )
+
+    def list_splits(self) -> list[dict[str, str]]:
+        return [{"name": SPLIT, "type": "train"}]
+
+    def num_tasks(self, split: str) -> int:
+        return self.world.library.task_count if split == SPLIT else 0
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        return self.get_task_range(split)
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        if split != SPLIT:
+            raise IndexError(index)
+        return self.world.library.task(index)
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
+        return [self.get_task(split, index) for index in range(self.num_tasks(split))[slice(start, stop)]]
+
+    def close(self) -> None:
+        """openenv calls it from a thread of its own; the session is let go on the loop that owns it."""
+        self._closed = True
+        if self._loop is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._drop_session)
+        else:
+            self._drop_session()
+
+    def _drop_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.end()
+
+
+class AgentChannel:
+    """What openenv's /mcp talks to.
+
+    The tools of the scenario and nothing else, for the session of the same connection.
+    """
+
+    def __init__(self, environment: WorldEnvironment) -> None:
+        self.environment = environment
+
+    def is_connected(self) -> bool:
+        return True
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
+    ) -> None:
+        return None
+
+    async def list_tools(self) -> list[dict[str, Any]]:
+        session = self.environment._session
+        tools = session.tools if session else []
+        # Both spellings: MCP's own, and the one openenv's older client reads.
+        return [{**tool, "inputSchema": tool["input_schema"]} for tool in tools]
+
+    async def call_tool(self, name: Any, arguments: Any) -> dict[str, Any]:
+        """The result as MCP has it, with `data` for openenv's client.
+
+        Every refusal is an error with the agent's words.
+        """
+        environment = self.environment
+        if not isinstance(name, str) or name in CONTROL_TOOLS:
+            raise ToolRefused(unknown_tool(str(name)))
+        if environment._done:
+            raise ToolRefused(ENDED)
+        if environment._session is None:
+            raise ToolRefused(NOT_STARTED)
+        environment._state.step_count += 1
+        result = await environment._session.call(name, arguments if isinstance(arguments, dict) else {})
+        if result.cause == "ok":
+            return {"content": [{"type": "text", "text": result.text}], "isError": False, "data": result.text}
+        raise ToolRefused(ENDED if result.cause == "sealed" else agent_words(name, result))
+
+
+class ToolRefused(EnvironmentFault):
+    """A tool call on /mcp that came to nothing; the message is for the agent."""
+
+    code = "tool_refused"
+
+
+def unknown_tool(name: str) -> str:
+    return f"Unknown tool: {clean(name)[:200]}"
+
+
+def agent_words(name: str, result: CallResult) -> str:
+    """What the agent reads about a call that failed: no traceback, no path, no pid."""
+    if result.cause == "unknown_tool":
+        return unknown_tool(name)
+    if result.cause == "schema":
+        return result.text
+    if result.cause == "http":
+        return f"Error calling {name}. Status code: {result.status}. Response: {result.text}"
+    return f"Error calling {name}. {result.text}"
+
+
+def _metadata(result: CallResult) -> dict[str, Any]:
+    """For people: who sent state_diff is the control side, and keeps this from the agent."""
+    found = {"state_diff": result.diff, "detail": result.detail, "status": result.status or None}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _place(session: Session) -> dict[str, Any]:
+    return {"scenario": session.scenario, "task": session.task, "task_idx": session.task_idx}
+
+
+def _ended() -> WorldObservation:
+    return WorldObservation(done=True, reward_type="episode_already_done", error=ENDED)
+
+
+def _reset_error(message: str, code: str = "reset_error", **place: Any) -> WorldObservation:
+    return WorldObservation(reward_type="reset_error", error=clean(message), metadata={"code": code}, **place)
+
+
+def _reset_problem(scenario: Any, task_idx: Any, task: Any, reward_config: Any, control_key: Any) -> str | None:
+    """Why these arguments cannot start an episode, in words for the caller."""
+    if not isinstance(scenario, str) or not scenario:
+        return "Parameter 'scenario' is required"
+    if task_idx is not None and (not isinstance(task_idx, int) or isinstance(task_idx, bool)):
+        return "Parameter 'task_idx' must be a whole number"
+    if task is not None and not isinstance(task, str):
+        return "Parameter 'task' must be a text"
+    if control_key is not None and not isinstance(control_key, str):
+        return "Parameter 'control_key' must be a text"
+    if reward_config and not (
+        isinstance(reward_config, dict)
+        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in reward_config.values())
+    ):
+        return "Parameter 'reward_config' must map names to numbers"
+    return None

@@ -1,0 +1,323 @@
+"""The processes that run a scenario's app: a template that has loaded it once, and one fork of it per session.
+
+Owns the order of confinement for scenarios and the dispatch of a tool call into the app, as ASGI in process: no port is
+opened. Forked by `zygote`, spoken to by `scenario`. The template is confined to its scenario's folder before it runs a
+line of dataset code; each session then takes a second wall, to its own folder, and loses the right to fork.
+"""
+
+import asyncio
+import gc
+import importlib
+import json
+import linecache
+import os
+import signal
+import socket
+import sqlite3
+import sys
+import traceback
+import types
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+from jsonschema import Draft202012Validator
+from jsonschema.exceptions import best_match
+
+from awmenv.server import database, framing, sandbox, tools
+from awmenv.server.preloading import APP_MODULES, preload
+
+MAX_LOAD = 64 << 20
+MAX_CALL = 8 << 20
+MAX_RESPONSE = 4 << 20
+MAX_DETAIL = 16_000
+SOURCE = "scenario_app.py"
+
+engines: list[Any] = []
+
+
+def preload_libraries() -> None:
+    """Once per zygote.
+
+    Everything an app may import, because a confined user may not even reach the interpreter's folder.
+    """
+    _stub_servers()
+    preload(APP_MODULES)
+    _patch_engine()
+    _patch_threads()
+
+
+def _stub_servers() -> None:
+    """Apps import uvicorn for their last line only, which never runs here; the real one costs megabytes."""
+    stub = types.ModuleType("uvicorn")
+    stub.__dict__["run"] = lambda *_args, **_kwargs: None
+    sys.modules["uvicorn"] = stub
+
+
+def _patch_engine() -> None:
+    """Whatever database an app names, it gets its session's file.
+
+    Relative, so that a fork finds its own by its own folder.
+    """
+    sqlalchemy = importlib.import_module("sqlalchemy")
+    engine_package = importlib.import_module("sqlalchemy.engine")
+    original = sqlalchemy.create_engine
+
+    def create_engine(_url: Any = None, **options: Any) -> Any:
+        arguments = {**options.pop("connect_args", {}), "check_same_thread": False}
+        options.pop("creator", None)
+
+        def connect() -> sqlite3.Connection:
+            connection: sqlite3.Connection = sqlite3.connect(database.FILE, **arguments)
+            connection.execute("PRAGMA synchronous=OFF")  # a session's database need not survive a power cut
+            return connection
+
+        engine = original(f"sqlite:///{database.FILE}", creator=connect, **options)
+        engines.append(engine)
+        return engine
+
+    for module in (sqlalchemy, engine_package, importlib.import_module("sqlalchemy.engine.create")):
+        module.__dict__["create_engine"] = create_engine
+
+
+def _patch_threads() -> None:
+    """Plain `def` endpoints run in place: a session has one call at a time, so a thread would only cost."""
+    to_thread = importlib.import_module("anyio.to_thread")
+
+    async def run_sync(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
+        return function(*arguments)
+
+    to_thread.__dict__["run_sync"] = run_sync
+
+
+def run_template(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None:
+    """In a fork of the zygote; never returns. `fds`: the control socket, then the socket for the one load."""
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    control_fd, load_fd = sandbox.keep_descriptors(fds)
+    if request["uid"] is not None:
+        sandbox.become(request["uid"])
+    sandbox.die_with_parent(parent)
+    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    sandbox.limit(sandbox.Limits(**request["limits"]))
+    os.chdir(os.path.join(request["home"], "template"))
+    os.environ.update(
+        DATABASE_PATH=f"sqlite:///./{database.FILE}", HOME=os.getcwd(), TMPDIR=os.getcwd(), PATH="/usr/bin:/bin"
+    )
+    sandbox.confine("template", [(request["home"], sandbox.WORK), *sandbox.library_rules()], tier)
+    with socket.socket(fileno=load_fd) as channel:
+        app = _load(channel)
+    if app is None:
+        os._exit(0)
+    gc.collect()
+    gc.freeze()
+    _fork_on_request(socket.socket(fileno=control_fd), app, tier)
+
+
+class App:
+    """A loaded scenario: the ASGI app and its tools, with a checker for each tool's arguments."""
+
+    def __init__(self, asgi: Any) -> None:
+        self.asgi = asgi
+        self.operations = {operation.name: operation for operation in tools.operations(asgi.openapi())}
+        self.checkers = {name: Draft202012Validator(op.input_schema) for name, op in self.operations.items()}
+
+
+def _load(channel: socket.socket) -> App | None:
+    """Database first, then the app; each answers with a frame that says how it went."""
+    request = framing.receive(channel, MAX_LOAD)
+    if request is None:
+        return None
+    report = database.build(database.FILE, [(table, statement) for table, statement in request["statements"]])
+    framing.send(channel, {"statements": report.statements, "repaired": report.repaired, "failed": report.failed})
+    if not report.ok:
+        return None
+    try:
+        app = App(_run_code(request["code"]))
+        _warm(app)
+        framing.send(channel, {"tools": [operation.listed() for operation in app.operations.values()]})
+    except BaseException as error:  # the app's import may raise anything, SystemExit included
+        framing.send(channel, {"error": f"{type(error).__name__}: {error}"[:2000], "detail": _detail(error)})
+        return None
+    return app
+
+
+def _run_code(code: str) -> Any:
+    module = types.ModuleType("scenario_app")
+    module.__file__ = os.path.join(os.getcwd(), SOURCE)
+    sys.modules["scenario_app"] = module
+    linecache.cache[SOURCE] = (
+        len(code),
+        None,
+        code.splitlines(keepends=True),
+        SOURCE,
+    )  # so that tracebacks show the line
+    exec(compile(code, SOURCE, "exec", dont_inherit=True), module.__dict__)
+    fastapi = sys.modules["fastapi"]
+    candidates = [module.__dict__.get("app"), *module.__dict__.values()]
+    found = [value for value in candidates if isinstance(value, fastapi.FastAPI)]
+    if not found:
+        raise LookupError("the code defines no FastAPI app")
+    found[0].debug = False  # a debug page would show tracebacks to the agent
+    return found[0]
+
+
+def _warm(app: App) -> None:
+    """One request to nowhere and one connection, so that every fork finds these paths already walked.
+
+    Then let go of both.
+    """
+    loop = asyncio.new_event_loop()
+    try:
+        loop.run_until_complete(_exchange(app.asgi, tools.Request("GET", "/__nowhere__", "", [], b"")))
+    finally:
+        loop.close()
+    for engine in engines:
+        engine.connect().close()
+        engine.dispose()
+    if database.has_sidecars(Path(database.FILE)):
+        database.settle(database.FILE)
+
+
+def _fork_on_request(control: socket.socket, app: App, tier: str) -> None:
+    """Until the server lets go: one datagram and one descriptor make one session."""
+    me = os.getpid()
+    while True:
+        body, fds, _flags, _address = socket.recv_fds(control, 1 << 16, 2)
+        if not body or not fds:
+            os._exit(0)
+        if os.fork() == 0:
+            try:
+                control.close()
+                _serve_session(socket.socket(fileno=fds[0]), json.loads(body), app, tier, me)
+            finally:
+                os._exit(96)
+        os.close(fds[0])
+
+
+def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, tier: str, parent: int) -> None:
+    sandbox.die_with_parent(parent)
+    folder = request["folder"]
+    os.chdir(folder)
+    os.environ.update(HOME=folder, TMPDIR=folder)
+    sandbox.confine("scenario", [(folder, sandbox.WORK), *sandbox.library_rules()], tier)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    startup = loop.run_until_complete(_start_up(app.asgi))
+    framing.send(channel, {"hello": os.getpid(), "error": startup})
+    while True:
+        message = framing.receive(channel, MAX_CALL)
+        if message is None:
+            os._exit(0)
+        framing.send(channel, _answer(loop, app, message))
+
+
+def _answer(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) -> dict[str, Any]:
+    try:
+        if message["op"] == "settle":
+            for engine in engines:
+                engine.dispose()
+            database.settle(database.FILE)
+            return {"status": "ok", "text": ""}
+        return _call(loop, app, message["tool"], message["arguments"])
+    except Exception as error:
+        return {"status": "http", "code": 500, "text": "Internal Server Error", "detail": _detail(error)}
+
+
+def _call(loop: asyncio.AbstractEventLoop, app: App, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    operation = app.operations[name]
+    problem = _argument_problem(app.checkers[name], arguments)
+    if problem:
+        return {"status": "invalid", "text": f"Input validation error: {problem}"}
+    code, body, error = loop.run_until_complete(_exchange(app.asgi, tools.request(operation, arguments)))
+    if len(body) > MAX_RESPONSE:
+        return {"status": "http", "code": 500, "text": "the response is larger than 4 MiB"}
+    if 200 <= code < 300 and error is None:
+        return {"status": "ok", "text": tools.shown(body)}
+    text = body.decode("utf-8", "replace")
+    if "Traceback (most recent call last)" in text:
+        return {"status": "http", "code": 500, "text": "Internal Server Error", "detail": text[:MAX_DETAIL]}
+    answer = {"status": "http", "code": code, "text": text}
+    return answer if error is None else {**answer, "detail": _detail(error)}
+
+
+def _argument_problem(checker: Any, arguments: dict[str, Any]) -> str | None:
+    error = best_match(checker.iter_errors(arguments))
+    return str(error.message)[:2000] if error is not None else None
+
+
+async def _exchange(app: Any, request: tools.Request) -> tuple[int, bytes, BaseException | None]:
+    """One HTTP exchange with the app, in process: status, body, and what it raised if it raised."""
+    status = 500
+    chunks: list[bytes] = []
+    size = 0
+    sent = False
+
+    async def receive() -> dict[str, Any]:
+        nonlocal sent
+        if sent:
+            return {"type": "http.disconnect"}
+        sent = True
+        return {"type": "http.request", "body": request.body, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        nonlocal status, size
+        if message["type"] == "http.response.start":
+            status = message["status"]
+        elif message["type"] == "http.response.body" and size <= MAX_RESPONSE:
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+
+    try:
+        await app(_scope(request), receive, send)
+    except Exception as error:
+        return 500, b"".join(chunks) or b"Internal Server Error", error
+    return status, b"".join(chunks), None
+
+
+def _scope(request: tools.Request) -> dict[str, Any]:
+    return {
+        "type": "http", "asgi": {"version": "3.0", "spec_version": "2.3"}, "http_version": "1.1",
+        "method": request.method, "scheme": "http", "path": unquote(request.path),
+        "raw_path": request.path.encode(), "root_path": "",
+        "query_string": request.query.encode(), "headers": [(b"host", b"scenario"), *request.headers],
+        "client": ("127.0.0.1", 0), "server": ("scenario", 80),
+    }  # fmt: skip
+
+
+async def _start_up(app: Any) -> str | None:
+    """The app's start-up events, as a server would fire them.
+
+    What goes wrong there is told, and the app serves as it is.
+    """
+    started: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+    messages: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
+    messages.put_nowait({"type": "lifespan.startup"})
+
+    async def send(message: dict[str, Any]) -> None:
+        if not started.done():
+            failed = message["type"] == "lifespan.startup.failed"
+            started.set_result(str(message.get("message", ""))[:MAX_DETAIL] if failed else None)
+
+    async def live() -> None:
+        run: Awaitable[None] = app({"type": "lifespan", "asgi": {"version": "3.0"}, "state": {}}, messages.get, send)
+        try:
+            await run
+        except BaseException as error:
+            if not started.done():
+                started.set_result(_detail(error))
+        if not started.done():
+            started.set_result(None)
+
+    task = asyncio.ensure_future(live())
+    app.__dict__["_lifespan_task"] = task  # a task nobody holds may vanish
+    return await started
+
+
+def _detail(error: BaseException) -> str:
+    """The traceback from the scenario's own code on: what stands above it is our machinery and the operator's paths."""
+    frames = traceback.extract_tb(error.__traceback__)
+    first = next((index for index, frame in enumerate(frames) if frame.filename == SOURCE), 0)
+    lines = [*traceback.format_list(frames[first:]), *traceback.format_exception_only(error)]
+    return "".join(lines)[-MAX_DETAIL:].encode("utf-8", "replace").decode()

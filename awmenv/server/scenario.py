@@ -1,0 +1,354 @@
+"""The server's side of scenario processes: warm templates, one per scenario and bounded in number, and the session
+hosts forked from them.
+
+Owns their life: single-flight loading, reuse, ageing, eviction, and a certain end. Called by `sessions`, on the
+server's event loop. The processes themselves are `host`, behind `zygote`; they are hostile, so pids come from the
+kernel and every read has a bound and a limit.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import secrets
+import shutil
+import signal
+import socket
+import struct
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from awmenv.errors import DatabaseBroken, HostFailed, SandboxMissing
+from awmenv.models import RESERVED_TOOLS
+from awmenv.packs import Pack
+from awmenv.server import database, framing, sandbox
+from awmenv.server.launching import Zygote
+from awmenv.server.settings import Settings
+from awmenv.server.workplace import Workplace
+
+log = logging.getLogger("awmenv.scenario")
+
+MAX_TOOL_LIST = 8 << 20
+MAX_ANSWER = 12 << 20
+HELLO_TIMEOUT_S = 10.0
+_CREDENTIALS = struct.Struct("3i")
+
+
+@dataclass
+class Template:
+    """A scenario whose app is loaded and waits to be forked."""
+
+    key: tuple[str, str]
+    home: Path
+    slot: int
+    control: socket.socket
+    leash: socket.socket
+    snapshot: Path
+    made_at: float
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    repaired: list[str] = field(default_factory=list)
+    live: int = 0
+    retired: bool = False
+    used_at: float = 0.0
+
+
+class Host:
+    """One session's process: a channel to it, its folder, and the means to end it."""
+
+    def __init__(self, template: Template, folder: Path, channel: socket.socket, pidfd: int) -> None:
+        self.template = template
+        self.folder = folder
+        self.channel = channel
+        self.pidfd = pidfd
+        self.loop: asyncio.AbstractEventLoop
+        self.reader: asyncio.StreamReader
+        self.writer: asyncio.StreamWriter
+        self.closed = False
+
+    @property
+    def database(self) -> Path:
+        return self.folder / database.FILE
+
+    async def connect(self) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.reader, self.writer = await asyncio.open_connection(sock=self.channel, limit=1 << 20)
+
+    async def ask(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+        """One request, one answer. Anything else, and lateness, is a HostFailed; the caller then ends this host."""
+        if self.closed:
+            raise HostFailed("the scenario's process has ended")
+        try:
+            async with asyncio.timeout(timeout_s):
+                self.writer.write(framing.encode(message))
+                await self.writer.drain()
+                answer = await framing.read(self.reader, MAX_ANSWER)
+        except TimeoutError as error:
+            raise HostFailed(f"timed out after {timeout_s:g} s") from error
+        except (framing.BadFrame, ConnectionError) as error:
+            raise HostFailed(str(error)) from error
+        if type(answer) is not dict:
+            raise HostFailed("the scenario's process answered nonsense")
+        return answer
+
+    def end(self) -> None:
+        """Kill the process and close the channel. Idempotent, from any thread."""
+        if self.closed:
+            return
+        self.closed = True
+        try:
+            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+        except ProcessLookupError:
+            log.debug("the host had ended by itself")
+        os.close(self.pidfd)
+        if not self.loop.is_closed():
+            self.loop.call_soon_threadsafe(self.writer.close)
+
+
+class ScenarioHouse:
+    """All templates of one server, and the zygote they come from."""
+
+    def __init__(self, settings: Settings, workplace: Workplace, *, die_with_thread: bool = False) -> None:
+        self.settings = settings
+        self.workplace = workplace
+        folder = workplace.fresh("scenarios-")
+        self.zygote = Zygote(
+            "scenario", str(folder), settings.uid - 1, settings.declared_tier, die_with_thread=die_with_thread
+        )
+        self.templates: dict[tuple[str, str], Template] = {}
+        self._retired: set[int] = set()
+        self._locks: dict[tuple[str, str], asyncio.Lock] = {}
+        self._slots: set[int] = set()
+        self._as_root = os.geteuid() == 0
+
+    @property
+    def tier(self) -> str:
+        return self.zygote.tier
+
+    def stop(self) -> None:
+        for template in list(self.templates.values()):
+            self._discard(template)
+        self.zygote.stop()
+
+    async def template(self, pack: Pack, scenario: str) -> Template:
+        """The warm template of a scenario; loaded by the first who asks, while the others wait for the same one."""
+        key = (str(pack.folder), scenario)
+        async with self._locks.setdefault(key, asyncio.Lock()):
+            found = self.templates.get(key)
+            if found is not None and not self._usable(found):
+                self._retire(found)
+                found = None
+            if found is None:
+                found = await self._load(pack, scenario, key)
+                self.templates[key] = found
+                self._make_room(found)
+            found.used_at = time.monotonic()
+            return found
+
+    def _usable(self, template: Template) -> bool:
+        fresh = time.monotonic() - template.made_at < self.settings.template_hours * 3600
+        return fresh and not template.retired and _connected(template.leash)
+
+    def _make_room(self, keep: Template) -> None:
+        idle = sorted((t for t in self.templates.values() if t.live == 0 and t is not keep), key=lambda t: t.used_at)
+        for template in idle[: max(0, len(self.templates) - self.settings.warm_scenarios)]:
+            self._retire(template)
+
+    def _retire(self, template: Template) -> None:
+        """No new sessions from it; it goes when its last one has gone."""
+        if self.templates.get(template.key) is template:
+            del self.templates[template.key]
+        template.retired = True
+        if template.live == 0:
+            self._discard(template)
+
+    def _discard(self, template: Template) -> None:
+        template.leash.close()
+        template.control.close()
+        template.snapshot.unlink(missing_ok=True)
+        shutil.rmtree(template.home, ignore_errors=True)
+        self._slots.discard(template.slot)
+
+    async def _load(self, pack: Pack, scenario: str, key: tuple[str, str]) -> Template:
+        self._require_tier()
+        slot = next(number for number in range(1 << 16) if number not in self._slots)
+        self._slots.add(slot)
+        uid = self.settings.uid + slot if self._as_root else None
+        home = self.workplace.fresh("scn-")
+        (home / "template").mkdir(mode=0o700)
+        if uid is not None:
+            os.chown(home / "template", uid, uid)
+        control, far_control = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        leash, far_leash = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        channel, far_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        leash.setblocking(False)
+        template = Template(key, home, slot, control, leash, self.workplace.path / f"{home.name}.db", time.monotonic())
+        try:
+            with far_leash, far_control, far_channel:
+                fds = [far_leash.fileno(), far_control.fileno(), far_channel.fileno()]
+                request = {"home": str(home), "uid": uid, "limits": self._limits(uid)}
+                await asyncio.to_thread(self.zygote.request, request, fds)
+            with channel:
+                await self._hear_load(channel, template, pack, scenario)
+            database.copy(home / "template" / database.FILE, template.snapshot)
+        except BaseException:
+            self._discard(template)
+            raise
+        return template
+
+    def _require_tier(self) -> None:
+        self.zygote.start()
+        if sandbox.TIERS.index(self.tier) < sandbox.TIERS.index(self.settings.min_tier):
+            raise SandboxMissing(
+                f"sandbox_missing: isolation reached here is '{self.tier}', the minimum is '{self.settings.min_tier}'"
+            )
+
+    def _limits(self, uid: int | None) -> dict[str, int | None]:
+        return {
+            "cpu_s": self.settings.session_cpu_s,
+            "memory": self.settings.session_memory_mb << 20,
+            "file_size": self.settings.session_disk_mb << 20,
+            "files": 256,
+            # Counted per user: as root the template has a user of its own, otherwise the limit would count the
+            # operator's processes.
+            "processes": self.settings.max_sessions + 64 if uid is not None else None,
+        }
+
+    async def _hear_load(self, channel: socket.socket, template: Template, pack: Pack, scenario: str) -> None:
+        statements, code = await asyncio.to_thread(lambda: (pack.statements(scenario), pack.app_code(scenario)))
+        channel.setblocking(False)
+        reader, writer = await asyncio.open_connection(sock=channel, limit=1 << 20)
+        try:
+            async with asyncio.timeout(self.settings.load_timeout_s):
+                writer.write(framing.encode({"statements": statements, "code": code}))
+                await writer.drain()
+                built = _dict(await framing.read(reader, MAX_TOOL_LIST))
+                if built.get("failed") != []:
+                    raise DatabaseBroken(f"the database could not be built: {_first(built.get('failed'))}")
+                loaded = _dict(await framing.read(reader, MAX_TOOL_LIST))
+        except TimeoutError as error:
+            raise HostFailed(f"the scenario's app did not load within {self.settings.load_timeout_s:g} s") from error
+        except framing.BadFrame as error:
+            raise HostFailed(
+                f"the scenario's process ended while loading: {error}{await _exit_of(template.leash)}"
+            ) from error
+        finally:
+            writer.close()
+        if "error" in loaded:
+            log.warning("scenario %s does not load: %s\n%s", scenario, loaded["error"], loaded.get("detail", ""))
+            raise HostFailed(f"the scenario's app does not load: {loaded['error']}")
+        template.tools = _checked_tools(loaded.get("tools"))
+        template.repaired = [str(item) for item in built.get("repaired", [])][:100]
+
+    async def open(self, template: Template) -> Host:
+        """A fresh session: a folder, a copy of the database, a fork of the template."""
+        template.live += 1
+        folder = template.home / f"s-{secrets.token_hex(8)}"
+        try:
+            return await self._open(template, folder)
+        except BaseException:
+            self.release(template, folder)
+            raise
+
+    async def _open(self, template: Template, folder: Path) -> Host:
+        folder.mkdir(mode=0o700)
+        database.copy(template.snapshot, folder / database.FILE, 0o600)
+        if self._as_root:
+            uid = self.settings.uid + template.slot
+            os.chown(folder / database.FILE, uid, uid)
+            os.chown(folder, uid, uid)
+        near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        near.setblocking(False)
+        near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        try:
+            with far:
+                socket.send_fds(template.control, [json.dumps({"folder": str(folder)}).encode()], [far.fileno()])
+            hello, pid = await _hear_hello(near)
+            host = Host(template, folder, near, os.pidfd_open(pid))
+        except (OSError, TimeoutError, framing.BadFrame) as error:
+            near.close()
+            self._retire(template)
+            raise HostFailed(f"the scenario's session did not start: {error or type(error).__name__}") from error
+        if hello.get("error"):
+            log.warning("start-up of %s: %s", template.key[1], hello["error"])
+        await host.connect()
+        return host
+
+    def close(self, host: Host) -> None:
+        """End a session's process and remove its folder. Callable from any thread."""
+        host.end()
+        self.release(host.template, host.folder)
+
+    def release(self, template: Template, folder: Path) -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        template.live -= 1
+        if template.retired and template.live == 0:
+            self._discard(template)
+
+
+async def _hear_hello(near: socket.socket) -> tuple[dict[str, Any], int]:
+    """The first frame, and the sender's pid as the kernel saw it: a hostile process may claim any other."""
+    loop = asyncio.get_running_loop()
+    readable = loop.create_future()
+    loop.add_reader(near.fileno(), lambda: None if readable.done() else readable.set_result(None))
+    try:
+        await asyncio.wait_for(readable, HELLO_TIMEOUT_S)
+    finally:
+        loop.remove_reader(near.fileno())
+    body, ancillary, _flags, _address = near.recvmsg(1 << 16, socket.CMSG_SPACE(_CREDENTIALS.size))
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+            return _dict(framing.only_frame(body)), _CREDENTIALS.unpack(data[: _CREDENTIALS.size])[0]
+    raise framing.BadFrame("no credentials")
+
+
+async def _exit_of(leash: socket.socket) -> str:
+    """How the process ended, as the zygote reports it; for the operator's eyes."""
+    try:
+        report = json.loads(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), 1))
+    except (TimeoutError, ValueError, OSError):
+        return ""
+    return f" (exit {report.get('exit')})"
+
+
+def _connected(leash: socket.socket) -> bool:
+    """The zygote closes its end once the template has ended."""
+    try:
+        leash.recv(1, socket.MSG_PEEK)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    if type(value) is not dict:
+        raise framing.BadFrame("not an object")
+    return value
+
+
+def _first(items: Any) -> str:
+    return f"{len(items)} statements fail, first: {items[0]}" if isinstance(items, list) and items else "no report"
+
+
+def _checked_tools(items: Any) -> list[dict[str, Any]]:
+    """The list as it may be shown: every entry of the right shape, no name twice, none of ours."""
+    if not isinstance(items, list):
+        raise HostFailed("the scenario's app gave no list of tools")
+    tools: dict[str, dict[str, Any]] = {}
+    for item in items:
+        good = (
+            isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get("input_schema"), dict)
+        )
+        if not good or item["name"] in tools:
+            raise HostFailed("the scenario's app gave a broken list of tools")
+        if item["name"] in RESERVED_TOOLS:
+            raise HostFailed(f"reserved tool name: {item['name']}")
+        tools[item["name"]] = {
+            "name": item["name"][:200],
+            "description": str(item.get("description") or "")[:20_000],
+            "input_schema": item["input_schema"],
+        }
+    return list(tools.values())

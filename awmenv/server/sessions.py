@@ -1,0 +1,363 @@
+"""One episode's world on the server: begun from a template, stepped by tool calls, sealed by its first verification,
+ended for certain.
+
+Owns the rules of an episode (what may be done when, what is compared with what) and knows nothing of openenv.
+`environment` calls it and puts its answers into openenv's words; `app` reads the counts. One caller at a time per
+session, kept by a lock.
+"""
+
+import asyncio
+import hmac
+import logging
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from awmenv.errors import DatabaseBroken, EnvironmentFault, HostFailed
+from awmenv.packs import Mode
+from awmenv.server import database, judge
+from awmenv.server.library import Library
+from awmenv.server.scenario import Host, ScenarioHouse, Template
+from awmenv.server.settings import Settings
+from awmenv.server.verifier import VerifierHouse, verdict
+from awmenv.server.workplace import Workplace
+
+log = logging.getLogger("awmenv.session")
+
+MAX_TRAIL = 200  # calls kept for the judge
+MAX_TEXT = 4 << 20
+
+Cause = Literal["ok", "unknown_tool", "schema", "http", "timeout", "dead", "sealed"]
+
+
+@dataclass(frozen=True)
+class CallResult:
+    """What one tool call came to, by cause; `detail` is for people and never for the agent."""
+
+    cause: Cause
+    text: str = ""
+    status: int = 0
+    detail: str | None = None
+    diff: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What one verifier said, stored and repeated on request."""
+
+    reward_type: str
+    result: dict[str, Any]
+    diff: dict[str, Any] | None = None
+
+
+@dataclass
+class Counts:
+    """What the server has seen since it started; for /stats."""
+
+    sessions: int = 0
+    resets: int = 0
+    calls: int = 0
+    verifications: int = 0
+    faults: dict[str, int] = field(default_factory=dict)
+
+    def fault(self, name: str) -> None:
+        self.faults[name] = self.faults.get(name, 0) + 1
+
+
+class World:
+    """What all sessions of a server share: packs, zygotes, folders, worker threads for verifiers, counts."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.library = Library(settings.packs)
+        self.workplace = Workplace(settings.run_dir)
+        self.scenarios = ScenarioHouse(settings, self.workplace, die_with_thread=True)
+        self.verifiers = VerifierHouse(settings, self.workplace, die_with_thread=True)
+        self.workers = ThreadPoolExecutor(settings.verifier_slots, thread_name_prefix="verifier")
+        self.counts = Counts()
+        self.sessions: set[Session] = set()
+
+    def start(self) -> None:
+        """From the main thread, whose end the zygotes watch."""
+        self.verifiers.start()
+        self.scenarios.zygote.start()
+
+    def stop(self) -> None:
+        for session in list(self.sessions):
+            session.end()
+        self.workers.shutdown(wait=False, cancel_futures=True)
+        self.scenarios.stop()
+        self.verifiers.stop()
+        self.workplace.remove()
+
+    @property
+    def tier(self) -> str:
+        return self.scenarios.tier if self.scenarios.tier == self.verifiers.tier else "none"
+
+    async def in_worker(self, function: Any, *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self.workers, lambda: function(*arguments))
+
+
+class Session:
+    """One episode. Made by `begin`, gone with `end`."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.lock = asyncio.Lock()
+        self.used_at = time.monotonic()
+        self.template: Template | None = None
+        self.host: Host | None = None
+        self.scenario = ""
+        self.task: str | None = None
+        self.task_idx: int | None = None
+        self.has_verifier: dict[str, bool] | None = None
+        self.wants_diff = False
+        self.sealed = False
+        self.broken: str | None = None
+        self._key: bytes | None = None
+        self._tools: dict[str, dict[str, Any]] = {}
+        self._folder: Path | None = None
+        self._initial: Path | None = None
+        self._last: Path | None = None
+        self._final: Path | None = None
+        self._seen: database.Fingerprint = ()
+        self._copies = 0
+        self._trail: list[dict[str, Any]] = []
+        self._verified: dict[Mode, Verification] = {}
+        self._diff: dict[str, Any] | None = None
+        world.sessions.add(self)
+
+    @property
+    def tools(self) -> list[dict[str, Any]]:
+        return list(self._tools.values())
+
+    @property
+    def running(self) -> bool:
+        return self.host is not None and self.broken is None
+
+    async def begin(
+        self, scenario: str, task_idx: int | None, task: str | None, *, diff: bool, key: str | None
+    ) -> None:
+        """Fill this session.
+
+        Find the scenario and task, warm its template, fork its process. Raises an EnvironmentFault.
+        """
+        library = self.world.library
+        pack = library.find(scenario)
+        self.scenario = pack.scenario(scenario).name
+        self.task, self.task_idx = task, task_idx
+        if task_idx is not None:
+            texts = await library.tasks(self.scenario)
+            if not 0 <= task_idx < len(texts):
+                raise EnvironmentFault(f"task_idx {task_idx} out of range (0..{len(texts) - 1})")
+            self.task = task if task is not None else texts[task_idx]
+            self.has_verifier = pack.has_verifier(self.scenario, task_idx)
+        self.wants_diff = diff
+        self._key = key.encode("utf-8", "replace") if key is not None else None
+        self.template = await self.world.scenarios.template(pack, self.scenario)
+        self.host = await self.world.scenarios.open(self.template)
+        self._tools = {tool["name"]: tool for tool in self.template.tools}
+        self._folder = self.world.workplace.fresh("epi-")
+        self._initial = await self._take_initial()
+        self.world.counts.resets += 1
+
+    async def _take_initial(self) -> Path:
+        """The state before the agent's first call: the template's, unless the app's start-up changed it."""
+        host, template = self._needed()
+        self._seen = database.fingerprint(host.database)
+        if self._seen == database.fingerprint(template.snapshot):
+            target = self._new_copy_path()
+            # A hard link costs nothing, and outlives the template's retirement.
+            target.hardlink_to(template.snapshot)
+            return target
+        return await self._snapshot()
+
+    def _needed(self) -> tuple[Host, Template]:
+        if self.host is None or self.template is None:
+            raise HostFailed("the scenario is not running")
+        return self.host, self.template
+
+    def _new_copy_path(self) -> Path:
+        if self._folder is None:
+            raise HostFailed("the session has ended")
+        self._copies += 1
+        return self._folder / f"{self._copies}.db"
+
+    async def _snapshot(self) -> Path:
+        """A copy of the database as it is committed now."""
+        host, _template = self._needed()
+        if self.broken is None and database.has_sidecars(host.database):
+            await host.ask({"op": "settle"}, self.world.settings.call_timeout_s)
+        target = self._new_copy_path()
+        database.copy(host.database, target)
+        return target
+
+    def holds_key(self, offered: Any) -> bool:
+        """True if no key was set at reset, or this is it."""
+        if self._key is None:
+            return True
+        return isinstance(offered, str) and hmac.compare_digest(self._key, offered.encode("utf-8", "replace"))
+
+    async def call(self, name: str, arguments: dict[str, Any]) -> CallResult:
+        """One tool call of the agent."""
+        async with self.lock:
+            self.used_at = time.monotonic()
+            if self.sealed:
+                return CallResult("sealed")
+            if not self.running:
+                return CallResult("dead", self.broken or "the scenario is not running")
+            if name not in self._tools:
+                return CallResult("unknown_tool")
+            self.world.counts.calls += 1
+            result = await self._ask(name, arguments)
+            self._note(name, arguments, result)
+            return result
+
+    async def _ask(self, name: str, arguments: dict[str, Any]) -> CallResult:
+        host, _template = self._needed()
+        settings = self.world.settings
+        try:
+            answer = await host.ask({"op": "call", "tool": name, "arguments": arguments}, settings.call_timeout_s)
+            result = _result(answer)
+            if result.detail:
+                self.world.counts.fault("scenario_error")
+                log.warning("scenario %s, tool %s:\n%s", self.scenario, name, result.detail)
+            return await self._observed(result)
+        except (HostFailed, DatabaseBroken) as error:
+            return self._break(str(error))
+
+    async def _observed(self, result: CallResult) -> CallResult:
+        """Whether the call wrote; what it wrote, if the session wants to know; and whether it keeps to its disk."""
+        host, _template = self._needed()
+        seen = database.fingerprint(host.database)
+        if seen == self._seen:
+            return result
+        self._seen = seen
+        if database.disk_use(host.folder) > self.world.settings.session_disk_mb << 20:
+            raise HostFailed("the session used more disk than it may")
+        if not self.wants_diff:
+            return result
+        before = self._last or self._initial
+        after = await self._snapshot()
+        diff = await self._compare(before, after)
+        if self._last is not None:
+            self._last.unlink(missing_ok=True)
+        self._last = after
+        return CallResult(result.cause, result.text, result.status, result.detail, diff or None)
+
+    async def _compare(self, before: Path | None, after: Path) -> dict[str, Any]:
+        try:
+            run = await self.world.in_worker(
+                partial(self.world.verifiers.run, private=True), "diff", [str(before), str(after)]
+            )
+        except EnvironmentFault as error:
+            log.warning("no state diff for %s: %s", self.scenario, error)
+            return {}
+        return run.value if isinstance(run.value, dict) else {}
+
+    def _break(self, reason: str) -> CallResult:
+        """The process broke its limits or vanished: this session's world is gone, the others' are not."""
+        log.warning("scenario %s: %s", self.scenario, reason)
+        self.world.counts.fault("host")
+        self.broken = f"the scenario's process was ended: {reason}"
+        if self.host is not None:
+            self.host.end()
+        return CallResult("timeout" if reason.startswith("timed out") else "dead", reason)
+
+    def _note(self, name: str, arguments: dict[str, Any], result: CallResult) -> None:
+        step = {
+            "tool": name,
+            "arguments": arguments,
+            "status": result.status or result.cause,
+            "result": result.text[:2000],
+        }
+        self._trail = [*self._trail[-MAX_TRAIL + 1 :], step]
+
+    async def verify(self, mode: Mode, final_answer: str | None) -> Verification:
+        """Seal the session and run one verifier; a second request for the same mode gets the stored result."""
+        async with self.lock:
+            self.used_at = time.monotonic()
+            if mode not in self._verified:
+                await self._seal()
+                self._verified[mode] = await self._run_verifier(mode, final_answer)
+                self.world.counts.verifications += 1
+            return self._verified[mode]
+
+    async def _seal(self) -> None:
+        """From here on no tool call is taken; the database is frozen as it was committed, and the process goes."""
+        if self.sealed:
+            return
+        self.sealed = True
+        try:
+            self._final = await self._snapshot()
+        except (HostFailed, DatabaseBroken) as error:
+            log.warning("the final database of %s cannot be had: %s", self.scenario, error)
+        if self.host is not None:
+            self.host.end()
+        if self.wants_diff and self._final is not None:
+            self._diff = await self._compare(self._initial, self._final)
+
+    async def _run_verifier(self, mode: Mode, final_answer: str | None) -> Verification:
+        task_idx = self.task_idx if self.task_idx is not None else -1
+        verifier = await asyncio.to_thread(
+            self.world.library.find(self.scenario).verifier, self.scenario, task_idx, mode
+        )
+        if verifier is None or self._final is None:
+            missing = "no verifier" if verifier is None else "the final database is gone"
+            return Verification(
+                "judge_error", {"result": "others", "execution_status": "error", "error_message": missing}
+            )
+        result = await self.world.in_worker(
+            verdict, self.world.verifiers, verifier.code, mode, str(self._initial), str(self._final), final_answer, True
+        )
+        if result["execution_status"] != "success":
+            return Verification("judge_error", result, self._diff)
+        if mode == "code":
+            return Verification(result["result"], result, self._diff)
+        evidence = {
+            "task": self.task,
+            "steps": self._trail,
+            "evidence": result["raw_result"],
+            "about": verifier.raw_response,
+        }
+        ruling, said = await judge.rule(self.world.settings.judge, evidence)
+        return Verification(ruling, {**result, "llm_judge": said}, self._diff)
+
+    def end(self) -> None:
+        """Everything this session held is let go. Idempotent; from any thread."""
+        self.world.sessions.discard(self)
+        host, self.host = self.host, None
+        folder, self._folder = self._folder, None
+        self.sealed = True
+        if host is not None:
+            self.world.scenarios.close(host)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _result(answer: dict[str, Any]) -> CallResult:
+    """The child's answer, taken as data: only known forms, only texts, bounded."""
+    status, text = answer.get("status"), clean(answer.get("text"))
+    if status == "ok":
+        return CallResult("ok", text, 200)
+    if status == "invalid":
+        return CallResult("schema", text)
+    code = answer.get("code")
+    detail = answer.get("detail")
+    return CallResult(
+        "http",
+        text,
+        code if type(code) is int and 100 <= code < 600 else 500,
+        clean(detail) if isinstance(detail, str) else None,
+    )
+
+
+def clean(text: Any) -> str:
+    """A text that every JSON writer can carry, whatever a hostile process sent."""
+    if not isinstance(text, str):
+        return ""
+    return text[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")

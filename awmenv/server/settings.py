@@ -1,0 +1,137 @@
+"""Every setting of the environment server, read from the environment once; a bad value stops the start with the reason.
+
+Owns names, defaults and bounds (docs/configuration.md lists them). Called by `app`, `__main__` and, for its few,
+`verifier`.
+"""
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self, TypeVar
+
+from awmenv.server import sandbox
+
+T = TypeVar("T")
+
+
+class BadSetting(ValueError):
+    """A setting that cannot be used; the message names it and says what is allowed."""
+
+
+@dataclass(frozen=True)
+class Judge:
+    """The chat endpoint that reads SQL evidence. Never taken from a client, never inherited by a child."""
+
+    base_url: str = ""
+    api_key: str = field(default="", repr=False)
+    model: str = ""
+    headers: str = field(default="", repr=False)
+    query: str = ""
+    timeout_s: float = 120.0
+
+    @property
+    def configured(self) -> bool:
+        return bool(self.base_url and self.model)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The environment server's settings."""
+
+    packs: tuple[Path, ...] = ()
+    host: str = "127.0.0.1"
+    port: int = 8100
+    run_dir: str = ""
+    max_sessions: int = 1000
+    idle_s: float = 86400.0
+    detached_s: float = 900.0
+    call_timeout_s: float = 30.0
+    load_timeout_s: float = 30.0
+    verifier_timeout_s: float = 20.0
+    verifier_slots: int = 4
+    min_tier: str = sandbox.STRICT
+    declared_tier: str = ""
+    uid: int = 60800
+    warm_scenarios: int = 16
+    template_hours: float = 6.0
+    session_cpu_s: int = 900
+    session_memory_mb: int = 2048
+    session_disk_mb: int = 256
+    labels: str = "cause"
+    judge: Judge = field(default_factory=Judge)
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Self:
+        env = os.environ if environment is None else environment
+        read = _Reader(env)
+        return cls(
+            packs=tuple(Path(part) for part in _pack_folders(env)),
+            host=env.get("AWMENV_HOST") or cls.host,
+            port=read.whole("AWMENV_PORT", cls.port, 0, 65535),
+            run_dir=env.get("AWMENV_RUN_DIR", ""),
+            max_sessions=read.whole("AWMENV_MAX_SESSIONS", cls.max_sessions, 1, 100_000),
+            idle_s=read.number("AWMENV_IDLE_S", cls.idle_s, 1),
+            detached_s=read.number("AWMENV_DETACHED_S", cls.detached_s, 1),
+            call_timeout_s=read.number("AWMENV_CALL_TIMEOUT", cls.call_timeout_s, 0.1),
+            load_timeout_s=read.number("AWMENV_LOAD_TIMEOUT", cls.load_timeout_s, 0.1),
+            verifier_timeout_s=read.number("AWMENV_VERIFIER_TIMEOUT", cls.verifier_timeout_s, 1),
+            verifier_slots=read.whole("AWMENV_VERIFIER_SLOTS", cls.verifier_slots, 1, 64),
+            min_tier=read.choice("AWMENV_MIN_TIER", cls.min_tier, sandbox.TIERS[1:]),
+            declared_tier=read.choice("AWMENV_DECLARED_TIER", "", ("", sandbox.CONTAINER, sandbox.DEGRADED)),
+            uid=read.whole("AWMENV_SANDBOX_UID", cls.uid, 1, 2**31),
+            warm_scenarios=read.whole("AWMENV_WARM_SCENARIOS", cls.warm_scenarios, 1, 1000),
+            template_hours=read.number("AWMENV_TEMPLATE_HOURS", cls.template_hours, 0.001),
+            session_cpu_s=read.whole("AWMENV_SESSION_CPU_S", cls.session_cpu_s, 1, 10**6),
+            session_memory_mb=read.whole("AWMENV_SESSION_MEMORY_MB", cls.session_memory_mb, 64, 10**6),
+            session_disk_mb=read.whole("AWMENV_SESSION_DISK_MB", cls.session_disk_mb, 1, 10**6),
+            labels=read.choice("AWMENV_LABELS", cls.labels, ("cause", "upstream")),
+            judge=_judge(env, read),
+        )
+
+
+def _judge(env: Mapping[str, str], read: "_Reader") -> Judge:
+    return Judge(
+        base_url=env.get("AWMENV_JUDGE_BASE_URL", ""),
+        api_key=env.get("AWMENV_JUDGE_API_KEY", ""),
+        model=env.get("AWMENV_JUDGE_MODEL", ""),
+        headers=env.get("AWMENV_JUDGE_HEADERS", ""),
+        query=env.get("AWMENV_JUDGE_QUERY", ""),
+        timeout_s=read.number("AWMENV_JUDGE_TIMEOUT_S", Judge.timeout_s, 1),
+    )
+
+
+def _pack_folders(env: Mapping[str, str]) -> list[str]:
+    """AWMENV_PACKS (separated like PATH) wins; AWM_DATA_DIR, upstream's name, is one folder."""
+    if env.get("AWMENV_PACKS"):
+        return [part for part in env["AWMENV_PACKS"].split(os.pathsep) if part]
+    return [env["AWM_DATA_DIR"]] if env.get("AWM_DATA_DIR") else []
+
+
+class _Reader:
+    def __init__(self, env: Mapping[str, str]) -> None:
+        self.env = env
+
+    def whole(self, name: str, default: int, low: int, high: int) -> int:
+        return self._read(
+            name, default, int, lambda value: low <= value <= high, f"a whole number from {low} to {high}"
+        )
+
+    def number(self, name: str, default: float, low: float) -> float:
+        return self._read(name, default, float, lambda value: low <= value < float("inf"), f"a number, at least {low}")
+
+    def choice(self, name: str, default: str, allowed: tuple[str, ...]) -> str:
+        wanted = " or ".join(value for value in allowed if value)
+        return self._read(name, default, str, lambda value: value in allowed, wanted)
+
+    def _read(self, name: str, default: T, kind: Callable[[str], T], good: Callable[[T], bool], wanted: str) -> T:
+        text = self.env.get(name, "")
+        if text == "":
+            return default
+        try:
+            value: T | None = kind(text)
+        except ValueError:
+            value = None
+        if value is None or not good(value):
+            raise BadSetting(f"{name} is {text!r}; it must be {wanted}")
+        return value

@@ -1,0 +1,273 @@
+"""Runs verifiers, and trusted readings of databases that dataset code wrote, in sandboxed children of one zygote.
+
+Owns `run_verifier`, the function others know: it never raises, ends in time, and works imported alone. Called by
+`environment`, by management commands through `checks`, and by anybody's tests. It never imports, compiles or runs
+dataset code itself.
+"""
+
+import atexit
+import json
+import os
+import secrets
+import shutil
+import socket
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from awmenv.errors import EnvironmentFault, HostFailed, SandboxMissing
+from awmenv.server import framing, sandbox
+from awmenv.server.launching import Zygote
+from awmenv.server.settings import BadSetting, Settings
+from awmenv.server.workplace import Workplace
+
+MAX_CODE = 256 * 1024
+MAX_ANSWER = 1 << 20
+MAX_DATABASE = 512 << 20
+MAX_OUTPUT = 2 << 20
+GRACE_S = 0.5  # of the whole timeout, kept back for copying and reading
+VERDICTS = ("complete", "others")
+
+
+class RunFailed(EnvironmentFault):
+    """The child crashed, hung, was killed or answered nonsense."""
+
+    code = "run_failed"
+
+
+@dataclass(frozen=True)
+class Run:
+    """What one child answered, and what it cost."""
+
+    value: Any
+    tier: str
+    duration_ms: float
+    cpu_ms: float
+    rss_kb: int
+
+
+class VerifierHouse:
+    """One zygote and its folder. Any number of threads may run work at once."""
+
+    def __init__(
+        self, settings: Settings, workplace: Workplace | None = None, *, die_with_thread: bool = False
+    ) -> None:
+        self.settings = settings
+        self._own = workplace is None
+        self.workplace = workplace or Workplace(settings.run_dir)
+        folder = self.workplace.fresh("verifier-")
+        self.zygote = Zygote(
+            "verifier", str(folder), settings.uid - 1, settings.declared_tier, die_with_thread=die_with_thread
+        )
+
+    def start(self) -> None:
+        self.zygote.start()
+
+    def stop(self) -> None:
+        self.zygote.stop()
+        if self._own:
+            self.workplace.remove()
+
+    @property
+    def tier(self) -> str:
+        return self.zygote.tier
+
+    def require_tier(self) -> None:
+        self.zygote.start()
+        if sandbox.TIERS.index(self.tier) < sandbox.TIERS.index(self.settings.min_tier):
+            missing = ", ".join(name for name, holds in self.zygote.probes.items() if not holds)
+            raise SandboxMissing(
+                f"sandbox_missing: isolation reached here is '{self.tier}', the minimum is '{self.settings.min_tier}'"
+                + (f" (not held: {missing})" if missing else "")
+            )
+
+    def run(
+        self,
+        work: Literal["code", "sql", "diff", "compile"],
+        paths: list[str],
+        code: str = "",
+        answer: str | None = None,
+        *,
+        private: bool = False,
+    ) -> Run:
+        """One child on private copies of the databases (`private`: they are that already, and nobody writes them).
+
+        Raises an EnvironmentFault for everything that is not a clean answer.
+        """
+        started = time.monotonic()
+        self.require_tier()
+        if len(code) > MAX_CODE or (answer is not None and len(answer) > MAX_ANSWER):
+            raise RunFailed("the verifier's code or the answer is too long")
+        if private:
+            return self._in_child(work, paths, code, answer, started)
+        folder = self.workplace.fresh("run-")
+        try:
+            copies = [
+                copy_database(path, folder / name)
+                for path, name in zip(paths, ("initial.db", "final.db"), strict=False)
+            ]
+            return self._in_child(work, copies, code, answer, started)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _in_child(self, work: str, paths: list[str], code: str, answer: str | None, started: float) -> Run:
+        ends_at = started + self.settings.verifier_timeout_s
+        wall = max(0.1, ends_at - time.monotonic() - GRACE_S)
+        nonce = secrets.token_hex(16)
+        request = {"work": work, "paths": paths, "code": code, "answer": answer, "nonce": nonce, "wall": wall}
+        leash, far_leash = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        data, far_data = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with leash, data:
+            with far_leash, far_data:
+                self.zygote.request({"wall": wall}, [far_leash.fileno(), far_data.fileno()])
+            stream, report = _talk(data, leash, framing.encode(request), ends_at)
+        value = _accept(stream, report, nonce)
+        return Run(value, self.tier, round((time.monotonic() - started) * 1000, 1), report["cpu_ms"], report["rss_kb"])
+
+
+def copy_database(source: str, target: Path) -> str:
+    """A private, read-only copy of a plain file. Never opened as a database here: its writer may have been hostile."""
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        fd = os.open(source, flags)
+    except OSError as error:
+        raise RunFailed(f"no database at {source}: {error.strerror}") from error
+    with os.fdopen(fd, "rb") as stream, target.open("xb") as out:
+        if not os.path.isfile(f"/proc/self/fd/{fd}") and not os.path.isfile(source):
+            raise RunFailed(f"{source} is not a file")
+        if os.fstat(fd).st_size > MAX_DATABASE:
+            raise RunFailed(f"the database is larger than {MAX_DATABASE} bytes")
+        shutil.copyfileobj(stream, out, 1 << 20)
+    target.chmod(0o444)
+    return str(target)
+
+
+def _talk(data: socket.socket, leash: socket.socket, request: bytes, ends_at: float) -> tuple[bytes, dict[str, Any]]:
+    """Send the request, read the whole answer up to a bound, then the zygote's report of the end."""
+    parts: list[bytes] = []
+    size = 0
+    try:
+        data.settimeout(max(0.05, ends_at - time.monotonic()))
+        data.sendall(request)
+        while size <= MAX_OUTPUT:
+            data.settimeout(max(0.05, ends_at - time.monotonic()))
+            part = data.recv(1 << 16)
+            if not part:
+                break
+            parts.append(part)
+            size += len(part)
+        if size > MAX_OUTPUT:
+            raise RunFailed("the verifier wrote more than it may")
+        leash.settimeout(max(0.05, ends_at - time.monotonic()))
+        return b"".join(parts), json.loads(leash.recv(4096) or b"{}")
+    except TimeoutError as error:
+        raise RunFailed("the verifier did not end in time") from error
+    except (ConnectionError, ValueError) as error:
+        raise RunFailed(f"the verifier's process is gone: {error}") from error
+
+
+def _accept(stream: bytes, report: dict[str, Any], nonce: str) -> Any:
+    """The value, only from a clean end with exactly one good frame."""
+    if report.get("timed_out"):
+        raise RunFailed("the verifier did not end in time")
+    if report.get("exit") != 0:
+        raise RunFailed(f"the verifier's process ended with {report.get('exit', 'nothing')}")
+    try:
+        frame = framing.only_frame(stream)
+    except framing.BadFrame as error:
+        raise RunFailed(f"the verifier's answer is no answer: {error}") from error
+    if type(frame) is not dict or frame.get("nonce") != nonce:
+        raise RunFailed("the verifier's answer is not ours")
+    if frame.get("ok") is not True:
+        raise RunFailed(str(frame.get("error", "unknown error"))[:2000])
+    return frame.get("value")
+
+
+def verdict(
+    house: VerifierHouse,
+    code: str,
+    mode: str,
+    initial_db: str,
+    final_db: str,
+    final_answer: str | None,
+    private: bool = False,
+) -> dict[str, Any]:
+    """`run_verifier` in a given house."""
+    started = time.monotonic()
+    if mode not in ("code", "sql"):
+        return _failed("mode is neither code nor sql", house.tier, started)
+    if not isinstance(code, str) or not (final_answer is None or isinstance(final_answer, str)):
+        return _failed("code and final_answer must be texts", house.tier, started)
+    try:
+        paths = [str(initial_db), str(final_db)]
+        run = house.run("sql" if mode == "sql" else "code", paths, code, final_answer, private=private)
+    except (EnvironmentFault, OSError, ValueError) as error:
+        return _failed(str(error), house.tier, started)
+    value = run.value
+    if type(value) is not dict:
+        return {**_failed("the verifier returned no dict", run.tier, started), "raw_result": value}
+    if mode == "code" and value.get("result") not in VERDICTS:
+        return {
+            **_failed("the verifier's result is neither complete nor others", run.tier, started),
+            "raw_result": value,
+        }
+    return {
+        "result": value["result"] if mode == "code" else "others",
+        "execution_status": "success",
+        "raw_result": value,
+        "error_message": None,
+        "tier": run.tier,
+        "duration_ms": run.duration_ms,
+        "cpu_ms": run.cpu_ms,
+        "max_rss_kb": run.rss_kb,
+    }
+
+
+def _failed(message: str, tier: str, started: float) -> dict[str, Any]:
+    return {
+        "result": "others",
+        "execution_status": "error",
+        "raw_result": None,
+        "error_message": message,
+        "tier": tier,
+        "duration_ms": round((time.monotonic() - started) * 1000, 1),
+    }
+
+
+_lock = threading.Lock()
+_house: VerifierHouse | None = None
+_house_pid = 0
+
+
+def _shared_house() -> VerifierHouse:
+    """This process's own house, made at the first call; a forked child makes itself another."""
+    global _house, _house_pid
+    with _lock:
+        if _house is None or _house_pid != os.getpid():
+            _house = VerifierHouse(Settings.from_environment())
+            _house_pid = os.getpid()
+            atexit.register(_leave, _house, _house_pid)
+        return _house
+
+
+def _leave(house: VerifierHouse, pid: int) -> None:
+    if os.getpid() == pid:
+        house.stop()
+
+
+def run_verifier(
+    code: str, mode: Literal["code", "sql"], initial_db: str, final_db: str, final_answer: str | None = None
+) -> dict[str, Any]:
+    """Run one verifier on copies of two databases. Never raises; a verdict other than `others` needs a clean run.
+
+    Returns result, execution_status, raw_result, error_message, tier, duration_ms (and cpu_ms, max_rss_kb of a run that
+    ended well).
+    """
+    started = time.monotonic()
+    try:
+        house = _shared_house()
+    except (OSError, HostFailed, BadSetting) as error:
+        return _failed(str(error), sandbox.NONE, started)
+    return verdict(house, code, mode, initial_db, final_db, final_answer)

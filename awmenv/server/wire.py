@@ -1,0 +1,41 @@
+"""Our subclasses of openenv's observation and state: the fields that AWM clients know, absent where they do not apply.
+
+Only `environment` and `app` import it; everything without openenv uses `awmenv.models`.
+"""
+
+from typing import Any
+
+from openenv.core.env_server.types import Observation, State
+from pydantic import ConfigDict, Field
+
+
+class WorldObservation(Observation):
+    """Null fields are left out of the wire, because upstream's client tells answers apart by which keys are there."""
+
+    model_config = ConfigDict(extra="forbid", validate_assignment=False)
+
+    reward_type: str | None = Field(default=None, description="How this answer is classified")
+    scenario: str | None = Field(default=None, description="The scenario's name")
+    task: str | None = Field(default=None, description="The task's text")
+    task_idx: int | None = Field(default=None, description="The task's number in its scenario")
+    has_verifier: dict[str, bool] | None = Field(default=None, description="Which forms of verifier the task has")
+    num_tools: int | None = Field(default=None, description="How many tools the scenario offers")
+    tool_name: str | None = Field(default=None, description="The tool that was called")
+    tool_result: Any = Field(default=None, description="The tool's answer, a JSON text")
+    error: str | None = Field(default=None, description="What went wrong, for the agent to read")
+    warning: str | None = Field(default=None, description="What is unusual, though it worked")
+    verify_result: dict[str, Any] | None = Field(default=None, description="What the verifier found")
+    steps_taken: int | None = Field(default=None, description="Steps of this episode so far")
+    scenarios: list[dict[str, Any]] | None = Field(default=None, description="All scenarios")
+    total: int | None = Field(default=None, description="How many scenarios there are")
+    trajectory_path: str | None = Field(default=None, description="Kept for upstream's clients; never filled")
+    session_dir: str | None = Field(default=None, description="Kept for upstream's clients; never filled")
+    tools: list[dict[str, Any]] | None = Field(default=None, description="The tools, in answer to list_tools")
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        dumped = super().model_dump(**options)
+        return {name: value for name, value in dumped.items() if value is not None}
+
+
+class WorldState(State):
+    """The episode's id and count of steps."""

@@ -1,0 +1,203 @@
+"""The process that dataset code is forked from: exec'ed with an empty environment, single-threaded, and never running
+such code itself.
+
+Owns forking, wall limits, reaping and reporting; what a child does is `runner` (verifiers) or `host` (scenarios). It is
+started by `launching`, obeys datagrams on one control socket, and ends with everything it forked when that socket
+closes.
+"""
+
+import gc
+import importlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from awmenv.server import sandbox
+from awmenv.server.preloading import VERIFIER_MODULES, preload
+
+MAX_REQUEST = 1 << 16
+SWEEP_MS = 1000
+
+
+@dataclass
+class Child:
+    """One forked child: how to see it end, when it must, and who wants to know."""
+
+    pid: int
+    pidfd: int
+    leash: socket.socket
+    deadline: float | None
+    uid: int | None
+    timed_out: bool = False
+
+
+class Zygote:
+    """The loop: fork on request, kill at the deadline or when the asker lets go, report every end."""
+
+    def __init__(self, control: socket.socket, work: Callable[[dict[str, Any], list[int]], None]) -> None:
+        self.control = control
+        self.work = work
+        self.children: dict[int, Child] = {}
+        self.by_leash: dict[int, Child] = {}
+        self.poll = select.poll()
+        self.poll.register(control, select.POLLIN)
+
+    def run(self) -> None:
+        while True:
+            for fd, _event in self.poll.poll(self._patience()):
+                if fd == self.control.fileno():
+                    if not self._obey():
+                        return
+                elif fd in self.children:
+                    self._bury(self.children[fd])
+                elif fd in self.by_leash:
+                    self._kill(self.by_leash[fd])
+            self._enforce()
+
+    def _patience(self) -> int | None:
+        if not self.children:
+            return None
+        deadlines = [child.deadline for child in self.children.values() if child.deadline is not None]
+        wait = min([*deadlines, time.monotonic() + SWEEP_MS / 1000]) - time.monotonic()
+        return max(0, int(wait * 1000) + 1)
+
+    def _obey(self) -> bool:
+        try:
+            body, fds, _flags, _address = socket.recv_fds(self.control, MAX_REQUEST, 8)
+        except InterruptedError:
+            return True
+        if not body:
+            return False
+        request = json.loads(body)
+        leash = socket.socket(fileno=fds[0])
+        self._fork(request, leash, fds[1:])
+        for fd in fds[1:]:
+            os.close(fd)
+        return True
+
+    def _fork(self, request: dict[str, Any], leash: socket.socket, fds: list[int]) -> None:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self.work(request, fds)
+            finally:
+                os._exit(97)
+        wall = request.get("wall")
+        deadline = time.monotonic() + wall if wall is not None else None
+        child = Child(pid, os.pidfd_open(pid), leash, deadline, request.get("uid"))
+        self.children[child.pidfd] = child
+        self.by_leash[leash.fileno()] = child
+        self.poll.register(child.pidfd, select.POLLIN)
+        self.poll.register(leash.fileno(), select.POLLRDHUP)
+
+    def _kill(self, child: Child) -> None:
+        """The asker closed its end, or the deadline passed. The pid cannot be another's: we have not reaped it yet."""
+        os.kill(child.pid, signal.SIGKILL)
+        if child.leash.fileno() in self.by_leash:
+            del self.by_leash[child.leash.fileno()]
+            self.poll.unregister(child.leash.fileno())
+
+    def _bury(self, child: Child) -> None:
+        _pid, status, usage = os.wait4(child.pid, 0)
+        self.poll.unregister(child.pidfd)
+        os.close(child.pidfd)
+        del self.children[child.pidfd]
+        if self.by_leash.pop(child.leash.fileno(), None):
+            self.poll.unregister(child.leash.fileno())
+        report = {
+            "exit": os.waitstatus_to_exitcode(status),
+            "timed_out": child.timed_out,
+            "cpu_ms": round((usage.ru_utime + usage.ru_stime) * 1000, 1),
+            "rss_kb": usage.ru_maxrss,
+        }
+        try:
+            child.leash.send(json.dumps(report).encode())
+        except OSError:
+            report.clear()  # nobody waits for it any more
+        child.leash.close()
+        if child.uid is not None:
+            _kill_all_of(child.uid)
+
+    def _enforce(self) -> None:
+        now = time.monotonic()
+        for child in list(self.children.values()):
+            if child.deadline is not None and child.deadline <= now and not child.timed_out:
+                child.timed_out = True
+                os.kill(child.pid, signal.SIGKILL)
+        self._kill_strays()
+
+    def _kill_strays(self) -> None:
+        """Orphans fall to us, the subreaper; whatever is our child and not known was forked behind our back."""
+        known = {child.pid for child in self.children.values()}
+        try:
+            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as stream:
+                pids = [int(part) for part in stream.read().split()]
+        except OSError:
+            return
+        for pid in pids:
+            if pid not in known:
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def _kill_all_of(uid: int) -> None:
+    """As root each template has a uid of its own: nothing of it outlives it."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            sandbox.become(uid)
+            os.kill(-1, signal.SIGKILL)
+        except ProcessLookupError:
+            os._exit(0)
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+
+
+def _end_group(*_: object) -> None:
+    os.killpg(0, signal.SIGKILL)
+
+
+def main() -> None:
+    """argv[1]: JSON with kind, fd, folder, uid, tier, parent. Says hello with what the probe found, then serves."""
+    config = json.loads(sys.argv[1])
+    control = socket.socket(fileno=config["fd"])
+    os.chdir("/")
+    signal.signal(signal.SIGTERM, _end_group)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    uid = config["uid"] if os.geteuid() == 0 else None
+    probes = sandbox.probe(config["folder"], uid)
+    tier = sandbox.reached(probes, config["declared"])
+    work = _verifier_work(uid, tier) if config["kind"] == "verifier" else _scenario_work(tier)
+    if sys.platform == "linux":
+        sandbox.prctl(sandbox.PR_SET_CHILD_SUBREAPER, 1)
+        if config["parent"]:
+            sandbox.prctl(sandbox.PR_SET_PDEATHSIG, signal.SIGTERM)
+    gc.collect()
+    gc.freeze()
+    control.send(json.dumps({"tier": tier, "probes": probes, "pid": os.getpid()}).encode())
+    Zygote(control, work).run()
+    _end_group()
+
+
+def _verifier_work(uid: int | None, tier: str) -> Callable[[dict[str, Any], list[int]], None]:
+    preload(VERIFIER_MODULES)
+    runner = importlib.import_module("awmenv.server.runner")
+    if uid is not None:
+        sandbox.become(uid)
+    parent = os.getpid()
+    return lambda request, fds: runner.run(fds[0], tier, parent)
+
+
+def _scenario_work(tier: str) -> Callable[[dict[str, Any], list[int]], None]:
+    host = importlib.import_module("awmenv.server.host")
+    host.preload_libraries()
+    parent = os.getpid()
+    return lambda request, fds: host.run_template(request, fds, tier, parent)
