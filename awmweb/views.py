@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
+from datetime import datetime
 from typing import Any
 
 import redis
 from django.conf import settings
 from django.contrib import messages
 from django.db import connection
-from django.db.models import Count, Q
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -18,16 +17,27 @@ from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
 from curriculum import launching
-from episodes import events
-from episodes.models import Episode, EpisodeState, Run, VerifierOutcome
-from experts.models import Ask, AskStatus
-from experts.reading import asks_of
-from people.access import current_memberships, may_launch, may_read, member_required, scoped
+from episodes import events, wall
+from episodes import vocabulary as sheet
+from episodes.models import Episode, EpisodeState, VerifierOutcome
+from episodes.words import clock, in_words
+from experts import board
+from experts.models import Ask
+from people.access import (
+    Actor,
+    current_memberships,
+    holds,
+    may_advise,
+    may_export,
+    may_launch,
+    may_read,
+    member_required,
+    scoped,
+)
 from people.errors import NotFound
 from people.models import display_name
 
-WALL = 60
-RECENT = 12
+HOME_ASKS = 8
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
@@ -58,38 +68,49 @@ def home(request: HttpRequest) -> HttpResponse:
     """Open asks, the wall of live episodes, recent outcomes."""
     actor = request.actor  # type: ignore[attr-defined]
     now = timezone.now()
-    asks = list(asks_of(actor).filter(status=AskStatus.OPEN, deadline_at__gt=now).in_turn()[:20])  # type: ignore[attr-defined]
-    episodes = scoped(Episode.objects.select_related("run"), actor.project)
-    live = list(episodes.live().order_by("-run__created_at", "run_id", "created_at")[:WALL])
-    outcomes = VerifierOutcome.objects.select_related("episode", "episode__run").filter(source="verifier")
+    rows, groups = board.open_rows(actor, now), wall.live(actor)
     return render(
         request,
         "awmweb/home.html",
         {
-            "place": "home",
-            "now": now,
-            "asks": asks,
-            "live": live,
-            "outcomes": list(scoped(outcomes, actor.project, "episode__project").order_by("-at")[:RECENT]),
-            "today": _today(actor.project, now),
-            "has_runs": scoped(Run.objects.all(), actor.project).exists(),
-            "may_play": actor.role in ("admin", "researcher"),
+            "asks": rows[:HOME_ASKS],
+            "headline": board.headline(rows, "The oldest falls back in") if rows else _calm_headline(groups),
+            "underline": wall.live_line(groups) and f"Live episodes: {wall.live_line(groups)}.",
+            "runs": groups,
+            "live_line": wall.live_line(groups),
+            "outcomes": wall.recent_outcomes(actor),
+            "facts": _today(actor, now),
+            "exportable": wall.tallies(actor)["complete"],
+            "may_advise": holds(actor, may_advise),
+            "may_launch": holds(actor, may_launch),
+            "may_export": holds(actor, may_export),
         },
     )
 
 
-def _today(project: Any, now: Any) -> dict[str, int]:
-    """Counts of the last day, by what came of each."""
-    since = now - timedelta(days=1)
-    asks = scoped(Ask.objects.filter(created_at__gt=since), project).aggregate(
-        answered=Count("pk", filter=Q(status=AskStatus.ANSWERED)), fell_back=Count("pk", filter=Q(status=AskStatus.FELL_BACK))
-    )
-    episodes = scoped(Episode.objects.filter(created_at__gt=since), project).aggregate(
-        ended=Count("pk", filter=Q(state=EpisodeState.FINISHED)), failed=Count("pk", filter=Q(state=EpisodeState.FAILED))
-    )
-    verified = scoped(VerifierOutcome.objects.filter(at__gt=since, source="verifier"), project, "episode__project")
-    found = verified.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete")))
-    return {**asks, **episodes, **found}
+def _calm_headline(groups: list[wall.RunGroup]) -> str:
+    live = sum(len(group.rows) for group in groups)
+    if not live:
+        return "No agent is at work."
+    return f"{in_words(live)} {'agent is' if live == 1 else 'agents are'} at work; none is stuck."
+
+
+def _today(actor: Actor, now: datetime) -> list[tuple[str, str, str]]:
+    """What came of the day, as (words, number, remark)."""
+    since = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
+    asks = board.closed_today(actor, since)
+    episodes = scoped(Episode.objects.filter(created_at__gt=since), actor.project)
+    faults = episodes.filter(state=EpisodeState.FAILED).count()
+    outcomes = VerifierOutcome.objects.filter(at__gt=since, source="verifier")
+    verified = scoped(outcomes, actor.project, "episode__project")
+    complete = verified.filter(reward_type="complete").count()
+    return [
+        ("Asks answered", str(asks["answered"]), f"{asks['mine']} by you" if asks["mine"] else ""),
+        ("Median time to answer", clock(asks["median"]) if asks["median"] is not None else "none yet", ""),
+        ("Fell back", str(asks["fell_back"]), f"of {asks['asked']}" if asks["asked"] else ""),
+        ("Episodes verified", str(verified.count()), f"{complete} complete" if complete else ""),
+        ("Broke on a fault", str(faults), ""),
+    ]
 
 
 @require_POST
@@ -124,7 +145,9 @@ ROLES = {
 
 
 def _endpoint(role: str) -> EndpointConfig | None:
-    return {"agent": settings.AGENT_ENDPOINT, "expert": settings.EXPERT_ENDPOINT, "judge": settings.JUDGE_ENDPOINT}[role]
+    return {"agent": settings.AGENT_ENDPOINT, "expert": settings.EXPERT_ENDPOINT, "judge": settings.JUDGE_ENDPOINT}[
+        role
+    ]
 
 
 @require_GET
@@ -157,7 +180,9 @@ def test_model(request: HttpRequest, role: str) -> HttpResponse:
         raise NotFound
     endpoint = _endpoint(role)
     if endpoint is None:
-        return render(request, "awmweb/_model_test.html", {"ok": False, "words": f"Set {ROLES[role][0]}BASE_URL and restart."})
+        return render(
+            request, "awmweb/_model_test.html", {"ok": False, "words": f"Set {ROLES[role][0]}BASE_URL and restart."}
+        )
     probe = asyncio.run(endpoint.probe())
     return render(request, "awmweb/_model_test.html", {"ok": probe.ok, "words": probe.message})
 
@@ -165,4 +190,5 @@ def test_model(request: HttpRequest, role: str) -> HttpResponse:
 @require_GET
 @member_required(may_read)
 def vocabulary(request: HttpRequest) -> HttpResponse:
-    return render(request, "awmweb/vocabulary.html", {"place": "vocabulary"})
+    context = {"marks": sheet.marks(), "steps": sheet.SAMPLE_STEPS}
+    return render(request, "awmweb/vocabulary.html", context)

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 from episodes.strip import Mark, mark_of
 
 LONG_VALUE = 120
+LONG_WORDS = 90
 LONG_RESULT = 16_000
 TABLE_ROWS = 50
 TABLE_COLUMNS = 12
@@ -121,21 +122,16 @@ def clean(text: object) -> str:
 
 def card_of(step: Mapping[str, Any]) -> Card:
     """The picture of one step."""
-    common = {
-        "seq": int(step["seq"]),
-        "mark": mark_of(dict(step)),
-        "kind": str(step["kind"]),
-        "at": moment(step.get("at")),
-    }
-    kind = common["kind"]
+    kind = str(step["kind"])
+    card = Card(seq=int(step["seq"]), mark=mark_of(dict(step)), kind=kind, at=moment(step.get("at")))
     if kind in ("tool_call", "action"):
-        return Card(**common, **_action_parts(step))
+        return replace(card, **_action_parts(step))
     if kind == "ask":
-        return Card(**common, ask=_ask_card(step), waits=not step.get("advice"))
+        return replace(card, ask=_ask_card(step), waits=not step.get("advice"))
     if kind == "verification":
-        return Card(**common, verification=_verification_card(step))
+        return replace(card, verification=_verification_card(step))
     speaker = str(step.get("role") or kind)
-    return Card(**common, said=clean(step.get("content", "")), speaker="" if speaker == "assistant" else speaker)
+    return replace(card, said=clean(step.get("content", "")), speaker="" if speaker == "assistant" else speaker)
 
 
 def moment(value: object) -> datetime | None:
@@ -235,7 +231,7 @@ def words_of(value: object) -> str:
     """What came back, in one short line."""
     if isinstance(value, str):
         first = clean(value).strip().split("\n", 1)[0]
-        return first[:LONG_VALUE] + ("…" if len(first) > LONG_VALUE else "") if first else "empty text"
+        return first[:LONG_WORDS] + ("…" if len(first) > LONG_WORDS else "") if first else "empty text"
     if isinstance(value, list):
         unit = "row" if value and all(isinstance(row, Mapping) for row in value) else "item"
         return f"{len(value)} {unit}{'' if len(value) == 1 else 's'}"
@@ -253,7 +249,7 @@ def _object_in_words(value: Mapping[str, Any]) -> str:
     if not flat:
         return f"{len(value)} fields" if value else "empty object"
     line = ", ".join(f"{clean(name)} {clean(item)}" for name, item in flat[:3])
-    return line[:LONG_VALUE] + "…" if len(line) > LONG_VALUE else line
+    return line[:LONG_WORDS] + "…" if len(line) > LONG_WORDS else line
 
 
 def table_of(value: object) -> Table | None:

@@ -122,7 +122,8 @@ class Episode(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.scenario or self.environment} {self.task_idx if self.task_idx is not None else ''}".strip()
+        name = self.scenario or self.environment
+        return name if self.task_idx is None else f"{name} / {self.task_idx}"
 
     def get_absolute_url(self) -> str:
         return reverse("episode", args=[self.pk])

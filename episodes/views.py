@@ -169,6 +169,7 @@ def _context(request: HttpRequest, one: Episode, steps: list[dict[str, Any]]) ->
         "watch": one.is_live or waits_for_verifier,
         "ended": not one.is_live,
         "acting": row.acting,
+        "budget": row.budget,
         "acted": actions_in(one.strip),
         "elapsed": row.elapsed,
         "stop_words": wall.STOPS.get(one.stop_reason, one.stop_reason),

@@ -42,6 +42,11 @@ class Row:
     last_action: str = ""
     outcome: str = ""
 
+    @property
+    def budget(self) -> int | None:
+        """Steps still allowed are drawn only while any can come."""
+        return self.episode.max_steps if self.episode.is_live else None
+
 
 @dataclass
 class RunGroup:

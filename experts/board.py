@@ -5,7 +5,7 @@ Owns the words about waiting and leases. Leaves state to `queue.py`, rows to `mo
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -61,7 +61,7 @@ def open_rows(actor: Actor, now: datetime) -> list[AskRow]:
     """Open asks in turn, as this person sees them."""
     asks = asks_of(actor).filter(status=AskStatus.OPEN, deadline_at__gt=now).prefetch_related("declines")
     advises = holds(actor, may_advise)
-    return [_row(ask, actor, now, advises) for ask in asks.in_turn()[:LISTED]]  # type: ignore[attr-defined]
+    return [_row(ask, actor, now, advises) for ask in asks.in_turn()[:LISTED]]
 
 
 def _row(ask: Ask, actor: Actor, now: datetime, advises: bool) -> AskRow:
@@ -90,7 +90,7 @@ def _why(ask: Ask, declined: list[str], passed: bool) -> str:
 
 
 def filtered(rows: Iterable[AskRow], show: str, q: str) -> list[AskRow]:
-    tests = {"unclaimed": lambda row: not row.held, "mine": lambda row: row.mine}
+    tests: dict[str, Callable[[AskRow], bool]] = {"unclaimed": lambda row: not row.held, "mine": lambda row: row.mine}
     test = tests.get(show, lambda row: True)
     words = q.casefold()
     return [

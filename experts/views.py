@@ -101,6 +101,7 @@ def _after(one: Ask, steps: list[dict[str, Any]]) -> dict[str, Any]:
         "after": [step for step in steps if step["seq"] >= one.seq],
         "from_seq": one.seq - 1,
         "ended": not one.episode.is_live,
+        "budget": one.episode.max_steps if one.episode.is_live else None,
         "late": board.late_advice(one),
         "after_headline": headline,
         "after_line": line,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.contrib.auth.models import User
 from django.db.models import Model, Q, QuerySet
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 SESSION_PROJECT = "project"
 M = TypeVar("M", bound=Model)
+Rows = TypeVar("Rows", bound=QuerySet[Any])
 View = Callable[..., HttpResponseBase]
 
 
@@ -136,7 +137,7 @@ def may_manage_people(actor: Actor) -> None:
     _demand(_holds(actor, {Role.ADMIN}), actor)
 
 
-def scoped(rows: QuerySet[M], project: Project, path: str = "project") -> QuerySet[M]:
+def scoped(rows: Rows, project: Project, path: str = "project") -> Rows:
     """Only the rows of this project; the one way in which the house narrows a query."""
     return rows.filter(**{path: project})
 
@@ -164,6 +165,14 @@ def chosen_membership(request: HttpRequest) -> Membership | None:
     return next((one for one in mine if one.project.slug == slug), mine[0] if mine else None)
 
 
+class MemberRequest(HttpRequest):
+    """A request that `member_required` let through."""
+
+    membership: Membership
+    project: Project
+    actor: Actor
+
+
 def member_required(
     right: Callable[[Actor], None] = may_read,
     *,
@@ -187,16 +196,17 @@ def member_required(
                 if chosen is None:
                     raise Forbidden("You are in no project any more; ask its admin for a new link.")
                 membership = chosen
-            adopt(request, membership)
-            right(request.actor)  # type: ignore[attr-defined]
-            return view(request, *args, **kwargs)
+            member = adopt(request, membership)
+            right(member.actor)
+            return view(member, *args, **kwargs)
 
         return inner
 
     return wrap
 
 
-def adopt(request: HttpRequest, membership: Membership) -> None:
-    request.membership = membership  # type: ignore[attr-defined]
-    request.project = membership.project  # type: ignore[attr-defined]
-    request.actor = person(membership)  # type: ignore[attr-defined]
+def adopt(request: HttpRequest, membership: Membership) -> MemberRequest:
+    """The same request, with who acts in which project."""
+    member = cast(MemberRequest, request)
+    member.membership, member.project, member.actor = membership, membership.project, person(membership)
+    return member

@@ -122,7 +122,7 @@ def _member(row: Membership, actor: Actor) -> dict[str, Any]:
 
 
 def _people_headline(count: int, actor: Actor) -> str:
-    return f"{count} {'person works' if count == 1 else 'people work'} in {actor.project.name}."
+    return f"{count} {'person works' if count == 1 else 'people work'} in the project {actor.project.name}."
 
 
 def _people_form(request: HttpRequest) -> dict[str, Any] | None:

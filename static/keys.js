@@ -145,8 +145,8 @@ export function caps(keys) {
 }
 
 function printCaps(mine) {
-  for (const slot of document.querySelectorAll("[data-key]")) {
-    const key = mine.find((one) => one.id === slot.dataset.key);
+  for (const slot of document.querySelectorAll("[data-cap]")) {
+    const key = mine.find((one) => one.id === slot.dataset.cap);
     slot.replaceChildren();
     if (key) slot.append(caps(key.keys));
   }

@@ -47,7 +47,8 @@ function keepOpen(old, fresh) {
 export function mergeParts(fresh, root = document) {
   for (const part of fresh.querySelectorAll("[data-part]")) {
     const old = root.querySelector(`[data-part="${part.dataset.part}"]`);
-    if (!old || old.outerHTML === part.outerHTML) continue;
+    if (!old || old === part || old.outerHTML === part.outerHTML) continue; // a part inside a part came with it
+    if (old.querySelector("[data-list]") && part.querySelector("[data-list]")) continue; // its list is a part of its own
     if (old.hasAttribute("data-list")) mergeList(old, part);
     else if (!old.contains(document.activeElement)) {
       keepOpen(old, part);

@@ -101,6 +101,20 @@ export function ring(count, nearest) {
 }
 
 const open = new Map();
+let rung = "";
+
+/** Asks past their deadline are no longer open to anybody, whoever has noticed. */
+export function ripe(asks, now) {
+  return new Map([...asks].filter(([, deadline]) => Date.parse(deadline) > now));
+}
+
+function ringNow() {
+  const left = ripe(open, serverNow());
+  const state = `${left.size} ${nearestOf(left)}`;
+  if (state !== rung) ring(left.size, nearestOf(left));
+  rung = state;
+}
+
 
 /** Keep the open asks by frame; answers whether they changed. */
 export function noteAsk(frame, asks = open) {
@@ -123,6 +137,7 @@ export function nearestOf(asks) {
 }
 
 function titleTick() {
+  if (rung) ringNow();
   const bell = byId("bell");
   const open = Number(bell?.dataset.open || 0);
   const deadline = bell?.querySelector("[data-deadline]")?.dataset.deadline;
@@ -218,7 +233,7 @@ function start() {
   if (!path) return;
   watch(path, {
     onFrame: (frame) => {
-      if (noteAsk(frame)) ring(open.size, nearestOf(open));
+      if (noteAsk(frame)) ringNow();
       document.dispatchEvent(new CustomEvent("awm:frame", { detail: frame }));
     },
     onGap: () => document.dispatchEvent(new CustomEvent("awm:frame", { detail: { type: "gap" } })),

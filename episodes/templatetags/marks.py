@@ -73,8 +73,10 @@ def ask_state(value: str) -> SafeString:
 
 
 @register.simple_tag
-def outcome_state(value: str | None) -> SafeString:
+def outcome_state(value: str | None, ended: bool = False) -> SafeString:
     """The hexagon; a reward type we have no shape for is shown by its own name in ink."""
+    if ended and not value:
+        return _st("v-hex", "idle", "Not verified")
     return _st(*OUTCOMES.get(value or "", ("v-hex", "", clean(value).replace("_", " "))))
 
 
