@@ -1,4 +1,5 @@
-"""What a loop hands in, made into the bodies that go on the wire: steps with their numbers, the start of an episode, a question.
+"""What a loop hands in, made into the bodies that go on the wire: steps with their numbers, the start of an episode,
+a question.
 
 Pure. Called by every adapter of the `Dashboard` port, so that all of them number and name alike.
 """
@@ -17,7 +18,8 @@ StepLike = Mapping[str, Any] | StepCommon
 
 
 def numbered(steps: StepLike | Sequence[StepLike], last_seq: int) -> list[dict[str, Any]]:
-    """Plain dicts with `seq`. A step that brings its own number keeps it and its time; others get the next and `at` = now.
+    """Plain dicts with `seq`. A step that brings its own number keeps it and its time; others get the next and `at`
+    = now.
 
     >>> [step["seq"] for step in numbered([{"kind": "note", "content": "a"}, {"kind": "note", "content": "b"}], 4)]
     [5, 6]
@@ -48,22 +50,27 @@ def as_dict(step: StepLike) -> dict[str, Any]:
     return body if kind is None else {**body, "kind": kind}
 
 
-class EpisodeFields(TypedDict, total=False):
-    """What may be said about an episode beside its task; the fields of `schema.EpisodeStart`."""
+class PlanFields(TypedDict, total=False):
+    """Where an episode belongs: the fields of `schema.EpisodeStart` that a rollout does not know by itself."""
 
     key: str
     scenario: str | None
     task_idx: int | None
-    environment: str
-    tools: Sequence[ToolSpec | Mapping[str, Any]] | None
     run: str | None
     arm: str | None
     seed: int | None
     split: str | None
-    policy: dict[str, Any] | None
     training_step: int | None
     checkpoint: str | None
     group_key: str | None
+
+
+class EpisodeFields(PlanFields, total=False):
+    """All that may be said about an episode beside its task; the fields of `schema.EpisodeStart`."""
+
+    environment: str
+    tools: Sequence[ToolSpec | Mapping[str, Any]] | None
+    policy: dict[str, Any] | None
     expert: str
 
 
@@ -77,6 +84,8 @@ class AskFields(TypedDict, total=False):
     skills: Sequence[str] | None
     group_key: str | None
     key: str | None
+    turn: int | None
+    call_id: str | None
 
 
 def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:

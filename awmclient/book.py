@@ -1,6 +1,8 @@
-"""A dashboard's record in memory, with the rules of the real one: idempotent appends, conflicts, gaps, ends, asks with deadlines.
+"""A dashboard's record in memory, with the rules of the real one: idempotent appends, conflicts, gaps, ends, asks
+with deadlines.
 
-Owns those rules for tests of loops, ours and yours. Holds nothing on disk and knows no tokens. Called by `testing.MemoryDashboard`.
+Owns those rules for tests of loops, ours and yours. Holds nothing on disk and knows no tokens. Called by
+`testing.MemoryDashboard`.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from awmclient.errors import EpisodeEnded, Invalid, KeyConflict, NotFound, SeqGap, StepConflict
+from awmclient.errors import EpisodeEnded, ExpertOff, Invalid, KeyConflict, NotFound, SeqGap, StepConflict
 from awmclient.schema import STEP, Advice, AskOpen, EpisodeStart, Finish
 
 WRITTEN_HERE = frozenset({"ask", "verification"})
@@ -143,7 +145,9 @@ class Book:
                 self.close(ask, "cancelled", reason="episode_ended")
 
     def open_ask(self, body: Mapping[str, Any]) -> tuple[Ask, bool]:
-        """1. the same key gives the same ask, 2. refuse after the end and where no expert is, 3. take the step number, 4. wait."""
+        """1. the same key gives the same ask, 2. refuse after the end and where no expert is, 3. take the step
+        number, 4. wait.
+        """
         plan = _checked(AskOpen, body)
         entry = self.entry(plan.episode)
         for known in self.asks.values():
@@ -151,12 +155,15 @@ class Book:
                 if known.body != dict(body):
                     raise KeyConflict
                 return known, False
+        if entry.plan.expert == "off":
+            raise ExpertOff
         if not entry.is_live:
             raise EpisodeEnded
         if not str(plan.question).strip():
             raise Invalid("The question is empty.")
         ask = Ask(uuid.uuid4().hex, plan, dict(body), datetime.now(UTC) + timedelta(seconds=plan.deadline_s))
-        step = {"seq": plan.seq, "kind": "ask", "ask": ask.id, "question": plan.question, "context": plan.context}
+        shown = plan.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
+        step = {"kind": "ask", "ask": ask.id, **shown}
         if plan.seq <= len(entry.steps):
             raise StepConflict(f"Another step already stands at number {plan.seq}.")
         entry.steps.extend(self._fresh(entry, [step]))

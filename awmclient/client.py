@@ -1,13 +1,14 @@
 """The dashboard over HTTP: `HttpDashboard` for async loops and `SyncHttpDashboard` for all others.
 
-Owns the public face and how long a question waits. Leaves requests to `wire.py` and order to `outbox.py`. The sync face runs the async one on
-a thread of its own, so there is one set of rules; make it in the process that uses it (a thread does not survive a fork).
+Owns the public face and how long a question waits. Leaves requests to `wire.py` and order to `outbox.py`. The sync
+face runs the async one on a thread of its own, so there is one set of rules; make it in the process that uses it (a
+thread does not survive a fork).
 
     async with HttpDashboard("http://127.0.0.1:8000", token) as dash:
         episode = await dash.start_episode("Cancel order 7", expert="plain")
-        await episode.append({"kind": "tool_call", "name": "get_order", "arguments": {"id": 7}, "result": {"state": "open"}})
-        advice = await episode.ask("May I refund the fee?", deadline_s=120)
-        await episode.finish("done", final_answer="Cancelled.")
+        await episode.append({"kind": "tool_call", "name": "get_order", "arguments": {"id": 7}, "result": {"state":
+        "open"}}) advice = await episode.ask("May I refund the fee?", deadline_s=120) await episode.finish("done",
+        final_answer="Cancelled.")
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ _PAUSE_S = 0.5
 
 
 class HttpEpisode:
-    """One episode at the dashboard. Many tasks may use it at once; steps keep the order in which they were handed in."""
+    """One episode at the dashboard. Many tasks may use it at once; steps keep the order in which they were handed
+    in.
+    """
 
     def __init__(self, wire: Wire, episode: str, url: str, last_seq: int = 0) -> None:
         self.id, self.url = episode, url
@@ -53,8 +56,8 @@ class HttpEpisode:
     async def append(self, steps: StepLike | Sequence[StepLike]) -> int:
         """Record one step or many; returns the last number that is durable.
 
-        A step without `seq` gets the next number. If the dashboard stays away, `Unreachable` is raised and the steps are kept: they go first in
-        the next call, and `append([])` only tries again.
+        A step without `seq` gets the next number. If the dashboard stays away, `Unreachable` is raised and the steps
+        are kept: they go first in the next call, and `append([])` only tries again.
 
             await episode.append({"kind": "message", "role": "assistant", "content": "Let me look."})
         """
@@ -75,8 +78,9 @@ class HttpEpisode:
     async def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
         """Ask the experts and wait. Takes one step number, which the dashboard records.
 
-        Returns at the latest 2 s after the deadline, whatever happens to the dashboard; without advice that is a fallback, `local` if the loop
-        had to decide it alone. Raises only if the dashboard says that the question may not be asked (`Refused`, such as `EpisodeEnded`).
+        Returns at the latest 2 s after the deadline, whatever happens to the dashboard; without advice that is a
+        fallback, `local` if the loop had to decide it alone. Raises only if the dashboard says that the question may
+        not be asked (`Refused`, such as `EpisodeEnded`).
 
             advice = await episode.ask("Which status means draft?", context="create failed twice", deadline_s=120)
             observation = advice.observation()  # what the agent may see
@@ -117,7 +121,9 @@ class HttpEpisode:
         return _advice(view)
 
     async def _poll(self, ask: str, cutoff: float) -> dict[str, Any]:
-        """One long poll. A refusal while waiting (a restored database, a withdrawn token) leaves the agent without advice."""
+        """One long poll. A refusal while waiting (a restored database, a withdrawn token) leaves the agent without
+        advice.
+        """
         loop = asyncio.get_running_loop()
         start = loop.time()
         wait = max(1, min(POLL_S, int(cutoff - start)))
@@ -147,16 +153,19 @@ class HttpEpisode:
         final_answer: str | None = None,
         outcome: ReportedOutcome | Mapping[str, Any] | None = None,
     ) -> None:
-        """Say why the loop ended. An `outcome` is your own judgement and is kept as *reported*. The same again is a quiet yes.
+        """Say why the loop ended. An `outcome` is your own judgement and is kept as *reported*. The same again is a
+        quiet yes.
 
-            await episode.finish("done", final_answer="42", outcome={"reward_type": "exact_match", "reward": 1.0})
+        await episode.finish("done", final_answer="42", outcome={"reward_type": "exact_match", "reward": 1.0})
         """
         await self._outbox.flush()
         body: dict[str, Any] = {"stop_reason": stop_reason}
         if final_answer is not None:
             body["final_answer"] = final_answer
         if outcome is not None:
-            body["outcome"] = outcome.model_dump(exclude_none=True) if isinstance(outcome, ReportedOutcome) else dict(outcome)
+            body["outcome"] = (
+                outcome.model_dump(exclude_none=True) if isinstance(outcome, ReportedOutcome) else dict(outcome)
+            )
         await self._wire.send("POST", f"/episodes/{self.id}/finish", body)
 
     async def fail(self, fault: Fault, detail: str) -> None:
@@ -181,8 +190,8 @@ class HttpDashboard:
         async with HttpDashboard(url, token) as dash:
             episode = await dash.start_episode("Cancel order 7")
 
-    Calls are repeated with growing pauses for `retry_s` seconds when the connection fails or the dashboard is busy; all but `start_run`
-    are safe to repeat, and that one goes again only if it never left.
+    Calls are repeated with growing pauses for `retry_s` seconds when the connection fails or the dashboard is busy;
+    all but `start_run` are safe to repeat, and that one goes again only if it never left.
     """
 
     def __init__(self, url: str, token: str, *, retry_s: float = 60.0, verify: bool | str = True) -> None:
@@ -194,7 +203,9 @@ class HttpDashboard:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         await self.close()
 
     async def close(self) -> None:
@@ -211,15 +222,15 @@ class HttpDashboard:
     ) -> str:
         """Start a run, under which episodes can be started together; returns its id.
 
-            run = await dash.start_run("nightly", policy={"model": "my-model"})
+        run = await dash.start_run("nightly", policy={"model": "my-model"})
         """
         given = {"name": name, "arm": arm, "policy": policy, "metadata": metadata}
         body = {key: value for key, value in given.items() if value is not None}
         return str((await self._wire.send("POST", "/runs", body, repeatable=False)).body["id"])
 
     async def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> HttpEpisode:
-        """Open an episode. With a `key` of yours the call can be repeated after a crash: the same key and body give the same episode, and its
-        numbers go on where the dashboard's record ends.
+        """Open an episode. With a `key` of yours the call can be repeated after a crash: the same key and body give
+        the same episode, and its numbers go on where the dashboard's record ends.
 
             episode = await dash.start_episode("Cancel order 7", scenario="shop", expert="plain", key="shop-7-seed-1")
         """
@@ -306,10 +317,10 @@ class SyncEpisode:
 class SyncHttpDashboard:
     """The sync face of `HttpDashboard`.
 
-        with SyncHttpDashboard(url, token) as dash:
-            episode = dash.start_episode("Cancel order 7")
-            episode.append({"kind": "note", "content": "started"})
-            episode.finish("done")
+    with SyncHttpDashboard(url, token) as dash:
+        episode = dash.start_episode("Cancel order 7")
+        episode.append({"kind": "note", "content": "started"})
+        episode.finish("done")
     """
 
     def __init__(self, url: str, token: str, *, retry_s: float = 60.0, verify: bool | str = True) -> None:
@@ -322,7 +333,9 @@ class SyncHttpDashboard:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:

@@ -1,7 +1,9 @@
-"""What can go wrong between a loop and the world, one class per cause, each with a `code` for machines and words for people.
+"""What can go wrong between a loop and the world, one class per cause, each with a `code` for machines and words for
+people.
 
-Owns the classes and how a refusal of the dashboard becomes one of them. Leaves raising to the modules that know the rule. Adapters of the
-`Dashboard` port raise these classes and no others, so that the loop can tell an end from a break.
+Owns the classes and how a refusal of the dashboard becomes one of them. Leaves raising to the modules that know the
+rule. Adapters of the `Dashboard` port raise these classes and no others, so that the loop can tell an end from a
+break.
 
     try:
         await episode.append(step)
@@ -74,6 +76,13 @@ class EpisodeEnded(Refused):
     status = 409
 
 
+class ExpertOff(Refused):
+    """The episode was started without an expert."""
+
+    code = "expert_off"
+    status = 409
+
+
 class KeyConflict(Refused):
     """The key belongs to something that was started with another body."""
 
@@ -117,7 +126,19 @@ class Invalid(Refused):
 
 
 _BY_CODE: dict[str, type[Refused]] = {
-    kind.code: kind for kind in (StepConflict, SeqGap, EpisodeEnded, KeyConflict, Scope, BadToken, NotFound, TooLarge, Invalid)
+    kind.code: kind
+    for kind in (
+        StepConflict,
+        SeqGap,
+        EpisodeEnded,
+        ExpertOff,
+        KeyConflict,
+        Scope,
+        BadToken,
+        NotFound,
+        TooLarge,
+        Invalid,
+    )
 }
 _BY_STATUS: dict[int, type[Refused]] = {401: BadToken, 403: Scope, 404: NotFound, 413: TooLarge, 422: Invalid}
 
@@ -129,7 +150,9 @@ def refusal(status: int, code: str | None, message: str) -> Refused:
 
 
 class MalformedCall(ClientError):
-    """The agent wrote something that is meant as a tool call and cannot be read as one; it is told so and may try again."""
+    """The agent wrote something that is meant as a tool call and cannot be read as one; it is told so and may try
+    again.
+    """
 
     code = "malformed_call"
 

@@ -1,10 +1,11 @@
-"""The order of one episode's words: batches of steps and questions, each with its numbers, until the dashboard has them.
+"""The order of one episode's words: batches of steps and questions, each with its numbers, until the dashboard has
+them.
 
-Owns what is kept while the dashboard does not answer, and how a question that was given up is settled afterwards. Leaves single requests to
-`wire.py` and the public face to `client.py`, its only caller.
+Owns what is kept while the dashboard does not answer, and how a question that was given up is settled afterwards.
+Leaves single requests to `wire.py` and the public face to `client.py`, its only caller.
 
-Numbers are given out at once and entries leave in that order. An entry goes only after the dashboard said yes, so a cancelled or failed
-sending loses nothing: the next call sends it again, and the dashboard knows repeats.
+Numbers are given out at once and entries leave in that order. An entry goes only after the dashboard said yes, so a
+cancelled or failed sending loses nothing: the next call sends it again, and the dashboard knows repeats.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ class Batch:
 
 @dataclass(eq=False)
 class Question:
-    """An ask on its way: `body` is what is posted, each time the same. `tried` once it may have reached the dashboard."""
+    """An ask on its way: `body` is what is posted, each time the same. `tried` once it may have reached the
+    dashboard.
+    """
 
     seq: int
     body: dict[str, Any]
@@ -105,7 +108,9 @@ class Outbox:
         try:
             while batch.steps:
                 count = _fitting(batch.steps)
-                reply = await self._wire.send("POST", f"/episodes/{self._episode}/steps", {"steps": batch.steps[:count]})
+                reply = await self._wire.send(
+                    "POST", f"/episodes/{self._episode}/steps", {"steps": batch.steps[:count]}
+                )
                 self.acknowledged = max(self.acknowledged, int(reply.body.get("acknowledged", 0)))
                 del batch.steps[:count]
         except Refused as error:
@@ -135,7 +140,9 @@ class Outbox:
             self._withdrawals.append(question)
 
     async def _arrived(self, question: Question) -> bool:
-        """Did a question that was given up while it was being sent take its number after all? Only this loop writes steps."""
+        """Did a question that was given up while it was being sent take its number after all? Only this loop writes
+        steps.
+        """
         if not question.tried or question.arrived:
             return question.arrived
         reply = await self._wire.send("GET", f"/episodes/{self._episode}")
@@ -146,7 +153,12 @@ class Outbox:
         asked = {key: question.body[key] for key in ("question", "context") if key in question.body}
         content = f"ask_expert did not reach the dashboard ({question.given_up}); the agent got no_advice."
         note = {"seq": question.seq, "kind": "note", "content": content, "meta": {"local_ask": asked}}
-        return Batch([note], question.seq - 1, question.seq, instead_of=question if question.tried and not question.error else None)
+        return Batch(
+            [note],
+            question.seq - 1,
+            question.seq,
+            instead_of=question if question.tried and not question.error else None,
+        )
 
     def _refused(self, question: Question, error: Refused) -> None:
         question.error = error
@@ -166,7 +178,9 @@ class Outbox:
             self._withdrawals.popleft()
 
     async def _withdraw(self, question: Question) -> None:
-        """Nobody shall work on a dead question; if advice came all the same, the record says that the agent never had it."""
+        """Nobody shall work on a dead question; if advice came all the same, the record says that the agent never
+        had it.
+        """
         await self._quietly("POST", f"/asks/{question.id}/cancel")
         view = await self._quietly("GET", f"/asks/{question.id}?wait=0")
         if view.get("status") == "answered" and not self._explicit:

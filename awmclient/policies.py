@@ -1,7 +1,7 @@
 """Whatever chooses the next action: the port `Policy`, what it sees (`View`) and what it says (`Turn`).
 
-Owns the shapes between loop and policy. A view never holds a reward, a reward type or a verifier's word: the loop strips them before
-the policy looks. Adapters: `scripted.py` and `chat.py`; called by `rollout.py`.
+Owns the shapes between loop and policy. A view never holds a reward, a reward type or a verifier's word: the loop
+strips them before the policy looks. Adapters: `scripted.py` and `chat.py`; called by `rollout.py`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from awmclient.toolcalls import Call
 class View:
     """What a policy may know: the task, the tools, and the steps so far without rewards.
 
-    `steps` are the recorded steps in order; an ask step's `advice` is the typed observation (`{"status": "advice", ...}` or
-    `{"status": "no_advice", ...}`).
+    `steps` are the recorded steps in order; an ask step's `advice` is the typed observation (`{"status": "advice",
+    ...}` or `{"status": "no_advice", ...}`).
     """
 
     task: str
@@ -28,6 +28,8 @@ class View:
     expert: bool = False
     turn: int = 1
     turns_left: int = 0
+    has_tools: bool = True
+    """False in an environment that takes actions; `ask_expert` may still be among `tools`."""
 
     def advice(self) -> Mapping[str, Any] | None:
         """What the latest call of `ask_expert` brought: the observation, or None if it was refused or never made."""

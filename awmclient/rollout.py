@@ -1,105 +1,431 @@
 """The loop: carry a policy through one task, record every step at a dashboard, and say why it ended.
 
-Owns the order of things and the ports it plugs into (`Dashboard`, `EpisodePort`, `ToolEnvironment`, `ActionEnvironment`). Leaves choosing to the
-policy, storing to the dashboard, judging to the environment. Called by our own worker, by the benchmark and by trainers of others.
+Owns the order of things and the ports it plugs into (`Dashboard`, `EpisodePort`, `ToolEnvironment`,
+`ActionEnvironment`). Leaves choosing to the policy, storing to the dashboard, judging to the environment. Called by
+our own worker, by the benchmark and by trainers of others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Protocol, Unpack, runtime_checkable
+import asyncio
+import contextlib
+import logging
+import math
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Unpack, cast
 
 from awmclient.bodies import EpisodeFields as EpisodeFields
+from awmclient.bodies import PlanFields
 from awmclient.bodies import StepLike as StepLike
-from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason
+from awmclient.errors import (
+    BoundaryFault,
+    ClientError,
+    DashboardFault,
+    EnvironmentFault,
+    EpisodeEnded,
+    ExpertFault,
+    PolicyFault,
+    Unreachable,
+)
+from awmclient.policies import Policy, Turn, View
+from awmclient.ports import ActionEnvironment as ActionEnvironment
+from awmclient.ports import Dashboard as Dashboard
+from awmclient.ports import EpisodePort as EpisodePort
+from awmclient.ports import OnEnd as OnEnd
+from awmclient.ports import ToolEnvironment as ToolEnvironment
+from awmclient.ports import ToolResult as ToolResult
+from awmclient.prompts import NUDGE, system_prompt
+from awmclient.recorded import as_object, as_spec, bounded, came_back, observed, plain, signals_of, without_rewards
+from awmclient.schema import (
+    ASK_SPEC,
+    ASK_TOOL,
+    ExpertMode,
+    Fault,
+    StopReason,
+    ToolSpec,
+)
+from awmclient.toolcalls import Call, is_reserved, unknown_tool
+from awmclient.wire import encode
+
+log = logging.getLogger(__name__)
+MAX_QUESTION = 20_000
+MALFORMED_IN_A_ROW = 3
 
 
-class EpisodePort(Protocol):
-    """One episode at a dashboard. Calls may raise `EpisodeEnded` (stop, quietly), `Unreachable`, `Refused`; nothing else."""
+@dataclass(frozen=True)
+class RolloutResult:
+    """How a rollout ended. Either a `stop_reason`, or a `fault` with its detail, or `stopped` because a person ended
+    the episode.
+    """
 
-    @property
-    def id(self) -> str: ...
+    episode: str | None
+    url: str | None = None
+    stop_reason: StopReason | None = None
+    final_answer: str | None = None
+    fault: Fault | None = None
+    detail: str = ""
+    stopped: bool = False
+    turns: int = 0
+    asks: int = 0
+    steps: list[dict[str, Any]] = field(default_factory=list, repr=False)
 
-    @property
-    def url(self) -> str: ...
 
-    @property
-    def last_seq(self) -> int:
-        """The last step number given out; the next step gets the one after it."""
+@dataclass(frozen=True)
+class _Limits:
+    max_steps: int
+    max_asks: int
+    ask_deadline_s: int
+    timeout_s: float | None
+    heartbeat_s: float
+    nudge_after: int
 
-    async def append(self, steps: StepLike | Sequence[StepLike]) -> int:
-        """Record steps; returns the last number that is durable. Steps without `seq` are numbered here."""
 
-    async def ask(
+class _End(Exception):
+    """The loop is through."""
+
+    def __init__(self, stop_reason: StopReason, final_answer: str | None = None) -> None:
+        super().__init__(stop_reason)
+        self.stop_reason, self.final_answer = stop_reason, final_answer
+
+
+async def rollout(
+    policy: Policy,
+    environment: ToolEnvironment | ActionEnvironment,
+    dash: Dashboard,
+    *,
+    task: str,
+    expert: ExpertMode | str = "off",
+    max_steps: int = 30,
+    max_asks: int = 5,
+    ask_deadline_s: int = 300,
+    timeout_s: float | None = None,
+    heartbeat_s: float = 20.0,
+    nudge_after: int = 0,
+    reset: Mapping[str, Any] | None = None,
+    system: str | None = None,
+    on_end: OnEnd | None = None,
+    environment_name: str | None = None,
+    policy_about: dict[str, Any] | None = None,
+    **episode: Unpack[PlanFields],
+) -> RolloutResult:
+    """Carry `policy` through one task; returns how it ended and raises only if it is cancelled.
+
+    1. reset the environment and list its tools, 2. start the episode, 3. turn by turn: the policy chooses, the
+    environment answers, each step is recorded as it happens, 4. record the finish, 5. call `on_end`, 6. tell the
+    environment that all is done.
+
+    `max_steps` counts turns; a turn that only asks is free, `max_asks` bounds those. `timeout_s` does not count the
+    time spent waiting for advice. `environment_name` and `policy_about` are recorded with the episode. `reset` holds
+    the arguments of the environment's reset, by default scenario, task_idx and seed of the episode with
+    `state_diff`.
+
+        result = await rollout(policy, environment, dash, task="Cancel order 7", scenario="shop", task_idx=3,
+        expert="plain")
+    """
+    limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after)
+    loop = _Loop(policy, environment, task, expert != "off", limits)
+    about = {"environment": environment_name, "policy": policy_about, "expert": expert}
+    return await loop.run(dash, {**episode, **about}, reset, system, on_end)
+
+
+@contextlib.contextmanager
+def _boundary(fault: type[BoundaryFault]) -> Iterator[None]:
+    """Whatever breaks inside is this boundary's fault; an episode that was ended is nobody's."""
+    try:
+        yield
+    except (EpisodeEnded, BoundaryFault, _End):
+        raise
+    except Exception as error:
+        words = error.message if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
+        raise fault(words) from error
+
+
+class _Loop:
+    """One rollout under way. What it knows is `steps`, as recorded."""
+
+    def __init__(
         self,
-        question: str,
-        *,
-        context: str | None = None,
-        deadline_s: int = 300,
-        human_deadline_s: int | None = None,
-        priority: int = 0,
-        skills: Sequence[str] | None = None,
-        group_key: str | None = None,
-        key: str | None = None,
-    ) -> Advice:
-        """Ask and wait: an `Advice` at the latest 2 s after the deadline, a fallback if there is none. Takes one step number."""
+        policy: Policy,
+        environment: ToolEnvironment | ActionEnvironment,
+        task: str,
+        has_expert: bool,
+        limits: _Limits,
+    ) -> None:
+        self.policy, self.environment, self.task = policy, environment, task
+        self.has_expert, self.limits = has_expert, limits
+        self.has_tools = isinstance(environment, ToolEnvironment)
+        self.tools: list[ToolSpec] = []
+        self.steps: list[dict[str, Any]] = []
+        self.episode: EpisodePort | None = None
+        self.turn = self.spent = self.asks = self.malformed = self.errors = 0
+        self.clock = asyncio.get_running_loop().time
+        self.started, self.waited = self.clock(), 0.0
 
-    async def heartbeat(self) -> None: ...
-
-    async def finish(
+    async def run(
         self,
-        stop_reason: StopReason,
-        *,
-        final_answer: str | None = None,
-        outcome: ReportedOutcome | Mapping[str, Any] | None = None,
-    ) -> None: ...
+        dash: Dashboard,
+        fields: Mapping[str, Any],
+        reset: Mapping[str, Any] | None,
+        system: str | None,
+        on_end: OnEnd | None,
+    ) -> RolloutResult:
+        try:
+            first, broken = await self._open_environment(fields, reset)
+            with _boundary(DashboardFault):
+                tools = {"tools": self.tools} if self.has_tools else {}
+                fields = cast(EpisodeFields, {**tools, **{k: v for k, v in fields.items() if v is not None}})
+                self.episode = await dash.start_episode(self.task, **fields)
+            if broken is not None:
+                raise broken
+            async with self._heartbeats(self.episode):
+                await self._introduce(system, first)
+                end = await self._turns()
+            with _boundary(DashboardFault):
+                await self.episode.finish(end.stop_reason, final_answer=end.final_answer)
+            if on_end is not None:
+                await on_end(self.environment, end.final_answer)
+            return self._result(stop_reason=end.stop_reason, final_answer=end.final_answer)
+        except EpisodeEnded:
+            return self._result(stopped=True)
+        except BoundaryFault as fault:
+            return await self._failed(fault)
+        except Exception as error:  # the loop itself: recorded, and kept from its neighbours
+            log.exception("a rollout broke")
+            return await self._failed(BoundaryFault(f"{type(error).__name__}: {error}"))
+        finally:
+            await self._close_environment()
 
-    async def fail(self, fault: Fault, detail: str) -> None:
-        """End the episode because a boundary broke. Over HTTP: a note that says so, then finish with `error`."""
+    def _result(self, **how: Any) -> RolloutResult:
+        place = {"episode": self.episode.id, "url": self.episode.url} if self.episode else {"episode": None}
+        counts = {"turns": self.turn, "asks": self.asks, "steps": self.steps}
+        return RolloutResult(**{**place, **counts, **how})
 
+    async def _failed(self, fault: BoundaryFault) -> RolloutResult:
+        """Record the fault, unless it is that nothing can be recorded: then the dashboard notices the silence by
+        itself.
+        """
+        if self.episode is not None and not isinstance(fault.__cause__, Unreachable):
+            try:
+                await self.episode.fail(fault.fault, fault.message)
+            except EpisodeEnded:
+                return self._result(stopped=True)
+            except ClientError as error:
+                log.warning("the fault %r of episode %s is not recorded: %s", fault.message, self.episode.id, error)
+        return self._result(fault=fault.fault, detail=fault.message)
 
-class Dashboard(Protocol):
-    """Where episodes are recorded. Adapters: `HttpDashboard`, `testing.MemoryDashboard`, and the product's in-process one."""
+    async def _open_environment(
+        self, fields: Mapping[str, Any], reset: Mapping[str, Any] | None
+    ) -> tuple[Any, EnvironmentFault | None]:
+        """The first observation, or what broke: an episode that cannot begin is recorded all the same."""
+        try:
+            with _boundary(EnvironmentFault):
+                first = await self.environment.reset(**(self._reset_arguments(fields) if reset is None else reset))
+                if isinstance(self.environment, ToolEnvironment):
+                    if getattr(first, "error", None):
+                        raise EnvironmentFault(str(first.error))
+                    self.tools = [
+                        as_spec(tool) for tool in await self.environment.list_tools() if not is_reserved(tool.name)
+                    ]
+                return first, None
+        except EnvironmentFault as fault:
+            return None, fault
 
-    async def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> EpisodePort:
-        """Open an episode; a missing `key` is made up. The same key and body again give the same episode."""
+    def _reset_arguments(self, fields: Mapping[str, Any]) -> dict[str, Any]:
+        if not self.has_tools or fields.get("scenario") is None:
+            return {}
+        known = {name: fields[name] for name in ("scenario", "task_idx", "seed") if fields.get(name) is not None}
+        return {**known, "state_diff": True}
 
+    async def _close_environment(self) -> None:
+        if not isinstance(self.environment, ToolEnvironment):
+            return
+        try:
+            await self.environment.done()
+        except Exception as error:  # it may be what broke; the episode has ended either way
+            log.info("the environment did not take the end: %s", error)
 
-class ToolResult(Protocol):
-    """What a tool call brought. `reward`, `reward_type` and `state_diff` are recorded and never shown to the policy."""
+    @contextlib.asynccontextmanager
+    async def _heartbeats(self, episode: EpisodePort) -> AsyncIterator[None]:
+        beating = asyncio.create_task(self._beat(episode))
+        try:
+            yield
+        finally:
+            beating.cancel()
+            await asyncio.gather(beating, return_exceptions=True)
 
-    @property
-    def tool_result(self) -> Any: ...
-    @property
-    def error(self) -> str | None: ...
-    @property
-    def reward(self) -> float | None: ...
-    @property
-    def reward_type(self) -> str | None: ...
-    @property
-    def done(self) -> bool: ...
-    @property
-    def state_diff(self) -> dict[str, Any] | None: ...
+    async def _beat(self, episode: EpisodePort) -> None:
+        while True:
+            await asyncio.sleep(self.limits.heartbeat_s)
+            try:
+                await episode.heartbeat()
+            except ClientError as error:
+                log.info("a sign of life was not taken: %s", error)
 
+    async def _record(self, *steps: dict[str, Any]) -> None:
+        assert self.episode is not None
+        fitting = [bounded(step) for step in steps]
+        with _boundary(DashboardFault):
+            await self.episode.append(fitting)
+        self.steps.extend(fitting)
 
-@runtime_checkable
-class ToolEnvironment(Protocol):
-    """An environment with named tools. `reset` returns an observation with `error` and, if it knows one, `task`; `list_tools` a
-    sequence of things with `name`, `description`, `input_schema`; `done` ends the session's work after the verifier has spoken."""
+    async def _introduce(self, system: str | None, first: Any) -> None:
+        task = self.task
+        if not self.has_tools:
+            task += f"\n\nWhat you see first:\n{encode(as_object(observed(first))).decode()}"
+        words = system_prompt(expert=self.has_expert, tools=self.has_tools) if system is None else system
+        messages = [{"kind": "message", "role": "system", "content": words}] if words else []
+        await self._record(*messages, {"kind": "message", "role": "user", "content": task})
 
-    async def reset(self, **arguments: Any) -> Any: ...
-    async def list_tools(self) -> Sequence[Any]: ...
-    async def call_tool(self, name: str, arguments: dict[str, Any]) -> ToolResult: ...
-    async def done(self) -> Any: ...
+    async def _turns(self) -> _End:
+        try:
+            while True:
+                if self.spent >= self.limits.max_steps:
+                    raise _End("max_steps")
+                self._check_time()
+                self.turn += 1
+                turn = await self._choose()
+                await self._take(turn)
+        except _End as end:
+            return end
 
+    def _check_time(self) -> None:
+        if self._time_left() <= 0:
+            raise _End("timeout")
 
-@runtime_checkable
-class ActionEnvironment(Protocol):
-    """An OpenEnv environment without tools: `step` takes a dict and returns `observation`, `reward`, `done` (openenv's StepResult)."""
+    def _time_left(self) -> float:
+        if self.limits.timeout_s is None:
+            return math.inf
+        return self.limits.timeout_s - (self.clock() - self.started - self.waited)
 
-    async def reset(self, **arguments: Any) -> Any: ...
-    async def step(self, action: dict[str, Any]) -> Any: ...
+    async def _choose(self) -> Turn:
+        left = self._time_left()
+        timer = asyncio.timeout(None if math.isinf(left) else left)
+        try:
+            with _boundary(PolicyFault):
+                async with timer:
+                    return await self.policy.act(self._view())
+        except PolicyFault:
+            if timer.expired():
+                raise _End("timeout") from None
+            raise
 
+    def _view(self) -> View:
+        steps = [without_rewards(step) for step in self.steps]
+        left = self.limits.max_steps - self.spent
+        tools = [*self.tools, *([ASK_SPEC] if self.has_expert else [])]
+        return View(self.task, steps, tools, self.has_expert, self.turn, left, self.has_tools)
 
-OnEnd = Callable[[Any, str | None], Awaitable[None]]
-"""Called once after the finish is recorded, with the environment and the final answer, before the environment's `done`."""
+    async def _take(self, turn: Turn) -> None:
+        if turn.malformed is not None:
+            await self._scold(turn, turn.malformed)
+            return
+        if turn.answer is not None or turn.gave_up:
+            await self._record(*self._said(turn, turn.answer))
+            raise _End("gave_up" if turn.gave_up else "done", turn.answer)
+        if turn.action is None and not turn.calls:
+            await self._scold(turn, "Nothing was done: call a tool, or say that the task is done.")
+            return
+        self.malformed = 0
+        if said := self._said(turn):
+            await self._record(*said)
+        if turn.action is not None:
+            self.spent += 1
+            await self._act(turn.action)
+            return
+        asked = [await self._call(call) for call in turn.calls]
+        self.spent += 0 if all(asked) else 1
+        await self._nudge()
+
+    def _said(self, turn: Turn, answer: str | None = None) -> list[dict[str, Any]]:
+        """What was said in this turn as one message; its usage stands there even if nothing was said."""
+        content = "\n\n".join(part for part in (turn.content, answer) if part)
+        extra = {"usage": turn.usage, "meta": turn.meta}
+        extra = {name: value for name, value in extra.items() if value}
+        if not content and not extra and answer is None:
+            return []
+        return [{"kind": "message", "role": "assistant", "content": content, "turn": self.turn, **extra}]
+
+    async def _scold(self, turn: Turn, words: str) -> None:
+        """Tell the agent what cannot be read; it may try again, a few times."""
+        self.spent += 1
+        self.malformed += 1
+        await self._record(*self._said(turn), {"kind": "nudge", "content": words, "turn": self.turn})
+        if self.malformed >= MALFORMED_IN_A_ROW:
+            raise _End("gave_up")
+
+    async def _nudge(self) -> None:
+        if self.has_expert and self.limits.nudge_after and self.errors >= self.limits.nudge_after:
+            self.errors = 0
+            await self._record({"kind": "nudge", "content": NUDGE, "turn": self.turn})
+
+    async def _call(self, call: Call) -> bool:
+        """Make one call; true if it was a question that went to the experts."""
+        if call.name == ASK_TOOL and self.has_expert:
+            return await self._ask(call)
+        step: dict[str, Any] = {
+            "kind": "tool_call",
+            "name": call.name,
+            "arguments": call.arguments,
+            **self._place(call),
+        }
+        if is_reserved(call.name):
+            refused = {"error": unknown_tool(call.name), "reward_type": "tool_not_found"}
+            await self._record({**step, **refused})
+            self.errors += 1
+            return False
+        self._check_time()
+        with _boundary(EnvironmentFault):
+            assert isinstance(self.environment, ToolEnvironment)
+            found = await self.environment.call_tool(call.name, call.arguments)
+            came = came_back(found)
+        await self._record({**step, **came})
+        self.errors = self.errors + 1 if "error" in came else 0
+        if found.done:
+            raise _End("done")
+        return False
+
+    def _place(self, call: Call) -> dict[str, Any]:
+        place: dict[str, Any] = {"turn": self.turn}
+        if call.call_id and len(call.call_id) <= 200 and call.call_id.isascii() and call.call_id.isprintable():
+            place["call_id"] = call.call_id
+        return place
+
+    async def _act(self, action: dict[str, Any]) -> None:
+        self._check_time()
+        with _boundary(EnvironmentFault):
+            found = await cast(ActionEnvironment, self.environment).step(action)
+            seen = as_object(observed(found))
+            signals = signals_of(found)
+        await self._record({"kind": "action", "action": action, "observation": seen, "turn": self.turn, **signals})
+        if signals.get("done"):
+            raise _End("done")
+
+    async def _ask(self, call: Call) -> bool:
+        """Ask the experts. The environment's session stays open, and the clock of this rollout stands still
+        meanwhile.
+        """
+        assert self.episode is not None
+        question, context = call.arguments.get("question"), call.arguments.get("context")
+        place = self._place(call)
+        if not isinstance(question, str) or not question.strip() or len(question) > MAX_QUESTION:
+            wrong = f"question: a text of 1 to {MAX_QUESTION} characters is needed"
+            await self._record(
+                {"kind": "tool_call", "name": call.name, "arguments": call.arguments, "error": wrong, **place}
+            )
+            return False
+        if self.asks >= self.limits.max_asks:
+            spent = {"status": "no_advice", "reason": "no questions left"}
+            await self._record(
+                {"kind": "tool_call", "name": call.name, "arguments": call.arguments, "result": spent, **place}
+            )
+            return False
+        self.asks += 1
+        words: str | None = context if isinstance(context, str) or context is None else encode(plain(context)).decode()
+        start = self.clock()
+        with _boundary(ExpertFault):
+            advice = await self.episode.ask(question, context=words, deadline_s=self.limits.ask_deadline_s, **place)
+        self.waited += self.clock() - start
+        asked = {"question": question} | ({"context": words} if words is not None else {})
+        self.steps.append({"kind": "ask", **asked, "advice": advice.observation(), **place})
+        return True

@@ -309,6 +309,8 @@ class AskOpen(Record):
     priority: Annotated[StrictInt, Field(ge=-100, le=100)] = 0
     skills: Annotated[list[Line], Field(max_length=20)] | None = None
     group_key: Line | None = None
+    turn: Count | None = None
+    call_id: Line | None = None
 
 
 class AskView(Record):

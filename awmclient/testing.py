@@ -1,4 +1,5 @@
-"""For tests of loops: `MemoryDashboard`, which behaves as the real one without a server, and `FakeEnv`, a small shop with prices.
+"""For tests of loops: `MemoryDashboard`, which behaves as the real one without a server, and `FakeEnv`, a small shop
+with prices.
 
 Owns both. Leaves the dashboard's rules to `book.py`. Called by our tests and by yours.
 
@@ -117,7 +118,9 @@ def _tool(name: str, description: str, **properties: str) -> ToolSpec:
 
 @dataclass
 class FakeEnv:
-    """A shop with prices, in memory: `list_items`, `get_item`, `set_price`. `calls` holds every name it was asked for."""
+    """A shop with prices, in memory: `list_items`, `get_item`, `set_price`. `calls` holds every name it was asked
+    for.
+    """
 
     prices: dict[str, float] = field(default_factory=lambda: {"mug": 10.0, "pen": 2.0})
     calls: list[str] = field(default_factory=list)
@@ -154,5 +157,3 @@ class FakeEnv:
     async def done(self) -> FakeResult:
         self.is_done = True
         return FakeResult(reward_type="episode_done", done=True)
-
-

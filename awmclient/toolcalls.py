@@ -1,15 +1,202 @@
-"""Tool calls as agents and experts write them."""
+"""Tool calls as agents and experts write them: native ones, `<tool_call>` text, and calls inside the words of an
+advice.
+
+Pure; owns reading, leaves executing to `rollout.py`. What cannot be read raises `MalformedCall`, whose words are for
+the agent. Text here is hostile: nothing is evaluated, every scan is bounded.
+"""
 
 from __future__ import annotations
 
+import ast
+import json
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from awmclient.errors import MalformedCall
+from awmclient.schema import ASK_TOOL, CONTROL_TOOLS
+
+WRAPPER = "call_tool"
+"""Some prompts wrap every call: `{"name": "call_tool", "arguments": {"tool_name": ..., "arguments": "{...}"}}`."""
+MAX_CALLS = 64
+_LONGEST_CALL = 4000
+
+_THINKING = re.compile(r"<think>.*?(?:</think>|\Z)", re.DOTALL)
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
+_FENCE = re.compile(r"```(?:json|tool_call)?[ \t]*\r?\n(.*?)```", re.DOTALL)
+_WRITTEN = re.compile(r"(?<![\w.])([A-Za-z_]\w{0,199})\(")
+_JSON_NAMES: dict[str, Any] = {"true": True, "false": False, "null": None}
 
 
 @dataclass(frozen=True)
 class Call:
-    """One call the agent wants to make."""
+    """One call the agent wants to make. `call_id` is the policy's own name for it, if it has one."""
 
     name: str
     arguments: dict[str, Any] = field(default_factory=dict)
     call_id: str | None = None
+
+
+def unknown_tool(name: str) -> str:
+    """What an agent hears about a tool that is not there; the environment server uses the same words."""
+    return f"Unknown tool: {name}"
+
+
+def is_reserved(name: str) -> bool:
+    """Control tools and the loop's own tool: never sent to an environment, however they are spelt."""
+    plain = name.strip().casefold()
+    return plain in CONTROL_TOOLS or plain == ASK_TOOL
+
+
+def native_calls(tool_calls: Sequence[Any]) -> list[Call]:
+    """The `tool_calls` of an OpenAI assistant message.
+
+    >>> native_calls([{"id": "c1", "type": "function", "function": {"name": "get_item", "arguments": "{\\"item\\":
+    \\"mug\\"}"}}]) [Call(name='get_item', arguments={'item': 'mug'}, call_id='c1')]
+    """
+    if len(tool_calls) > MAX_CALLS:
+        raise MalformedCall(f"Too many tool calls in one turn: at most {MAX_CALLS}.")
+    return [_native(call) for call in tool_calls]
+
+
+def _native(call: Any) -> Call:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping) or not isinstance(function.get("name"), str):
+        raise MalformedCall("The tool call names no function.")
+    name, call_id = function["name"], call.get("id")
+    plain = Call(name, _arguments(name, function.get("arguments")), call_id if isinstance(call_id, str) else None)
+    return _unwrapped(plain)
+
+
+def text_calls(text: str) -> list[Call]:
+    """The calls in `<tool_call>{json}</tool_call>` blocks of a text; thinking is skipped.
+
+    >>> text_calls('Now. <tool_call>{"name": "get_item", "arguments": {"item": "mug"}}</tool_call>')
+    [Call(name='get_item', arguments={'item': 'mug'}, call_id=None)]
+    """
+    spoken = _THINKING.sub("", text)
+    pieces = spoken.split(_OPEN)[1:]
+    if len(pieces) > MAX_CALLS:
+        raise MalformedCall(f"Too many tool calls in one turn: at most {MAX_CALLS}.")
+    calls = []
+    for piece in pieces:
+        body, closed, _ = piece.partition(_CLOSE)
+        if not closed:
+            raise MalformedCall(f"A {_OPEN} block is not closed with {_CLOSE}.")
+        calls.append(_from_json(_loads(body.strip(), "The tool call")))
+    return calls
+
+
+def _from_json(value: Any) -> Call:
+    if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
+        raise MalformedCall('A tool call is a JSON object with "name" and "arguments".')
+    name = value["name"]
+    return _unwrapped(Call(name, _arguments(name, value.get("arguments", value.get("parameters")))))
+
+
+def _unwrapped(call: Call) -> Call:
+    inner = call.arguments.get("tool_name")
+    if call.name != WRAPPER or not isinstance(inner, str):
+        return call
+    return Call(inner, _arguments(inner, call.arguments.get("arguments")), call.call_id)
+
+
+def _arguments(name: str, value: Any) -> dict[str, Any]:
+    """An object, or the JSON text of one; nothing at all means no arguments."""
+    if value is None or value == "":
+        return {}
+    if isinstance(value, str):
+        value = _loads(value, f"The arguments of {name}")
+    if not isinstance(value, dict):
+        raise MalformedCall(f"The arguments of {name} are not a JSON object.")
+    return value
+
+
+def _loads(text: str, what: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_no_constant)
+    except RecursionError:
+        raise MalformedCall(f"{what} is nested too deeply.") from None
+    except ValueError as error:
+        raise MalformedCall(f"{what} is not valid JSON: {error}") from None
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not JSON")
+
+
+def advised_calls(text: str, names: Collection[str]) -> list[Call]:
+    """The calls that an expert wrote into an advice: fenced JSON, or `name(key=value)` with literal values. Only
+    tools in `names` count, and what cannot be read is words, not an error.
+
+    >>> advised_calls("Do set_price(item='mug', price=9) now.", ["set_price"])
+    [Call(name='set_price', arguments={'item': 'mug', 'price': 9}, call_id=None)]
+    """
+    fenced = [call for block in _FENCE.findall(text) for call in _calls_of_block(block)]
+    found = fenced or [call for match in _WRITTEN.finditer(text) if (call := _written(text, match, names)) is not None]
+    return [call for call in found if call.name in names][:MAX_CALLS]
+
+
+def _calls_of_block(block: str) -> list[Call]:
+    try:
+        value = _loads(block, "")
+        return [_from_json(item) for item in (value if isinstance(value, list) else [value])]
+    except MalformedCall:
+        return []
+
+
+def _written(text: str, match: re.Match[str], names: Collection[str]) -> Call | None:
+    name = match[1]
+    if name not in names:
+        return None
+    source = _balanced(text[match.start() : match.start() + _LONGEST_CALL])
+    try:
+        tree = ast.parse(source, mode="eval").body
+        return _literal_call(tree) if isinstance(tree, ast.Call) else None
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _balanced(text: str) -> str:
+    """From the name to the bracket that closes its call; brackets inside quotes do not count."""
+    depth, quote, escaped = 0, "", False
+    for place, char in enumerate(text):
+        if quote:
+            if not escaped and char == quote:
+                quote = ""
+            escaped = char == "\\" and not escaped
+        elif char in "'\"":
+            quote = char
+        elif char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+            if depth == 0:
+                return text[: place + 1]
+    return ""
+
+
+def _literal_call(tree: ast.Call) -> Call | None:
+    if tree.args or not isinstance(tree.func, ast.Name) or any(keyword.arg is None for keyword in tree.keywords):
+        return None
+    return Call(tree.func.id, {str(keyword.arg): _literal(keyword.value) for keyword in tree.keywords})
+
+
+def _literal(node: ast.expr) -> Any:
+    if isinstance(node, ast.Name) and node.id in _JSON_NAMES:
+        return _JSON_NAMES[node.id]
+    if isinstance(node, ast.List | ast.Tuple):
+        return [_literal(item) for item in node.elts]
+    if isinstance(node, ast.Dict):
+        return {_key(key): _literal(value) for key, value in zip(node.keys, node.values, strict=True)}
+    value = ast.literal_eval(node)
+    if not isinstance(value, str | int | float | None):
+        raise ValueError("no JSON value")
+    return value
+
+
+def _key(node: ast.expr | None) -> str:
+    if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+        raise ValueError("keys are strings")
+    return node.value

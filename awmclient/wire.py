@@ -1,7 +1,7 @@
 """One request to a dashboard: build it, send it, try again while that is safe, read the envelope.
 
-Owns URL, token, time limits, retries and the reading of refusals. Leaves what is asked to `client.py`, its only caller. The token lives in an
-object that never prints it, and no redirect is followed, so it reaches no other host.
+Owns URL, token, time limits, retries and the reading of refusals. Leaves what is asked to `client.py`, its only
+caller. The token lives in an object that never prints it, and no redirect is followed, so it reaches no other host.
 """
 
 from __future__ import annotations
@@ -57,7 +57,9 @@ class _Bearer(httpx.Auth):
 def encode(body: Any) -> bytes:
     """JSON in ASCII, so that lone surrogates and U+0000 pass unchanged; NaN and what is no JSON are refused here."""
     try:
-        return json.dumps(body, ensure_ascii=True, allow_nan=False, default=_plain, separators=(",", ":")).encode("ascii")
+        return json.dumps(body, ensure_ascii=True, allow_nan=False, default=_plain, separators=(",", ":")).encode(
+            "ascii"
+        )
     except (TypeError, ValueError, RecursionError) as error:
         raise Invalid(f"not JSON: {error}") from None
 
@@ -79,6 +81,11 @@ def root_of(url: str) -> str:
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], f"{path}/api/v1", "", ""))
 
 
+def is_loopback(url: str) -> bool:
+    """This machine itself: a proxy from the environment has no part in that."""
+    return urlsplit(url).hostname in _LOOPBACK
+
+
 class Wire:
     """The connection of one dashboard object; safe for many tasks of one event loop."""
 
@@ -91,7 +98,7 @@ class Wire:
             verify=verify,
             timeout=httpx.Timeout(READ_S, connect=CONNECT_S),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
-            trust_env=urlsplit(self.root).hostname not in _LOOPBACK,
+            trust_env=not is_loopback(self.root),
             headers={"User-Agent": "awmclient/1", "Accept": "application/json"},
         )
 
@@ -108,7 +115,9 @@ class Wire:
         read_s: float = READ_S,
         repeatable: bool = True,
     ) -> Reply:
-        """Send until there is an answer, for at most `retry_s`. A call that is not `repeatable` goes again only if it never left."""
+        """Send until there is an answer, for at most `retry_s`. A call that is not `repeatable` goes again only if
+        it never left.
+        """
         content = None if body is None else encode(body)
         give_up = _now() + (self.retry_s if retry_s is None else retry_s)
         pause = FIRST_PAUSE_S
@@ -129,7 +138,9 @@ class Wire:
         headers = {} if content is None else {"Content-Type": "application/json"}
         timeout = httpx.Timeout(read_s, connect=CONNECT_S)
         try:
-            answer = await self._http.request(method, self.root + path, content=content, headers=headers, timeout=timeout)
+            answer = await self._http.request(
+                method, self.root + path, content=content, headers=headers, timeout=timeout
+            )
         except httpx.TransportError as error:
             if repeatable or isinstance(error, _NEVER_SENT):
                 return None, _cause(error), None
@@ -137,7 +148,7 @@ class Wire:
         except httpx.HTTPError as error:  # an answer that cannot be read, such as broken compression
             raise Refused(f"{method} {path}: {_cause(error)}", "unreadable", 502) from None
         if answer.status_code in (429, 503) or (answer.status_code >= 500 and repeatable):
-            return None, f"the dashboard answered {answer.status_code}", _retry_after(answer)
+            return None, f"the dashboard answered {answer.status_code}", retry_after(answer)
         return _read(method, path, answer), "", None
 
 
@@ -150,7 +161,7 @@ def _cause(error: httpx.HTTPError) -> str:
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 
 
-def _retry_after(answer: httpx.Response) -> float | None:
+def retry_after(answer: httpx.Response) -> float | None:
     """Seconds or a date, as HTTP has it; nonsense counts as absent."""
     value = answer.headers.get("Retry-After", "").strip()
     if not value:

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from awmclient.errors import EpisodeEnded, Refused, SeqGap, StepConflict
+from awmclient.errors import EpisodeEnded, ExpertOff, Refused, SeqGap, StepConflict
 from awmclient.rollout import Dashboard
 
 NOTE = {"kind": "note", "content": "looked around"}
@@ -80,7 +80,7 @@ class DashboardContract:
         assert await world.steps(episode.id) == []
 
     async def test_nothing_is_taken_after_the_end(self, world):
-        episode = await world.dash.start_episode("Look at the mug")
+        episode = await world.dash.start_episode("Look at the mug", expert="plain")
         await episode.append(NOTE)
         await episode.finish("done", final_answer="seen")
         await episode.finish("done", final_answer="seen")
@@ -125,6 +125,12 @@ class DashboardContract:
         assert advice.is_fallback and not advice.text
         assert advice.observation()["status"] == "no_advice"
         assert await episode.append(NOTE) == 2
+
+    async def test_an_episode_without_an_expert_refuses_the_question(self, world):
+        episode = await world.dash.start_episode("Discount the mug")
+        with pytest.raises(ExpertOff):
+            await episode.ask("How much?", deadline_s=5)
+        assert await episode.append(NOTE) == 1
 
     async def test_stopping_the_episode_ends_the_wait(self, world):
         episode = await world.dash.start_episode("Discount the mug", expert="plain")

@@ -1,6 +1,7 @@
 """A dashboard over real HTTP for tests of the client: the contract's agent calls on a `Book`, with faults on demand.
 
-`serve` runs any ASGI app on a loopback port inside the test's own loop; `Dying.kill` drops it like a killed process, connections included.
+`Served` runs any ASGI app on a loopback port inside the test's own loop; its `kill` drops it like a killed process,
+connections included.
 """
 
 import asyncio
@@ -61,7 +62,8 @@ class Served:
 
 
 class FakeHttpDashboard(Served):
-    """The agent's part of the HTTP API. `faults` holds responses to give instead of the next answers; `requests` what came."""
+    """The agent's part of the HTTP API. `faults` holds responses to give instead of the next answers, `requests` what
+    came."""
 
     def __init__(self) -> None:
         self.book = Book()

@@ -1,0 +1,298 @@
+"""A policy that asks a chat model over the OpenAI protocol, and the endpoint it asks.
+
+Owns requests to a model endpoint, their repetition and their errors. Leaves words to `prompts.py` and reading calls
+to `toolcalls.py`. Called by our worker, by the settings page's *Test* button and by expert models. A key never
+leaves through repr, error or log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import random
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+
+from awmclient.errors import EndpointError, MalformedCall
+from awmclient.policies import Turn, View
+from awmclient.prompts import conversation
+from awmclient.schema import ASK_TOOL, ToolSpec
+from awmclient.toolcalls import native_calls, text_calls
+from awmclient.wire import encode, is_loopback, retry_after
+
+TRIES = 4
+FIRST_PAUSE_S = 0.5
+LONGEST_PAUSE_S = 30.0
+PROBE_S = 20.0
+_WORDS = 1500
+_SHORTEST_SECRET = 6
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What the *Test* button shows."""
+
+    ok: bool
+    message: str
+    duration_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class EndpointConfig:
+    """Where a model is asked. `base_url` ends before `/chat/completions`; `query` carries Azure's `api-version`.
+
+    >>> EndpointConfig("http://127.0.0.1:8001/v1", model="my-model", api_key="secret")
+    EndpointConfig(base_url='http://127.0.0.1:8001/v1', model='my-model')
+    """
+
+    base_url: str
+    model: str
+    api_key: str = field(default="", repr=False)
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    query: Mapping[str, str] = field(default_factory=dict, repr=False)
+    timeout_s: float = field(default=120.0, repr=False)
+
+    @classmethod
+    def from_environment(cls, prefix: str, environ: Mapping[str, str] = os.environ) -> Self | None:
+        """Read `PREFIX` + BASE_URL, API_KEY, MODEL, HEADERS, QUERY, TIMEOUT_S; None if none is set. A bad value is a
+        `ValueError` that names the variable and never holds its value.
+        """
+        names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", "TIMEOUT_S")
+        given = {name: environ.get(prefix + name, "").strip() for name in names}
+        if not any(given.values()):
+            return None
+        for name in ("BASE_URL", "MODEL"):
+            if not given[name]:
+                raise ValueError(f"{prefix}{name} is missing")
+        return cls(
+            base_url=_address(prefix + "BASE_URL", given["BASE_URL"]),
+            model=given["MODEL"],
+            api_key=_header_value(prefix + "API_KEY", given["API_KEY"]),
+            headers=_pairs(prefix + "HEADERS", given["HEADERS"]),
+            query=_pairs(prefix + "QUERY", given["QUERY"], plain=True),
+            timeout_s=_seconds(prefix + "TIMEOUT_S", given["TIMEOUT_S"]),
+        )
+
+    def without_secrets(self, text: str) -> str:
+        """The text with every key, header value and query value of this endpoint blotted out."""
+        secrets = [self.api_key, *self.headers.values(), *self.query.values()]
+        for secret in sorted(
+            {s for value in secrets for s in (value, value.rpartition(" ")[2])}, key=len, reverse=True
+        ):
+            if len(secret) >= _SHORTEST_SECRET:
+                text = text.replace(secret, "[key]")
+        return text
+
+    async def probe(self) -> Probe:
+        """Ask for one word, once; the message is what the endpoint says, its own error included."""
+        start = time.monotonic()
+        client = ChatClient(self, tries=1, timeout_s=min(self.timeout_s, PROBE_S))
+        try:
+            message = await client.complete([{"role": "user", "content": "Answer with the single word: ready"}])
+        except EndpointError as error:
+            return Probe(False, error.message, time.monotonic() - start)
+        words = str(message.get("content") or "").strip()[:200] or "(no words)"
+        return Probe(True, f"{self.model} answers: {self.without_secrets(words)}", time.monotonic() - start)
+
+
+def _address(name: str, value: str) -> str:
+    parts = urlsplit(value)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{name} is no http or https address")
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        raise ValueError(f"{name} holds a password or a query; use API_KEY and QUERY")
+    return value.rstrip("/").removesuffix("/chat/completions")
+
+
+def _header_value(name: str, value: str) -> str:
+    if not value.isascii() or not (value.isprintable()):
+        raise ValueError(f"{name} holds characters that no header can carry")
+    return value
+
+
+def _pairs(name: str, value: str, *, plain: bool = False) -> dict[str, str]:
+    """A JSON object of strings; a query may also be written `a=b&c=d`."""
+    if not value:
+        return {}
+    if plain and not value.startswith("{"):
+        return dict(parse_qsl(value.lstrip("?"), keep_blank_values=True))
+    try:
+        pairs = json.loads(value)
+    except ValueError:
+        pairs = None
+    if not isinstance(pairs, dict) or not all(isinstance(item, str | int) for item in pairs.values()):
+        raise ValueError(f'{name} is no JSON object of strings, such as {{"X-Name": "value"}}')
+    return {key: _header_value(name, str(item)) for key, item in pairs.items()}
+
+
+def _seconds(name: str, value: str) -> float:
+    try:
+        seconds = float(value or 120)
+    except ValueError:
+        seconds = -1
+    if not 0 < seconds <= 86_400:
+        raise ValueError(f"{name} is no number of seconds")
+    return seconds
+
+
+class ChatClient:
+    """Sends chat completions to one endpoint; repeats what is worth repeating."""
+
+    def __init__(self, endpoint: EndpointConfig, *, tries: int = TRIES, timeout_s: float | None = None) -> None:
+        self._endpoint, self._tries = endpoint, tries
+        self._timeout_s = timeout_s or endpoint.timeout_s
+
+    async def complete(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
+        """The assistant's message, with the answer's `usage` beside it. Raises `EndpointError` with the endpoint's
+        own words.
+
+        `options` go into the request (`tools`, `temperature`, `response_format`)."""
+        body = {"model": self._endpoint.model, "messages": list(messages), **options}
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                return self._message(await self._post(body))
+        except TimeoutError:
+            raise EndpointError(f"no answer within {self._timeout_s:g} s", "timeout") from None
+
+    async def _post(self, body: dict[str, Any]) -> httpx.Response:
+        headers = {"Content-Type": "application/json"}
+        if self._endpoint.api_key:
+            headers["Authorization"] = f"Bearer {self._endpoint.api_key}"
+        headers |= self._endpoint.headers
+        url, content = f"{self._endpoint.base_url.rstrip('/')}/chat/completions", encode(body)
+        limits = httpx.Timeout(self._timeout_s, connect=min(10.0, self._timeout_s))
+        give_up = time.monotonic() + self._timeout_s
+        async with httpx.AsyncClient(timeout=limits, follow_redirects=False, trust_env=not is_loopback(url)) as http:
+            for attempt in range(1, self._tries + 1):
+                answer, why = None, ""
+                try:
+                    answer = await http.post(
+                        url, params=dict(self._endpoint.query) or None, headers=headers, content=content
+                    )
+                except (httpx.HTTPError, httpx.InvalidURL) as error:
+                    why = f"{type(error).__name__}: {error}"
+                if answer is not None and answer.status_code != 429 and answer.status_code < 500:
+                    return answer
+                pause = _pause(attempt, answer)
+                if attempt == self._tries or time.monotonic() + pause > give_up:
+                    break
+                await asyncio.sleep(pause)
+        if answer is not None:
+            return answer
+        raise EndpointError(self._clean(f"cannot reach {self._endpoint.base_url}: {why}"), "unreachable")
+
+    def _message(self, answer: httpx.Response) -> dict[str, Any]:
+        if answer.status_code != 200:
+            raise EndpointError(
+                self._clean(f"the endpoint answered {answer.status_code}: {_own_words(answer)}"), "refused"
+            )
+        try:
+            body = json.loads(answer.content)
+            message = body["choices"][0]["message"]
+        except (ValueError, RecursionError, LookupError, TypeError):
+            words = self._clean(f"the endpoint's answer is no chat completion: {_shown(answer)}")
+            raise EndpointError(words, "not_a_chat_endpoint") from None
+        if not isinstance(message, dict):
+            raise EndpointError("the endpoint's answer holds no message", "not_a_chat_endpoint")
+        return {**message, "usage": body.get("usage")}
+
+    def _clean(self, text: str) -> str:
+        return self._endpoint.without_secrets(text)
+
+
+def _pause(attempt: int, answer: httpx.Response | None) -> float:
+    asked_for = retry_after(answer) if answer is not None else None
+    if asked_for is not None:
+        return asked_for
+    return min(FIRST_PAUSE_S * 2.0 ** (attempt - 1), LONGEST_PAUSE_S) * (0.5 + random.random())  # noqa: S311
+
+
+def _own_words(answer: httpx.Response) -> str:
+    """The error as the endpoint words it, wherever its maker put it."""
+    try:
+        body = json.loads(answer.content)
+    except (ValueError, RecursionError):
+        return _shown(answer)
+    for value in (body.get("error"), body.get("message"), body.get("detail")) if isinstance(body, dict) else ():
+        words = value.get("message") if isinstance(value, dict) else value
+        if isinstance(words, str) and words.strip():
+            return words.strip()[:_WORDS]
+    return _shown(answer)
+
+
+def _shown(answer: httpx.Response) -> str:
+    return answer.text.strip()[:_WORDS] or "(an empty answer)"
+
+
+class ChatPolicy:
+    """Lets a chat model choose. Tools are sent natively; a model that writes `<tool_call>` text is understood too.
+
+        policy = ChatPolicy("http://127.0.0.1:8001/v1", model="my-model", api_key=key)
+        result = await rollout(policy, environment, dash, task="Cancel order 7", expert="plain")
+
+    The first argument is a base URL or an `EndpointConfig`; `options` go into every request, such as `temperature`.
+    """
+
+    def __init__(
+        self,
+        endpoint: EndpointConfig | str,
+        *,
+        model: str = "",
+        api_key: str = "",
+        headers: Mapping[str, str] | None = None,
+        query: Mapping[str, str] | None = None,
+        timeout_s: float = 120.0,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        if isinstance(endpoint, str):
+            endpoint = EndpointConfig(endpoint, model, api_key, headers or {}, query or {}, timeout_s)
+        self.endpoint = endpoint
+        self._client, self._options = ChatClient(endpoint), dict(options or {})
+
+    def __repr__(self) -> str:
+        return f"ChatPolicy({self.endpoint!r})"
+
+    async def act(self, view: View) -> Turn:
+        options = dict(self._options)
+        if view.tools:
+            options["tools"] = [_offered(tool) for tool in view.tools]
+        message = await self._client.complete(conversation(view.steps), **options)
+        return _turn(message, has_tools=view.has_tools)
+
+
+def _offered(tool: ToolSpec) -> dict[str, Any]:
+    schema = tool.input_schema or {"type": "object", "properties": {}}
+    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": schema}}
+
+
+def _turn(message: Mapping[str, Any], *, has_tools: bool) -> Turn:
+    content = message.get("content")
+    content = content if isinstance(content, str) else ""
+    usage = message.get("usage")
+    reasoning = message.get("reasoning_content")
+    meta = {"reasoning": reasoning} if isinstance(reasoning, str) and reasoning else None
+    common: dict[str, Any] = {"content": content, "usage": usage if isinstance(usage, dict) else None, "meta": meta}
+    try:
+        calls = native_calls(message.get("tool_calls") or []) or text_calls(content)
+    except MalformedCall as error:
+        return Turn(malformed=error.message, **common)
+    if not has_tools and not any(call.name == ASK_TOOL for call in calls):
+        return _action(common)
+    return Turn(calls=calls, **common) if calls else Turn(answer=content, **{**common, "content": ""})
+
+
+def _action(common: dict[str, Any]) -> Turn:
+    """Where there are no tools, a JSON object is the next action and anything else is the answer."""
+    text = common["content"].strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
+    try:
+        action = json.loads(text)
+    except (ValueError, RecursionError):
+        action = None
+    rest = {**common, "content": ""}
+    return Turn(action=action, **rest) if isinstance(action, dict) else Turn(answer=common["content"], **rest)

@@ -1,0 +1,88 @@
+"""What comes back from a world, made into steps that can be recorded, and steps made fit for the agent's eyes.
+
+Pure. Owns which signals stand beside a result, what is cut because it is huge, and that rewards stay out of the
+agent's sight. Called by `rollout.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from awmclient.errors import Invalid
+from awmclient.schema import MAX_STEP_BYTES, ToolSpec
+from awmclient.wire import encode
+
+_SHOWN_OF_HUGE = 100_000
+_HIDDEN = ("reward", "reward_type", "state_diff", "done", "usage", "meta")
+
+
+def without_rewards(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in step.items() if name not in _HIDDEN}
+
+
+def as_spec(tool: Any) -> ToolSpec:
+    return ToolSpec(name=tool.name, description=tool.description or "", input_schema=dict(tool.input_schema or {}))
+
+
+def came_back(found: Any) -> dict[str, Any]:
+    """Result or error, with the signals that are recorded beside it."""
+    came: dict[str, Any] = {"error": str(found.error)} if found.error is not None else {"result": found.tool_result}
+    kind = found.reward_type
+    if isinstance(kind, str) and 0 < len(kind) <= 200 and kind.isascii() and kind.isprintable():
+        came["reward_type"] = kind
+    return {**came, **signals_of(found)}
+
+
+def signals_of(found: Any) -> dict[str, Any]:
+    signals: dict[str, Any] = {}
+    reward, diff = getattr(found, "reward", None), getattr(found, "state_diff", None)
+    if isinstance(reward, int | float) and math.isfinite(reward):
+        signals["reward"] = float(reward)
+    if isinstance(diff, dict) and diff:
+        signals["state_diff"] = diff
+    if getattr(found, "done", False) is True:
+        signals["done"] = True
+    return signals
+
+
+def observed(found: Any) -> Any:
+    observation = getattr(found, "observation", found)
+    return observation.model_dump() if hasattr(observation, "model_dump") else observation
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    whole = plain(value)
+    return whole if isinstance(whole, dict) else {"value": whole}
+
+
+def bounded(step: dict[str, Any]) -> dict[str, Any]:
+    """A step that the dashboard can take: plain JSON, and what is huge cut, for the record and for the agent alike."""
+    try:
+        size = len(encode(step))
+    except Invalid:
+        step = plain(step)
+        size = len(encode(step))
+    if size < MAX_STEP_BYTES - 1024:
+        return step
+    return {name: value if len(encode(value)) < _SHOWN_OF_HUGE else _cut(name, value) for name, value in step.items()}
+
+
+def _cut(name: str, value: Any) -> Any:
+    text = value if isinstance(value, str) else encode(value).decode()
+    shown = f"{text[:_SHOWN_OF_HUGE]} [cut: {len(text)} characters]"
+    return shown if isinstance(value, str) or name == "result" else {"cut": shown}
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """JSON without NaN, infinities and foreign types, at most 100 deep; those become their text."""
+    if depth > 100:
+        return "[cut: nested too deeply]"
+    if isinstance(value, Mapping):
+        return {str(key): plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item, depth + 1) for item in value]
+    if value is None or isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    return str(value)
