@@ -1,7 +1,7 @@
 """Writes: a run = tasks x arms -> queued episodes, through `recording`, and the call that wakes a rollouts worker.
 
-Owns what a run of ours consists of, the demo run included. Leaves playing to `playing.py` in the worker. The database is
-the record: `wake` calls again for episodes whose wake-up was lost.
+Owns what a run of ours consists of, the demo run included. Leaves playing to `playing.py` in the worker. The database
+is the record: `wake` calls again for episodes whose wake-up was lost.
 """
 
 from __future__ import annotations
@@ -140,7 +140,7 @@ def wake_forgotten() -> int:
 
 
 def demo_starts() -> list[Start]:
-    """Every task with a demo script. The first one that asks gets a person's help; the same tasks without help stand beside."""
+    """Every task with a demo script. The first one that asks gets a person's help; beside it all play without help."""
     helped: list[Start] = []
     alone: list[Start] = []
     for pack in packs():

@@ -1,7 +1,7 @@
 """The Dashboard port answered in process, for our own worker: the same loop as everybody's, without HTTP.
 
-Owns crossing from the loop's coroutine to the database, patience while the database is away, and how refusals of the house
-become the client's errors. Leaves every rule to `episodes.recording` and `experts.queue`.
+Owns crossing from the loop's coroutine to the database, patience while the database is away, and how refusals of the
+house become the client's errors. Leaves every rule to `episodes.recording` and `experts.queue`.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 from channels.db import database_sync_to_async
 from django.conf import settings
@@ -35,7 +35,7 @@ from episodes.hub import hub
 from episodes.models import Episode
 from experts import queue
 from experts.events import ask_topic
-from experts.reading import read_ask
+from experts.reading import ask_view
 from people.access import Actor
 from people.errors import AppError
 from people.models import new_id
@@ -59,7 +59,8 @@ async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
     give_up, pause = loop.time() + PATIENCE_S, 0.2
     while True:
         try:
-            return await database_sync_to_async(call)(*args, **kwargs)
+            done: R = await database_sync_to_async(call)(*args, **kwargs)
+            return done
         except AppError as refused:
             raise translated(refused) from refused
         except (OperationalError, InterfaceError) as error:
@@ -68,6 +69,10 @@ async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
             log.warning("database away, trying again: %s", error)
         await asyncio.sleep(pause)
         pause = min(pause * 2, 3.0)
+
+
+def _look(actor: Actor, ask_id: str) -> AskView:
+    return ask_view(queue.look(actor, ask_id))
 
 
 class LocalDashboard:
@@ -99,7 +104,7 @@ class LocalEpisode:
         self.last_seq: int = episode.last_seq
 
     async def append(self, steps: StepLike | Sequence[StepLike]) -> int:
-        many = [steps] if isinstance(steps, Mapping | StepCommon) else list(cast("Sequence[StepLike]", steps))
+        many = [steps] if isinstance(steps, Mapping | StepCommon) else list(steps)
         batch = StepBatch.model_validate({"steps": [self._numbered(step, n) for n, step in enumerate(many, 1)]})
         self.last_seq = max(self.last_seq, batch.steps[-1].seq)
         return await patiently(recording.append_steps, self.actor, self.id, batch.steps)
@@ -129,10 +134,10 @@ class LocalEpisode:
         return view.advice
 
     async def _closed(self, ask_id: str) -> AskView:
-        """Woken by the hint, by the deadline, or after some seconds in any case; the waiting loop settles the deadline."""
+        """Woken by the hint, by the deadline, or after some seconds anyway; the waiting loop settles the deadline."""
         async with hub().listening(ask_topic(ask_id)) as listener:
             while True:
-                view = await patiently(read_ask, self.actor, ask_id)
+                view = await patiently(_look, self.actor, ask_id)
                 if view.status != "open":
                     return view
                 left = (view.deadline_at - timezone.now()).total_seconds()

@@ -6,12 +6,13 @@ from typing import Any
 
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
-from ninja import Query, Router, Status
+from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
 from episodes import recording, trajectory
 from episodes.models import Episode
-from people.http import actor_of
+from people.errors import NotFound
+from people.http import actor_of, refusal
 
 router = Router(tags=["episodes"])
 REFUSALS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 503), schema.ErrorEnvelope)
@@ -40,6 +41,7 @@ def append_steps(request: HttpRequest, episode_id: str, payload: schema.StepBatc
 
 @router.get("/episodes/{episode_id}", response={200: schema.EpisodeView, **REFUSALS})
 def get_episode(request: HttpRequest, episode_id: str) -> schema.EpisodeView:
+    recording.hear(actor_of(request), episode_id)
     return trajectory.view_of(trajectory.visible_episode(actor_of(request), episode_id))
 
 
@@ -47,9 +49,10 @@ def get_episode(request: HttpRequest, episode_id: str) -> schema.EpisodeView:
 def get_steps(
     request: HttpRequest,
     episode_id: str,
-    since: int = Query(0, ge=0, le=schema.MAX_INT),
-    limit: int = Query(trajectory.PAGE, ge=1, le=trajectory.MAX_PAGE),
+    since: QueryEx[int, P(ge=0, le=schema.MAX_INT)] = 0,
+    limit: QueryEx[int, P(ge=1, le=trajectory.MAX_PAGE)] = trajectory.PAGE,
 ) -> dict[str, Any]:
+    recording.hear(actor_of(request), episode_id)
     return {"steps": trajectory.steps_for(actor_of(request), episode_id, since, limit)}
 
 
@@ -65,7 +68,4 @@ def finish(request: HttpRequest, episode_id: str, payload: schema.Finish) -> sch
 
 def unknown_call(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
     """A path below the API that is no call of it, answered in the envelope."""
-    from people.errors import NotFound
-    from people.http import refusal
-
     return refusal(NotFound("There is no such call."))

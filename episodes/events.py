@@ -1,7 +1,7 @@
 """Live hints: which topics there are, what a frame holds, and the only publisher.
 
-Owns the words of every frame. A hint leaves after the commit; losing every one of them costs a delay, never a fact. Called
-by the write modules; heard by `hub.py` in each web process and by waiting loops of ours.
+Owns the words of every frame. A hint leaves after the commit; losing every one of them costs a delay, never a fact.
+Called by the write modules; heard by `hub.py` in each web process and by waiting loops of ours.
 """
 
 from __future__ import annotations

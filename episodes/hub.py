@@ -1,8 +1,8 @@
 """Live hints inside one process: one subscription, coalescing, one serialised payload for all listeners of a topic.
 
-Owns the bounded queue of each listener and says `gap` when one overflows, instead of going silent. Leaves who may listen to
-the consumers. A hub lives in one event loop; it reconnects by itself and tells its listeners `gap` after every reconnect,
-because hints that were sent meanwhile are gone.
+Owns the bounded queue of each listener and says `gap` when one overflows, instead of going silent. Leaves who may
+listen to the consumers. A hub lives in one event loop; it reconnects by itself and tells its listeners `gap` after
+every reconnect, because hints that were sent meanwhile are gone.
 """
 
 from __future__ import annotations

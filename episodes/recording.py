@@ -107,8 +107,8 @@ def set_tools(episode_id: str, tools: list[dict[str, Any]]) -> None:
 
 @transaction.atomic
 def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon]) -> int:
-    """1. lock the episode, 2. sort out repeats, conflicts and gaps, 3. refuse what comes after the end, unless the end was
-    only our guess, 4. insert, 5. move the episode on, 6. tell. Returns the last number that stands."""
+    """1. lock the episode, 2. sort out repeats, conflicts and gaps, 3. refuse what comes after the end, unless the end
+    was only our guess, 4. insert, 5. move the episode on, 6. tell. Returns the last number that stands."""
     may_record(actor)
     episode = _locked(actor, episode_id)
     bodies = [(step.seq, _body(step)) for step in steps]
@@ -231,6 +231,12 @@ def _touch(episode: Episode) -> None:
     Episode.objects.filter(pk=episode.pk).update(heartbeat_at=timezone.now())
 
 
+def hear(actor: Actor, episode_id: str) -> None:
+    """Any call of a loop about its live episode is a sign of life; it does not reopen a lost one."""
+    if actor.scope == "agent":
+        scoped(Episode.objects.live(), actor.project).filter(pk=episode_id).update(heartbeat_at=timezone.now())
+
+
 @transaction.atomic
 def heartbeat(actor: Actor, episode_id: str) -> Episode:
     """1. note the sign of life, 2. reopen an episode that was given up for lost."""
@@ -245,7 +251,7 @@ def heartbeat(actor: Actor, episode_id: str) -> Episode:
 
 @transaction.atomic
 def finish(actor: Actor, episode_id: str, end: Finish) -> Episode:
-    """1. lock, 2. the same end again is a quiet yes, 3. end it, closing its asks, 4. keep a reported outcome, 5. tell."""
+    """1. lock, 2. the same end again is a quiet yes, 3. end it and close its asks, 4. keep a reported word, 5. tell."""
     may_record(actor)
     episode = _locked(actor, episode_id)
     if not episode.is_live and (episode.stop_reason, episode.final_answer) == (end.stop_reason, end.final_answer):
@@ -294,7 +300,7 @@ def cancel(actor: Actor, episode_id: str, reason: str) -> Episode:
 
 @transaction.atomic
 def record_outcome(actor: Actor, episode_id: str, outcome: Outcome, tier: str = "") -> VerifierOutcome:
-    """The verifier's word, once: 1. the row, 2. a verification step after the last one, 3. tell people, never agents."""
+    """The verifier's word, once: 1. the row, 2. a verification step after the last, 3. tell people, never agents."""
     episode = _locked(actor, episode_id)
     stored = _store_outcome(episode, outcome, tier)
     body = {
@@ -351,8 +357,8 @@ def open_ask_step(episode: Episode, seq: int, ask_id: str, question: str, contex
 
 
 def close_ask_step(episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool) -> None:
-    """Set an ask step's advice, once: the single exception to *append*, in the transaction that closes the ask. The step
-    is sent again and readers replace by seq; the episode goes on unless another ask of it is open."""
+    """Set an ask step's advice, once: the single exception to *append*, in the transaction that closes the ask. The
+    step is sent again and readers replace by seq; the episode goes on unless another ask of it is open."""
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = json.loads(step.body)
     if advice is not None and body.get("advice") is None:

@@ -47,7 +47,7 @@ def view_of(episode: Episode) -> EpisodeView:
     return EpisodeView(
         id=episode.pk,
         url=settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url(),
-        state=episode.state,  # type: ignore[arg-type]
+        state=episode.state,
         last_seq=episode.last_seq,
         stop_reason=episode.stop_reason or None,
         fault=episode.fault or None,
@@ -94,5 +94,5 @@ def _value(row: VerifierOutcome | None) -> Outcome | None:
         reward=row.reward,
         details=row.details,
         state_diff=row.state_diff,
-        source=row.source,  # type: ignore[arg-type]
+        source=row.source,
     )

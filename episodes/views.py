@@ -229,19 +229,16 @@ def connect_status(request: HttpRequest) -> HttpResponse:
 
 SNIPPET = """import asyncio
 
-from awmclient import HttpDashboard
+from awmclient.client import HttpDashboard
 
 
 async def main() -> None:
     async with HttpDashboard("{url}", "{token}") as dashboard:
-        episode = await dashboard.start_episode(
-            key="my-first-episode", task="Say hello", expert="plain"
-        )
-        await episode.append(
-            {{"kind": "tool_call", "name": "say", "arguments": {{"text": "hello"}}, "result": "ok"}}
-        )
-        advice = await episode.ask("Whom do I greet next?", deadline_s=300)
-        await episode.append({{"kind": "message", "role": "assistant", "content": advice.text}})
+        episode = await dashboard.start_episode("Greet the right person", expert="plain")
+        await episode.append({{"kind": "message", "role": "assistant", "content": "Whom do I greet?"}})
+        advice = await episode.ask("Whom do I greet?", deadline_s=300)  # answer it in the queue
+        said = {{"text": advice.text or "hello, world"}}
+        await episode.append({{"kind": "tool_call", "name": "greet", "arguments": said, "result": "greeted"}})
         await episode.finish("done")
 
 

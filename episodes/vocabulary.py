@@ -1,4 +1,4 @@
-"""What the sheet of marks explains: a sentence for each mark, and sample steps for the step card. Called by its view."""
+"""What the sheet of marks explains: a sentence for each mark, and sample steps for the step card."""
 
 from __future__ import annotations
 

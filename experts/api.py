@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from django.http import HttpRequest
-from ninja import Query, Router, Status
+from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
 from experts import queue
-from experts.reading import ask_view, open_asks, read_ask
+from experts.reading import ask_view, open_asks
 from people.http import actor_of
 
 router = Router(tags=["asks"])
@@ -28,10 +28,10 @@ def list_asks(request: HttpRequest, status: schema.AskStatus = "open") -> schema
 
 
 @router.get("/asks/{ask_id}", response={200: schema.AskView, **REFUSALS})
-def get_ask(request: HttpRequest, ask_id: str, wait: int = Query(0, ge=0, le=WAIT_MAX_S)) -> schema.AskView:
+def get_ask(request: HttpRequest, ask_id: str, wait: QueryEx[int, P(ge=0, le=WAIT_MAX_S)] = 0) -> schema.AskView:
     """The state of an ask. Under the product's server `consumers.AskWait` answers this path and waits without a thread;
     this plain form documents it and answers at once."""
-    return read_ask(actor_of(request), ask_id)
+    return ask_view(queue.look(actor_of(request), ask_id))
 
 
 @router.post("/asks/{ask_id}/consumed", response={200: schema.AskView, **REFUSALS})

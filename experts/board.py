@@ -5,7 +5,7 @@ Owns the words about waiting and leases. Leaves state to `queue.py`, rows to `mo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -89,14 +89,18 @@ def _why(ask: Ask, declined: list[str], passed: bool) -> str:
     return f"Priority {ask.priority}." if ask.priority else "Anybody here may answer."
 
 
+def _belongs(row: AskRow, show: str) -> bool:
+    if show == "unclaimed":
+        return not row.held
+    return row.mine or show != "mine"
+
+
 def filtered(rows: Iterable[AskRow], show: str, q: str) -> list[AskRow]:
-    tests: dict[str, Callable[[AskRow], bool]] = {"unclaimed": lambda row: not row.held, "mine": lambda row: row.mine}
-    test = tests.get(show, lambda row: True)
     words = q.casefold()
     return [
         row
         for row in rows
-        if test(row) and words in f"{row.question} {row.ask.episode} {row.ask.episode.task}".casefold()
+        if _belongs(row, show) and words in f"{row.question} {row.ask.episode} {row.ask.episode.task}".casefold()
     ]
 
 

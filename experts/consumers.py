@@ -1,7 +1,7 @@
 """The queue's socket, and the waiting poll of an ask, which holds no thread and no database connection.
 
-Owns how a wait is woken: by the hub's hint, by the deadline, or by the end of the poll. The deadline itself is settled by the
-request that waits, through `queue.settle`, so it needs nobody else.
+Owns how a wait is woken: by the hub's hint, by the deadline, or by the end of the poll. The deadline itself is settled
+by the request that waits, through `queue.settle`, so it needs nobody else.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ from awmclient.schema import AskView
 from episodes import events, recording
 from episodes.consumers import LiveConsumer, actor_for
 from episodes.hub import Listener, hub
+from experts import queue
 from experts.events import ask_topic
 from experts.models import Ask
-from experts.reading import open_asks, read_ask
+from experts.reading import ask_view, open_asks
 from people.access import Actor, may_see_queue
 from people.errors import AppError, Invalid, NotFound
 
@@ -92,9 +93,8 @@ def _read_once(scope: dict[str, Any], pk: str) -> AskView:
             actor_for(scope)
             raise NotFound
         actor = actor_for(scope, row[0])
-        view = read_ask(actor, pk)
-        if actor.scope == "agent":
-            recording.heartbeat(actor, row[1])
+        view = ask_view(queue.look(actor, pk))
+        recording.hear(actor, row[1])
         return view
     finally:
         close_old_connections()

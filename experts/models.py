@@ -1,6 +1,7 @@
 """Rows about what people and models said: asks, assignments, advice, declines, and their history.
 
-Owns what a row may contain and facts about one row. Leaves every change to `queue.py`. Advice and events are append-only.
+Owns what a row may contain and facts about one row. Leaves every change to `queue.py`. Advice and events are
+append-only.
 """
 
 from __future__ import annotations
@@ -155,9 +156,9 @@ class Advice(AppendOnly):
         """The advice as it crosses a process."""
         return AdviceValue(
             text=self.text,
-            source=self.source,  # type: ignore[arg-type]
+            source=self.source,
             author=self.author or None,
-            privilege=self.privilege,  # type: ignore[arg-type]
+            privilege=self.privilege,
             tool_calls=[ToolCall.model_validate(call) for call in self.tool_calls] if self.tool_calls else None,
             reason=self.reason or None,
         )

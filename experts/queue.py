@@ -3,8 +3,8 @@
 Owns the state machine of an ask. Leaves the episode's side to `episodes.recording`, inside the same transaction. People
 claim and answer through the same functions as models and tokens.
 
-Lock order is episode, then ask, then assignment, everywhere: an answer, a deadline and an ending episode race for the same
-rows and exactly one of them wins.
+Lock order is episode, then ask, then assignment, everywhere: an answer, a deadline and an ending episode race for the
+same rows and exactly one of them wins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import json
 import secrets
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from django.db import transaction
@@ -27,7 +27,7 @@ from experts import events
 from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
 from experts.models import Advice, Ask, AskEvent, AskStatus, Assignment, AssignmentState, Decline, as_fallback
 from experts.routing import deadline, lease_end
-from people.access import Actor, may_advise, may_record, visible_or_404
+from people.access import Actor, may_advise, may_read, may_record, visible_or_404
 from people.errors import Invalid
 
 QUESTION_MAX = 20_000
@@ -44,8 +44,8 @@ class Claim:
 
 
 def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
-    """1. check the right, 2. the same key and body is the same ask, 3. refuse where no expert is offered or the episode has
-    ended, 4. write ask, slot and step, the episode waits, 5. tell."""
+    """1. check the right, 2. the same key and body is the same ask, 3. refuse where no expert is offered or the episode
+    has ended, 4. write ask, slot and step, the episode waits, 5. tell."""
     may_record(actor)
     if not wanted.question.strip() or len(wanted.question) > QUESTION_MAX:
         raise Invalid(f"question: between 1 and {QUESTION_MAX} characters.")
@@ -186,8 +186,8 @@ def answer(
     tool_calls: list[ToolCall] | None = None,
     source: str = "human",
 ) -> Advice:
-    """1. a repeated nonce is a quiet yes, 2. lock episode and ask, 3. whoever comes late or lost the lease keeps the text
-    but not the ask, 4. accept: advice, ask, slot and step in one transaction, 5. tell the agent and everybody."""
+    """1. a repeated nonce is a quiet yes, 2. lock episode and ask, 3. whoever comes late or lost the lease keeps the
+    text but not the ask, 4. accept: advice, ask, slot and step in one transaction, 5. tell the agent and everybody."""
     may_advise(actor)
     if not text.strip() and not tool_calls:
         raise Invalid("Write the advice, or suggest a call.")
@@ -280,6 +280,15 @@ def cancel_of_episode(episode: Episode, reason: str) -> None:
         _close(ask, AskStatus.CANCELLED, "episode_ended", None)
 
 
+def look(actor: Actor, ask_id: str) -> Ask:
+    """Where an ask stands now. The asker's look delivers the advice; anybody else's only settles what is due."""
+    if actor.user is None and actor.scope in (None, "agent"):
+        return deliver(actor, ask_id)
+    may_read(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    return settle(ask_id)
+
+
 @transaction.atomic
 def deliver(actor: Actor, ask_id: str) -> Ask:
     """What the asker gets: the ask, settled if due; the first sight of the advice is noted as its delivery."""
@@ -310,8 +319,7 @@ def consume(actor: Actor, ask_id: str) -> Ask:
 
 def waiting_time(actor: Actor) -> float | None:
     """Median seconds from ask to answer over the last 20 answered asks of this project; none yet: unknown."""
-    rows = Ask.objects.filter(project=actor.project, status=AskStatus.ANSWERED, closed_at__isnull=False)
-    spans: list[timedelta] = sorted(
-        closed - opened for opened, closed in rows.order_by("-closed_at").values_list("created_at", "closed_at")[:20]
-    )
+    rows = Ask.objects.filter(project=actor.project, status=AskStatus.ANSWERED).order_by("-closed_at")
+    times = rows.values_list("created_at", "closed_at")[:20]
+    spans = sorted(closed - opened for opened, closed in times if closed is not None)
     return spans[len(spans) // 2].total_seconds() if spans else None

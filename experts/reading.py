@@ -1,16 +1,17 @@
-"""Reads: asks as their asker sees them, and as the queue sees them. Called by the API, the waiting poll and the pages."""
+"""Reads: asks as their asker sees them, and as the queue sees them.
+
+Owns the shape in which an ask leaves the house. Called by the API, the waiting poll and the pages.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
 
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from awmclient.schema import AskListing, AskView
-from experts import queue
-from experts.models import Ask
-from people.access import Actor, may_read, may_see_queue, scoped, visible_or_404
+from experts.models import Ask, AskQuerySet
+from people.access import Actor, may_see_queue, scoped
 
 LISTED = 500
 
@@ -18,7 +19,7 @@ LISTED = 500
 def ask_view(ask: Ask, expected_wait_s: float | None = None) -> AskView:
     return AskView(
         id=ask.pk,
-        status=ask.status,  # type: ignore[arg-type]
+        status=ask.status,
         deadline_at=ask.deadline_at,
         expected_wait_s=expected_wait_s,
         reason=ask.reason or None,
@@ -28,16 +29,7 @@ def ask_view(ask: Ask, expected_wait_s: float | None = None) -> AskView:
     )
 
 
-def read_ask(actor: Actor, ask_id: str) -> AskView:
-    """The asker's reading delivers the advice; anybody else's only looks."""
-    if actor.user is None and actor.scope in (None, "agent"):
-        return ask_view(queue.deliver(actor, ask_id))
-    may_read(actor)
-    visible_or_404(Ask.objects.all(), actor, ask_id)
-    return ask_view(queue.settle(ask_id))
-
-
-def asks_of(actor: Actor) -> QuerySet[Ask]:
+def asks_of(actor: Actor) -> AskQuerySet:
     return scoped(Ask.objects.select_related("episode", "episode__run", "assignment", "accepted"), actor.project)
 
 
@@ -45,7 +37,7 @@ def open_asks(actor: Actor, status: str = "open") -> list[AskListing]:
     """The queue, in turn."""
     may_see_queue(actor)
     now = timezone.now()
-    return [listing(ask, now) for ask in asks_of(actor).filter(status=status).in_turn()[:LISTED]]  # type: ignore[attr-defined]
+    return [listing(ask, now) for ask in asks_of(actor).filter(status=status).in_turn()[:LISTED]]
 
 
 def listing(ask: Ask, now: datetime) -> AskListing:
@@ -54,14 +46,14 @@ def listing(ask: Ask, now: datetime) -> AskListing:
         id=ask.pk,
         episode=ask.episode_id,
         seq=ask.seq,
-        status=ask.status,  # type: ignore[arg-type]
+        status=ask.status,
         question=ask.question,
         context=ask.context,
         deadline_at=ask.deadline_at,
         priority=ask.priority,
         scenario=ask.episode.scenario or None,
         task=ask.episode.task,
-        privilege=ask.privilege,  # type: ignore[arg-type]
+        privilege=ask.privilege,
         held_by=held.holder_name if held else None,
         lease_until=held.lease_until if held else None,
     )

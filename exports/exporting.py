@@ -1,7 +1,7 @@
 """Writes: select -> rows -> file -> manifest with checksum, counts and reasons.
 
-Owns the walk over the selected episodes, one at a time, so that memory stays flat. Leaves rows to `formats`, refusals to
-`leakage`. The same rows of the database give the same bytes: sorted keys, order by episode id, no clock.
+Owns the walk over the selected episodes, one at a time, so that memory stays flat. Leaves rows to `formats`, refusals
+to `leakage`. The same rows of the database give the same bytes: sorted keys, order by episode id, no clock.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The JSON door of all apps: token or session -> actor, body -> schema type, error -> envelope.
 
-Owns authentication and error translation of `/api/v1`. Leaves routes to each app's `api.py`. Built on django-ninja, which
-keeps the OpenAPI document true to the types.
+Owns authentication and error translation of `/api/v1`. Leaves routes to each app's `api.py`. Built on django-ninja,
+which keeps the OpenAPI document true to the types.
 """
 
 from __future__ import annotations
@@ -134,6 +134,8 @@ def build_api(**options: Any) -> Api:
 
     @api.exception_handler(HttpError)
     def framework(request: HttpRequest, error: HttpError) -> HttpResponse:
+        if isinstance(error.__cause__, AppError):  # the parser's own refusal, which the framework wraps
+            return refusal(error.__cause__)
         refused = AppError(str(error), code="csrf" if error.status_code == 403 else "http")
         refused.status = error.status_code
         return refusal(refused)

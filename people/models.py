@@ -18,6 +18,15 @@ from django.db.models import Q
 if TYPE_CHECKING:
     from django.contrib.auth.models import User
 
+    # fields are generic to the type checker alone
+    TextOfId = models.CharField[str, str]
+
+    class TextOfJson(models.TextField[Any, Any]):
+        _pyi_private_set_type: Any
+        _pyi_private_get_type: Any
+else:
+    TextOfId, TextOfJson = models.CharField, models.TextField
+
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
@@ -31,7 +40,7 @@ def new_id() -> str:
     return head + "".join(secrets.choice(_ALPHABET) for _ in range(11))
 
 
-class IdField(models.CharField):
+class IdField(TextOfId):
     """Primary key made by `new_id`."""
 
     def __init__(self, *args: object, **kwargs: object) -> None:
@@ -39,7 +48,7 @@ class IdField(models.CharField):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
 
-class JsonText(models.TextField):
+class JsonText(TextOfJson):
     """Any JSON value as ASCII text. Agents send U+0000 and lone surrogates, which neither `jsonb` nor `text` takes."""
 
     def from_db_value(self, value: str | None, expression: object, connection: object) -> Any:
@@ -162,10 +171,10 @@ class AuditEntry(models.Model):
     def __str__(self) -> str:
         return f"{self.actor} {self.verb} {self.target}"
 
-    def save(self, *args: object, **kwargs: object) -> None:
+    def save(self, *args: Any, **kwargs: Any) -> None:
         if self.pk is not None:
             raise TypeError("an audit entry is only ever added")
-        super().save(*args, **kwargs)  # type: ignore[arg-type]
+        super().save(*args, **kwargs)
 
 
 def display_name(user: User) -> str:

@@ -1,8 +1,8 @@
 """Conversational rows for supervised fine-tuning: messages with native tool calls, the tools, and provenance.
 
-Pure: trajectory -> rows. Arguments stay JSON objects (several chat templates double-encode strings), an assistant's content
-is "" and never null (one template fails on null), and the `datasets` features are explicit, because inferred ones merge the
-arguments of different tools and fill the gaps with nulls that a model would then be trained on.
+Pure: trajectory -> rows. Arguments stay JSON objects (several chat templates double-encode strings), an assistant's
+content is "" and never null (one template fails on null), and the `datasets` features are explicit, because inferred
+ones merge the arguments of different tools and fill the gaps with nulls that a model would then be trained on.
 
 An episode in which the agent acted without tools (kind `action`) is no conversation and yields no row.
 """
@@ -31,6 +31,10 @@ from awmclient.schema import (
 SCHEMA_VERSION = "awmweb.sft/1"
 _TEXT = {"dtype": "string", "_type": "Value"}
 _JSON_LIST = {"feature": {"_type": "Json"}, "_type": "List"}
+_TEXT_COLUMNS = (
+    *("schema_version", "episode_id", "scenario", "split", "condition", "phase", "reward_type", "advice_mode"),
+    *("tool_protocol", "model", "prompt_sha256", "dataset_revision", "content_sha256"),
+)
 FEATURES: dict[str, Any] = {
     "messages": {
         "feature": {
@@ -43,7 +47,7 @@ FEATURES: dict[str, Any] = {
         "_type": "List",
     },
     "tools": _JSON_LIST,
-    **dict.fromkeys(("schema_version", "episode_id", "scenario", "split", "condition", "phase", "reward_type", "advice_mode", "tool_protocol", "model", "prompt_sha256", "dataset_revision", "content_sha256"), _TEXT),
+    **dict.fromkeys(_TEXT_COLUMNS, _TEXT),
     "task_idx": {"dtype": "int64", "_type": "Value"},
     "reward": {"dtype": "float64", "_type": "Value"},
     "expert_calls": {"dtype": "int64", "_type": "Value"},
