@@ -138,7 +138,7 @@ def _hints() -> str:
 
 
 ROLES = {
-    "agent": ("AWMWEB_AGENT_", "Plays tasks when the policy is `model`."),
+    "agent": ("AWMWEB_AGENT_", "Plays tasks when the policy is model."),
     "expert": ("AWMWEB_EXPERT_", "Answers asks as the model expert."),
     "judge": ("AWMENV_JUDGE_", "Judges SQL evidence; only the environment server holds its key."),
 }

@@ -138,6 +138,7 @@ def _people_form(request: HttpRequest) -> dict[str, Any] | None:
     membership, secret = members.invite(
         actor, request.POST.get("name", ""), request.POST.get("role", ""), end_of(request.POST.get("ends", ""))
     )
+    membership.user.refresh_from_db()  # the invitation may have given the account its name
     return _link(display_name(membership.user), secret)
 
 
