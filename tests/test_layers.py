@@ -1,0 +1,296 @@
+"""The house's import rules, read from syntax trees: arrows point down, between packages and inside them.
+
+The tables are those of docs/architecture.md. A module that no floor names fails the test, so that whoever adds one says
+where it stands. Runs without a database.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGES = ("people", "episodes", "experts", "curriculum", "exports", "awmweb", "awmenv", "awmclient")
+
+MAY_IMPORT = {
+    "people": {"awmclient.schema"},
+    "episodes": {"people", "awmclient.schema", "awmenv.packs"},
+    "experts": {"people", "episodes", "awmclient.schema", "awmenv.packs"},
+    "curriculum": {
+        "people",
+        "episodes",
+        "experts",
+        "awmclient",
+        "awmenv.client",
+        "awmenv.errors",
+        "awmenv.models",
+        "awmenv.packs",
+    },
+    "exports": {"people", "episodes", "experts", "curriculum", "awmclient.schema", "awmenv.packs"},
+    "awmweb": {"people", "episodes", "experts", "curriculum", "exports", "awmclient"},
+    "awmenv": set[str](),
+    "awmclient": set[str](),
+}
+
+EDGES = {"views", "api", "consumers", "tasks", "local", "playing", "llm", "admin", "http", "urls", "apps", "management"}
+WRITES = {"members", "recording", "committer", "queue", "review", "launching", "exporting", "importing"}
+READS = {
+    *("access", "trajectory", "annotated", "reading", "board", "wall", "routing", "hub"),
+    *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
+    *("formats", "leakage", "splits", "ratio", "rewards", "compare"),
+}
+GROUND = {"models", "events", "errors", "migrations"}
+APP_FLOORS = (GROUND, READS, WRITES, EDGES)
+APPS = ("people", "episodes", "experts", "curriculum", "exports")
+
+CLIENT_FLOORS = (
+    {"schema"},
+    {"errors", "wire", "bodies", "toolcalls", "prompts", "book", "recorded"},
+    {"policies", "outbox", "ports"},
+    {"client", "chat", "scripted"},
+    {"rollout", "testing", "__init__"},
+)
+
+SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
+LATE = {("awmenv.server.sandbox", "_open_socket")}  # a probe's own need; the process it is forked from stays small
+
+
+@dataclass(frozen=True)
+class Import:
+    """One import: from which module, of which, and where it stands."""
+
+    module: str
+    target: str
+    line: int
+    inside: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.line} imports {self.target}"
+
+
+@dataclass(frozen=True)
+class Tree:
+    """Every module of the house below `root`, with what it imports."""
+
+    modules: dict[str, Path]
+    imports: list[Import]
+
+    @classmethod
+    def read(cls, root: Path = ROOT) -> Tree:
+        modules = {_name(path, root): path for package in PACKAGES for path in sorted((root / package).rglob("*.py"))}
+        return cls(modules, [one for name, path in modules.items() for one in _imports(name, path, modules)])
+
+    def ours(self) -> list[Import]:
+        return [one for one in self.imports if one.target.split(".")[0] in PACKAGES]
+
+    def outside(self, prefix: str) -> set[str]:
+        """The packages of others that the modules below this one import."""
+        found = {
+            one.target.split(".")[0] for one in self.imports if f"{one.module}.".startswith(f"{prefix.rstrip('.')}.")
+        }
+        return found - set(PACKAGES) - set(sys.stdlib_module_names)
+
+
+def _name(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _imports(name: str, path: Path, modules: dict[str, Path]) -> Iterator[Import]:
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    within = {id(node): where for where, body in _functions(tree) for node in ast.walk(body)}
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(tree):
+        inside = within.get(id(node), "")
+        if isinstance(node, ast.Import):
+            yield from (Import(name, alias.name, node.lineno, inside) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            source = _source(node, package)
+            for alias in node.names:
+                whole = f"{source}.{alias.name}"
+                yield Import(name, whole if whole in modules else source, node.lineno, inside)
+
+
+def _source(node: ast.ImportFrom, package: str) -> str:
+    if not node.level:
+        return node.module or ""
+    above = package.split(".")[: len(package.split(".")) - node.level + 1]
+    return ".".join([*above, *([node.module] if node.module else [])])
+
+
+def _functions(tree: ast.AST, path: str = "") -> Iterator[tuple[str, ast.AST]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield f"{path}{node.name}", node
+        elif isinstance(node, ast.ClassDef):
+            bases = [ast.unparse(base) for base in node.bases]
+            yield from _functions(node, "AppConfig." if "AppConfig" in bases else f"{node.name}.")
+        else:
+            yield from _functions(node, path)
+
+
+def upward_between_packages(tree: Tree) -> list[str]:
+    return [
+        str(one)
+        for one in tree.ours()
+        if (home := one.module.split(".")[0]) != one.target.split(".")[0]
+        and not any(f"{one.target}.".startswith(f"{allowed}.") for allowed in MAY_IMPORT[home])
+    ]
+
+
+def _floor(module: str, floors: tuple[set[str], ...]) -> int | None:
+    """Which floor a module of a package stands on; None for the package itself."""
+    _, _, inner = module.partition(".")
+    room = inner.split(".")[0] if inner else "__init__"
+    found = next((number for number, rooms in enumerate(floors) if room in rooms), None)
+    assert found is not None or room == "__init__", f"{module}: say in tests/test_layers.py on which floor it stands"
+    return found
+
+
+def upward_inside(tree: Tree, package: str, floors: tuple[set[str], ...]) -> list[str]:
+    wrong = []
+    for one in tree.ours():
+        if {one.module.split(".")[0], one.target.split(".")[0]} == {package}:
+            here, there = _floor(one.module, floors), _floor(one.target, floors)
+            if here is not None and there is not None and there > here:
+                wrong.append(str(one))
+    return wrong
+
+
+def late_imports(tree: Tree) -> list[str]:
+    allowed = LATE | {(module, "AppConfig.ready") for module in tree.modules if module.endswith(".apps")}
+    return [f"{one} in {one.inside}" for one in tree.imports if one.inside and (one.module, one.inside) not in allowed]
+
+
+def circles(tree: Tree) -> list[str]:
+    """Modules that reach themselves by their imports at the top of the file."""
+    arrows: dict[str, set[str]] = {}
+    for one in tree.ours():
+        if not one.inside and one.target in tree.modules and one.target != one.module:
+            arrows.setdefault(one.module, set()).add(one.target)
+    return sorted(module for module in arrows if module in _reached(module, arrows))
+
+
+def _reached(start: str, arrows: dict[str, set[str]]) -> set[str]:
+    seen: set[str] = set()
+    todo = list(arrows.get(start, ()))
+    while todo:
+        module = todo.pop()
+        if module not in seen:
+            seen.add(module)
+            todo += arrows.get(module, ())
+    return seen
+
+
+@pytest.fixture(scope="module")
+def tree() -> Tree:
+    return Tree.read()
+
+
+def test_no_arrow_between_packages_points_up(tree: Tree) -> None:
+    assert upward_between_packages(tree) == []
+
+
+@pytest.mark.parametrize("app", APPS)
+def test_inside_an_app_edges_call_writes_and_writes_call_reads(tree: Tree, app: str) -> None:
+    for module in tree.modules:
+        if module.split(".")[0] == app:
+            _floor(module, APP_FLOORS)
+    assert upward_inside(tree, app, APP_FLOORS) == []
+
+
+def test_inside_the_client_the_record_format_is_the_ground(tree: Tree) -> None:
+    for module in tree.modules:
+        if module.split(".")[0] == "awmclient":
+            _floor(module, CLIENT_FLOORS)
+    assert upward_inside(tree, "awmclient", CLIENT_FLOORS) == []
+
+
+def test_no_module_reaches_itself(tree: Tree) -> None:
+    assert circles(tree) == []
+
+
+def test_imports_stand_at_the_top_of_the_file(tree: Tree) -> None:
+    assert late_imports(tree) == []
+
+
+def test_the_client_needs_httpx_and_pydantic_only(tree: Tree) -> None:
+    assert tree.outside("awmclient") == {"httpx", "pydantic", "pydantic_core"}
+
+
+def test_the_public_modules_of_the_environment_need_neither_its_server_nor_django(tree: Tree) -> None:
+    public = [one for one in tree.imports if one.module.startswith("awmenv") and "awmenv.server" not in one.module]
+    assert [str(one) for one in public if one.target.startswith("awmenv.server")] == []
+    assert {one.target.split(".")[0] for one in public} & (SERVER_SIDE | {"openenv", "fastapi", "starlette"}) == set()
+
+
+def test_the_environment_server_holds_no_database_driver_and_no_django(tree: Tree) -> None:
+    assert tree.outside("awmenv.server") & SERVER_SIDE == set()
+
+
+def test_the_watching_process_needs_the_standard_library_only(tree: Tree) -> None:
+    assert tree.outside("awmweb.embedded") == set()
+    assert [
+        str(one)
+        for one in tree.ours()
+        if one.module.startswith("awmweb.embedded") and not one.target.startswith("awmweb.embedded")
+    ] == []
+
+
+def test_openenv_is_imported_by_the_environment_server_alone(tree: Tree) -> None:
+    users = {one.module for one in tree.imports if one.target.split(".")[0] == "openenv"}
+    assert users, "nobody imports openenv any more; this rule has lost its subject"
+    assert [module for module in users if not module.startswith("awmenv.server.")] == []
+
+
+def test_web_and_worker_processes_load_neither_openenv_nor_the_environment_server(tmp_path: Path) -> None:
+    """What other people's packages import counts, too."""
+    tmp_path.chmod(0o711)
+    look = (
+        "import awmweb.asgi, awmweb.urls, awmweb.celery, curriculum.tasks, experts.tasks, sys;"
+        "print([name for name in sys.modules if name.split('.')[0] == 'openenv' or name.startswith('awmenv.server')])"
+    )
+    environment = {**os.environ, "AWMWEB_VAR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", look], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (done.stdout.strip(), done.returncode) == ("[]", 0), done.stderr
+
+
+def house(root: Path, files: dict[str, str]) -> Tree:
+    """A small house of the given files."""
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Tree.read(root)
+
+
+def test_an_arrow_up_is_found_wherever_it_hides(tmp_path: Path) -> None:
+    tree = house(
+        tmp_path,
+        {
+            "people/models.py": "if TYPE_CHECKING:\n    from episodes import models\n",
+            "people/members.py": "from . import views\n",
+            "people/views.py": "def page():\n    from people import members\n",
+            "episodes/models.py": "import people.models\n",
+            "awmclient/schema.py": "from awmclient.client import x\n",
+            "awmclient/client.py": "from awmclient import schema\n",
+        },
+    )
+    assert upward_between_packages(tree) == ["people.models:2 imports episodes.models"]
+    assert upward_inside(tree, "people", APP_FLOORS) == ["people.members:1 imports people.views"]
+    assert upward_inside(tree, "awmclient", CLIENT_FLOORS) == ["awmclient.schema:1 imports awmclient.client"]
+    assert late_imports(tree) == ["people.views:2 imports people.members in page"]
+    assert circles(tree) == ["awmclient.client", "awmclient.schema", "episodes.models", "people.models"]
+
+
+def test_a_module_without_a_floor_is_refused(tmp_path: Path) -> None:
+    tree = house(tmp_path, {"people/utils.py": "from people import models\n", "people/models.py": ""})
+    with pytest.raises(AssertionError, match=r"people\.utils"):
+        upward_inside(tree, "people", APP_FLOORS)
