@@ -60,7 +60,16 @@ def commands(options: Options) -> dict[str, list[str]]:
     schedule = str(Path(options.var) / "beat-schedule")
     return {
         "env": ["-m", "awmenv.server", *packs, "--host", "127.0.0.1", "--port", str(options.env_port)],
-        "web": [*web, "--ws", "websockets-sansio", "--no-access-log", "--timeout-graceful-shutdown", "3"],
+        "web": [
+            *web,
+            "--ws",
+            "websockets-sansio",
+            "--no-access-log",
+            "--lifespan",
+            "off",
+            "--timeout-graceful-shutdown",
+            "3",
+        ],
         "worker": [*worker, "--queues", "default", "--concurrency", "4", "--hostname", "worker@%h"],
         "rollouts": [*worker, "--queues", "rollouts", "--concurrency", "16", "--hostname", "rollouts@%h"],
         "beat": [*celery, "beat", "--loglevel", "warning", "--schedule", schedule, "--pidfile", ""],

@@ -25,7 +25,16 @@ from awmweb.embedded.servers import locked
 
 BACK_OFF = (0.5, 30.0)  # first and longest pause before a restart
 SETTLED = 60.0  # after so many seconds alive a death counts as the first again
-PATIENCE = {"apps": 8.0, "queue": 3.0, "database": 6.0}  # together under the twenty seconds that a stop may take
+# Who ends when, and how long each stage may take: together under the twenty seconds that a stop may take. Rollouts end
+# before their environments, which would look like a broken environment to them; the database is last, so that every
+# commit under way is kept. A rollout cut off here is carried on at the next start.
+STAGES = [
+    ({"beat", "web", "worker", "rollouts"}, 4.0),
+    ({"env"}, 4.0),
+    ({valkey.NAME}, 2.0),
+    ({postgres.NAME}, 6.0),
+]
+QUIT_SECONDS = 2.0  # for a database that did not end in time
 DEATHS_BEFORE_READY = 3
 READY_SECONDS = 120.0
 
@@ -69,7 +78,9 @@ class Supervisor:
             services.check_ports(self.options)
             self._servers()
             login = self._prepare()
-            self._wait_healthy()
+            self._wait_healthy("web", self.options.local_url)
+            self._services("worker", "rollouts", "beat")  # after the page is there, which needs both cores until then
+            self._wait_healthy("env", f"http://127.0.0.1:{self.options.env_port}")
             self.ready = True
             print(f"awmweb ready: {self.options.public_url or self.options.local_url}{login}", flush=True)
             while True:
@@ -124,7 +135,7 @@ class Supervisor:
                     if line.startswith("@login "):
                         login = line.removeprefix("@login ").strip()
                     elif line.startswith("@migrated"):
-                        self._services("web", "worker", "rollouts", "beat")
+                        self._services("web")
                     elif line.strip():
                         self._say(line.rstrip())
             except BaseException:
@@ -134,16 +145,13 @@ class Supervisor:
             raise EmbeddedError("The database could not be prepared; the reason stands above.")
         return login
 
-    def _wait_healthy(self) -> None:
-        waiting = {"web": self.options.local_url, "env": f"http://127.0.0.1:{self.options.env_port}"}
+    def _wait_healthy(self, name: str, url: str) -> None:
         end = time.monotonic() + READY_SECONDS
-        while waiting:
-            for name in [name for name, url in waiting.items() if services.healthy(url)]:
-                self._say(f"{name}: answers on {waiting.pop(name)}")
-            self._tend(0.05 if waiting else 0.0)
+        while not services.healthy(url):
+            self._tend(0.05)
             if time.monotonic() > end:
-                names = ", ".join(waiting)
-                raise EmbeddedError(f"No answer from {names} within {READY_SECONDS:.0f} s; see {self.here.logs}.")
+                raise EmbeddedError(f"No answer from {name} within {READY_SECONDS:.0f} s; see {self.here.logs}.")
+        self._say(f"{name}: answers on {url}")
 
     def _keep(self, name: str, launch: Callable[[], Child]) -> None:
         kept = Kept(name, self.here.logs / f"{name}.log", launch)
@@ -193,27 +201,17 @@ class Supervisor:
         self._say(f"{kept.name} runs again")
 
     def _stop(self) -> None:
-        """Services first, all at once; then the queue; the database last, so that every commit under way is kept."""
-        last = {valkey.NAME: "queue", postgres.NAME: "database"}
-        apps = [kept.child for kept in self.kept if kept.child and kept.name not in last]
-        for child in apps:
-            child.send(child.spec.stop_signal)
-        self._wait_ended(apps, PATIENCE["apps"])
-        for child in apps:
-            child.stop(0)
-        for name, part in last.items():
-            for kept in self.kept:
-                if kept.name == name and kept.child:
-                    self._end_server(kept.child, PATIENCE[part])
+        for names, patience in STAGES:
+            children = [kept.child for kept in self.kept if kept.child and kept.name in names]
+            for child in children:
+                child.send(child.spec.stop_signal)
+            self._wait_ended(children, patience)
+            for child in children:
+                if child.running and child.spec.name == postgres.NAME:
+                    child.send(signal.SIGQUIT)  # it recovers from this at the next start
+                    self._wait_ended([child], QUIT_SECONDS)
+                child.stop(0)
         self.here.children.unlink(missing_ok=True)
-
-    def _end_server(self, child: Child, patience: float) -> None:
-        child.send(child.spec.stop_signal)
-        self._wait_ended([child], patience)
-        if child.running and child.spec.name == postgres.NAME:
-            child.send(signal.SIGQUIT)  # it recovers from this at the next start
-            self._wait_ended([child], 2.0)
-        child.stop(0)
 
     def _wait_ended(self, children: list[Child], patience: float) -> None:
         end = time.monotonic() + patience

@@ -1,0 +1,66 @@
+"""Idle memory of all processes of the product together, as proportional set size, in MB.
+
+Beside it stands what such a set of processes costs before any of our code: the same number of bare Python interpreters
+plus the two servers. Run as `python bench/memory.py`; starts and stops a product of its own in a temporary folder.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from product import Product
+
+SETTLE_SECONDS = 15.0
+AIM_MB = 600
+
+
+def pss(pid: int) -> float:
+    """Megabytes of one process, each shared page divided among those who share it."""
+    for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Pss:"):
+            return int(line.split()[1]) / 1024
+    raise ValueError(f"no Pss for process {pid}")
+
+
+def bare_interpreter() -> float:
+    """Megabytes of a Python that has imported nothing of ours."""
+    code = "import sys; sys.stdout.write('up\\n'); sys.stdout.flush(); sys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1) as process:
+        assert process.stdout and process.stdin
+        process.stdout.readline()
+        size = pss(process.pid)
+        process.stdin.close()
+    return size
+
+
+def measure() -> dict[str, object]:
+    with Product(AWMWEB_DEMO="0") as product:
+        time.sleep(SETTLE_SECONDS)
+        tree = product.processes()
+        sizes = {process.pid: pss(process.pid) for process in tree}
+        names = product.names(tree)
+    parts: dict[str, float] = {}
+    for pid, size in sizes.items():
+        parts[names[pid]] = round(parts.get(names[pid], 0.0) + size, 1)
+    servers = parts["postgres"] + parts["valkey"]
+    ours = [name for name in parts if name not in ("postgres", "valkey")]
+    value, limit = sum(parts.values()), servers + len(ours) * bare_interpreter()
+    return {
+        "name": "idle_memory",
+        "value": round(value, 1),
+        "unit": "MB PSS",
+        "limit": round(limit, 1),
+        "ratio": round(value / limit, 2),
+        "conditions": {"aim": AIM_MB, "idle_s": SETTLE_SECONDS, "processes": len(sizes), "parts": parts},
+    }
+
+
+if __name__ == "__main__":
+    if not Path("/proc/self/smaps_rollup").exists():
+        sys.exit("bench/memory.py needs Linux: other systems do not say how pages are shared")
+    print(json.dumps(measure()))
