@@ -46,6 +46,7 @@ def build(settings: Settings) -> tuple[Asgi, World]:
         state_cls=WorldState,
     )
     _replace_routes(api, world)
+    _live_with(api, world)
     return FrameGate(api), world
 
 
@@ -71,6 +72,30 @@ def _replace_routes(api: FastAPI, world: World) -> None:
     @api.get("/stats")
     async def stats() -> dict[str, Any]:
         return await asyncio.to_thread(_stats, world)
+
+
+def _live_with(api: FastAPI, world: World) -> None:
+    """The world starts and ends with the application, whoever serves it."""
+    watching: list[asyncio.Task[None]] = []
+
+    async def begin() -> None:
+        world.start()
+        watching.append(asyncio.create_task(world.watch()))
+
+    async def end() -> None:
+        for task in watching:
+            task.cancel()
+        world.stop()
+
+    api.router.on_startup.append(begin)
+    api.router.on_shutdown.append(end)
+
+
+def __getattr__(name: str) -> Asgi:
+    """`uvicorn awmenv.server.app:app` and Spaces ask for `app`: made from the environment's settings when asked for."""
+    if name != "app":
+        raise AttributeError(name)
+    return build(Settings.from_environment())[0]
 
 
 def _stats(world: World) -> dict[str, Any]:

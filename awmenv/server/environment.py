@@ -8,6 +8,7 @@ these per connection.
 
 import asyncio
 import logging
+import time
 import uuid
 from types import TracebackType
 from typing import Any, Self
@@ -164,6 +165,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
     def _list_tools(self) -> WorldObservation:
         if self._session is None:
             return WorldObservation(tools=[], error=NOT_STARTED)
+        self._session.used_at = time.monotonic()
         return WorldObservation(tools=self._session.tools)
 
     async def _tool_call(self, name: str, arguments: dict[str, Any]) -> WorldObservation:

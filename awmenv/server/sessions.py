@@ -80,6 +80,7 @@ class World:
         self.workers = ThreadPoolExecutor(settings.verifier_slots, thread_name_prefix="verifier")
         self.counts = Counts()
         self.sessions: set[Session] = set()
+        self._stopped = False
 
     def start(self) -> None:
         """From the main thread, whose end the zygotes watch."""
@@ -87,6 +88,10 @@ class World:
         self.scenarios.zygote.start()
 
     def stop(self) -> None:
+        """Idempotent. Nothing of this server is left: no process, no file."""
+        if self._stopped:
+            return
+        self._stopped = True
         for session in list(self.sessions):
             session.end()
         self.workers.shutdown(wait=False, cancel_futures=True)
@@ -97,6 +102,15 @@ class World:
     @property
     def tier(self) -> str:
         return self.scenarios.tier if self.scenarios.tier == self.verifiers.tier else "none"
+
+    async def watch(self) -> None:
+        """Until cancelled: end the worlds of sessions that nobody has used for the idle time. Their connections stay."""
+        idle = self.settings.idle_s
+        while True:
+            await asyncio.sleep(min(60.0, idle / 4))
+            for session in list(self.sessions):
+                if time.monotonic() - session.used_at > idle:
+                    session.expire()
 
     async def in_worker(self, function: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.workers, lambda: function(*arguments))
@@ -326,6 +340,11 @@ class Session:
         }
         ruling, said = await judge.rule(self.world.settings.judge, evidence)
         return Verification(ruling, {**result, "llm_judge": said}, self._diff)
+
+    def expire(self) -> None:
+        """The idle limit: the process goes, and the next call is told why."""
+        if self.running and not self.lock.locked() and not self.sealed:
+            self._break(f"unused for more than {self.world.settings.idle_s:g} s")
 
     def end(self) -> None:
         """Everything this session held is let go. Idempotent; from any thread."""

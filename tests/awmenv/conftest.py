@@ -1,0 +1,98 @@
+"""A running environment server for the tests of its behaviour, on a free port and in a folder of its own."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = ROOT / "tests" / "packs" / "tiny"
+
+
+@dataclass
+class Server:
+    """One environment server process."""
+
+    process: subprocess.Popen[str]
+    port: int
+    run_dir: Path
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+            return str(answer.read().decode())
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(20)
+
+
+def start_server(run_dir: Path, packs: Path = TINY, user: int | None = None, **environment: str) -> Server:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("AWMENV_", "AWMWEB_"))}
+    env |= {"AWMENV_RUN_DIR": str(run_dir), **environment}
+    command = [sys.executable, "-m", "awmenv.server", "--packs", str(packs), "--port", str(port)]
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=env, user=user, group=user, extra_groups=[] if user else None, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    server = Server(process, port, run_dir)
+    _wait_until_up(server)
+    return server
+
+
+def _wait_until_up(server: Server) -> None:
+    ends = time.monotonic() + 40
+    while time.monotonic() < ends:
+        if server.process.poll() is not None:
+            raise AssertionError(f"the server ended: {server.process.stdout.read() if server.process.stdout else ''}")
+        with contextlib.suppress(OSError):
+            server.get("/health")
+            return
+        time.sleep(0.05)
+    server.process.kill()
+    raise AssertionError("the server did not answer in time")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server over the tiny pack, shared by all tests that leave it as they found it."""
+    running = start_server(_open_folder(tmp_path_factory.mktemp("awmenv")))
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def make_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
+    """Servers of a test's own, ended with the test."""
+    made: list[Server] = []
+
+    def make(packs: Path = TINY, user: int | None = None, **environment: str) -> Server:
+        made.append(start_server(_open_folder(tmp_path), packs, user, **environment))
+        return made[-1]
+
+    yield make
+    for one in made:
+        if one.process.poll() is None:
+            one.stop()
+
+
+def _open_folder(folder: Path) -> Path:
+    """pytest's folders are private to their owner; a sandbox user must pass through."""
+    for part in (folder, *folder.parents):
+        if part.stat().st_uid == os.getuid() and part != Path("/"):
+            part.chmod(part.stat().st_mode | 0o011)
+    return folder

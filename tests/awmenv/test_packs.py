@@ -1,0 +1,180 @@
+"""Packs: what is indexed, joined, refused and reported."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from awmenv.errors import PackError, UnknownScenario
+from awmenv.models import RESERVED_TOOLS, normalise_name
+from awmenv.packs import load_pack
+from tests.awmenv.conftest import TINY
+
+FILES = {
+    "gen_scenario.jsonl": [{"name": "Shop 1", "description": "A shop."}],
+    "gen_tasks.jsonl": [{"scenario": "shop_1", "tasks": ["Buy milk.", "Sell milk."]}],
+    "gen_db.jsonl": [
+        {
+            "scenario": "shop_1",
+            "db_schema": {"tables": [{"name": "t", "ddl": "CREATE TABLE t (a TEXT)", "indexes": []}]},
+            "db_path": "x",
+        }
+    ],
+    "gen_sample.jsonl": [{"scenario": "shop-1", "sample_data": {"tables": []}}],
+    "gen_envs.jsonl": [{"scenario": "shop_1", "full_code": "app = 1"}],
+    "gen_verifier.jsonl": [{"scenario": "shop_1", "task_idx": 0, "verification": {"code": "x", "raw_response": "{}"}}],
+    "gen_verifier.pure_code.jsonl": [{"scenario": "shop_1", "task_idx": 0, "verification": {"code": "def v(): pass"}}],
+}
+
+
+def write(folder: Path, **changes: Any) -> Path:
+    for name, rows in {**FILES, **changes}.items():
+        if rows is not None:
+            text = "".join(row if isinstance(row, str) else json.dumps(row) + "\n" for row in rows)
+            (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+def changed(name: str, rows: Any) -> dict[str, Any]:
+    return {name: rows}
+
+
+def test_rows_of_one_scenario_find_each_other_however_its_name_is_written(tmp_path: Path) -> None:
+    pack = load_pack(write(tmp_path))
+    assert list(pack.scenarios) == ["shop_1"]
+    assert pack.tasks("Shop  1") == ["Buy milk.", "Sell milk."]
+    assert pack.scenario("SHOP-1").description == "A shop."
+    assert pack.has_verifier("shop_1", 0) == {"sql": True, "code": True}
+    assert pack.has_verifier("shop_1", 1) is None
+
+
+def test_the_tiny_pack_is_clean_but_for_its_one_escaped_quote() -> None:
+    pack = load_pack(TINY, check_sql=True)
+    assert list(pack.scenarios) == ["lamps_1", "notes_1"]
+    assert [finding.code for finding in pack.report.findings] == ["sql_repaired"]
+    assert pack.scripts("notes_1", 0)["oracle"][0]["call"]["name"] == "create_note"
+
+
+def test_a_folder_without_rows_is_no_pack(tmp_path: Path) -> None:
+    with pytest.raises(PackError):
+        load_pack(tmp_path)
+
+
+def test_an_unknown_scenario_is_said_by_name(tmp_path: Path) -> None:
+    with pytest.raises(UnknownScenario, match="bakery"):
+        load_pack(write(tmp_path)).scenario("bakery")
+
+
+@pytest.mark.parametrize("broken", ["{not json\n", "[1, 2]\n", "null\n", "[" * 100_000 + "\n", '{"scenario": 5}\n'])
+def test_a_broken_row_is_reported_with_its_line_and_the_others_stay(tmp_path: Path, broken: str) -> None:
+    rows = [broken, *FILES["gen_tasks.jsonl"]]
+    pack = load_pack(write(tmp_path, **changed("gen_tasks.jsonl", rows)))
+    assert list(pack.scenarios) == ["shop_1"]
+    assert [(finding.file, finding.line) for finding in pack.report.errors] == [("gen_tasks.jsonl", 1)]
+
+
+@pytest.mark.parametrize("missing", ["gen_tasks.jsonl", "gen_db.jsonl", "gen_envs.jsonl"])
+def test_a_scenario_without_a_needed_row_is_rejected_with_the_reason(tmp_path: Path, missing: str) -> None:
+    pack = load_pack(write(tmp_path, **changed(missing, None)))
+    assert list(pack.rejected) == ["shop_1"]
+    assert f"no row in {missing}" in pack.rejected["shop_1"].problems
+
+
+@pytest.mark.parametrize("missing", ["gen_scenario.jsonl", "gen_sample.jsonl", "gen_verifier.jsonl"])
+def test_other_gaps_are_told_and_tolerated(tmp_path: Path, missing: str) -> None:
+    pack = load_pack(write(tmp_path, **changed(missing, None)))
+    assert list(pack.scenarios) == ["shop_1"]
+    assert any(finding.file == missing for finding in pack.report.warnings)
+
+
+@pytest.mark.parametrize("name", sorted(RESERVED_TOOLS))
+def test_a_scenario_with_a_reserved_tool_name_is_rejected(tmp_path: Path, name: str) -> None:
+    rows = [{"scenario": "shop_1", "full_code": f'@app.get("/x", operation_id="{name}")\ndef x(): ...'}]
+    pack = load_pack(write(tmp_path, **changed("gen_envs.jsonl", rows)))
+    assert list(pack.scenarios) == []
+    assert any(finding.code == "reserved_tool" and name in finding.message for finding in pack.report.errors)
+
+
+def test_a_task_without_a_verifier_is_reported(tmp_path: Path) -> None:
+    pack = load_pack(write(tmp_path))
+    assert any(finding.code == "missing_verifier" and "task 1" in finding.message for finding in pack.report.warnings)
+
+
+def test_a_failing_statement_rejects_the_scenario_when_sql_is_checked(tmp_path: Path) -> None:
+    rows = [
+        {
+            "scenario": "shop_1",
+            "sample_data": {"tables": [{"table_name": "t", "insert_statements": ["INSERT INTO nowhere VALUES (1)"]}]},
+        }
+    ]
+    folder = write(tmp_path, **changed("gen_sample.jsonl", rows))
+    assert list(load_pack(folder).scenarios) == ["shop_1"]
+    checked = load_pack(folder, check_sql=True)
+    assert list(checked.rejected) == ["shop_1"]
+    assert any(finding.code == "sql_failed" and "nowhere" in finding.message for finding in checked.report.errors)
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "ATTACH DATABASE '{path}' AS x",
+        "PRAGMA writable_schema = 1",
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) INSERT INTO t SELECT n FROM r",
+    ],
+)
+def test_checking_sql_reaches_no_file_and_ends(tmp_path: Path, statement: str) -> None:
+    target = tmp_path / "made.db"
+    insert = statement.format(path=target)
+    tables = {"tables": [{"table_name": "t", "insert_statements": [insert]}]}
+    rows = [{"scenario": "shop_1", "sample_data": tables}]
+    pack = load_pack(write(tmp_path, **changed("gen_sample.jsonl", rows)), check_sql=True)
+    assert list(pack.rejected) == ["shop_1"]
+    assert not target.exists()
+
+
+def test_rows_are_read_when_asked_for_and_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    pack = load_pack(write(tmp_path))
+    (tmp_path / "gen_tasks.jsonl").write_text("nothing of the kind\n")
+    with pytest.raises(PackError, match="changed since"):
+        pack.tasks("shop_1")
+
+
+@settings(max_examples=60, deadline=None)
+@given(lines=st.lists(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)), max_size=6))
+def test_any_bytes_are_a_report_and_never_an_error(tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]) -> None:
+    folder = tmp_path_factory.mktemp("any")
+    for name in FILES:
+        (folder / name).write_bytes(b"\n".join(lines))
+    pack = load_pack(folder, check_sql=True)
+    assert not pack.scenarios
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=12,
+)
+FIELDS = ("tasks", "db_schema", "sample_data", "full_code", "verification", "task_idx", "name", "scripts", "about")
+
+
+@settings(max_examples=100, deadline=None)
+@given(row=st.fixed_dictionaries({}, optional={name: JSON for name in FIELDS}))
+def test_rows_of_any_shape_are_a_report_and_never_an_error(
+    tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any]
+) -> None:
+    folder = tmp_path_factory.mktemp("shape")
+    for name in (*FILES, "scripts.jsonl"):
+        (folder / name).write_text(json.dumps({"scenario": "a", "name": "a", **row}) + "\n")
+    pack = load_pack(folder, check_sql=True)
+    for name in pack.scenarios:
+        assert pack.tasks(name)
+        pack.scripts(name, 0)
+        pack.verifier(name, 0, "code")
+
+
+@given(st.text(max_size=30))
+def test_normalising_twice_changes_nothing(name: str) -> None:
+    assert normalise_name(normalise_name(name)) == normalise_name(name)
