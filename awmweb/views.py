@@ -21,7 +21,7 @@ from episodes import events, wall
 from episodes import vocabulary as sheet
 from episodes.models import Episode, EpisodeState, VerifierOutcome
 from episodes.words import clock, in_words
-from experts import board
+from experts import board, queue
 from experts.models import Ask
 from people.access import (
     Actor,
@@ -75,7 +75,7 @@ def home(request: HttpRequest) -> HttpResponse:
         {
             "asks": rows[:HOME_ASKS],
             "headline": board.headline(rows, "The oldest falls back in") if rows else _calm_headline(groups),
-            "underline": wall.live_line(groups) and f"Live episodes: {wall.live_line(groups)}.",
+            "underline": board.underline(queue.waiting_time(actor)),
             "runs": groups,
             "live_line": wall.live_line(groups),
             "outcomes": wall.recent_outcomes(actor),

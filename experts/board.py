@@ -122,7 +122,7 @@ def headline(rows: list[AskRow], last: str = "Next deadline in") -> str:
     return f"{count}{part}. {last} {clock(min(row.left_s for row in rows))}."
 
 
-def underline(rows: list[AskRow], usual_s: float | None) -> str:
+def underline(usual_s: float | None) -> str:
     if usual_s is None:
         return "Nobody has answered one in this project yet."
     return f"Half of the last answers came within {clock(usual_s)}."

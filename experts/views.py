@@ -51,7 +51,7 @@ def queue_page(request: HttpRequest) -> HttpResponse:
         "show": show,
         "q": q,
         "headline": board.headline(rows),
-        "underline": board.underline(rows, queue.waiting_time(actor)),
+        "underline": board.underline(queue.waiting_time(actor)),
         "closed": board.closed_rows(actor),
         "may_advise": holds(actor, may_advise),
     }

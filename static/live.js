@@ -14,12 +14,15 @@ let following = true;
 let paused = false;
 let unseen = 0;
 
-const scrolls = () => (pane.scrollHeight > pane.clientHeight + 1 && getComputedStyle(pane).overflowY !== "visible" ? pane : document.scrollingElement);
-const atEnd = () => scrolls().scrollHeight - scrolls().scrollTop - scrolls().clientHeight < NEAR_PX;
+// wide screens scroll the pane, small ones the page, in which more stands below the steps
+const stacked = () => getComputedStyle(pane).overflowY === "visible";
+const atEnd = () => stacked()
+  ? list().getBoundingClientRect().bottom < innerHeight + NEAR_PX
+  : pane.scrollHeight - pane.scrollTop - pane.clientHeight < NEAR_PX;
 
 function toEnd() {
-  const box = scrolls();
-  box.scrollTop = box.scrollHeight;
+  if (!stacked()) pane.scrollTop = pane.scrollHeight;
+  else if (!atEnd()) list().scrollIntoView({ block: "end" });
 }
 
 function sayFollow() {
@@ -68,8 +71,10 @@ function pause() {
 
 if (list()) {
   startKeys("step-down", "step-up");
-  bind("follow", () => follow(!following || paused));
-  bind("pause", pause);
+  if (page.dataset.live === "yes") {
+    bind("follow", () => follow(!following || paused));
+    bind("pause", pause);
+  }
   bind("newest", () => {
     choose(null);
     follow(true);
