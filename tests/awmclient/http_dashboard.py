@@ -37,7 +37,8 @@ class Served:
         return f"http://127.0.0.1:{self.port}"
 
     async def start(self) -> None:
-        sock = socket.socket()
+        # asyncio sends small answers at once only on sockets that say they are TCP
+        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", self.port))
         self.port = sock.getsockname()[1]
