@@ -104,7 +104,10 @@ def _work(request: dict[str, Any]) -> Any:
         return None
     function = _find(_load(request["code"]), FUNCTIONS[request["work"]])
     initial, final = request["paths"]
-    return _call(function, initial, final, request["answer"], with_answer=request["work"] == "code")
+    value = _call(function, initial, final, request["answer"], with_answer=request["work"] == "code")
+    if request["work"] == "code" and type(value) is dict and type(dict.get(value, "result")) is not str:
+        raise TypeError("the verifier's result is not a text")
+    return value
 
 
 def _load(code: str) -> dict[str, Any]:

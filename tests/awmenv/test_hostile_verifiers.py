@@ -1,0 +1,305 @@
+"""Every attack works against plain exec, so that it has teeth, and none against `run_verifier`."""
+
+import contextlib
+import hashlib
+import json
+import os
+import socket
+import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awmenv.server.settings import Settings
+from awmenv.server.verifier import VerifierHouse, verdict
+from tests.awmenv.attacks import ATTACKS, ENDINGS, FORGERIES, VALUES, Attack
+
+SECRET = "SECRET-LOOT"
+NAME = "AWMENV_TEST_SECRET"
+TIMEOUT_S = 3.0
+
+
+@dataclass
+class Arena:
+    """What attackers are after, and what tells that they got it."""
+
+    folder: Path
+    contacts: list[str] = field(default_factory=list)
+    port: int = 0
+    victim: subprocess.Popen[bytes] | None = None
+
+    @property
+    def canary(self) -> Path:
+        return self.folder / "canary"
+
+    def databases(self) -> tuple[str, str]:
+        return str(self.folder / "initial.db"), str(self.folder / "final.db")
+
+    def code(self, attack: Attack) -> str:
+        names = {
+            "CANARY": str(self.canary),
+            "FOLDER": str(self.folder),
+            "PORT": self.port,
+            "UNIX": str(self.folder / "socket"),
+            "VICTIM": self.victim.pid if self.victim else 0,
+            "SECRET_NAME": NAME,
+        }
+        return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + attack.code
+
+    def print_of(self) -> dict[str, str]:
+        """Every entry of the folder with its kind, mode, times and content."""
+        found = {}
+        for path in sorted(self.folder.iterdir()):
+            stat = path.lstat()
+            content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
+            attributes = os.listxattr(path) if path.is_file() else []
+            found[path.name] = f"{stat.st_mode} {stat.st_nlink} {stat.st_mtime_ns} {attributes} {content}"
+        return found
+
+
+@pytest.fixture
+def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Arena]:
+    for part in (tmp_path, *tmp_path.parents):
+        if part != Path("/") and part.stat().st_uid == os.getuid():
+            part.chmod(part.stat().st_mode | 0o011)
+    folder = tmp_path / "arena"
+    folder.mkdir()
+    arena = Arena(folder)
+    arena.canary.write_text(SECRET)
+    for name, table in (("initial.db", "t(x)"), ("final.db", "t(x)"), ("other.db", "t(x)")):
+        connection = sqlite3.connect(folder / name)
+        connection.execute(f"CREATE TABLE {table}")
+        connection.execute("INSERT INTO t VALUES (?)", (SECRET if name == "other.db" else 1,))
+        connection.commit()
+        connection.close()
+    folder.chmod(0o777)
+    for path in folder.iterdir():
+        path.chmod(0o666)
+    monkeypatch.setenv(NAME, SECRET)
+    arena.victim = subprocess.Popen(["sleep", "600"])
+    with contextlib.ExitStack() as stack:
+        _listen(arena, stack)
+        yield arena
+    arena.victim.kill()
+    arena.victim.wait()
+
+
+def _listen(arena: Arena, stack: contextlib.ExitStack) -> None:
+    """TCP and UDP on one port, and a unix socket; whoever gets through is written down."""
+    tcp, udp = _pair_of_ports()
+    stack.enter_context(tcp)
+    stack.enter_context(udp)
+    arena.port = tcp.getsockname()[1]
+    unix = stack.enter_context(socket.socket(socket.AF_UNIX))
+    unix.bind(str(arena.folder / "socket"))
+    (arena.folder / "socket").chmod(0o777)
+    threads = [threading.Thread(target=_receive, args=(arena, udp))]
+    for name, sock in (("tcp", tcp), ("unix", unix)):
+        sock.listen()
+        threads.append(threading.Thread(target=_accept, args=(arena, name, sock)))
+    for thread in threads:
+        thread.start()
+    stack.callback(lambda: [thread.join(5) for thread in threads])
+    stack.callback(lambda: [sock.shutdown(socket.SHUT_RDWR) for sock in (tcp, unix)])
+    stack.callback(lambda: udp.sendto(b"end", udp.getsockname()))
+
+
+def _pair_of_ports() -> tuple[socket.socket, socket.socket]:
+    """One number for both protocols; a number that UDP has taken is given back."""
+    while True:
+        tcp, udp = socket.socket(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        tcp.bind(("127.0.0.1", 0))
+        try:
+            udp.bind(tcp.getsockname())
+            return tcp, udp
+        except OSError:
+            tcp.close()
+            udp.close()
+
+
+def _accept(arena: Arena, name: str, sock: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while True:
+            connection, _address = sock.accept()
+            arena.contacts.append(name)
+            connection.close()
+
+
+def _receive(arena: Arena, sock: socket.socket) -> None:
+    while sock.recv(100) != b"end":
+        arena.contacts.append("udp")
+
+
+@pytest.fixture(scope="module")
+def verifiers() -> Iterator[VerifierHouse]:
+    house = VerifierHouse(Settings(verifier_timeout_s=TIMEOUT_S))
+    house.start()
+    yield house
+    house.stop()
+
+
+PLAIN = """
+import json, sys
+code, initial, final = json.load(sys.stdin)
+namespace = {"__name__": "__verifier__"}
+exec(compile(code, "<verifier>", "exec"), namespace)
+print(json.dumps(namespace["verify_task_completion"](initial, final)))
+"""
+
+
+def plainly(code: str, databases: tuple[str, str], timeout_s: float = 20) -> str:
+    """A runner without walls."""
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN],
+        input=json.dumps([code, *databases]),
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+    )
+    return done.stdout + done.stderr
+
+
+def breaches(arena: Arena, said: str, before: dict[str, str]) -> list[str]:
+    """What the attack got hold of."""
+    found = []
+    if SECRET in said or (("canary" in said) and ("initial.db" in said)):
+        found.append("secret")
+    if arena.print_of() != before:
+        found.append("files")
+    if arena.contacts:
+        found.append("network")
+    if arena.victim is not None and arena.victim.poll() is not None:
+        found.append("victim")
+    return found
+
+
+@pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)
+def test_an_attack_breaches_plain_exec_and_not_the_sandbox(
+    arena: Arena, verifiers: VerifierHouse, attack: Attack
+) -> None:
+    code, before = arena.code(attack), arena.print_of()
+    result = verdict(verifiers, code, "code", *arena.databases(), None)
+    time.sleep(0.02) if arena.contacts else None
+    assert breaches(arena, json.dumps(result), before) == []
+    assert result["result"] == "others"
+    said = plainly(code, arena.databases())
+    _let_contacts_arrive(arena, attack)
+    assert breaches(arena, said, before) != [], said
+
+
+def _let_contacts_arrive(arena: Arena, attack: Attack) -> None:
+    """The listener's thread, and the victim's death, may come a moment after the attacker has gone."""
+    ends = time.monotonic() + 2
+    waits = attack.name in ("tcp", "udp", "unix_socket", "http", "kill", "pidfd", "ctypes_kill")
+    while waits and time.monotonic() < ends:
+        if arena.contacts or (arena.victim is not None and arena.victim.poll() is not None):
+            return
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize(("name", "body"), FORGERIES, ids=[name for name, _body in FORGERIES])
+def test_a_forged_verdict_of_a_run_that_did_not_end_well_is_no_verdict(
+    arena: Arena, verifiers: VerifierHouse, name: str, body: str
+) -> None:
+    code = f"def verify_task_completion(a, b, c=None):\n    {body}\n    return {{'result': 'others'}}\n"
+    assert "complete" in plainly(code, arena.databases()).splitlines()[0]
+    result = verdict(verifiers, code, "code", *arena.databases(), None)
+    assert (result["result"], result["execution_status"]) == ("others", "error")
+
+
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize("mode", ["code", "sql"])
+def test_no_value_is_an_error_in_the_host_or_taken_for_success(
+    arena: Arena, verifiers: VerifierHouse, name: str, mode: str
+) -> None:
+    function = "verify_task_completion" if mode == "code" else "verify_task"
+    code = f"def {function}(a, b, c=None):\n    return {VALUES[name]}\n"
+    result = verdict(verifiers, code, mode, *arena.databases(), None)
+    assert result["result"] == "others"
+    text = json.dumps(result, allow_nan=False)
+    text.encode("utf-8")
+    assert len(text) < 2_000_000
+
+
+@pytest.mark.parametrize("name", ENDINGS)
+def test_whatever_does_not_end_or_ends_badly_is_an_error_in_time(
+    arena: Arena, verifiers: VerifierHouse, name: str
+) -> None:
+    code = f"def verify_task_completion(a, b, c=None):\n    {ENDINGS[name]}\n    return {{'result': 'complete'}}\n"
+    started = time.monotonic()
+    result = verdict(verifiers, code, "code", *arena.databases(), None)
+    assert time.monotonic() - started < TIMEOUT_S + 1
+    assert (result["result"], result["execution_status"]) == ("others", "error")
+    assert "root:" not in str(result["error_message"])
+
+
+@pytest.mark.parametrize("where", ["stdout", "descriptor"])
+def test_a_flood_is_cut_off_and_costs_the_host_nothing(arena: Arena, verifiers: VerifierHouse, where: str) -> None:
+    line = {"stdout": "print('x' * 1000000)", "descriptor": "__import__('os').write(3, b'x' * 1000000)"}[where]
+    code = f"def verify_task_completion(a, b, c=None):\n    for _ in range(64): {line}\n    return {{'result': 'complete'}}\n"
+    result = verdict(verifiers, code, "code", *arena.databases(), None)
+    assert result["execution_status"] == ("success" if where == "stdout" else "error")
+    assert len(json.dumps(result)) < 10_000
+
+
+@pytest.mark.parametrize("code", ["x" * 300_000, "(" * 50_000, "def f(:", "\0", "import nothing_of_the_kind", "\ud800"])
+def test_code_that_cannot_be_run_is_an_error(arena: Arena, verifiers: VerifierHouse, code: str) -> None:
+    result = verdict(verifiers, code, "code", *arena.databases(), None)
+    assert (result["result"], result["execution_status"]) == ("others", "error")
+
+
+POISON = """
+import builtins, json, sqlite3, sys, os, atexit, gc
+sqlite3.connect = lambda *a, **k: 1 / 0
+json.dumps = lambda *a, **k: 'poison'
+builtins.open = None
+sys.modules['re'] = None
+os.environ['POISON'] = '1'
+atexit.register(lambda: os.write(3, b'poison'))
+def verify_task_completion(a, b, c=None):
+    return {"result": "others"}
+"""
+NEXT = """
+import json, os, re, sqlite3
+def verify_task_completion(a, b, c=None):
+    n = sqlite3.connect(b).execute("select count(*) from t").fetchone()[0]
+    clean = json.dumps([n]) == "[1]" and "POISON" not in os.environ and re.match("a", "a")
+    return {"result": "complete" if clean else "others"}
+"""
+
+
+def test_one_run_leaves_no_poison_for_the_next(arena: Arena, verifiers: VerifierHouse) -> None:
+    for _time in range(3):
+        verdict(verifiers, POISON, "code", *arena.databases(), None)
+        assert verdict(verifiers, NEXT, "code", *arena.databases(), None)["result"] == "complete"
+
+
+def test_nothing_of_a_run_outlives_it(arena: Arena, verifiers: VerifierHouse) -> None:
+    for attack in ATTACKS[:3]:
+        verdict(verifiers, arena.code(attack), "code", *arena.databases(), None)
+    children = Path(f"/proc/{verifiers.zygote.pid}/task/{verifiers.zygote.pid}/children").read_text().split()
+    assert children == []
+    assert [path.name for path in verifiers.workplace.path.iterdir() if path.name.startswith("run-")] == []
+
+
+def test_two_runs_at_once_do_not_disturb_each_other(arena: Arena, verifiers: VerifierHouse) -> None:
+    results: list[dict[str, Any]] = []
+    code = "import time\ndef verify_task_completion(a, b, answer):\n    time.sleep(0.05)\n    return {'result': 'complete', 'a': answer}\n"
+    threads = [
+        threading.Thread(
+            target=lambda n=n: results.append(verdict(verifiers, code, "code", *arena.databases(), str(n)))
+        )
+        for n in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(result["raw_result"]["a"] for result in results) == [str(n) for n in range(8)]
