@@ -14,7 +14,8 @@ from pathlib import Path
 
 import psutil
 import pytest
-from somebody import Person, interpreter_for, processes_of
+
+from tests.awmweb.somebody import Person, interpreter_for, processes_of
 
 NORMAL_USER = "nobody"
 

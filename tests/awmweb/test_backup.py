@@ -7,9 +7,9 @@ import stat
 import tarfile
 
 import pytest
-from somebody import as_self
 
 from awmweb.embedded import EmbeddedError, backup
+from tests.awmweb.somebody import as_self
 
 PROLOGUE = """
 import os, sys

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import psutil
 import pytest
-from somebody import Person, as_self, processes_of, wait_until
 
 from awmweb.embedded.places import places
+from tests.awmweb.somebody import Person, as_self, processes_of, wait_until
 
 WITH_SERVERS = """
 import os, signal, sys, time

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from somebody import STAND_IN, Person, as_self, free_port, processes_of, wait_until
 
 from awmweb.embedded import processes
 from awmweb.embedded.supervisor import Kept
+from tests.awmweb.somebody import STAND_IN, Person, as_self, free_port, processes_of, wait_until
 
 NAMES = {"postgres", "valkey", "env", "web", "worker", "rollouts", "beat"}
 

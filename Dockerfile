@@ -1,0 +1,20 @@
+# One image for every process of the product. Without arguments it runs all of them, embedded servers included:
+#   docker run -p 127.0.0.1:8000:8000 -v awmweb:/data awmweb
+FROM python:3.11-slim-bookworm
+
+ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 AWMWEB_VAR=/data AWMWEB_HOST=0.0.0.0
+WORKDIR /app
+
+COPY requirements.txt ./
+RUN python -m pip install --no-cache-dir -r requirements.txt
+
+COPY . .
+RUN python -m compileall -q awmclient awmenv awmweb curriculum episodes experts exports people
+RUN mkdir -p /data && chown nobody /data && chmod 700 /data
+
+# PostgreSQL does not run as root, and its initdb wants an account that has a name
+USER nobody
+VOLUME /data
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+CMD ["python", "manage.py", "up"]

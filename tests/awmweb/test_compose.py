@@ -1,0 +1,215 @@
+"""Every service of the compose file starts with its command and passes its health check, without Docker.
+
+What Docker would give is put in its place: names of services become loopback ports, `/data` a folder, the
+official images' programs those of the wheels. Valkey's command line client is in no wheel; a small one stands in for it.
+"""
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from awmweb.embedded import services
+from awmweb.embedded.places import named_account, places, postgres_programs, valkey_program
+from awmweb.embedded.postgres import MAJOR
+from awmweb.embedded.processes import identity
+from tests.awmweb.containers import Missing, compose, health_command
+from tests.awmweb.somebody import ROOT, free_port
+
+FILE = ROOT / "docker-compose.yml"
+PASSWORDS = {"AWMWEB_DATABASE_PASSWORD": secrets.token_hex(8), "AWMWEB_QUEUE_PASSWORD": secrets.token_hex(8)}
+OURS = ["env", "web", "worker", "rollouts", "beat"]
+ORDER = ["postgres", "valkey", "prepare", *OURS]
+
+VALKEY_CLIENT = f"""#!{sys.executable}
+import os, sys, redis
+client = redis.Redis(port=int(os.environ["VALKEY_PORT"]), password=os.environ["REDISCLI_AUTH"])
+print("PONG" if sys.argv[1:] == ["ping"] and client.ping() else "no")
+"""
+
+
+class Host:
+    """This machine in the place of a Docker host."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = folder / "data"
+        self.data.mkdir()
+        self.ports = {name: str(free_port()) for name in ("postgres", "valkey", "web", "env")}
+        self.database = folder / "postgres"
+        self.services = compose(FILE, PASSWORDS)["services"]
+        self.tools = folder / "tools"
+        self.tools.mkdir()
+        (self.tools / "valkey-cli").write_text(VALKEY_CLIENT)
+        (self.tools / "valkey-cli").chmod(0o755)
+        here = places(folder / "unused")
+        self.programs = postgres_programs(here, MAJOR)
+        (self.tools / "valkey-server").symlink_to(valkey_program(here))
+
+    def here(self, text: str) -> str:
+        """A word of the compose file with Docker's names replaced by this machine's."""
+        ports = self.ports
+        swaps = {
+            "@postgres:5432": f"@127.0.0.1:{ports['postgres']}",
+            "@valkey:6379": f"@127.0.0.1:{ports['valkey']}",
+            "ws://env:8100": f"ws://127.0.0.1:{ports['env']}",
+            "0.0.0.0": "127.0.0.1",
+            "8000": ports["web"],
+            "8100": ports["env"],
+            "/data": str(self.data),
+        }
+        for there, ours in swaps.items():
+            text = text.replace(there, ours)
+        return text
+
+    def environment(self, name: str) -> dict[str, str]:
+        path = [str(self.tools), str(Path(sys.executable).parent), str(self.programs), os.environ["PATH"]]
+        known = {"PATH": os.pathsep.join(path), "HOME": str(self.folder), "LANG": "C.UTF-8"}
+        known |= {"PGDATA": str(self.database), "PGPORT": self.ports["postgres"], "PGHOST": "127.0.0.1"}
+        known |= {"VALKEY_PORT": self.ports["valkey"]}
+        given = self.services[name].get("environment", {})
+        return known | {key: self.here(value) for key, value in given.items()}
+
+    def command(self, name: str) -> list[str]:
+        command = [self.here(word) for word in self.services[name]["command"]]
+        if name == "valkey":  # the image listens on the port that the container publishes to its network
+            command += ["--port", self.ports["valkey"], "--dir", str(self.folder)]
+        if name == "postgres":
+            command += ["-c", f"unix_socket_directories={self.database}"]
+        return command
+
+    def identity(self, name: str) -> dict:
+        return dict(identity(named_account())) if name == "postgres" and os.geteuid() == 0 else {}
+
+    def initialise_database(self) -> None:
+        """What the entrypoint of the official image does before its command."""
+        given = self.environment("postgres")
+        self.database.mkdir(mode=0o700)
+        who = self.identity("postgres")
+        if who:
+            os.chown(self.database, who["user"], who["group"])
+        password = self.folder / "password"
+        password.write_text(given["POSTGRES_PASSWORD"])
+        password.chmod(0o644)
+        arguments = [*given["POSTGRES_INITDB_ARGS"].split(), "-U", given["POSTGRES_USER"], f"--pwfile={password}"]
+        command = [self.programs / "initdb", "-D", self.database, "--auth=scram-sha-256", *arguments]
+        subprocess.run(command, env=given, cwd=self.folder, check=True, capture_output=True, **who)
+        create = f"CREATE DATABASE {given['POSTGRES_DB']};"
+        alone = [self.programs / "postgres", "--single", "-D", self.database, "postgres"]
+        subprocess.run(alone, env=given, cwd=self.folder, input=create.encode(), check=True, capture_output=True, **who)
+
+    def healthy(self, name: str) -> bool:
+        command = [self.here(word) for word in health_command(self.services[name])]
+        done = subprocess.run(command, env=self.environment(name), cwd=ROOT, capture_output=True, text=True, timeout=40)
+        self.said = done.stdout + done.stderr
+        return done.returncode == 0
+
+    def start(self, name: str) -> subprocess.Popen:
+        log = (self.folder / f"{name}.log").open("wb")
+        cwd = self.folder if name in ("postgres", "valkey") else ROOT
+        with log:
+            return subprocess.Popen(
+                self.command(name), env=self.environment(name), cwd=cwd, stdout=log, stderr=log, **self.identity(name)
+            )
+
+
+@pytest.fixture
+def host(own_folder):
+    return Host(own_folder)
+
+
+def end(process: subprocess.Popen) -> None:
+    """Docker's stop: the signal, ten seconds, and then there is no asking."""
+    family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    process.terminate()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(10)
+    process.kill()
+    process.wait()
+    for other in family:
+        if other.is_running():
+            other.kill()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_every_service_starts_with_its_command_and_passes_its_health_check(host):
+    host.initialise_database()
+    with ExitStack() as running:
+        for name in ORDER:
+            if name == "prepare":
+                done = subprocess.run(host.command(name), env=host.environment(name), cwd=ROOT, capture_output=True)
+                assert done.returncode == 0, done.stderr.decode()
+                assert b"@login /login/once/" in done.stdout
+                continue
+            assert not host.healthy(name), f"the health check of {name} passes before it runs"
+            process = host.start(name)
+            running.callback(end, process)
+            deadline = time.monotonic() + 60
+            while not host.healthy(name):
+                said = (host.folder / f"{name}.log").read_text()[-2000:]
+                assert process.poll() is None, f"{name} ended:\n{said}"
+                assert time.monotonic() < deadline, f"{name} is not healthy:\n{host.said}\n{said}"
+                time.sleep(0.2)
+        assert {name for name in ORDER if name != "prepare"} == set(host.services) - {"prepare"}
+        assert all(host.healthy(name) for name in ("postgres", "valkey", "web", "env"))
+
+
+def test_our_services_run_the_commands_of_make_run(host):
+    options = services.Options(str(ROOT), "/data", "0.0.0.0", 8000, 8100)
+    for name, expected in services.commands(options).items():
+        expected = [word.removeprefix(f"{ROOT}/") for word in expected]
+        if name == "env":
+            expected[expected.index("127.0.0.1")] = "0.0.0.0"  # its own network is the fence
+        assert host.services[name]["command"] == ["python", *expected]
+
+
+def test_the_environment_server_shares_no_secret_and_no_network_with_the_database(host):
+    given = host.services["env"]
+    assert not [name for name in given["environment"] if not name.startswith("AWMENV_")]
+    assert not set(given["networks"]) & set(host.services["postgres"]["networks"])
+    assert not set(given["networks"]) & set(host.services["valkey"]["networks"])
+    assert "volumes" not in given
+
+
+def test_compose_does_not_start_without_passwords():
+    with pytest.raises(Missing, match="AWMWEB_DATABASE_PASSWORD"):
+        compose(FILE, {})
+
+
+def test_the_example_settings_name_every_variable_of_the_compose_file():
+    named = {line.split("=")[0] for line in (ROOT / ".env.example").read_text().splitlines() if "=" in line}
+    asked: set[str] = set()
+
+    class Noting(dict):
+        def get(self, name, default=None):
+            asked.add(name)
+            return "x"
+
+        def __getitem__(self, name):
+            return "x"
+
+    compose(FILE, Noting())
+    assert asked == named
+
+
+def test_the_durable_settings_of_the_compose_file_are_those_of_the_embedded_server(host):
+    command = host.services["postgres"]["command"]
+    assert {"fsync=on", "synchronous_commit=on", "full_page_writes=on"} <= set(command)
+    assert "--data-checksums" in host.services["postgres"]["environment"]["POSTGRES_INITDB_ARGS"]
+    assert {"--appendonly", "noeviction"} <= set(host.services["valkey"]["command"])
+
+
+def test_docker_itself_accepts_the_file_where_it_is_installed():
+    if not shutil.which("docker") or subprocess.run(["docker", "compose", "version"], capture_output=True).returncode:
+        pytest.skip("docker compose is not installed here")
+    command = ["docker", "compose", "-f", str(FILE), "config", "--quiet"]
+    done = subprocess.run(command, env=dict(os.environ) | PASSWORDS, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
