@@ -244,7 +244,7 @@ def _object_in_words(value: Mapping[str, Any]) -> str:
     lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
     if len(lists) == 1:
         name, rows = lists[0]
-        return f"{len(rows)} {clean(name)}"
+        return f"1 in {clean(name)}" if len(rows) == 1 else f"{len(rows)} {clean(name)}"
     flat = [(name, item) for name, item in value.items() if not isinstance(item, list | Mapping) and item is not None]
     if not flat:
         return f"{len(value)} fields" if value else "empty object"

@@ -107,12 +107,10 @@ async function send(then) {
 }
 
 function refused(error) {
-  sayNear("[data-problem]", error.message, true);
   if (error.code === "too_late") {
-    saveDraft(null);
-    freeze(error.message);
-    document.querySelector("[data-ended]").querySelectorAll("button").forEach((button) => { button.hidden = true; });
-  }
+    saveDraft(null); // the server keeps it beside the ask, where the page shows it
+    location.reload();
+  } else sayNear("[data-problem]", error.message, true);
 }
 
 function startLease(chip) {
@@ -133,6 +131,7 @@ function startLease(chip) {
     }
   };
   const say = () => {
+    if (form.dataset.frozen) chip.hidden = true;
     const left = (until - serverNow()) / 1000;
     const words = chip.querySelector("[data-say]");
     const over = lapsed || left <= 0;

@@ -42,6 +42,7 @@ function follow(on = true) {
 
 function merged(added) {
   if (added.length) announce(added.length === 1 ? `Step ${added[0]}` : `Steps ${added[0]} to ${added.at(-1)}`);
+  document.body.dataset.title = document.querySelector("[data-part=strap]").dataset.title;
   if (following && !paused) toEnd();
   else unseen += added.length;
   sayFollow();

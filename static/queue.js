@@ -20,6 +20,7 @@ const refresh = coalesce(async () => {
 }, PAUSE_MS);
 
 startRows();
+print();
 document.addEventListener("awm:frame", refresh);
 document.addEventListener("awm:deadline", () => setTimeout(refresh, 500));
 setInterval(refresh, SLOW_MS);

@@ -34,7 +34,7 @@ function show(at, { scroll = true } = {}) {
     tick.classList.toggle("past", own < seq);
     tick.toggleAttribute("aria-current", own === seq);
     if (own === seq) {
-      tick.setAttribute("aria-current", "step");
+      tick.setAttribute("aria-current", "true");
       tick.scrollIntoView({ block: "nearest", inline: "nearest" });
     }
   }

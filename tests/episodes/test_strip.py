@@ -1,0 +1,58 @@
+"""The strip: one letter a step, marks for what was done, dots for what is still allowed, and the words for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from episodes.strip import actions_in, code_of, in_words, marks_of, shown
+from episodes.templatetags.marks import strip
+
+DIFF = {"tickets": {"changed": [{"key": 1}], "added": [], "removed": []}}
+
+
+@pytest.mark.parametrize(
+    ("step", "code"),
+    [
+        ({"kind": "message", "role": "assistant"}, "t"),
+        ({"kind": "note"}, "t"),
+        ({"kind": "tool_call"}, "r"),
+        ({"kind": "tool_call", "state_diff": DIFF}, "w"),
+        ({"kind": "tool_call", "state_diff": {"tickets": {"added": [], "changed": [], "removed": []}}}, "r"),
+        ({"kind": "tool_call", "error": "", "state_diff": DIFF}, "e"),
+        ({"kind": "action"}, "r"),
+        ({"kind": "ask"}, "o"),
+        ({"kind": "ask", "advice": {"source": "human"}}, "a"),
+        ({"kind": "ask", "advice": {"source": "fallback", "reason": "deadline"}}, "f"),
+        ({"kind": "verification", "reward_type": "complete"}, "C"),
+        ({"kind": "verification", "reward_type": "partly"}, "v"),
+    ],
+)
+def test_a_step_has_a_letter(step, code):
+    assert code_of(step) == code
+
+
+def test_thoughts_are_left_out_unless_there_is_nothing_else():
+    assert [mark.code for mark in shown("trtw", 10)[0]] == ["r", "w"]
+    assert [mark.code for mark in shown("tt", 10)[0]] == ["t", "t"]
+
+
+def test_a_long_strip_keeps_the_newest_and_counts_the_rest():
+    marks, left_out = shown("r" * 50 + "w", 10)
+    assert len(marks) == 10 and marks[-1].code == "w" and left_out == 41
+    assert "+41" in strip("r" * 50 + "w", 60, room=10)
+
+
+def test_an_unknown_letter_of_a_newer_version_is_drawn_as_a_thought():
+    assert marks_of("r§")[1].word == "thought"
+
+
+def test_a_strip_says_its_counts_in_words():
+    assert in_words("trrweo") == "6 steps: 1 thought, 2 reads, 1 write, 1 error, 1 open ask"
+    assert in_words("") == "no steps yet"
+
+
+def test_dots_stand_for_the_steps_still_allowed():
+    assert strip("rr", 5).count('class="todo"') == 3
+    assert strip("rr", 5, running=True).count('class="todo"') == 2
+    assert strip("rr", 5, outcome="complete").count('class="todo"') == 0
+    assert actions_in("trwo") == 3

@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { ago, clock, level } from "../../static/clock.js";
+import { placeFor } from "../../static/merge.js";
+import { moved } from "../../static/rows.js";
+import { read, typeOf, valueOf } from "../../static/schema-form.js";
+import { nextMark, withStep } from "../../static/scrubber.js";
+import { nearestOf, noteAsk, ripe } from "../../static/shell.js";
+
+test("seconds read as a clock and never below zero", () => {
+  assert.deepEqual([0, 9.9, 42, 138, 3600, 3725, -3].map(clock), ["0:00", "0:09", "0:42", "2:18", "1:00:00", "1:02:05", "0:00"]);
+});
+
+test("a countdown is calm above 45 percent, soon to 20, late below", () => {
+  assert.deepEqual([1, 0.45, 0.449, 0.2, 0.199, 0].map(level), ["", "", "soon", "soon", "late", "late"]);
+});
+
+test("times of the past are one unit, rounded down", () => {
+  assert.deepEqual([2, 12, 61, 7300, 200000].map(ago), ["just now", "12 s ago", "1 min ago", "2 h ago", "2 d ago"]);
+});
+
+test("a step that comes late finds its place by number", () => {
+  assert.deepEqual([placeFor([], 1), placeFor([1, 2, 5], 3), placeFor([1, 2], 9), placeFor([4], 1)], [0, 2, 2, 0]);
+});
+
+test("the selection starts at the near end and stays in the list", () => {
+  assert.deepEqual([moved(-1, 1, 3), moved(-1, -1, 3), moved(2, 1, 3), moved(0, -1, 3), moved(0, 1, 0)], [0, 2, 2, 0, -1]);
+});
+
+test("the scrubber jumps to the next write, error, ask or verification", () => {
+  const letters = ["t", "r", "w", "r", "o", "C"];
+  assert.deepEqual([nextMark(letters, 0, 1), nextMark(letters, 2, 1), nextMark(letters, 5, -1), nextMark(letters, 5, 1)], [2, 4, 4, 5]);
+});
+
+test("the step in view stands in the address and nothing else of it changes", () => {
+  assert.equal(withStep("http://h/episodes/e/replay/?step=2&x=1#step-2", 14), "/episodes/e/replay/?step=14&x=1");
+});
+
+test("open asks are kept by frame, and the nearest deadline is known", () => {
+  const asks = new Map();
+  noteAsk({ type: "queue", asks: [{ id: "a", deadline_at: "2026-01-01T00:02:00Z" }, { id: "b", deadline_at: "2026-01-01T00:01:00+00:00" }] }, asks);
+  assert.equal(nearestOf(asks), "2026-01-01T00:01:00+00:00");
+  assert.equal(noteAsk({ type: "ask", ask: "b", status: "answered" }, asks), true);
+  assert.equal(noteAsk({ type: "ask", ask: "a", status: "open", deadline_at: "2026-01-01T00:02:00Z" }, asks), false);
+  assert.equal(noteAsk({ type: "episode" }, asks), false);
+  assert.deepEqual([...asks.keys()], ["a"]);
+  assert.equal(ripe(asks, Date.parse("2026-01-01T00:03:00Z")).size, 0);
+});
+
+test("a field gives a value of the schema's type, and says what it wants otherwise", () => {
+  assert.equal(valueOf("42", { type: "integer" }), 42);
+  assert.equal(valueOf(" 4.5 ", { type: "number" }), 4.5);
+  assert.equal(valueOf("true", { type: "boolean" }), true);
+  assert.equal(valueOf("2", { enum: [1, 2] }), 2);
+  assert.deepEqual(valueOf("[1, 2]", { type: "array" }), [1, 2]);
+  assert.equal(valueOf("", { type: "string" }), undefined);
+  assert.throws(() => valueOf("4x", { type: "integer" }), /whole number/);
+  assert.throws(() => valueOf("{", { type: "object" }), /JSON/);
+});
+
+test("a union is filled in as its first real type", () => {
+  assert.equal(typeOf({ anyOf: [{ type: "null" }, { type: "integer" }] }), "integer");
+  assert.equal(typeOf({ type: ["null", "number"] }), "number");
+  assert.equal(typeOf({}), "string");
+});
+
+test("a form reads into arguments and names what is missing or wrong", () => {
+  const schema = { properties: { id: { type: "integer" }, tag: { type: "string" } }, required: ["id"] };
+  assert.deepEqual(read({ id: "7", tag: "" }, schema), { arguments: { id: 7 }, problems: [] });
+  assert.deepEqual(read({ id: "" }, schema).problems, ["id is missing"]);
+  assert.deepEqual(read({ id: "x" }, schema).problems, ["id must be a whole number"]);
+});

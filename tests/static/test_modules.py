@@ -1,0 +1,61 @@
+"""The ES modules under Node, and the rules of the content policy over every template and module."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from django.template.loader import get_template
+
+ROOT = Path(__file__).resolve().parents[2]
+TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
+MODULES = sorted((ROOT / "static").glob("*.js"))
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node to run the modules")
+def test_the_modules_pass_their_tests_under_node():
+    tests = [str(path) for path in sorted(Path(__file__).parent.glob("*.test.mjs"))]
+    done = subprocess.run(["node", "--test", *tests], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout[-4000:]
+    assert re.search(r"pass [1-9]", done.stdout)
+
+
+@pytest.mark.parametrize("path", TEMPLATES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_template_compiles_and_keeps_the_content_policy(path):
+    get_template(str(path.relative_to(ROOT / "templates")))
+    text = path.read_text()
+    assert not re.search(r"\sstyle\s*=", text), "no style attribute"
+    assert not re.search(r"\son[a-z]+\s*=\s*[\"']", text), "no inline handler"
+    assert "hx-on" not in text, "htmx must not evaluate"
+    assert not re.search(r"<script(?![^>]*\ssrc=)", text), "no inline script"
+    assert not re.search(r"(src|href)=[\"'](https?:)?//", text), "no remote file"
+    assert "|safe" not in text and "autoescape off" not in text, "agent text is always escaped"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
+def test_a_module_stays_under_five_hundred_lines_and_evaluates_nothing(path):
+    text = path.read_text()
+    assert text.count("\n") < 500
+    assert not re.search(r"\beval\(|new Function\(|document\.write", text)
+
+
+def test_every_static_file_a_template_names_is_there():
+    named = {name for path in TEMPLATES for name in re.findall(r"\{% static '([^']+)' %\}", path.read_text())}
+    missing = [name for name in named if not name.startswith("django_htmx/") and not (ROOT / "static" / name).exists()]
+    assert named and missing == []
+
+
+def test_every_glyph_that_is_used_is_in_the_sprite():
+    from episodes.strip import MARKS
+    from episodes.templatetags import marks
+
+    sprite = set(re.findall(r'symbol id="([^"]+)"', (ROOT / "templates" / "glyphs.svg").read_text()))
+    used = {mark.symbol for mark in MARKS.values()}
+    used |= {symbol for table in (marks.STATES, marks.ASKS, marks.OUTCOMES) for symbol, _, _ in table.values()}
+    for path in TEMPLATES:
+        used |= set(re.findall(r'\{% g "([^"]+)"', path.read_text()))
+        used |= set(re.findall(r'href="#([akevpi]-[a-z]+)"', path.read_text()))
+    assert used - sprite == set()
