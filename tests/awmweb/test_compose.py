@@ -1,7 +1,7 @@
 """Every service of the compose file starts with its command and passes its health check, without Docker.
 
 What Docker would give is put in its place: names of services become loopback ports, `/data` a folder, the
-official images' programs those of the wheels. Valkey's command line client is in no wheel; a small one stands in for it.
+official images' programs those of the wheels. Valkey's command line client is in no wheel; a small one replaces it.
 """
 
 import os
