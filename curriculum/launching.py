@@ -130,10 +130,10 @@ def wake_worker(episode_id: str, delay_s: int = 0) -> None:
     current_app.send_task("curriculum.tasks.play", [episode_id], queue="rollouts", countdown=delay_s or None)
 
 
-def wake_forgotten() -> int:
-    """Call again for episodes that have been queued for long: a lost message must cost a delay only."""
-    old = Episode.objects.filter(state=EpisodeState.QUEUED, created_at__lt=timezone.now() - WAKE_AFTER)
-    forgotten = list(old.values_list("pk", flat=True)[:100])
+def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
+    """Call again for episodes that have been queued for so long: a lost message must cost a delay only."""
+    old = Episode.objects.filter(state=EpisodeState.QUEUED, created_at__lt=timezone.now() - after)
+    forgotten = list(old.order_by("created_at").values_list("pk", flat=True)[:100])
     for episode_id in forgotten:
         wake_worker(episode_id)
     return len(forgotten)

@@ -1,12 +1,13 @@
 """Plays one queued episode of ours in the rollouts worker: the loop of `awmclient`, plugged into our ports.
 
-Owns which policy a stored plan means, and that the verifier is asked once, when the agent is through. Leaves the loop to
-`awmclient.rollout`, storing to `local.py`. Called by `tasks.py`; a task that runs twice plays once.
+Owns which policy a stored plan means, and that the verifier is asked once, when the agent is through. Leaves the loop
+to `awmclient.rollout`, storing to `local.py`. Called by `tasks.py`; a task that runs twice plays once.
 """
 
 from __future__ import annotations
 
 import logging
+import zlib
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -20,7 +21,7 @@ from awmclient.rollout import rollout
 from awmclient.schema import Fault, Outcome
 from awmclient.scripted import ScriptedPolicy
 from awmenv.client import EnvironmentClient
-from awmenv.errors import EnvironmentGone
+from awmenv.errors import EnvironmentFault
 from curriculum import launching
 from curriculum.errors import NoEndpoint, UnknownPolicy
 from curriculum.local import LocalDashboard, patiently
@@ -33,10 +34,10 @@ log = logging.getLogger(__name__)
 ASK_DEADLINE_S = 300
 
 
-def play(episode_id: str) -> None:
-    """1. take the episode out of the queue, 2. play it to its end; whatever breaks is stored with the boundary it broke."""
+def play(episode_id: str, worker: str = "") -> None:
+    """1. take the episode out of the queue, 2. play it to its end; what breaks is stored with the boundary it broke."""
     close_old_connections()
-    if recording.begin(episode_id):
+    if recording.begin(episode_id, worker):
         async_to_sync(_play)(episode_id)
 
 
@@ -51,7 +52,7 @@ async def _play(episode_id: str) -> None:
     try:
         async with EnvironmentClient(settings.AWMENV_URL) as environment:
             await _through(actor, episode, policy, environment)
-    except EnvironmentGone as gone:
+    except EnvironmentFault as gone:
         await _fail(actor, episode, "environment", str(gone))
 
 
@@ -89,16 +90,17 @@ def policy_of(episode: Episode) -> Policy:
         scripts = launching.pack_with(episode.scenario).scripts(episode.scenario, episode.task_idx or 0)
         if name not in scripts:
             raise UnknownPolicy(f"{episode.scenario}/{episode.task_idx} has no script {name!r}.")
-        return ScriptedPolicy(scripts[name], pace_s=float(episode.policy.get("pace_s", 0)), seed=episode.pk)
+        pace_s, seed = float(episode.policy.get("pace_s", 0)), zlib.crc32(episode.pk.encode())
+        return ScriptedPolicy(scripts[name], pace_s=pace_s, seed=seed)
     raise UnknownPolicy
 
 
 async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str | None) -> None:
-    """Ask the verifier once and keep what it says. An environment that is gone leaves the episode unverified, which is a
-    fault and never a failed task."""
+    """Ask the verifier once and keep what it says. An environment that is gone leaves the episode unverified, which is
+    a fault and never a failed task."""
     try:
         said = await world.verify(final_answer=final_answer, mode="code")
-    except EnvironmentGone as gone:
+    except EnvironmentFault as gone:
         await patiently(recording.note_unverified, actor, episode.pk, str(gone))
         return
     await patiently(recording.record_outcome, actor, episode.pk, _outcome(said), str(said.metadata.get("tier", "")))

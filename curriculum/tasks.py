@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
-from celery import shared_task
+from datetime import timedelta
+from typing import Any
+
+from celery import Task, shared_task
+from celery.signals import worker_ready
+from django.db import close_old_connections
 
 from curriculum import launching, playing
+from episodes import recording
+
+ROLLOUTS = "rollouts"
 
 
-@shared_task
-def play(episode_id: str) -> None:
-    playing.play(episode_id)
+@shared_task(bind=True)
+def play(task: Task[..., None], episode_id: str) -> None:
+    playing.play(episode_id, task.request.hostname or "")
 
 
 @shared_task
 def wake() -> None:
     launching.wake_forgotten()
+
+
+@worker_ready.connect
+def take_over(sender: Any, **about: Any) -> None:
+    """A rollouts worker that comes back after a crash: what its predecessor was playing is lost, what was queued is not."""
+    if str(sender.hostname).startswith(ROLLOUTS):
+        lost = recording.lose_of_worker(sender.hostname)
+        launching.wake_forgotten(*[timedelta(0)] if lost else [])
+        close_old_connections()

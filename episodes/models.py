@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from textwrap import shorten
 from typing import Any
 
 from django.db import models
@@ -102,6 +103,7 @@ class Episode(models.Model):
     strip = models.TextField(blank=True, default="")
     started_by = models.CharField(max_length=160, blank=True)
     token = models.CharField(max_length=40, blank=True)
+    worker = models.CharField(max_length=200, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
@@ -122,7 +124,7 @@ class Episode(models.Model):
         ]
 
     def __str__(self) -> str:
-        name = self.scenario or self.environment
+        name = self.scenario or shorten(self.task, 40, placeholder="…")
         return name if self.task_idx is None else f"{name} / {self.task_idx}"
 
     def get_absolute_url(self) -> str:

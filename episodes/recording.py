@@ -84,15 +84,13 @@ def start_episode(
     return episode, True
 
 
-def begin(episode_id: str, tools: list[dict[str, Any]] | None = None) -> bool:
-    """Take a queued episode into play: one conditional update, so that a task that runs twice plays once."""
+def begin(episode_id: str, worker: str = "") -> bool:
+    """Take a queued episode into play: one conditional update, so that a task that runs twice plays once. `worker` names
+    the process that plays it."""
     now = timezone.now()
     queued = Episode.objects.filter(pk=episode_id, state=EpisodeState.QUEUED)
-    changes: dict[str, Any] = {"state": EpisodeState.RUNNING, "started_at": now, "heartbeat_at": now}
-    if tools is not None:
-        changes["tools"] = tools
     with transaction.atomic():
-        if queued.update(**changes) != 1:
+        if queued.update(state=EpisodeState.RUNNING, started_at=now, heartbeat_at=now, worker=worker) != 1:
             return False
         episode = Episode.objects.get(pk=episode_id)
         note(episode, "started", None)
@@ -376,20 +374,22 @@ def close_ask_step(episode: Episode, seq: int, advice: Advice | None, status: st
 
 def lose_silent(now: datetime | None = None) -> int:
     """Fail the episodes whose loop was not heard for the heartbeat time, each in its own transaction."""
-    moment = (now or timezone.now()) - timedelta(seconds=settings.AWMWEB_HEARTBEAT_S)
-    return sum(_lose(pk, moment) for pk in Episode.objects.silent_since(moment).values_list("pk", flat=True)[:500])
+    silent = Episode.objects.silent_since((now or timezone.now()) - timedelta(seconds=settings.AWMWEB_HEARTBEAT_S))
+    why = f"not heard for {settings.AWMWEB_HEARTBEAT_S} s"
+    return sum(_lose(silent, pk, why) for pk in silent.values_list("pk", flat=True)[:500])
+
+
+def lose_of_worker(worker: str) -> int:
+    """A worker that starts anew plays none of the episodes that its predecessor of the same name had begun."""
+    begun = Episode.objects.live().filter(worker=worker).exclude(state=EpisodeState.QUEUED)
+    return sum(_lose(begun, pk, "the worker that played it was restarted") for pk in begun.values_list("pk", flat=True))
 
 
 @transaction.atomic
-def _lose(episode_id: str, moment: datetime) -> bool:
-    silent: QuerySet[Episode] = Episode.objects.silent_since(moment)
-    episode = silent.select_for_update(skip_locked=True).filter(pk=episode_id).first()
+def _lose(lost: QuerySet[Episode], episode_id: str, why: str) -> bool:
+    episode = lost.select_for_update(skip_locked=True).filter(pk=episode_id).first()
     if episode is None:
         return False
-    episode.fault, episode.fault_detail = "worker", f"not heard for {settings.AWMWEB_HEARTBEAT_S} s"
+    episode.fault, episode.fault_detail = "worker", why
     _end(episode, EpisodeState.FAILED, None, "worker lost")
     return True
-
-
-def episodes_of(actor: Actor) -> QuerySet[Episode]:
-    return scoped(Episode.objects.select_related("run"), actor.project)

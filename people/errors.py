@@ -50,6 +50,13 @@ class Invalid(AppError):
     status = 422
 
 
+class BadJson(AppError):
+    """The body is not JSON."""
+
+    code = "bad_json"
+    status = 400
+
+
 class TooLarge(AppError):
     """The body is larger than this call takes."""
 

@@ -23,7 +23,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES
 from people.access import Actor, bearer, chosen_membership, person
-from people.errors import AppError, Invalid, TooLarge, Unauthenticated
+from people.errors import AppError, BadJson, Invalid, TooLarge, Unauthenticated
 from people.members import token_of
 
 log = logging.getLogger(__name__)
@@ -38,11 +38,11 @@ def _refuse_constant(name: str) -> Any:
 
 
 def parse_json(raw: bytes) -> Any:
-    """Strict JSON: no NaN, no infinities, no bottomless nesting. Raises `Invalid`."""
+    """Strict JSON: no NaN, no infinities, no bottomless nesting. Raises `BadJson`."""
     try:
         return json.loads(raw, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise Invalid(f"The body is not JSON: {error}", code="bad_json") from error
+        raise BadJson(f"The body is not JSON: {error}") from error
 
 
 class StrictParser(Parser):
@@ -50,15 +50,15 @@ class StrictParser(Parser):
 
     def parse_body(self, request: HttpRequest) -> Any:
         limit = MAX_STEP_BYTES if request.path.endswith("/steps") else MAX_BATCH_BYTES
-        try:
-            raw = request.body
-        except RequestDataTooBig as error:
-            raise TooLarge from error
+        raw = request.body
         if len(raw) > limit:
             raise TooLarge
         body = parse_json(raw)
         if not isinstance(body, dict):
             raise Invalid("The body must be a JSON object.")
+        steps = body.get("steps")
+        if len(raw) > MAX_BATCH_BYTES and not (isinstance(steps, list) and len(steps) == 1):
+            raise TooLarge("A batch of steps has at most 2 MB; only a single step may be larger.")
         return body
 
 
@@ -139,6 +139,10 @@ def build_api(**options: Any) -> Api:
         refused = AppError(str(error), code="csrf" if error.status_code == 403 else "http")
         refused.status = error.status_code
         return refusal(refused)
+
+    @api.exception_handler(RequestDataTooBig)
+    def oversized(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
+        return refusal(TooLarge())
 
     @api.exception_handler(OperationalError)
     @api.exception_handler(InterfaceError)

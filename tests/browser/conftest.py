@@ -1,0 +1,59 @@
+"""Real browsers against the running product: Debian's Chromium, driven by Playwright."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[object]:
+    path = next(
+        (found for name in ("chromium", "chromium-browser", "google-chrome") if (found := shutil.which(name))), None
+    )
+    if path is None:
+        if os.environ.get("AWMWEB_REQUIRE_BROWSER") == "1":
+            pytest.fail("no Chromium was found and AWMWEB_REQUIRE_BROWSER is 1")
+        pytest.skip("no Chromium was found")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def person(chromium):
+    """Open a page as somebody of their own: signed in by a link, in a browser context that nobody shares. Any error that
+    a page throws, and any violation of the content policy, fails the test."""
+    contexts, complaints = [], []
+
+    def open_as(link: str, **options):
+        context = chromium.new_context(**{"viewport": {"width": 1440, "height": 900}, **options})
+        contexts.append(context)
+        page = context.new_page()
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "console", lambda line: complaints.append(line.text) if "Content Security Policy" in line.text else None
+        )
+        page.goto(link)
+        return page
+
+    yield open_as
+    for context in contexts:
+        context.close()
+    assert complaints == []

@@ -1,0 +1,111 @@
+"""The first journey, as a newcomer lives through it: the demo runs, one agent is stuck, a person answers, another watches,
+the verifier speaks, the episode is replayed and downloaded."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.running import product
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with product(AWMWEB_DEMO="1") as running:
+        yield running
+
+
+def test_two_people_live_through_the_demo(demo, person, tmp_path):
+    owner = person(demo.login)
+    assert len(owner.locator(".wall tr, [data-episode]").all()) > 2 or owner.get_by_text("Running").count() > 2
+    ask = owner.get_by_text("Who is the fixed contact")
+    expect(ask.first).to_be_visible(timeout=30_000)
+    assert time.monotonic() - demo.ready_at < 30
+
+    edo = person(demo.link("edo", "expert"))
+    edo.keyboard.press("Shift+N")
+    edo.wait_for_url(re.compile(r"/asks/"))
+    episode = edo.locator("a[href^='/episodes/']:not([href='/episodes/'])").first.get_attribute("href")
+    owner.goto(demo.url + episode)
+    expect(owner.locator("body")).to_contain_text("Waiting")
+
+    edo.locator("textarea").first.fill("Priya. She has looked after this hotel for years.")
+    edo.keyboard.press("Control+Shift+Enter")
+    expect(owner.locator("body")).to_contain_text("Priya. She has looked after", timeout=1_500)
+    expect(owner.locator("body")).to_contain_text("Running", timeout=1_000)
+    expect(edo.locator("body")).to_contain_text("assign_ticket", timeout=15_000)
+
+    expect(owner.locator("body")).to_contain_text("Complete", timeout=60_000)
+    expect(owner.locator("body")).to_contain_text("reward 1.0")
+    expect(owner.locator("body")).to_contain_text("Changed between start and end")
+
+    owner.goto(demo.url + episode + "replay/?step=4")
+    owner.keyboard.press("ArrowRight")
+    owner.wait_for_url(re.compile(r"step=5$"))
+    owner.reload()
+    expect(owner.locator("[aria-current=step]")).to_be_visible()
+    owner.keyboard.press("End")
+    owner.wait_for_url(re.compile(r"step=2\d$"))
+
+    owner.goto(demo.url + "/")
+    with owner.expect_download() as download:
+        owner.get_by_text("Download JSONL").click()
+    rows = [json.loads(line) for line in download.value.path().read_text().splitlines()]
+    mine = next(row for row in rows if row["episode_id"] in episode)
+    assert "Priya. She has looked after this hotel for years." in json.dumps(mine["messages"])
+    assert mine["reward_type"] == "complete" and mine["expert_kinds"] == ["human"]
+    command = tmp_path / "sft.jsonl"
+    demo.manage("export", "--format", "sft", "--output", str(command))
+    assert download.value.path().read_bytes() in command.read_bytes() or command.stat().st_size >= 1
+
+
+def test_the_demo_plays_again_at_a_button(demo, person):
+    owner = person(demo.link("owner", "admin"))
+    owner.get_by_role("button", name="Play the demo again").click()
+    expect(owner.locator("body")).to_contain_text("The demo plays again")
+    expect(owner.locator("body")).to_contain_text("Waiting", timeout=40_000)
+
+
+def test_an_unanswered_ask_shows_that_the_agent_went_on_alone(demo, person):
+    token = demo.token("agent")
+    with demo.http(token) as agent:
+        episode = agent.post("/episodes", json={"key": "alone", "task": "be alone", "expert": "plain"}).json()["id"]
+        watcher = person(demo.link("vera", "viewer"))
+        watcher.goto(f"{demo.url}/episodes/{episode}/")
+        agent.post(
+            "/asks", json={"key": "q", "episode": episode, "seq": 1, "question": "Is anybody there?", "deadline_s": 2}
+        )
+        expect(watcher.locator("body")).to_contain_text("Is anybody there?", timeout=3_000)
+        expect(watcher.locator("body")).to_contain_text("fell back", timeout=12_000)
+
+
+def test_a_newcomer_connects_an_agent_and_the_page_turns_green(demo, person):
+    owner = person(demo.link("owner", "admin"))
+    owner.goto(demo.url + "/connect/")
+    owner.get_by_role("button", name=re.compile("token", re.I)).first.click()
+    secret = re.search(r"awm_[\w-]{43}", owner.locator("body").inner_text() + owner.content())[0]
+    assert demo.url in owner.content()
+    with demo.http(secret) as agent:
+        agent.post("/episodes", json={"key": "first", "task": "say hello"})
+    expect(owner.locator("body")).to_contain_text(re.compile("connected|first episode|heard", re.I), timeout=10_000)
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_no_page_scrolls_sideways_on_a_phone(demo, person, theme):
+    phone = person(
+        demo.link("owner", "admin"),
+        viewport={"width": 390, "height": 844},
+        color_scheme=theme,
+        has_touch=True,
+        is_mobile=True,
+    )
+    for path in ["/", "/queue/", "/episodes/", "/connect/", "/people/", "/tokens/", "/models/", "/vocabulary/"]:
+        phone.goto(demo.url + path)
+        wide = phone.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
+        assert wide <= 0, f"{path} is {wide} px too wide"

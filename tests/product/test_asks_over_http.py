@@ -1,0 +1,129 @@
+"""Asks as an agent's loop and an expert's client live through them, against the running product."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from people.models import new_id
+from tests.running import until
+
+
+@pytest.fixture(scope="module")
+def agent(house):
+    with house.http(house.token("agent")) as http:
+        yield http
+
+
+@pytest.fixture(scope="module")
+def expert(house):
+    with house.http(house.token("expert")) as http:
+        yield http
+
+
+def started(agent, **more):
+    body = {"key": new_id(), "task": "merge the tickets", "expert": "plain", **more}
+    return agent.post("/episodes", json=body).json()["id"]
+
+
+def asked(agent, episode, seq=1, **more):
+    body = {"key": new_id(), "episode": episode, "seq": seq, "question": "Into which one?", **more}
+    answer = agent.post("/asks", json=body)
+    assert answer.status_code == 201, answer.text
+    return answer.json()["id"]
+
+
+def answered(expert, ask, text="Into the oldest."):
+    lease = expert.post(f"/asks/{ask}/claim").json()
+    body = {"lease_token": lease["lease_token"], "text": text, "nonce": new_id()}
+    return expert.post(f"/assignments/{lease['assignment']}/answer", json=body)
+
+
+def test_a_waiting_poll_returns_as_soon_as_the_answer_is_in(agent, expert):
+    ask = asked(agent, started(agent))
+    seen = {}
+
+    def wait():
+        seen["answer"] = agent.get(f"/asks/{ask}?wait=25").json()
+        seen["at"] = time.monotonic()
+
+    waiter = threading.Thread(target=wait)
+    waiter.start()
+    assert [one["id"] for one in expert.get("/asks?status=open").json()["asks"] if one["id"] == ask] == [ask]
+    assert answered(expert, ask).status_code == 200
+    sent = time.monotonic()
+    waiter.join(30)
+    assert seen["answer"]["status"] == "answered"
+    assert seen["answer"]["advice"]["text"] == "Into the oldest." and seen["answer"]["advice"]["source"] == "human"
+    assert seen["at"] - sent < 1
+
+
+def test_a_poll_that_waits_settles_the_deadline_itself(agent):
+    ask = asked(agent, started(agent), deadline_s=1)
+    began = time.monotonic()
+    view = agent.get(f"/asks/{ask}?wait=25").json()
+    assert time.monotonic() - began < 2
+    assert (view["status"], view["reason"]) == ("fell_back", "deadline")
+    assert view["advice"]["text"] == "" and view["advice"]["source"] == "fallback"
+
+
+def test_an_answer_after_the_deadline_is_409_too_late(agent, expert):
+    ask = asked(agent, started(agent), deadline_s=1)
+    lease = expert.post(f"/asks/{ask}/claim").json()
+    agent.get(f"/asks/{ask}?wait=5")
+    body = {"lease_token": lease["lease_token"], "text": "slow", "nonce": "n"}
+    late = expert.post(f"/assignments/{lease['assignment']}/answer", json=body)
+    assert (late.status_code, late.json()["error"]["code"]) == (409, "too_late")
+
+
+def test_delivery_and_consumption_stand_beside_the_status(agent, expert):
+    ask = asked(agent, started(agent))
+    answered(expert, ask)
+    assert expert.get(f"/asks/{ask}").json().get("delivered_at") is None
+    assert agent.get(f"/asks/{ask}").json()["delivered_at"]
+    assert agent.post(f"/asks/{ask}/consumed").json()["consumed_at"]
+
+
+def test_a_silent_episode_is_lost_with_its_asks_and_a_late_step_takes_it_back(agent, expert):
+    episode = started(agent)
+    ask = asked(agent, episode, deadline_s=600)
+    until(lambda: expert.get(f"/episodes/{episode}").json()["state"] == "failed", 20, 0.5)
+    view = agent.get(f"/asks/{ask}").json()
+    assert (view["status"], view["reason"]) == ("cancelled", "episode_ended")
+    step = {"seq": 2, "kind": "note", "content": "I was only slow"}
+    assert agent.post(f"/episodes/{episode}/steps", json={"steps": [step]}).json() == {"acknowledged": 2}
+    assert agent.get(f"/episodes/{episode}").json()["state"] == "running"
+
+
+def test_an_open_poll_counts_as_a_sign_of_life(agent):
+    episode = started(agent)
+    ask = asked(agent, episode, deadline_s=600)
+    end = time.monotonic() + 9
+    while time.monotonic() < end:
+        assert agent.get(f"/asks/{ask}?wait=3").json()["status"] == "open"
+    assert agent.get(f"/episodes/{episode}").json()["state"] == "waiting"
+
+
+def test_a_hundred_waiting_polls_hold_no_thread_and_no_database_connection(agent, house):
+    import asyncio
+
+    import httpx
+    import psutil
+
+    ask = asked(agent, started(agent), deadline_s=60)
+    token = agent.headers["Authorization"]
+    web = psutil.Process(house.children()["web"])
+
+    async def polls():
+        limits = httpx.Limits(max_connections=200)
+        async with httpx.AsyncClient(base_url=house.url, headers={"Authorization": token}, limits=limits) as http:
+            waiting = [asyncio.create_task(http.get(f"/api/v1/asks/{ask}?wait=6", timeout=20)) for _ in range(100)]
+            await asyncio.sleep(3.5)
+            busy = web.num_threads()
+            return busy, [one.json()["status"] for one in await asyncio.gather(*waiting)]
+
+    threads, answers = asyncio.run(polls())
+    assert answers == ["open"] * 100
+    assert threads < 50

@@ -1,0 +1,101 @@
+"""The client against the running product: the contract suite of all dashboards, and the two examples of the docs."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import httpx
+import pytest
+
+from awmclient.client import HttpDashboard
+from tests.awmclient.contract import DashboardContract
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+class LiveWorld:
+    """The running product, and an expert who answers over HTTP."""
+
+    def __init__(self, house, dash, agent: httpx.AsyncClient, expert: httpx.AsyncClient) -> None:
+        self.house, self.dash, self.agent, self.expert = house, dash, agent, expert
+
+    async def steps(self, episode):
+        answer = await self.agent.get(f"/episodes/{episode}/steps?since=0&limit=1000")
+        return json.loads(answer.content)["steps"]
+
+    async def answer(self, episode, text, tool_calls=None):
+        found = []
+        while not found:
+            listed = (await self.expert.get("/asks?status=open")).json()["asks"]
+            found = [ask for ask in listed if ask["episode"] == episode]
+        claim = await self.expert.post(f"/asks/{found[0]['id']}/claim", json={})
+        claimed = claim.raise_for_status().json()
+        body = {"lease_token": claimed["lease_token"], "text": text, "nonce": uuid.uuid4().hex}
+        body |= {"tool_calls": tool_calls} if tool_calls else {}
+        (await self.expert.post(f"/assignments/{claimed['assignment']}/answer", json=body)).raise_for_status()
+
+    async def stop(self, episode):
+        code = (
+            "from episodes.models import Episode; from episodes import recording; from people.access import system; "
+            f"e = Episode.objects.get(pk={episode!r}); recording.cancel(system(e.project), e.pk, 'a person said so')"
+        )
+        await asyncio.to_thread(self.house.manage, "shell", "-c", code)
+
+    async def ended(self, episode):
+        view = (await self.agent.get(f"/episodes/{episode}")).json()
+        return view["state"], view.get("stop_reason")
+
+
+@pytest.fixture(scope="module")
+def tokens(house):
+    return {scope: house.token(scope) for scope in ("agent", "expert")}
+
+
+class TestLiveDashboard(DashboardContract):
+    @pytest.fixture
+    async def world(self, house, tokens):
+        def http(scope):
+            headers = {"Authorization": f"Bearer {tokens[scope]}"}
+            return httpx.AsyncClient(base_url=house.url + "/api/v1", headers=headers, timeout=40)
+
+        async with HttpDashboard(house.url, tokens["agent"]) as dash, http("agent") as agent, http("expert") as expert:
+            yield LiveWorld(house, dash, agent, expert)
+
+    async def test_the_own_agent_of_the_docs_is_answered(self, world, tokens):
+        environment = {
+            **os.environ,
+            "AWMWEB_URL": world.house.url,
+            "AWMWEB_TOKEN": tokens["agent"],
+            "PYTHONPATH": str(ROOT),
+        }
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(ROOT / "examples" / "own_agent.py"), env=environment, stdout=subprocess.PIPE
+        )
+        first = (await process.stdout.readline()).decode()
+        episode = first.strip().rstrip("/").rpartition("/")[2]
+        await world.answer(episode, "Twelve.")
+        out, _ = await asyncio.wait_for(process.communicate(), 60)
+        assert (process.returncode, out.decode().strip()) == (0, "I was told: Twelve.")
+        assert [step["kind"] for step in await world.steps(episode)] == ["tool_call", "tool_call", "ask", "message"]
+        assert await world.ended(episode) == ("finished", "done")
+
+    async def test_the_own_environment_of_the_docs_is_recorded(self, world, tokens):
+        environment = {
+            **os.environ,
+            "AWMWEB_URL": world.house.url,
+            "AWMWEB_TOKEN": tokens["agent"],
+            "PYTHONPATH": str(ROOT),
+        }
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, str(ROOT / "examples" / "own_openenv.py"), env=environment, stdout=subprocess.PIPE
+        )
+        out, _ = await asyncio.wait_for(process.communicate(), 120)
+        episode = out.decode().strip().rstrip("/").rpartition("/")[2]
+        assert process.returncode == 0, out
+        kinds = [step["kind"] for step in await world.steps(episode)]
+        assert kinds.count("action") == 2
+        assert await world.ended(episode) == ("finished", "done")

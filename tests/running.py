@@ -1,0 +1,179 @@
+"""The whole product, started as a newcomer starts it (`manage.py up`), in a data folder and on ports of its own.
+
+Called by the tests that need real processes: the API over HTTP, sockets, browsers, kill -9, backup.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+ROOT = Path(__file__).resolve().parent.parent
+START_S = 90
+
+
+def free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+@dataclass
+class Product:
+    """One running house."""
+
+    var: Path
+    url: str
+    environment: dict[str, str]
+    process: subprocess.Popen[str]
+    login: str = ""
+    ready_at: float = 0.0
+    said: list[str] = field(default_factory=list)
+
+    def manage(self, *arguments: str, check: bool = True) -> str:
+        done = subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        if check and done.returncode != 0:
+            raise AssertionError(f"manage.py {' '.join(arguments)}: {done.stdout}{done.stderr}")
+        return done.stdout
+
+    def token(self, scope: str, project: str = "demo") -> str:
+        return (
+            self.manage("createtoken", f"test {scope}", "--project", project, "--scope", scope).strip().splitlines()[-1]
+        )
+
+    def link(self, user: str, role: str, project: str = "demo") -> str:
+        return self.manage("loginlink", user, "--role", role, "--project", project).strip().splitlines()[-1]
+
+    def http(self, token: str | None = None) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=self.url + "/api/v1", headers=headers, timeout=40)
+
+    @property
+    def websocket(self) -> str:
+        return self.url.replace("http://", "ws://")
+
+    def children(self) -> dict[str, int]:
+        """Pid of each child by name, as the supervisor wrote it down."""
+        return {name: pid for name, (pid, _) in json.loads((self.var / "children.json").read_text()).items()}
+
+    def kill(self, name: str) -> int:
+        """kill -9 of one child; returns the pid that died."""
+        pid = self.children()[name]
+        os.kill(pid, signal.SIGKILL)
+        return pid
+
+    def healthy(self) -> bool:
+        try:
+            return httpx.get(self.url + "/health", timeout=2).status_code == 200
+        except httpx.HTTPError:
+            return False
+
+    def logs(self) -> str:
+        tails = [
+            f"--- {log.name}\n{log.read_text(errors='replace')[-2000:]}"
+            for log in sorted((self.var / "logs").glob("*.log"))
+        ]
+        return "\n".join(self.said[-20:] + tails)
+
+
+def until(what: Callable[[], Any], seconds: float, every: float = 0.05) -> Any:
+    """Wait for something true; what it was comes back. Fails with the last answer."""
+    end, last = time.monotonic() + seconds, None
+    while time.monotonic() < end:
+        last = what()
+        if last:
+            return last
+        time.sleep(every)
+    raise AssertionError(f"did not happen in {seconds} s; last answer: {last!r}")
+
+
+@contextmanager
+def product(var: Path | None = None, **settings: str) -> Iterator[Product]:
+    """Start, wait for the ready line, stop, and see that nothing is left."""
+    own = var is None
+    var = var or Path(tempfile.mkdtemp(prefix="awmweb-product-"))
+    var.chmod(0o711)
+    port, env_port = free_ports(2)
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("AWMWEB_", "AWMENV_", "DJANGO_"))
+    }
+    environment = clean | {
+        "AWMWEB_VAR": str(var), "AWMWEB_PORT": str(port), "AWMENV_PORT": str(env_port), "AWMWEB_DEMO": "0", **settings,
+    }  # fmt: skip
+    process = subprocess.Popen(
+        [sys.executable, "manage.py", "up"],
+        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+    )  # fmt: skip
+    house = Product(var, f"http://127.0.0.1:{port}", environment, process)
+    try:
+        _wait_ready(house)
+        yield house
+    finally:
+        _stop(house)
+        if own:
+            elsewhere = var / "elsewhere"
+            homes = [var, Path(elsewhere.read_text().strip())] if elsewhere.exists() else [var]
+            for home in homes:
+                shutil.rmtree(home, ignore_errors=True)
+
+
+def _wait_ready(house: Product) -> None:
+    end = time.monotonic() + START_S
+    assert house.process.stdout is not None
+    while time.monotonic() < end:
+        ready, _, _ = select.select([house.process.stdout], [], [], 0.5)
+        line = house.process.stdout.readline() if ready else ""
+        if line:
+            house.said.append(line.rstrip())
+        if found := re.match(r"awmweb ready: (\S+)$", line):
+            house.login, house.ready_at = found[1], time.monotonic()
+            return
+        if house.process.poll() is not None:
+            break
+    raise AssertionError("awmweb did not get ready:\n" + house.logs())
+
+
+def _stop(house: Product) -> None:
+    family = psutil.Process(house.process.pid).children(recursive=True) if house.process.poll() is None else []
+    house.process.send_signal(signal.SIGTERM)
+    try:
+        house.process.wait(timeout=25)
+    except subprocess.TimeoutExpired:
+        house.process.kill()
+        raise AssertionError("awmweb did not stop within 25 s:\n" + house.logs()) from None
+    finally:
+        if house.process.stdout is not None:
+            house.process.stdout.close()
+        _, alive = psutil.wait_procs(family, timeout=3)
+        for one in alive:
+            one.kill()
+    assert not alive, f"left running: {alive}"
