@@ -1,0 +1,134 @@
+"""The documents describe the present: settings, commands, links and the changelog are compared with the code.
+
+Runs without a database.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeGuard
+
+import pytest
+from django.conf import settings
+from django.core.management import get_commands
+
+from awmclient.chat import EndpointConfig
+
+ROOT = Path(__file__).resolve().parent.parent
+APPS = ("people", "episodes", "experts", "curriculum", "exports", "awmweb")
+CONFIGURATION = ROOT / "docs" / "configuration.md"
+DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+READERS = {"text", "number", "switch", "web_address", "get", "getenv", "whole", "choice"}
+NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
+
+
+def sources(*folders: str) -> list[Path]:
+    return [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))]
+
+
+class Asked(dict[str, str]):
+    """An environment in which every variable of a role is set, and that remembers which were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def get(self, name: str, default: object = None) -> str:  # type: ignore[override]
+        self.names.add(name)
+        return "http://127.0.0.1:1/v1" if name.endswith("BASE_URL") else "m" if name.endswith("MODEL") else ""
+
+
+def variables_read() -> set[str]:
+    """Names that the code reads from the environment: by the settings' readers, `environ`, model roles and compose."""
+    found: set[str] = set()
+    for path in [*sources(*APPS, "awmenv", "awmclient"), *sources("tests/browser")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            found |= set(_names_in(node))
+    return found | set(re.findall(r"\$\{([A-Z0-9_]+)", (ROOT / "docker-compose.yml").read_text()))
+
+
+def _names_in(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Call) and node.args:
+        called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+        if called == "endpoint":
+            yield from _role(_text(node.args[0]))
+        elif called in READERS and NAME.fullmatch(_text(node.args[0])):
+            yield _text(node.args[0])
+    elif _is_looked_up(node) and NAME.fullmatch(_text(node.slice)):
+        yield _text(node.slice)
+
+
+def _is_looked_up(node: ast.AST) -> TypeGuard[ast.Subscript]:
+    """`environ["NAME"]` or `env["NAME"]`, read and not set."""
+    is_read = isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load)
+    return is_read and "env" in ast.unparse(node.value)
+
+
+def _role(prefix: str) -> set[str]:
+    asked = Asked()
+    EndpointConfig.from_environment(prefix, asked)
+    return asked.names
+
+
+def _text(node: ast.AST) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def variables_documented() -> list[str]:
+    """Names in the first cell of the tables' rows."""
+    rows = [line for line in CONFIGURATION.read_text().splitlines() if line.startswith("| `")]
+    return [name for row in rows for name in re.findall(r"`([A-Z0-9_]+)`", row.split("|")[1])]
+
+
+def test_every_setting_has_a_line_and_every_line_a_setting() -> None:
+    read, documented = variables_read(), variables_documented()
+    assert {"AWMWEB_PORT", "DATABASE_URL", "AWMENV_VERIFIER_TIMEOUT", "AWMWEB_EXPERT_QUERY"} <= read
+    assert read - set(documented) == set(), "read, but not in docs/configuration.md"
+    assert set(documented) - read == set(), "in docs/configuration.md, but nobody reads it"
+    assert sorted(documented) == sorted(set(documented)), "a setting has two lines"
+
+
+def test_every_command_is_in_the_documents_and_every_command_there_exists() -> None:
+    ours = {path.stem for app in APPS for path in (ROOT / app).glob("management/commands/[!_]*.py")}
+    written = {
+        name for page in DOCUMENTS for name in re.findall(r"manage\.py ([a-z_]+)", page.read_text(encoding="utf-8"))
+    }
+    assert ours - written == set(), "in no document"
+    assert written - set(get_commands()) == set(), "documented, but not there"
+
+
+def test_every_make_target_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z][a-z-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for page in DOCUMENTS:
+        assert set(re.findall(r"`make ([a-z-]+)", page.read_text(encoding="utf-8"))) <= targets, page.name
+
+
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_in_a_document_leads_to_a_file(page: Path) -> None:
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    local = [link.partition("#")[0] for link in links if not re.match(r"[a-z]+:|#", link)]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_every_page_that_the_code_points_to_exists() -> None:
+    """A message that says `see docs/...` must not lead nowhere."""
+    texts = [*sources(*APPS, "awmenv", "awmclient", "tests"), ROOT / "Makefile", ROOT / "requirements.txt", *DOCUMENTS]
+    named = {page for path in texts for page in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))}
+    assert [page for page in sorted(named) if not (ROOT / page).exists()] == []
+
+
+def test_the_changelog_has_an_entry_for_the_present_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    assert project["project"]["version"] == settings.VERSION
+    entries = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
+    present = [entry for entry in entries if entry.split()[0] == settings.VERSION]
+    assert present and "\n- " in present[0]
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))
