@@ -64,19 +64,20 @@ class EndpointConfig:
         `ValueError` that names the variable and never holds its value.
         """
         names = ("BASE_URL", "API_KEY", "MODEL", "HEADERS", "QUERY", "TIMEOUT_S")
-        given = {name: environ.get(prefix + name, "").strip() for name in names}
-        if not any(given.values()):
+        given = [environ.get(prefix + name, "").strip() for name in names]
+        if not any(given):
             return None
-        for name in ("BASE_URL", "MODEL"):
-            if not given[name]:
+        base_url, api_key, model, headers, query, timeout_s = given
+        for name, value in (("BASE_URL", base_url), ("MODEL", model)):
+            if not value:
                 raise ValueError(f"{prefix}{name} is missing")
         return cls(
-            base_url=_address(prefix + "BASE_URL", given["BASE_URL"]),
-            model=given["MODEL"],
-            api_key=_header_value(prefix + "API_KEY", given["API_KEY"]),
-            headers=_pairs(prefix + "HEADERS", given["HEADERS"]),
-            query=_pairs(prefix + "QUERY", given["QUERY"], plain=True),
-            timeout_s=_seconds(prefix + "TIMEOUT_S", given["TIMEOUT_S"]),
+            base_url=_address(prefix + "BASE_URL", base_url),
+            model=model,
+            api_key=_header_value(prefix + "API_KEY", api_key),
+            headers=_pairs(prefix + "HEADERS", headers),
+            query=_pairs(prefix + "QUERY", query, plain=True),
+            timeout_s=_seconds(prefix + "TIMEOUT_S", timeout_s),
         )
 
     def without_secrets(self, text: str) -> str:

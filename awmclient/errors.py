@@ -100,7 +100,7 @@ class Scope(Refused):
 class BadToken(Refused):
     """The dashboard does not know the token, or the token has ended."""
 
-    code = "unauthorized"
+    code = "unauthenticated"
     status = 401
 
 

@@ -1,7 +1,8 @@
 """The nouns: every shape that crosses a process between a rollout loop and the dashboard, versioned.
 
-Owns the record format (steps, asks, advice, episodes, trajectories) and what each field may contain. Leaves transport to
-`client.py` and storage to the dashboard. Called by the client, by the dashboard's API and by every reader of trajectories.
+Owns the record format (steps, asks, advice, episodes, trajectories) and what each field may contain. Leaves
+transport to `client.py` and storage to the dashboard. Called by the client, by the dashboard's API and by every
+reader of trajectories.
 
 Times are UTC datetimes in ISO 8601, durations are seconds, rewards are plain numbers, ids are opaque strings.
 """

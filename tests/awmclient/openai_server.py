@@ -1,6 +1,6 @@
 """An endpoint that speaks the OpenAI chat protocol over real HTTP, for tests and for demos without a model.
 
-What it says is decided by `reply`, called with the request's body: it returns an assistant message (a dict), plain words,
+`reply` decides what it says: called with the request's body, it returns an assistant message (a dict), plain words,
 or a starlette `Response` to give as it is. `python -m tests.awmclient.openai_server PORT` serves one that says "ready".
 """
 

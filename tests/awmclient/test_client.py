@@ -157,7 +157,7 @@ async def test_refusals_carry_code_words_and_status(server, dash):
     async with HttpDashboard(server.url, "another-token") as stranger:
         with pytest.raises(BadToken) as caught:
             await stranger.start_episode("Look")
-    assert (caught.value.code, caught.value.status) == ("unauthorized", 401)
+    assert (caught.value.code, caught.value.status) == ("unauthenticated", 401)
     server.faults.append(JSONResponse({"error": {"code": "brand_new", "message": "Not today."}}, status_code=409))
     with pytest.raises(Refused, match="Not today") as unknown:
         await dash.start_episode("Look")
