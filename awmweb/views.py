@@ -25,6 +25,7 @@ from experts import board, queue
 from experts.models import Ask
 from people.access import (
     Actor,
+    MemberRequest,
     current_memberships,
     holds,
     may_advise,
@@ -64,9 +65,9 @@ def frame(request: HttpRequest) -> dict[str, Any]:
 
 @require_GET
 @member_required(may_read)
-def home(request: HttpRequest) -> HttpResponse:
+def home(request: MemberRequest) -> HttpResponse:
     """Open asks, the wall of live episodes, recent outcomes."""
-    actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     now = timezone.now()
     rows, groups = board.open_rows(actor, now), wall.live(actor)
     return render(
@@ -115,8 +116,8 @@ def _today(actor: Actor, now: datetime) -> list[tuple[str, str, str]]:
 
 @require_POST
 @member_required(may_launch)
-def play_demo(request: HttpRequest) -> HttpResponse:
-    run = launching.start_demo(request.actor)  # type: ignore[attr-defined]
+def play_demo(request: MemberRequest) -> HttpResponse:
+    run = launching.start_demo(request.actor)
     messages.success(request, f"The demo plays again: {run.episodes.count()} episodes are queued as {run.name}.")
     return redirect("home")
 
@@ -152,7 +153,7 @@ def _endpoint(role: str) -> EndpointConfig | None:
 
 @require_GET
 @member_required(may_launch)
-def models_page(request: HttpRequest) -> HttpResponse:
+def models_page(request: MemberRequest) -> HttpResponse:
     """What the environment configured for each role, without any key."""
     roles = []
     for role, (prefix, words) in ROLES.items():
@@ -174,7 +175,7 @@ def models_page(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @member_required(may_launch)
-def test_model(request: HttpRequest, role: str) -> HttpResponse:
+def test_model(request: MemberRequest, role: str) -> HttpResponse:
     """Ask the endpoint for one word and show what it says, its own error included."""
     if role not in ROLES:
         raise NotFound
@@ -189,6 +190,6 @@ def test_model(request: HttpRequest, role: str) -> HttpResponse:
 
 @require_GET
 @member_required(may_read)
-def vocabulary(request: HttpRequest) -> HttpResponse:
+def vocabulary(request: MemberRequest) -> HttpResponse:
     context = {"marks": sheet.marks(), "steps": sheet.SAMPLE_STEPS}
     return render(request, "awmweb/vocabulary.html", context)

@@ -12,7 +12,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -23,7 +23,7 @@ from episodes.models import Episode, EpisodeState, Run
 from episodes.strip import actions_in
 from episodes.trajectory import outcome_of, steps_of
 from people.access import (
-    Actor,
+    MemberRequest,
     holds,
     may_export,
     may_issue_tokens,
@@ -48,9 +48,9 @@ episode_page = member_required(rows=Episode.objects.all)
 
 @require_GET
 @member_required()
-def episodes(request: HttpRequest) -> HttpResponse:
+def episodes(request: MemberRequest) -> HttpResponse:
     """The list; filters and page stand in the query string."""
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     everything = scoped(Episode.objects.all(), actor.project)
     filters = wall.Filters.read(request.GET)
     matching = filters.apply(everything).select_related("run").order_by("-created_at")
@@ -99,7 +99,7 @@ def _list_headline(tally: dict[str, int]) -> str:
 
 @require_GET
 @episode_page
-def episode(request: HttpRequest, pk: str) -> HttpResponse:
+def episode(request: MemberRequest, pk: str) -> HttpResponse:
     """The live page; after the end the same page with the outcome."""
     one = _episode(request, pk)
     if request.GET.get("raw", "").isdecimal():
@@ -110,7 +110,7 @@ def episode(request: HttpRequest, pk: str) -> HttpResponse:
 
 @require_GET
 @episode_page
-def step_fragments(request: HttpRequest, pk: str) -> HttpResponse:
+def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     """Steps after `since`, and the parts of the page that change with them."""
     one = _episode(request, pk)
     steps = steps_of(one)
@@ -122,7 +122,7 @@ def step_fragments(request: HttpRequest, pk: str) -> HttpResponse:
 
 @require_GET
 @episode_page
-def replay(request: HttpRequest, pk: str) -> HttpResponse:
+def replay(request: MemberRequest, pk: str) -> HttpResponse:
     """Step through what happened; `?step=N` is the step in view."""
     one = _episode(request, pk)
     steps = steps_of(one)
@@ -135,14 +135,14 @@ def replay(request: HttpRequest, pk: str) -> HttpResponse:
 
 @require_POST
 @episode_page
-def stop_episode(request: HttpRequest, pk: str) -> HttpResponse:
-    recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])  # type: ignore[attr-defined]
+def stop_episode(request: MemberRequest, pk: str) -> HttpResponse:
+    recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
     messages.success(request, "The episode is stopped.")
     return redirect("episode", pk)
 
 
-def _episode(request: HttpRequest, pk: str) -> Episode:
-    return visible_or_404(Episode.objects.select_related("run", "project"), request.actor, pk)  # type: ignore[attr-defined]
+def _episode(request: MemberRequest, pk: str) -> Episode:
+    return visible_or_404(Episode.objects.select_related("run", "project"), request.actor, pk)
 
 
 def _raw(one: Episode, seq: int) -> HttpResponse:
@@ -152,7 +152,7 @@ def _raw(one: Episode, seq: int) -> HttpResponse:
     return HttpResponse(body, content_type="text/plain; charset=utf-8", status=200 if step else 404)
 
 
-def _context(request: HttpRequest, one: Episode, steps: list[dict[str, Any]]) -> dict[str, Any]:
+def _context(request: MemberRequest, one: Episode, steps: list[dict[str, Any]]) -> dict[str, Any]:
     """What strap, side and people show; the outcome only once there is one."""
     now, outcome, reported = timezone.now(), outcome_of(one), outcome_of(one, "reported")
     diff = outcome.state_diff if outcome and outcome.state_diff else wall.gathered(steps)
@@ -179,7 +179,7 @@ def _context(request: HttpRequest, one: Episode, steps: list[dict[str, Any]]) ->
         "asks": asks,
         "events": list(one.events.order_by("pk")[:100]),
         "tools": wall.tools_of(one),
-        "may_stop": holds(request.actor, may_launch),  # type: ignore[attr-defined]
+        "may_stop": holds(request.actor, may_launch),
     }
 
 
@@ -197,9 +197,9 @@ def _ask_line(step: dict[str, Any], one: Episode) -> dict[str, Any]:
 
 @require_http_methods(["GET", "POST"])
 @member_required()
-def connect(request: HttpRequest) -> HttpResponse:
+def connect(request: MemberRequest) -> HttpResponse:
     """Make an agent token, show the loop for this very server, and wait for the token's first event."""
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     token, secret, problem = None, "", ""
     if request.method == "POST":
         try:
@@ -219,9 +219,9 @@ def connect(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @member_required()
-def connect_status(request: HttpRequest) -> HttpResponse:
+def connect_status(request: MemberRequest) -> HttpResponse:
     """The light: green from the first episode that the token started."""
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     token = visible_or_404(ApiToken.objects.all(), actor, request.GET.get("token_id", ""))
     first = scoped(Episode.objects.filter(token=token.pk), actor.project).order_by("created_at").first()
     return render(request, "awmweb/_connected.html", {"token": token, "episode": first})

@@ -10,7 +10,7 @@ import secrets
 from typing import Any
 
 from django.contrib import messages
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -27,7 +27,7 @@ from experts import board, queue
 from experts.errors import TooLate
 from experts.models import Ask
 from experts.reading import asks_of
-from people.access import Actor, holds, may_advise, may_see_queue, member_required, visible_or_404
+from people.access import Actor, MemberRequest, holds, may_advise, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Invalid
 
 CALLS = TypeAdapter(list[ToolCall])
@@ -37,9 +37,9 @@ ask_form = member_required(may_advise, rows=Ask.objects.all)
 
 @require_GET
 @member_required(may_see_queue)
-def queue_page(request: HttpRequest) -> HttpResponse:
+def queue_page(request: MemberRequest) -> HttpResponse:
     """Open asks, nearest deadline first; the facet and the search stand in the query string."""
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     rows = board.open_rows(actor, timezone.now())
     show, q = request.GET.get("show", "all"), request.GET.get("q", "")[:200]
     shown = board.filtered(rows, show, q)
@@ -60,14 +60,14 @@ def queue_page(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 @ask_page
-def ask(request: HttpRequest, pk: str) -> HttpResponse:
+def ask(request: MemberRequest, pk: str) -> HttpResponse:
     queue.settle(pk)
     return _ask(request, pk)
 
 
-def _ask(request: HttpRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
+def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
     """The page of one ask, as it stands for this person; `given` carries what they had written."""
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     one = visible_or_404(asks_of(actor), actor, pk)
     now, slot = timezone.now(), one.assignment
     held = slot.is_held(now)
@@ -110,9 +110,9 @@ def _after(one: Ask, steps: list[dict[str, Any]]) -> dict[str, Any]:
 
 @require_GET
 @ask_page
-def ask_fragments(request: HttpRequest, pk: str) -> HttpResponse:
+def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     """Steps after `since`; while the ask is open, without the question, which stands on top already."""
-    one = visible_or_404(asks_of(request.actor), request.actor, pk)  # type: ignore[attr-defined]
+    one = visible_or_404(asks_of(request.actor), request.actor, pk)
     since = request.GET.get("since", "0")
     after = int(since) if since.isdecimal() and len(since) < 10 else 0
     steps = steps_of(one.episode, max(after, 0 if one.is_open else one.seq - 1))
@@ -122,10 +122,10 @@ def ask_fragments(request: HttpRequest, pk: str) -> HttpResponse:
 
 @require_POST
 @ask_form
-def claim(request: HttpRequest, pk: str) -> HttpResponse:
+def claim(request: MemberRequest, pk: str) -> HttpResponse:
     """Claim and open. Who comes second sees who holds it."""
     try:
-        queue.claim(request.actor, pk)  # type: ignore[attr-defined]
+        queue.claim(request.actor, pk)
     except AppError as refused:
         messages.warning(request, refused.message)
     return redirect("ask", pk)
@@ -133,9 +133,9 @@ def claim(request: HttpRequest, pk: str) -> HttpResponse:
 
 @require_POST
 @member_required(may_advise)
-def next_ask(request: HttpRequest) -> HttpResponse:
+def next_ask(request: MemberRequest) -> HttpResponse:
     """Next for me: go on with mine, else claim the nearest free one; somebody quicker means the one after it."""
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     for _ in range(5):
         found = board.next_for(actor, timezone.now())
         if found is None:
@@ -151,7 +151,7 @@ def next_ask(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @ask_form
-def renew(request: HttpRequest, pk: str) -> HttpResponse:
+def renew(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         until = queue.renew(*_lease(request, pk))
     except AppError as refused:
@@ -161,7 +161,7 @@ def renew(request: HttpRequest, pk: str) -> HttpResponse:
 
 @require_POST
 @ask_form
-def release(request: HttpRequest, pk: str) -> HttpResponse:
+def release(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         queue.release(*_lease(request, pk))
     except AppError as refused:
@@ -171,7 +171,7 @@ def release(request: HttpRequest, pk: str) -> HttpResponse:
 
 @require_POST
 @ask_form
-def pass_on(request: HttpRequest, pk: str) -> HttpResponse:
+def pass_on(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         queue.decline(*_lease(request, pk), request.POST.get("reason", "")[:1000])
     except AppError as refused:
@@ -181,8 +181,8 @@ def pass_on(request: HttpRequest, pk: str) -> HttpResponse:
     return redirect("queue")
 
 
-def _lease(request: HttpRequest, pk: str) -> tuple[Actor, str, str]:
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+def _lease(request: MemberRequest, pk: str) -> tuple[Actor, str, str]:
+    actor = request.actor
     slot = visible_or_404(asks_of(actor), actor, pk).assignment
     return actor, slot.pk, request.POST.get("lease_token", "")
 
@@ -193,7 +193,7 @@ def _refusal(refused: AppError) -> JsonResponse:
 
 @require_POST
 @ask_form
-def answer(request: HttpRequest, pk: str) -> HttpResponse:
+def answer(request: MemberRequest, pk: str) -> HttpResponse:
     """Send once: the nonce makes a repeated press the same answer. Scripts get JSON, plain forms a page."""
     wants_json = request.headers.get("Accept") == "application/json"
     try:
@@ -208,11 +208,11 @@ def answer(request: HttpRequest, pk: str) -> HttpResponse:
     return JsonResponse({"next": where}) if wants_json else redirect(where)
 
 
-def _watches(request: HttpRequest) -> bool:
+def _watches(request: MemberRequest) -> bool:
     return "watch" in (request.POST.get("then"), request.POST.get("watch"))
 
 
-def _send(request: HttpRequest, pk: str) -> None:
+def _send(request: MemberRequest, pk: str) -> None:
     actor, slot, token = _lease(request, pk)
     calls = _calls(request.POST.get("tool_calls", ""))
     body = {"lease_token": token, "text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
@@ -253,9 +253,9 @@ def refuse_unfit(calls: list[ToolCall] | None, tools: list[dict[str, Any]]) -> N
             raise Invalid(f"{call.name}: {clean(problem.message)[:300]}")
 
 
-def _next_url(request: HttpRequest) -> str:
+def _next_url(request: MemberRequest) -> str:
     """Send and next: claim the next one, or back to the queue if none is free."""
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     found = board.next_for(actor, timezone.now())
     if found is None:
         messages.success(request, "Sent. No other ask is free.")

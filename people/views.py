@@ -24,6 +24,7 @@ from people import members
 from people.access import (
     SESSION_PROJECT,
     Actor,
+    MemberRequest,
     current_memberships,
     holds,
     may_issue_tokens,
@@ -76,7 +77,7 @@ def logout(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @member_required()
-def switch_project(request: HttpRequest) -> HttpResponse:
+def switch_project(request: MemberRequest) -> HttpResponse:
     """Choose another of my projects."""
     slug = request.POST.get("project", "")
     mine = current_memberships(request.user).filter(project__slug=slug)  # type: ignore[arg-type]
@@ -89,7 +90,7 @@ def switch_project(request: HttpRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @member_required()
 @never_cache
-def people(request: HttpRequest) -> HttpResponse:
+def people(request: MemberRequest) -> HttpResponse:
     """The people of this project; admins invite by a link and remove."""
     link, problem, given = None, "", request.POST
     if request.method == "POST":
@@ -99,7 +100,7 @@ def people(request: HttpRequest) -> HttpResponse:
             problem = refused.message
         if not problem and link is None:
             return redirect("people")
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     rows = scoped(Membership.objects.select_related("user"), actor.project).order_by("pk")
     context = {
         "members": [_member(row, actor) for row in rows],
@@ -125,9 +126,9 @@ def _people_headline(count: int, actor: Actor) -> str:
     return f"{count} {'person works' if count == 1 else 'people work'} in the project {actor.project.name}."
 
 
-def _people_form(request: HttpRequest) -> dict[str, Any] | None:
+def _people_form(request: MemberRequest) -> dict[str, Any] | None:
     """Invite, renew a link or remove; a link comes back to be shown once."""
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     deed = request.POST.get("do")
     if deed == "remove":
         members.remove_member(actor, _number(request.POST.get("membership", "")))
@@ -175,7 +176,7 @@ def end_of(text: str) -> datetime | None:
 @require_http_methods(["GET", "POST"])
 @member_required()
 @never_cache
-def tokens(request: HttpRequest) -> HttpResponse:
+def tokens(request: MemberRequest) -> HttpResponse:
     """Make a token, shown once; list; revoke."""
     secret, problem = None, ""
     if request.method == "POST":
@@ -185,7 +186,7 @@ def tokens(request: HttpRequest) -> HttpResponse:
             problem = refused.message
         if not problem and secret is None:
             return redirect("tokens")
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+    actor = request.actor
     rows = list(
         scoped(ApiToken.objects.select_related("issued_by"), actor.project).order_by("revoked_at", "-created_at")
     )
@@ -212,8 +213,8 @@ def _tokens_headline(rows: list[ApiToken]) -> str:
     return f"{current} {'token works' if current == 1 else 'tokens work'} in this project."
 
 
-def _tokens_form(request: HttpRequest) -> dict[str, str] | None:
-    actor: Actor = request.actor  # type: ignore[attr-defined]
+def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
+    actor = request.actor
     if request.POST.get("do") == "revoke":
         members.revoke_token(actor, request.POST.get("token", "")[:60])
         messages.success(request, "Revoked. Its next call is refused.")
