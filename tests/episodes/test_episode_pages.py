@@ -1,0 +1,157 @@
+"""The list, the live page with its fragments, the replay and the connect page: what is shown when, and to whom."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from awmclient.schema import STEP, EpisodeStart, Finish, Outcome, RunStart
+from episodes import recording
+from people import access
+from people.members import issue_token
+from tests.browsing import as_person
+
+DIFF = {"tickets": {"changed": [{"key": 7, "before": {"status": "new"}, "after": {"status": "open"}}]}}
+
+
+def steps(count, start=1):
+    body = {"kind": "tool_call", "name": "get_ticket", "arguments": {"id": 7}, "result": {"status": "new"}}
+    return [STEP.validate_python({**body, "seq": start + n}) for n in range(count)]
+
+
+@pytest.fixture
+def episode(ada):
+    run = recording.start_run(ada, RunStart(name="nightly"))
+    plan = EpisodeStart(key="one", task="open ticket seven", scenario="helpdesk_2", task_idx=4, run=run.pk)
+    one = recording.start_episode(ada, plan, max_steps=30)[0]
+    recording.append_steps(ada, one.pk, steps(3))
+    return one
+
+
+@pytest.fixture
+def ended(ada, project, episode):
+    recording.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="It is open."))
+    found = Outcome(reward_type="others", reward=0.0, details={"missing": "group"}, state_diff=DIFF)
+    recording.record_outcome(access.system(project), episode.pk, found, "code")
+    return episode
+
+
+def text(client, url):
+    page = client.get(url)
+    assert page.status_code == 200
+    return page.content.decode()
+
+
+def test_the_list_counts_filters_and_pages(ada, episode, ended):
+    client = as_person(ada)
+    assert "1 episode is recorded, 0 live; 0 of 1 verified are complete." in text(client, "/episodes/")
+    assert "helpdesk_2 / 4" in text(client, "/episodes/?state=finished&outcome=others&q=ticket&scenario=helpdesk_2")
+    for query in (
+        "state=running",
+        "outcome=complete",
+        "outcome=none",
+        "q=nothing",
+        "run=x",
+        "state=%00x",
+        "page=99&q=zz",
+    ):
+        assert "No episode matches." in text(client, f"/episodes/?{query}"), query
+
+
+def test_a_stranger_finds_nothing_of_an_episode(max_, episode):
+    client = as_person(max_)
+    assert "No episode has been recorded yet." in text(client, "/episodes/")
+    for path in ("", "steps.html", "replay/", "?raw=1"):
+        assert client.get(f"/episodes/{episode.pk}/{path}").status_code == 404
+    assert client.post(f"/episodes/{episode.pk}/stop").status_code == 404
+
+
+def test_the_live_page_keeps_the_verifier_closed_until_the_end(rita, ada, episode):
+    page = text(as_person(rita), f"/episodes/{episode.pk}/")
+    assert "The agent is at work, 3 steps in." in page and "The verifier speaks when the agent is through" in page
+    assert page.count('class="step"') == 4 and 'data-live="yes"' in page
+
+
+def test_after_the_end_the_page_shows_outcome_answer_and_changes(rita, ended):
+    page = text(as_person(rita), f"/episodes/{ended.pk}/")
+    assert "The task is not complete, after 3 steps." in page and "Others" in page and "It is open." in page
+    assert "Changed between start and end" in page and "<del>new</del>" in page and "<ins>open</ins>" in page
+    assert 'data-live="no"' in page
+
+
+def test_fragments_hold_only_the_steps_that_are_asked_for(ada, episode):
+    client = as_person(ada)
+    page = text(client, f"/episodes/{episode.pk}/steps.html?since=2")
+    assert re.findall(r'data-seq="(\d+)"', page) == ["3"]
+    assert set(re.findall(r'data-part="([\w-]+)"', page)) == {"now", "strap", "side", "people"}
+    assert re.findall(r'data-seq="(\d+)"', text(client, f"/episodes/{episode.pk}/steps.html?since=zz")) == [
+        "1",
+        "2",
+        "3",
+    ]
+
+
+def test_the_replay_shows_the_step_of_the_address_and_bears_nonsense(rita, ended):
+    client = as_person(rita)
+    for query, at in (
+        ("step=2", 2),
+        ("", 1),
+        ("step=999", 4),
+        ("step=x", 1),
+        ("step=0", 1),
+        ("step=99999999999999", 1),
+    ):
+        page = text(client, f"/episodes/{ended.pk}/replay/?{query}")
+        assert re.findall(r'id="step-(\d+)"[^>]*aria-current="step"', page) == [str(at)], query
+
+
+def test_a_step_comes_raw_as_plain_text(rita, ended):
+    raw = as_person(rita).get(f"/episodes/{ended.pk}/?raw=2")
+    assert raw["Content-Type"].startswith("text/plain") and '"seq": 2' in raw.content.decode()
+    assert as_person(rita).get(f"/episodes/{ended.pk}/?raw=77").status_code == 404
+
+
+def test_who_may_launch_may_stop_and_others_may_not(ada, rita, episode):
+    assert as_person(rita).post(f"/episodes/{episode.pk}/stop", {"reason": "x"}).status_code == 403
+    page = as_person(ada).post(f"/episodes/{episode.pk}/stop", {"reason": "wrong task"}, follow=True).content.decode()
+    assert "Stopped after 3 steps." in page and "wrong task" in page
+
+
+def test_a_fault_is_shown_as_a_fault_and_not_as_a_failed_task(rita, ada, episode):
+    recording.fail(ada, episode.pk, "environment", "1011 keepalive <ping>")
+    page = text(as_person(rita), f"/episodes/{episode.pk}/")
+    assert "The environment broke after 3 steps; this says nothing about the task." in page
+    assert "1011 keepalive &lt;ping&gt;" in page
+
+
+def test_connect_shows_the_loop_for_this_server_and_turns_green_at_the_first_event(ada, rita, settings):
+    client = as_person(ada)
+    page = client.post("/connect/", {"name": "trainer"}).content.decode()
+    secret = re.search(r'id="secret" readonly value="(awm_[\w-]+)"', page)[1]
+    assert settings.AWMWEB_PUBLIC_URL in page and page.count(secret) == 2
+    status = re.search(r'hx-get="([^"]+)"', page)[1]
+    assert "Waiting for the first event" in text(client, status)
+    from people.members import token_of
+
+    recording.start_episode(access.bearer(token_of(secret)), EpisodeStart(key="k", task="greet"))
+    green = text(client, status)
+    assert "Connected." in green and "hx-get" not in green
+    assert as_person(rita).post("/connect/", {"name": "mine"}).status_code == 422
+
+
+def test_the_light_of_another_projects_token_is_not_there(max_, ada):
+    token, _ = issue_token(ada, "trainer", "agent")
+    assert as_person(max_).get(f"/connect/status?token_id={token.pk}").status_code == 404
+
+
+def test_the_connect_snippet_is_python():
+    from episodes.views import SNIPPET
+
+    compile(SNIPPET.format(url="http://127.0.0.1:8000", token="awm_x"), "snippet", "exec")
+
+
+def test_the_vocabulary_draws_every_mark(rita):
+    page = text(as_person(rita), "/vocabulary/")
+    for symbol in ("e-queued", "a-leased", "v-judge", "p-sees", "k-now"):
+        assert f'href="#{symbol}"' in page

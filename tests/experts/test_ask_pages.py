@@ -1,0 +1,217 @@
+"""The queue and the page of an ask: who sees what, claiming and sending by form, once, and what is kept when late."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from awmclient.schema import AskOpen, EpisodeStart
+from episodes import recording
+from experts import board, queue
+from experts.models import Advice, Ask
+from tests.browsing import as_person
+
+TOOLS = [
+    {
+        "name": "merge",
+        "description": "Merge two tickets.",
+        "input_schema": {"type": "object", "properties": {"into": {"type": "integer"}}, "required": ["into"]},
+    },
+    {"name": "odd", "input_schema": {"type": "no such type"}},
+]
+
+
+@pytest.fixture
+def episode(ada):
+    plan = EpisodeStart(
+        key="one", task="merge the tickets", expert="plain", scenario="helpdesk_2", task_idx=4, tools=TOOLS
+    )
+    return recording.start_episode(ada, plan)[0]
+
+
+@pytest.fixture
+def ask(ada, episode):
+    return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Into which <b>one</b>?"))[0]
+
+
+def hidden(page, name):
+    return re.search(rf'name="{name}" value="([^"]*)"', page.content.decode())[1]
+
+
+def send(client, ask, **fields):
+    page = client.get(f"/asks/{ask.pk}/")
+    body = {
+        "lease_token": hidden(page, "lease_token"),
+        "nonce": "n",
+        "text": "Into 4127.",
+        "tool_calls": "[]",
+        **fields,
+    }
+    return client.post(f"/asks/{ask.pk}/answer", body)
+
+
+def test_the_queue_shows_the_question_as_text_and_who_may_claim(edo, rita, ask):
+    page = as_person(edo).get("/queue/").content.decode()
+    assert "One ask is open." in page and "Into which &lt;b&gt;one&lt;/b&gt;?" in page and "helpdesk_2 / 4" in page
+    assert f"/asks/{ask.pk}/claim" in page
+    assert f"/asks/{ask.pk}/claim" not in as_person(rita).get("/queue/").content.decode()
+
+
+def test_an_empty_queue_says_so_and_a_filter_says_what_it_hides(edo, project, ask):
+    hides = as_person(edo).get("/queue/?show=mine").content.decode()
+    assert "No open ask matches." in hides and "1 open ask is outside this filter" in hides
+    Ask.objects.all().delete()
+    assert "No agent is stuck." in as_person(edo).get("/queue/").content.decode()
+
+
+def test_a_stranger_finds_nothing_of_an_ask(max_, ask):
+    client = as_person(max_)
+    assert "Into which" not in client.get("/queue/").content.decode()
+    for path in ("", "steps.html"):
+        assert client.get(f"/asks/{ask.pk}/{path}").status_code == 404
+    for deed in ("claim", "renew", "release", "pass", "answer"):
+        assert client.post(f"/asks/{ask.pk}/{deed}").status_code == 404
+
+
+def test_whoever_is_not_signed_in_is_sent_to_sign_in_and_comes_back(client, db, ask):
+    answer = client.get(f"/asks/{ask.pk}/")
+    assert answer.status_code == 302 and answer["Location"] == f"/login?next=%2Fasks%2F{ask.pk}%2F"
+
+
+def test_a_reviewer_reads_an_ask_and_may_not_claim_it(rita, ask):
+    client = as_person(rita)
+    assert "Your role here may look" in client.get(f"/asks/{ask.pk}/").content.decode()
+    assert client.post(f"/asks/{ask.pk}/claim").status_code == 403
+
+
+def test_claiming_shows_the_form_with_the_agents_tools(edo, ask):
+    client = as_person(edo)
+    page = client.post(f"/asks/{ask.pk}/claim", follow=True)
+    assert page.status_code == 200 and hidden(page, "lease_token") and "Yours to" in page.content.decode()
+    assert json.loads(re.search(r'id="tools-data"[^>]*>(.*?)</script>', page.content.decode())[1])[0]["name"] == "merge"
+
+
+def test_somebody_elses_lease_is_named_and_its_token_is_not_shown(edo, ada, ask):
+    token = queue.claim(edo, ask.pk).lease_token
+    client = as_person(ada)
+    page = client.post(f"/asks/{ask.pk}/claim", follow=True).content.decode()
+    assert "edo is answering" in page and token not in page and 'name="lease_token"' not in page
+
+
+def test_an_answer_reaches_the_ask_once_however_often_it_is_sent(edo, ask):
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    page = client.get(f"/asks/{ask.pk}/")
+    body = {
+        "lease_token": hidden(page, "lease_token"),
+        "nonce": hidden(page, "nonce"),
+        "text": "Into 4127.",
+        "then": "watch",
+    }
+    first, second = (client.post(f"/asks/{ask.pk}/answer", body) for _ in range(2))
+    assert first.status_code == second.status_code == 302 and first["Location"] == f"/asks/{ask.pk}/"
+    assert Advice.objects.filter(ask=ask).count() == 1
+    after = client.get(f"/asks/{ask.pk}/").content.decode()
+    assert "edo answered after" in after and "Into 4127." in after and "The agent has not fetched it yet." in after
+
+
+def test_send_and_next_claims_the_next_one(edo, ada, episode, ask):
+    other, _ = queue.open_ask(ada, AskOpen(key="r", episode=episode.pk, seq=2, question="And then?"))
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    assert send(client, ask)["Location"] == f"/asks/{other.pk}/"
+    other.refresh_from_db()
+    assert other.assignment.holder == edo.key
+
+
+def test_the_script_gets_json_with_the_contracts_code(edo, ask):
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    body = {"lease_token": "not mine", "nonce": "n", "text": "x"}
+    refused = client.post(f"/asks/{ask.pk}/answer", body, headers={"accept": "application/json"})
+    assert refused.status_code == 409 and refused.json()["error"]["code"] == "lease_lost"
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"text": "", "tool_calls": "[]"}, "Write the advice"),
+        ({"tool_calls": '[{"name": "nope", "arguments": {}}]'}, "has no tool nope"),
+        ({"tool_calls": '[{"name": "merge", "arguments": {"into": "x"}}]'}, "is not of type"),
+        ({"tool_calls": '[{"name": "merge"}]'}, "required property"),
+        ({"tool_calls": '{"name"'}, "not readable"),
+        ({"text": "x" * 20_001}, "20000"),
+        ({"text": "a\x00b"}, "U+0000"),
+        ({"nonce": ""}, "nonce"),
+    ],
+)
+def test_a_refused_answer_keeps_the_words_and_the_ask_open(edo, ask, fields, words):
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    page = send(client, ask, **fields)
+    assert page.status_code == 422 and words in page.content.decode()
+    ask.refresh_from_db()
+    assert ask.is_open and not Advice.objects.exists()
+
+
+def test_a_broken_schema_of_the_agents_own_does_not_stop_an_answer(edo, ask):
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    assert send(client, ask, tool_calls='[{"name": "odd", "arguments": {}}]').status_code == 302
+
+
+def test_a_late_answer_is_kept_beside_the_ask_and_shown_as_late(edo, ask):
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    page = client.get(f"/asks/{ask.pk}/")
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now() - timedelta(seconds=1))
+    body = {"lease_token": hidden(page, "lease_token"), "nonce": "n", "text": "Too slow, into 4127."}
+    late = client.post(f"/asks/{ask.pk}/answer", body)
+    text = late.content.decode()
+    assert late.status_code == 409 and "Nobody answered in time." in text
+    assert "too late, kept with the ask" in text and "Too slow, into 4127." in text
+
+
+def test_passing_frees_the_ask_for_others_and_next_skips_it(edo, ask):
+    client = as_person(edo)
+    page = client.post(f"/asks/{ask.pk}/claim", follow=True)
+    client.post(f"/asks/{ask.pk}/pass", {"lease_token": hidden(page, "lease_token"), "reason": "not mine"})
+    assert board.next_for(edo, timezone.now()) is None
+    assert "No ask is free for you now." in client.post("/queue/next", follow=True).content.decode()
+
+
+def test_next_for_me_goes_on_with_what_i_hold(edo, ada, episode, ask):
+    queue.open_ask(ada, AskOpen(key="r", episode=episode.pk, seq=2, question="Sooner?", deadline_s=10))
+    queue.claim(edo, ask.pk)
+    assert as_person(edo).post("/queue/next")["Location"] == f"/asks/{ask.pk}/"
+
+
+def test_renewing_pushes_the_lease_and_a_stranger_token_does_not(edo, ask):
+    client = as_person(edo)
+    page = client.post(f"/asks/{ask.pk}/claim", follow=True)
+    assert "lease_until" in client.post(f"/asks/{ask.pk}/renew", {"lease_token": hidden(page, "lease_token")}).json()
+    assert client.post(f"/asks/{ask.pk}/renew", {"lease_token": "x"}).json()["error"]["code"] == "lease_lost"
+
+
+def test_fragments_of_an_open_ask_leave_the_question_to_the_top_of_the_page(edo, ada, episode):
+    step = {"seq": 1, "kind": "message", "role": "assistant", "content": "hm"}
+    from awmclient.schema import STEP
+
+    recording.append_steps(ada, episode.pk, [STEP.validate_python(step)])
+    ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into which one?"))
+    client = as_person(edo)
+    open_page = client.get(f"/asks/{ask.pk}/steps.html?since=0").content.decode()
+    assert 'data-seq="1"' in open_page and 'data-seq="2"' not in open_page
+    lease = queue.claim(edo, ask.pk)
+    queue.answer(edo, lease.assignment_id, lease.lease_token, "This one.", "n")
+    closed = client.get(f"/asks/{ask.pk}/steps.html?since=0").content.decode()
+    assert 'data-seq="1"' not in closed and 'data-seq="2"' in closed and "This one." in closed
+
+
+def test_the_first_page_names_the_open_ask_and_the_agent_at_work(ada, ask):
+    page = as_person(ada).get("/").content.decode()
+    assert "One ask is open. The oldest falls back in" in page and "1 in one run, 1 waits for an answer" in page

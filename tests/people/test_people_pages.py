@@ -1,0 +1,165 @@
+"""Signing in by a link, inviting and removing people, tokens shown once, and switching projects."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import quote
+
+import pytest
+
+from people import members
+from people.models import ApiToken, Membership
+from tests.browsing import as_person
+
+
+def secret_in(page, field):
+    return re.search(rf'id="{field}" readonly value="([^"]+)"', page.content.decode())[1]
+
+
+def test_a_link_signs_in_once_and_then_says_that_it_was_used(client, ada):
+    secret = members.issue_login_link(ada.user)
+    assert client.get(f"/login/once/{secret}")["Location"] == "/"
+    assert client.get("/people/").status_code == 200
+    client.post("/logout")
+    used = client.get(f"/login/once/{secret}")
+    assert used.status_code == 410 and "used already" in used.content.decode()
+
+
+def test_after_signing_in_nobody_is_led_to_another_site(client, ada):
+    for address in ("https://evil.example/", "//evil.example/", "javascript:alert(1)"):
+        secret = members.issue_login_link(ada.user)
+        assert client.get(f"/login/once/{secret}", {"next": address})["Location"] == "/"
+        assert client.get("/login", {"next": address})["Location"] == "/"
+
+
+def test_signing_out_needs_a_post_and_ends_the_session(ada):
+    client = as_person(ada)
+    assert client.get("/logout").status_code == 405
+    client.post("/logout")
+    assert client.get("/")["Location"].startswith("/login")
+
+
+def test_an_admin_invites_by_a_link_that_is_shown_once(client, ada):
+    page = as_person(ada).post(
+        "/people/", {"do": "invite", "name": "Edo Marchetti", "role": "expert", "ends": "2199-01-31"}
+    )
+    link = secret_in(page, "link")
+    assert "A link for Edo Marchetti" in page.content.decode()
+    assert link not in as_person(ada).get("/people/").content.decode()
+    client.get(link[link.index("/login/once/") :])
+    assert client.get("/queue/").status_code == 200
+    edo = Membership.objects.get(user__first_name="Edo Marchetti")
+    assert edo.role == "expert" and edo.ends_at.year == 2199
+
+
+@pytest.mark.parametrize("who", ["edo", "rita"])
+def test_others_see_people_and_may_not_change_them(who, ada, request):
+    client = as_person(request.getfixturevalue(who))
+    assert 'value="invite"' not in client.get("/people/").content.decode()
+    mine = Membership.objects.get(user=ada.user)
+    for body in ({"do": "invite", "name": "x", "role": "admin"}, {"do": "remove", "membership": mine.pk}):
+        assert client.post("/people/", body).status_code == 422
+    assert Membership.objects.filter(pk=mine.pk).exists()
+
+
+REFUSED = [
+    {"name": "", "role": "expert"},
+    {"name": "x", "role": "king"},
+    {"name": "x", "role": "expert", "ends": "soon"},
+    {"name": "x", "role": "expert", "ends": "2001-01-01"},
+]
+
+
+@pytest.mark.parametrize("body", REFUSED)
+def test_a_refused_invitation_says_why_and_keeps_what_was_typed(ada, body):
+    page = as_person(ada).post("/people/", {"do": "invite", **body})
+    assert page.status_code == 422 and 'role="alert"' in page.content.decode()
+    assert f'value="{body["name"]}"' in page.content.decode()
+
+
+def test_a_removed_person_is_out_at_the_next_page(ada, edo):
+    client = as_person(edo)
+    assert client.get("/queue/").status_code == 200
+    as_person(ada).post("/people/", {"do": "remove", "membership": Membership.objects.get(user=edo.user).pk})
+    assert client.get("/queue/").status_code == 403
+
+
+def test_a_person_of_another_project_cannot_be_removed_from_here(ada, max_):
+    theirs = Membership.objects.get(user=max_.user)
+    as_person(ada).post("/people/", {"do": "remove", "membership": theirs.pk})
+    assert Membership.objects.filter(pk=theirs.pk).exists()
+
+
+def test_a_token_is_shown_once_and_can_be_revoked(ada):
+    client = as_person(ada)
+    secret = secret_in(client.post("/tokens/", {"do": "issue", "name": "trainer", "scope": "agent"}), "secret")
+    assert members.token_of(secret) is not None
+    page = client.get("/tokens/").content.decode()
+    assert secret not in page and "trainer" in page and "1 token works in this project." in page
+    client.post("/tokens/", {"do": "revoke", "token": ApiToken.objects.get(name="trainer").pk})
+    assert members.token_of(secret) is None
+    assert "No token works in this project." in client.get("/tokens/").content.decode()
+
+
+def test_a_token_of_another_project_is_neither_listed_nor_revoked(ada, max_):
+    token, secret = members.issue_token(max_, "theirs", "agent")
+    client = as_person(ada)
+    assert "theirs" not in client.get("/tokens/").content.decode()
+    client.post("/tokens/", {"do": "revoke", "token": token.pk})
+    assert members.token_of(secret) is not None
+
+
+def test_a_reviewer_makes_no_token(rita):
+    assert as_person(rita).post("/tokens/", {"do": "issue", "name": "x", "scope": "agent"}).status_code == 422
+    assert not ApiToken.objects.exists()
+
+
+def test_a_project_is_chosen_among_ones_own(ada, elsewhere, max_):
+    members.ensure_member(elsewhere, ada.user.username, "viewer")
+    client = as_person(ada)
+    client.post("/projects/switch", {"project": "elsewhere"})
+    assert "viewer in <b>elsewhere</b>" in client.get("/people/").content.decode()
+    assert as_person(max_).post("/projects/switch", {"project": "lab"}).status_code == 404
+
+
+def test_a_form_without_its_csrf_token_is_refused_in_words(ada):
+    refused = as_person(ada, enforce_csrf_checks=True).post("/tokens/", {"do": "issue", "name": "x", "scope": "agent"})
+    assert refused.status_code == 403 and "too old to send from" in refused.content.decode()
+
+
+def test_every_page_carries_the_strict_content_policy(ada):
+    policy = as_person(ada).get("/")["Content-Security-Policy"]
+    assert "unsafe-inline" not in policy and "unsafe-eval" not in policy
+    assert "default-src 'none'" in policy and "script-src 'self'" in policy and "style-src 'self'" in policy
+
+
+def test_a_page_that_is_not_there_says_so(ada):
+    page = as_person(ada).get("/nowhere")
+    assert page.status_code == 404 and "nothing at this address" in page.content.decode()
+
+
+NASTY = ["\x00", "a\x00b", "\u202e", "'" * 50, "9" * 40, "../..", "%s%n", "x" * 3000]
+
+
+@pytest.mark.parametrize("nasty", NASTY, ids=range(len(NASTY)))
+def test_nonsense_in_addresses_and_forms_never_breaks_a_page(ada, nasty):
+    client = as_person(ada)
+    for path in ("/episodes/", "/queue/"):
+        for name in ("q", "show", "state", "outcome", "run", "scenario", "page"):
+            assert client.get(path, {name: nasty}).status_code < 500, (path, name)
+    quoted = quote(nasty, safe="")
+    for path in (f"/asks/{quoted}/", f"/episodes/{quoted}/", f"/episodes/{quoted}/replay/", f"/login/once/{quoted}"):
+        assert client.get(path).status_code in (302, 404, 410), path
+    assert client.get("/connect/status", {"token_id": nasty}).status_code == 404
+    for path, body in (
+        ("/people/", {"do": "invite", "name": nasty, "role": nasty, "ends": nasty}),
+        ("/people/", {"do": "invite", "name": nasty, "role": "expert"}),
+        ("/people/", {"do": "remove", "membership": nasty}),
+        ("/people/", {"do": "link", "membership": nasty}),
+        ("/tokens/", {"do": "issue", "name": nasty, "scope": "agent"}),
+        ("/tokens/", {"do": "revoke", "token": nasty}),
+        ("/connect/", {"name": nasty}),
+        ("/projects/switch", {"project": nasty}),
+        (f"/asks/{quoted}/claim", {}),
+    ):
+        assert client.post(path, body).status_code < 500, path
