@@ -13,8 +13,8 @@ class Refusals(MiddlewareMixin):
     """Nothing of a form is lost: htmx gets the words alone, with the status, and swaps nothing else."""
 
     def process_view(self, request: HttpRequest, view: object, args: object, kwargs: object) -> HttpResponse | None:
-        """No text column takes U+0000 and no person types it. The API reads its bodies itself and keeps it; an answer is
-        checked by its schema, so that the words that were typed stand in the form again."""
+        """No text column takes U+0000 and no person types it. The API reads its bodies itself and keeps it; an answer
+        is checked by its schema, so that the words that were typed stand in the form again."""
         if request.path.startswith("/api/") or request.path.endswith("/answer"):
             return None
         given = [request.path, *(value for form in (request.GET, request.POST) for value in _values(form))]

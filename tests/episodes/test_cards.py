@@ -11,7 +11,9 @@ CALL = {"seq": 1, "kind": "tool_call", "name": "get_ticket", "arguments": {"tick
 
 
 def drawn(step: dict, **more: object) -> str:
-    return Template("{% load marks %}{% step_card step ended=ended %}").render(Context({"step": step, "ended": False, **more}))
+    return Template("{% load marks %}{% step_card step ended=ended %}").render(
+        Context({"step": step, "ended": False, **more})
+    )
 
 
 @pytest.mark.parametrize(
@@ -64,7 +66,10 @@ def test_a_changed_row_is_named_once_and_shows_old_and_new():
 
 def test_added_and_removed_rows_stand_on_one_line_each():
     lines = list(diff_lines({"tags": {"added": [{"id": 1, "t": "x"}], "removed": [{"id": 2, "t": "y"}]}}))
-    assert [(line.sign, line.row, line.full) for line in lines] == [("+", "tags 1", "id 1, t x"), ("−", "tags 2", "id 2, t y")]
+    assert [(line.sign, line.row, line.full) for line in lines] == [
+        ("+", "tags 1", "id 1, t x"),
+        ("−", "tags 2", "id 2, t y"),
+    ]
 
 
 @pytest.mark.parametrize("diff", [None, [], "x", {"t": None}, {"t": {"changed": "x"}}, {"t": {"added": [1, None]}}])
@@ -79,14 +84,18 @@ def test_an_error_is_the_summary_itself():
 
 
 def test_markup_and_turned_text_of_an_agent_stay_text():
-    page = drawn({"seq": 1, "kind": "message", "role": "assistant", "content": "<script>x</script>\u202eevil\x00\ud800"})
+    page = drawn(
+        {"seq": 1, "kind": "message", "role": "assistant", "content": "<script>x</script>\u202eevil\x00\ud800"}
+    )
     assert "<script>" not in page and "&lt;script&gt;" in page
     assert "⟨U+202E⟩" in page and "⟨U+0000⟩" in page and "⟨U+D800⟩" in page
     page.encode()
 
 
 def test_hostile_names_and_arguments_are_escaped_too():
-    page = drawn({**CALL, "name": "<b>", "arguments": {"<i>": ["</pre><img src=x onerror=alert(1)>"]}, "result": {"<u>": "<s>"}})
+    page = drawn(
+        {**CALL, "name": "<b>", "arguments": {"<i>": ["</pre><img src=x onerror=alert(1)>"]}, "result": {"<u>": "<s>"}}
+    )
     assert "<b><b>" not in page and "<img" not in page and "<u>" not in page and "<s>" not in page
 
 
@@ -109,7 +118,9 @@ def test_advice_of_a_person_speaks_serif_and_of_a_model_sans():
 
 
 def test_a_fallback_never_reads_as_advice():
-    page = drawn({"seq": 4, "kind": "ask", "question": "?", "advice": {"text": "", "source": "fallback", "reason": "deadline"}})
+    page = drawn(
+        {"seq": 4, "kind": "ask", "question": "?", "advice": {"text": "", "source": "fallback", "reason": "deadline"}}
+    )
     assert "there is no advice" in page and "a-fell" in page and 'class="voice"' not in page
 
 
