@@ -27,7 +27,7 @@ def wake() -> None:
 
 @worker_ready.connect
 def take_over(sender: Any, **about: Any) -> None:
-    """A rollouts worker that comes back after a crash: what its predecessor was playing is lost, what was queued is not."""
+    """A rollouts worker comes back after a crash: what its predecessor was playing is lost, what was queued is not."""
     if str(sender.hostname).startswith(ROLLOUTS):
         lost = recording.lose_of_worker(sender.hostname)
         launching.wake_forgotten(*[timedelta(0)] if lost else [])

@@ -85,8 +85,8 @@ def start_episode(
 
 
 def begin(episode_id: str, worker: str = "") -> bool:
-    """Take a queued episode into play: one conditional update, so that a task that runs twice plays once. `worker` names
-    the process that plays it."""
+    """Take a queued episode into play: one conditional update, so that a task that runs twice plays once. `worker`
+    names the process that plays it."""
     now = timezone.now()
     queued = Episode.objects.filter(pk=episode_id, state=EpisodeState.QUEUED)
     with transaction.atomic():

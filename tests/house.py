@@ -1,4 +1,4 @@
-"""Loaded before the settings (`-p tests.house`): gives the tests a data folder of their own, with the embedded servers in it.
+"""Loaded before the settings (`-p tests.house`): gives the tests a data folder of their own, and servers in it.
 
 The servers start with the first test that needs the database and stop with the session. Nothing of `var/` is touched.
 """

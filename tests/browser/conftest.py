@@ -38,8 +38,8 @@ def chromium() -> Iterator[object]:
 
 @pytest.fixture
 def person(chromium):
-    """Open a page as somebody of their own: signed in by a link, in a browser context that nobody shares. Any error that
-    a page throws, and any violation of the content policy, fails the test."""
+    """Open a page as somebody of their own: signed in by a link, in a browser context that nobody shares. Any error
+    that a page throws, and any violation of the content policy, fails the test."""
     contexts, complaints = [], []
 
     def open_as(link: str, **options):

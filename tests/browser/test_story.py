@@ -1,5 +1,5 @@
-"""The first journey, as a newcomer lives through it: the demo runs, one agent is stuck, a person answers, another watches,
-the verifier speaks, the episode is replayed and downloaded."""
+"""The first journey, as a newcomer lives through it: the demo runs, one agent is stuck, a person answers, another
+watches, the verifier speaks, the episode is replayed and downloaded."""
 
 from __future__ import annotations
 

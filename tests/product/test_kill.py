@@ -1,4 +1,4 @@
-"""kill -9 of each child in turn while episodes run: the house recovers by itself and every acknowledged step is there."""
+"""kill -9 of each child in turn while episodes run: the house recovers by itself, and acknowledged steps are there."""
 
 from __future__ import annotations
 
@@ -69,5 +69,6 @@ def test_every_child_may_die_and_nothing_acknowledged_is_lost():
         with house.http(house.token("expert")) as expert:
             until(lambda: expert.get("/asks?status=open").status_code == 200, 10)
         house.manage("rollout", "--scenario", "helpdesk_1", "--task-idx", "0", "--policy", "script:oracle")
-        last = "from episodes.models import Episode as E; print(E.objects.filter(state='finished', outcomes__reward=1).count())"
+        complete = "Episode.objects.filter(state='finished', outcomes__reward=1).count()"
+        last = f"from episodes.models import Episode; print({complete})"
         until(lambda: house.manage("shell", "-v", "0", "-c", last).strip() not in ("", "0"), 30, 1)
