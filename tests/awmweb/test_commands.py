@@ -1,0 +1,122 @@
+"""`manage.py prepare`, `backup` and `restore` on the real tables of the product."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from awmweb.embedded import backup
+from awmweb.embedded.places import places
+from awmweb.embedded.servers import running
+from tests.awmweb.somebody import ROOT
+
+TABLES = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY 1"
+
+
+def manage(var: Path, *arguments: str, fails: bool = False) -> str:
+    """Run a command of the product on this data folder; returns all it said."""
+    ours = {"PATH": os.environ["PATH"], "HOME": str(var.parent), "LANG": "C.UTF-8", "AWMWEB_VAR": str(var)}
+    done = subprocess.run([sys.executable, "manage.py", *arguments], cwd=ROOT, env=ours, capture_output=True, text=True)
+    assert bool(done.returncode) == fails, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def rows(var: Path, query: str) -> list[str]:
+    """Ask the running database of this folder."""
+    with running(var, queue=False) as known:
+        return backup.database(known.database, places(var)).rows(query)
+
+
+def content(var: Path) -> dict[str, str]:
+    """A checksum of every table."""
+    with running(var, queue=False) as known:
+        database = backup.database(known.database, places(var))
+        digest = "SELECT count(*) || ' ' || coalesce(md5(string_agg(t::text, '|' ORDER BY t::text)), '') FROM {} t"
+        return {name: database.rows(digest.format(f'"{name}"'))[0] for name in database.rows(TABLES)}
+
+
+@pytest.fixture(scope="module")
+def filled():
+    """A data folder with the demo in it, not running, and what its preparation said."""
+    folder = Path(tempfile.mkdtemp(prefix="awm-", dir="/tmp"))
+    folder.chmod(0o755)
+    with running(folder / "var"):
+        said = manage(folder / "var", "prepare")
+    yield folder / "var", said
+    shutil.rmtree(folder)
+
+
+def test_preparing_an_empty_folder_migrates_and_ends_with_the_owners_way_in(filled):
+    var, said = filled
+    lines = said.splitlines()
+    assert lines[0].startswith("migrations: applying") and lines[1] == "@migrated"
+    assert lines[-1].startswith("@login /login/once/")
+    assert "@login" not in "".join(lines[:-1]) and not (var / "backups").exists()
+
+
+def test_preparing_again_changes_nothing_but_the_link(filled):
+    var, said = filled
+    before = set(content(var))
+    with running(var):
+        again = manage(var, "prepare")
+    assert "migrations" not in again and again.splitlines()[-1] != said.splitlines()[-1]
+    assert set(content(var)) == before and not (var / "backups").exists()
+
+
+def test_everything_is_there_after_restoring_into_an_empty_folder(filled, own_folder):
+    var, _ = filled
+    (var / "media").mkdir(exist_ok=True)
+    (var / "media" / "blob").write_bytes(b"\0" * 5000)
+    file, other = own_folder / "saved.tar", own_folder / "other"
+    assert "the database and 2 files" in manage(var, "backup", str(file))
+    said = manage(other, "restore", str(file))
+    assert "restored what 0." in said
+    expected = content(var)
+    assert content(other) == expected and len(expected) > 15
+    assert (other / "media" / "blob").read_bytes() == b"\0" * 5000
+    assert (other / "secret_key").read_text() == (var / "secret_key").read_text()
+    assert (other / "credentials.json").read_text() != (var / "credentials.json").read_text()
+
+
+def test_both_work_while_the_database_runs_and_overwriting_wants_force(filled, own_folder):
+    var, _ = filled
+    file = own_folder / "saved.tar"
+    with running(var):
+        manage(var, "backup", str(file))
+        assert "not empty" in manage(var, "restore", str(file), fails=True)
+        manage(var, "restore", str(file), "--force")
+    assert rows(var, "SELECT count(*) > 0 FROM django_migrations") == ["t"]
+
+
+def test_new_migrations_are_preceded_by_a_backup(filled):
+    var, _ = filled
+    with running(var):
+        manage(var, "migrate", "sessions", "zero")
+        said = manage(var, "prepare")
+    (saved,) = (var / "backups").iterdir()
+    assert f"backup: {saved}" in said and "migrations: applying 1" in said
+    assert saved.name.startswith("before-0.")
+    shutil.rmtree(var / "backups")
+
+
+def test_a_database_changed_by_newer_code_is_refused(filled):
+    var, _ = filled
+    rows(var, "INSERT INTO django_migrations (app, name, applied) VALUES ('people', '9999_future', now())")
+    with running(var):
+        said = manage(var, "prepare", fails=True)
+        assert "newer version of awmweb (people.9999_future)" in said and "@migrated" not in said
+    rows(var, "DELETE FROM django_migrations WHERE name = '9999_future'")
+
+
+def test_a_backup_into_a_folder_that_is_not_there_says_so(filled):
+    var, _ = filled
+    assert "is not a folder" in manage(var, "backup", "/nowhere/at/all.tar", fails=True)
+
+
+def test_a_file_that_is_no_backup_says_so(filled, own_folder):
+    (own_folder / "text").write_text("hello")
+    assert "not a complete backup" in manage(own_folder / "other", "restore", str(own_folder / "text"), fails=True)
