@@ -56,7 +56,7 @@ MALFORMED_IN_A_ROW = 3
 @dataclass(frozen=True)
 class RolloutResult:
     """How a rollout ended. Either a `stop_reason`, or a `fault` with its detail, or `stopped` because a person ended
-    the episode.
+    the episode; both of the first two if only `on_end` broke.
     """
 
     episode: str | None
@@ -183,9 +183,7 @@ class _Loop:
                 end = await self._turns()
             with _boundary(DashboardFault):
                 await self.episode.finish(end.stop_reason, final_answer=end.final_answer)
-            if on_end is not None:
-                await on_end(self.environment, end.final_answer)
-            return self._result(stop_reason=end.stop_reason, final_answer=end.final_answer)
+            return await self._ended(end, on_end)
         except EpisodeEnded:
             return self._result(stopped=True)
         except BoundaryFault as fault:
@@ -195,6 +193,17 @@ class _Loop:
             return await self._failed(BoundaryFault(f"{type(error).__name__}: {error}"))
         finally:
             await self._close_environment()
+
+    async def _ended(self, end: _End, on_end: OnEnd | None) -> RolloutResult:
+        """The finish stands; what breaks in `on_end` is said beside it and changes nothing."""
+        how = {"stop_reason": end.stop_reason, "final_answer": end.final_answer}
+        try:
+            if on_end is not None:
+                await on_end(self.environment, end.final_answer)
+        except Exception as error:
+            log.exception("what follows the end of episode %s broke", self.episode and self.episode.id)
+            return self._result(**how, fault="worker", detail=f"on_end: {type(error).__name__}: {error}")
+        return self._result(**how)
 
     def _result(self, **how: Any) -> RolloutResult:
         place = {"episode": self.episode.id, "url": self.episode.url} if self.episode else {"episode": None}

@@ -211,6 +211,21 @@ async def test_the_finish_stands_before_the_verifier_is_asked_and_done_comes_las
     assert order == [("finished", True, False, "42")] and env.is_done
 
 
+async def test_a_verifier_call_that_breaks_leaves_the_finish_as_it_is():
+    async def verify(environment, final_answer):
+        raise ConnectionError("no verifier")
+
+    env, dash = FakeEnv(), MemoryDashboard()
+    result, _ = await run(Watching(Turn(answer="42")), env, dash, on_end=verify)
+    entry = dash.book.entry(result.episode)
+    assert (result.stop_reason, result.fault, result.detail) == (
+        "done",
+        "worker",
+        "on_end: ConnectionError: no verifier",
+    )
+    assert (entry.state, entry.fault, env.is_done) == ("finished", None, True)
+
+
 class Broken(FakeEnv):
     def __init__(self, where):
         super().__init__()
