@@ -424,8 +424,9 @@ class Trajectory(Record):
 ASK_SPEC = ToolSpec(
     name=ASK_TOOL,
     description=(
-        "Ask an expert one question. Try by yourself first; ask when a rule or a preference is not to be found with the "
-        "other tools, or when an error comes back twice. The answer may take minutes; it may also be that nobody answers."
+        "Ask an expert one question. Try by yourself first; ask when a rule or a preference is not to be found with "
+        "the other tools, or when an error comes back twice. The answer may take minutes; it may also be that nobody "
+        "answers."
     ),
     input_schema={
         "type": "object",
