@@ -8,13 +8,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import select
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -147,19 +147,21 @@ def product(var: Path | None = None, **settings: str) -> Iterator[Product]:
 
 
 def _wait_ready(house: Product) -> None:
-    end = time.monotonic() + START_S
+    """The product's words are read to the end by a thread, so that a full pipe never holds it up."""
+    ready = threading.Event()
+    threading.Thread(target=_read, args=(house, ready), daemon=True).start()
+    if not ready.wait(START_S) or not house.login:
+        raise AssertionError("awmweb did not get ready:\n" + house.logs())
+
+
+def _read(house: Product, ready: threading.Event) -> None:
     assert house.process.stdout is not None
-    while time.monotonic() < end:
-        ready, _, _ = select.select([house.process.stdout], [], [], 0.5)
-        line = house.process.stdout.readline() if ready else ""
-        if line:
-            house.said.append(line.rstrip())
+    for line in house.process.stdout:
+        house.said.append(line.rstrip())
         if found := re.match(r"awmweb ready: (\S+)$", line):
             house.login, house.ready_at = found[1], time.monotonic()
-            return
-        if house.process.poll() is not None:
-            break
-    raise AssertionError("awmweb did not get ready:\n" + house.logs())
+            ready.set()
+    ready.set()
 
 
 def _stop(house: Product) -> None:
@@ -171,8 +173,6 @@ def _stop(house: Product) -> None:
         house.process.kill()
         raise AssertionError("awmweb did not stop within 25 s:\n" + house.logs()) from None
     finally:
-        if house.process.stdout is not None:
-            house.process.stdout.close()
         _, alive = psutil.wait_procs(family, timeout=3)
         for one in alive:
             one.kill()
