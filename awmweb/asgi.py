@@ -38,7 +38,7 @@ sockets = AuthMiddlewareStack(
 
 
 def is_ours(scope: dict[str, Any]) -> bool:
-    """A bearer needs no Origin; a cookie socket needs ours, else any page on the web could listen with a person's cookie."""
+    """A bearer needs no Origin; a cookie socket needs ours, else any page could listen with a person's cookie."""
     if socket_token(scope) is not None:
         return True
     headers = dict(scope["headers"])
@@ -63,7 +63,11 @@ def _fresh(send: Any) -> Any:
 
     async def inner(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            headers = [*message.get("headers", []), (b"cache-control", b"no-cache"), (b"x-content-type-options", b"nosniff")]
+            headers = [
+                *message.get("headers", []),
+                (b"cache-control", b"no-cache"),
+                (b"x-content-type-options", b"nosniff"),
+            ]
             message = {**message, "headers": headers}
         await send(message)
 
