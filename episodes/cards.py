@@ -302,6 +302,8 @@ def diff_lines(diff: object) -> Iterator[DiffLine]:
             yield DiffLine("+", "added", f"{clean(table)} {row_key(row)}", full=_row_in_words(row))
         for row in _rows(kinds.get("removed")):
             yield DiffLine("−", "removed", f"{clean(table)} {row_key(row)}", full=_row_in_words(row))
+        if isinstance(kinds.get("more"), int) and kinds["more"] > 0:
+            yield DiffLine("…", "and", clean(table), full=f"{kinds['more']} more rows")
 
 
 def _rows(rows: object) -> list[Mapping[str, Any]]:

@@ -84,8 +84,9 @@ def changes_of(diff: object) -> int:
     """How many rows a state diff touches."""
     if not isinstance(diff, Mapping):
         return 0
-    tables = [table for table in diff.values() if isinstance(table, Mapping)]
-    return sum(len(rows) for table in tables for rows in table.values() if isinstance(rows, list | Mapping))
+    values = [value for table in diff.values() if isinstance(table, Mapping) for value in table.values()]
+    beyond = sum(value for value in values if isinstance(value, int) and value > 0)
+    return beyond + sum(len(value) for value in values if isinstance(value, list))
 
 
 def codes_of(steps: Iterable[Mapping[str, Any]]) -> str:

@@ -136,3 +136,16 @@ def test_json_pieces_lose_nothing():
 
 def test_clean_leaves_ordinary_text_alone():
     assert clean("Grüße, 你好 👍\n\ttab") == "Grüße, 你好 👍\n\ttab"
+
+
+def test_rows_beyond_the_limit_of_a_diff_are_counted():
+    from episodes.strip import changes_of
+
+    diff = {"logs": {"added": [{"id": 1}], "removed": [], "changed": [], "more": 40}}
+    assert [line.full for line in diff_lines(diff)] == ["id 1", "40 more rows"]
+    assert changes_of(diff) == 41
+
+
+def test_a_key_of_several_columns_names_its_row():
+    diff = {"t": {"changed": [{"key": {"a": 1, "b": 2}, "before": {"c": 1}, "after": {"c": None}}]}}
+    assert [(line.row, line.new) for line in diff_lines(diff)] == [("t 1 2", "null")]
