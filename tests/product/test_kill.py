@@ -47,7 +47,6 @@ class Writer(threading.Thread):
 
 
 @pytest.mark.slow
-@pytest.mark.chaos
 def test_every_child_may_die_and_nothing_acknowledged_is_lost():
     with product(AWMWEB_DEMO="1") as house:
         writers = [Writer(house, house.token("agent")) for _ in range(2)]
