@@ -26,8 +26,8 @@ from awmweb.embedded.servers import locked
 BACK_OFF = (0.5, 30.0)  # first and longest pause before a restart
 SETTLED = 60.0  # after so many seconds alive a death counts as the first again
 # Who ends when, and how long each stage may take: together under the twenty seconds that a stop may take. Rollouts end
-# before their environments, which would look like a broken environment to them; the database is last, so that every
-# commit under way is kept. A rollout cut off here is carried on at the next start.
+# before their environments, or they would blame the environment for what we did; the database is last, so that every
+# commit under way is kept.
 STAGES = [
     ({"beat", "web", "worker", "rollouts"}, 4.0),
     ({"env"}, 4.0),
