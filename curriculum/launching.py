@@ -29,6 +29,7 @@ from people.access import Actor, may_launch, scoped
 OURS = "awmweb"
 DEMO_RUN = "demo"
 DEMO_PACE_S = 3.0
+DEMO_ASKING_PACE_S = 1.8  # the one that is stuck gets there while a newcomer still looks around
 DEMO_DEADLINE_S = 600
 DEMO_STAGGER_S = 7
 MAX_STEPS = 30
@@ -148,15 +149,19 @@ def demo_starts() -> list[Start]:
             for task_idx, task in enumerate(pack.tasks(scenario)):
                 turns = pack.scripts(scenario, task_idx).get("demo")
                 if turns:
-                    _add_demo(helped, alone, (scenario, task_idx, task), turns)
+                    note = pack.about(scenario, task_idx).get("expert_note", "")
+                    _add_demo(helped, alone, (scenario, task_idx, task), turns, note)
     return [*helped, *(_delayed(start, place) for place, start in enumerate(alone, 1))]
 
 
-def _add_demo(helped: list[Start], alone: list[Start], task: tuple[str, int, str], turns: list[dict[str, Any]]) -> None:
+def _add_demo(
+    helped: list[Start], alone: list[Start], task: tuple[str, int, str], turns: list[dict[str, Any]], note: str
+) -> None:
     asks = any("ask" in turn for turn in turns)
     policy = policy_named("script:demo", DEMO_PACE_S) | {"ask_deadline_s": DEMO_DEADLINE_S}
     if asks and not helped:
-        helped.append(Start(*task, policy=policy, expert="plain", arm="expert"))
+        asking = policy | {"pace_s": DEMO_ASKING_PACE_S, "house_note": note}
+        helped.append(Start(*task, policy=asking, expert="plain", arm="expert"))
     alone.append(Start(*task, policy=policy, arm="baseline"))
 
 

@@ -15,9 +15,11 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import InterfaceError, OperationalError
 from django.utils import timezone
+from pydantic import ValidationError
 
 from awmclient import errors
-from awmclient.rollout import EpisodePort, StepLike
+from awmclient.bodies import StepLike, numbered
+from awmclient.rollout import EpisodePort
 from awmclient.schema import (
     Advice,
     AskOpen,
@@ -27,7 +29,6 @@ from awmclient.schema import (
     Finish,
     ReportedOutcome,
     StepBatch,
-    StepCommon,
     StopReason,
 )
 from episodes import recording
@@ -45,12 +46,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 PATIENCE_S = 60.0
 RE_READ_S = 5.0
-SAME = {kind.code: kind for kind in (errors.StepConflict, errors.SeqGap, errors.EpisodeEnded, errors.KeyConflict)}
-
-
-def translated(refused: AppError) -> errors.Refused:
-    kind = SAME.get(refused.code, errors.Refused)
-    return kind(refused.message, refused.code, refused.status)
 
 
 async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -62,7 +57,7 @@ async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
             done: R = await database_sync_to_async(call)(*args, **kwargs)
             return done
         except AppError as refused:
-            raise translated(refused) from refused
+            raise errors.refusal(refused.status, refused.code, refused.message) from refused
         except (OperationalError, InterfaceError) as error:
             if loop.time() + pause > give_up:
                 raise errors.Unreachable(f"The database is away: {error}") from error
@@ -73,6 +68,13 @@ async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
 
 def _look(actor: Actor, ask_id: str) -> AskView:
     return ask_view(queue.look(actor, ask_id))
+
+
+def _batch(steps: list[dict[str, Any]]) -> StepBatch:
+    try:
+        return StepBatch.model_validate({"steps": steps})
+    except ValidationError as error:
+        raise errors.Invalid(str(error)) from error
 
 
 class LocalDashboard:
@@ -104,29 +106,18 @@ class LocalEpisode:
         self.last_seq: int = episode.last_seq
 
     async def append(self, steps: StepLike | Sequence[StepLike]) -> int:
-        many = [steps] if isinstance(steps, Mapping | StepCommon) else list(steps)
-        batch = StepBatch.model_validate({"steps": [self._numbered(step, n) for n, step in enumerate(many, 1)]})
-        self.last_seq = max(self.last_seq, batch.steps[-1].seq)
-        return await patiently(recording.append_steps, self.actor, self.id, batch.steps)
-
-    def _numbered(self, step: StepLike, place: int) -> dict[str, Any]:
-        plain = step.model_dump(exclude_unset=True) if isinstance(step, StepCommon) else dict(step)
-        plain.setdefault("seq", self.last_seq + place)
-        if isinstance(step, StepCommon):
-            plain["kind"] = step.kind  # type: ignore[attr-defined]
-        return plain
+        batch = _batch(numbered(steps, self.last_seq))
+        acknowledged = await patiently(recording.append_steps, self.actor, self.id, batch.steps)
+        self.last_seq = max(self.last_seq, acknowledged)
+        return acknowledged
 
     async def ask(self, question: str, *, deadline_s: int = 300, key: str | None = None, **fields: Any) -> Advice:
-        self.last_seq += 1
-        wanted = AskOpen(
-            key=key or f"{self.id}/{self.last_seq}",
-            episode=self.id,
-            seq=self.last_seq,
-            question=question,
-            deadline_s=deadline_s,
-            **{name: value for name, value in fields.items() if value is not None},
-        )
+        seq = self.last_seq + 1
+        given = {name: value for name, value in fields.items() if value is not None}
+        plan = {"key": key or f"{self.id}/{seq}", "episode": self.id, "seq": seq, "deadline_s": deadline_s}
+        wanted = AskOpen.model_validate({**plan, "question": question, **given})
         ask, _ = await patiently(queue.open_ask, self.actor, wanted)
+        self.last_seq = seq
         view = await self._closed(ask.pk)
         if view.advice is None:
             return Advice(text="", source="fallback", reason=view.reason or view.status)

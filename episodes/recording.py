@@ -342,14 +342,12 @@ def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "") -> Verifi
     )
 
 
-def open_ask_step(episode: Episode, seq: int, ask_id: str, question: str, context: str | None) -> None:
+def open_ask_step(episode: Episode, body: dict[str, Any]) -> None:
     """The ask takes its step number and the episode waits. Caller holds the episode's lock."""
-    _refuse_gaps(episode, [(seq, {})])
+    seq = body["seq"]
+    _refuse_gaps(episode, [(seq, body)])
     if seq <= episode.last_seq:
         raise StepConflict(f"Another step already stands at number {seq}.")
-    body: dict[str, Any] = {"seq": seq, "kind": "ask", "ask": ask_id, "question": question}
-    if context is not None:
-        body["context"] = context
     episode.state = EpisodeState.WAITING
     _insert(episode, [(seq, body)])
 

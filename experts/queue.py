@@ -79,7 +79,8 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
         deadline_at=deadline(now, wanted.deadline_s),
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
-    recording.open_ask_step(episode, wanted.seq, ask.pk, wanted.question, wanted.context)
+    said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
+    recording.open_ask_step(episode, {"kind": "ask", "ask": ask.pk, **said})
     ask.save(force_insert=True)
     Assignment.objects.create(ask=ask)
     _log(ask, "opened", actor)
