@@ -26,10 +26,11 @@ install: .venv/bin/pip
 	  exit 1; }; \
 	cp .venv/wanted.txt .venv/installed.txt
 
+# trl comes without what it needs (a deep learning stack): the tests only read the chat templates inside it
 install-dev: .venv/bin/pip
 	@cat requirements.txt requirements-dev.txt | cmp -s - .venv/installed-dev.txt && exit 0; \
 	echo "Installing what the tests need into .venv."; \
-	$(PIP) install -r requirements-dev.txt && cat requirements.txt requirements-dev.txt > .venv/installed-dev.txt
+	$(PIP) install -r requirements-dev.txt && $(PIP) install --no-deps trl==1.16.0 && cat requirements.txt requirements-dev.txt > .venv/installed-dev.txt
 
 .venv/bin/pip:
 	@python=$$($(FIND_PYTHON)); \
