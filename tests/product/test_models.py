@@ -1,0 +1,112 @@
+"""One's own model: the agent endpoint plays a task over real HTTP, the Test button shows an endpoint's own error, and a
+key is in no page, no log and no export."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+import threading
+
+import httpx
+import pytest
+
+from awmenv.packs import load_pack
+from tests.awmclient.openai_server import OpenAIServer, tool_call
+from tests.running import ROOT, product, until
+
+AGENT_KEY, EXPERT_KEY = "sk-agent-0123456789abcdef", "sk-expert-fedcba9876543210"
+
+
+def oracle(body):
+    """Plays the oracle script of helpdesk_1/0, one call a request: a model that knows the way."""
+    turns = load_pack(ROOT / "packs" / "starter").scripts("helpdesk_1", 0)["oracle"]
+    turn = turns[sum(message["role"] == "assistant" for message in body["messages"])]
+    return turn["answer"] if "answer" in turn else tool_call(turn["call"]["name"], turn["call"]["arguments"])
+
+
+@pytest.fixture(scope="module")
+def endpoint():
+    server, loop = OpenAIServer(oracle, key=AGENT_KEY), asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+    yield server
+    asyncio.run_coroutine_threadsafe(server.kill(), loop).result(10)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join(10)
+
+
+@pytest.fixture(scope="module")
+def ours(endpoint):
+    settings = {
+        "AWMWEB_AGENT_BASE_URL": endpoint.base_url, "AWMWEB_AGENT_MODEL": "tiny", "AWMWEB_AGENT_API_KEY": AGENT_KEY,
+        "AWMWEB_EXPERT_BASE_URL": endpoint.base_url, "AWMWEB_EXPERT_MODEL": "wise", "AWMWEB_EXPERT_API_KEY": EXPERT_KEY,
+    }  # fmt: skip
+    with product(**settings) as house:
+        yield house
+
+
+@pytest.fixture
+def owner(ours):
+    with httpx.Client(base_url=ours.url, follow_redirects=True, timeout=30) as browser:
+        browser.get(ours.link("owner", "admin"))
+        yield browser
+
+
+def test_a_model_plays_a_task_to_its_verified_end(ours, endpoint, tmp_path):
+    ours.manage("rollout", "--scenario", "helpdesk_1", "--task-idx", "0", "--policy", "model")
+    file = tmp_path / "rows.jsonl"
+    until(lambda: "1 rows" in ours.manage("export", "--format", "sft", "--output", str(file)), 40, 1)
+    (row,) = [json.loads(line) for line in file.read_text().splitlines()]
+    assert row["reward_type"] == "complete" and row["model"] == "tiny"
+    offered = {tool["function"]["name"] for tool in endpoint.bodies[0]["tools"]}
+    assert "update_ticket" in offered
+    assert not offered & {"ask_expert", "verify", "done", "reset"}
+    heard = json.dumps([body["messages"] for body in endpoint.bodies])
+    assert "reward" not in heard and "verif" not in heard
+    assert AGENT_KEY not in file.read_text()
+
+
+def press_test(owner, role):
+    page = owner.get("/models/").text
+    token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)[1]
+    return owner.post(
+        f"/models/{role}/test", data={"csrfmiddlewaretoken": token}, headers={"Referer": str(owner.base_url)}
+    )
+
+
+def test_the_test_button_shows_the_endpoints_own_words(owner):
+    assert "Incorrect API key provided" in press_test(owner, "expert").text
+    assert "AWMENV_JUDGE_" in press_test(owner, "judge").text
+
+
+def test_no_role_borrows_the_endpoint_of_another(owner, endpoint):
+    page = owner.get("/models/").text
+    assert "tiny" in page and "wise" in page and "AWMENV_JUDGE_BASE_URL" in page
+    press_test(owner, "expert")
+    assert endpoint.heads[-1]["authorization"] == f"Bearer {EXPERT_KEY}"
+
+
+def test_a_key_is_in_no_page_and_no_log(ours, owner):
+    press_test(owner, "expert")
+    said = [owner.get(path).text for path in ("/", "/models/", "/episodes/", "/connect/", "/tokens/")]
+    said += [press_test(owner, "expert").text, press_test(owner, "agent").text, *ours.said]
+    said += [log.read_text(errors="replace") for log in (ours.var / "logs").glob("*.log")]
+    for key in (AGENT_KEY, EXPERT_KEY):
+        assert not any(key in text for text in said)
+
+
+def test_a_bad_setting_stops_the_start_with_the_reason(ours):
+    for name, value, words in [
+        ("AWMWEB_AGENT_BASE_URL", "not a url", "AWMWEB_AGENT_BASE_URL"),
+        ("AWMWEB_HEARTBEAT_S", "soon", "AWMWEB_HEARTBEAT_S"),
+        ("AWMWEB_PUBLIC_URL", "ftp://x", "AWMWEB_PUBLIC_URL"),
+    ]:
+        done = subprocess.run(
+            [sys.executable, "manage.py", "check"],
+            cwd=ROOT, env={**ours.environment, name: value}, capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode != 0 and words in done.stderr and "Traceback" not in done.stderr
