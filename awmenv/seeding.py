@@ -2,8 +2,8 @@
 could not run.
 
 Pure: works on a connection it is given. Called by `packs` (a bounded in-memory check of rows at load) and by
-`awmenv.server.database` (the real build, inside the sandbox). It never decides that a broken database is good enough: that is the caller's to
-refuse.
+`awmenv.server.database` (the real build, inside the sandbox). It never decides that a broken database is good enough:
+that is the caller's to refuse.
 """
 
 import sqlite3

@@ -4,6 +4,7 @@ Owns the build (called by `host`, in the confined child) and the cheap questions
 code writes: has it changed, how much disk does it take, a copy of it. The server never opens such a file as a database.
 """
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -80,9 +81,13 @@ def copy(source: Path, target: Path, mode: int = 0o444) -> None:
 
 
 def disk_use(folder: Path) -> int:
-    """Bytes of all files directly in a session's folder, where nothing else can be made."""
+    """Bytes of all files directly in a session's folder, where nothing else can be made.
+
+    Each counts for a page at least.
+    """
     total = 0
     with os.scandir(folder) as entries:
         for entry in entries:
-            total += entry.stat(follow_symlinks=False).st_size
+            with contextlib.suppress(FileNotFoundError):  # it may go while we look
+                total += max(4096, entry.stat(follow_symlinks=False).st_size)
     return total

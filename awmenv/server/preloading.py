@@ -20,10 +20,11 @@ fastapi fastapi.encoders fastapi.exceptions fastapi.middleware.cors fastapi.open
 fastapi.responses fastapi.security starlette.responses starlette.status starlette.middleware.base sqlalchemy
 sqlalchemy.orm sqlalchemy.dialects.sqlite sqlalchemy.dialects.sqlite.pysqlite sqlalchemy.event sqlalchemy.exc
 sqlalchemy.ext.declarative sqlalchemy.ext.hybrid sqlalchemy.ext.mutable sqlalchemy.pool sqlalchemy.sql
-sqlalchemy.types pydantic pydantic.networks pydantic.types pydantic_core email_validator jsonschema
-anyio._backends._asyncio anyio.to_thread multipart python_multipart asyncio dateutil dateutil.parser
-dateutil.relativedelta html.parser http.client http.cookies concurrent.futures.thread queue threading
-xml.etree.ElementTree ipaddress typing_extensions annotated_types greenlet pickle gzip shlex getpass platform
+sqlalchemy.types pydantic pydantic.networks pydantic.types pydantic.v1 pydantic.dataclasses
+pydantic._internal._dataclasses pydantic_core email_validator jsonschema anyio._backends._asyncio anyio.to_thread
+multipart python_multipart asyncio dateutil dateutil.parser dateutil.relativedelta html.parser http.client http.cookies
+concurrent.futures.thread queue threading xml.etree.ElementTree ipaddress typing_extensions annotated_types greenlet
+pickle gzip shlex getpass platform
 """
 
 VERIFIER_MODULES = _FOR_VERIFIERS.split()

@@ -20,7 +20,8 @@ from awmenv.server import diffing, framing, plain, sandbox
 
 MAX_REQUEST = 4 << 20
 MAX_STDOUT = 65_536
-LIMITS = {"memory": 768 << 20, "file_size": 0, "files": 32, "processes": 0}
+MEMORY = 768 << 20
+FILES = 32
 FUNCTIONS = {"code": "verify_task_completion", "sql": "verify_task"}
 _ZONES = "/usr/share/zoneinfo"
 
@@ -54,8 +55,7 @@ def run(data_fd: int, tier: str, parent: int) -> None:
     (fd,) = sandbox.keep_descriptors([sock.detach()])
     capture = _Capture()
     sys.stdout = sys.stderr = capture
-    limits = sandbox.Limits(cpu_s=int(request["wall"]) + 1, **LIMITS)
-    sandbox.limit(limits)
+    sandbox.limit(sandbox.Limits(int(request["wall"]) + 1, MEMORY, file_size=0, files=FILES, processes=(0, 0)))
     rules = [(path, sandbox.READ_FILE) for path in request["paths"]]
     sandbox.confine("verifier", [*rules, (_ZONES, sandbox.READ)], tier)
     _forget_tools()

@@ -42,7 +42,7 @@ class Limits:
     memory: int
     file_size: int
     files: int
-    processes: int | None = None
+    processes: tuple[int, int] | None = None  # soft and hard; counted per user
 
 
 def _libc() -> ctypes.CDLL:
@@ -102,7 +102,7 @@ def limit(limits: Limits) -> None:
         memory_lock: 0,
     }
     if limits.processes is not None:
-        wanted[resource.RLIMIT_NPROC] = limits.processes
+        resource.setrlimit(resource.RLIMIT_NPROC, (limits.processes[0], limits.processes[1]))
     for kind, value in wanted.items():
         if kind is not None:
             resource.setrlimit(kind, (value, value))
@@ -188,6 +188,7 @@ def library_rules() -> list[tuple[str, int]]:
     """Read access to the interpreter's own libraries, for late imports of scenario apps."""
     paths = sysconfig.get_paths()
     folders = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
+    folders |= {folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))}
     return [(folder, READ) for folder in sorted(folders)] + [("/usr/share/zoneinfo", READ), ("/dev/urandom", READ_FILE)]
 
 

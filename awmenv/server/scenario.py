@@ -7,6 +7,8 @@ kernel and every read has a bound and a limit.
 """
 
 import asyncio
+import contextlib
+import itertools
 import json
 import logging
 import os
@@ -26,7 +28,7 @@ from awmenv.packs import Pack
 from awmenv.server import database, framing, sandbox
 from awmenv.server.launching import Zygote
 from awmenv.server.settings import Settings
-from awmenv.server.workplace import Workplace
+from awmenv.server.workplace import UIDS, Workplace
 
 log = logging.getLogger("awmenv.scenario")
 
@@ -114,12 +116,13 @@ class ScenarioHouse:
         self.workplace = workplace
         folder = workplace.fresh("scenarios-")
         self.zygote = Zygote(
-            "scenario", str(folder), settings.uid - 1, settings.declared_tier, die_with_thread=die_with_thread
+            "scenario", str(folder), workplace.uid, settings.declared_tier, die_with_thread=die_with_thread
         )
         self.templates: dict[tuple[str, str], Template] = {}
         self._retired: set[int] = set()
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._slots: set[int] = set()
+        self._order = itertools.cycle(range(1, UIDS))
         self._as_root = os.geteuid() == 0
 
     @property
@@ -172,9 +175,8 @@ class ScenarioHouse:
 
     async def _load(self, pack: Pack, scenario: str, key: tuple[str, str]) -> Template:
         self._require_tier()
-        slot = next(number for number in range(1 << 16) if number not in self._slots)
-        self._slots.add(slot)
-        uid = self.settings.uid + slot if self._as_root else None
+        slot = self._next_slot()
+        uid = self.workplace.uid + slot if self._as_root else None
         home = self.workplace.fresh("scn-")
         (home / "template").mkdir(mode=0o700)
         if uid is not None:
@@ -187,15 +189,24 @@ class ScenarioHouse:
         try:
             with far_leash, far_control, far_channel:
                 fds = [far_leash.fileno(), far_control.fileno(), far_channel.fileno()]
-                request = {"home": str(home), "uid": uid, "limits": self._limits(uid)}
+                request = {"home": str(home), "uid": uid, "limits": self._limits(), "announce": True}
                 await asyncio.to_thread(self.zygote.request, request, fds)
+            pid = await _hear_pid(leash)
             with channel:
                 await self._hear_load(channel, template, pack, scenario)
+            widen = {"widen": pid, "uid": uid, "processes": self._process_limits()[1]}
+            await asyncio.to_thread(self.zygote.request, widen, [])
             database.copy(home / "template" / database.FILE, template.snapshot)
         except BaseException:
             self._discard(template)
             raise
         return template
+
+    def _next_slot(self) -> int:
+        """A user number that was not in use lately: the end of its last template may still be under way."""
+        slot = next(number for number in self._order if number not in self._slots)
+        self._slots.add(slot)
+        return slot
 
     def _require_tier(self) -> None:
         self.zygote.start()
@@ -204,15 +215,21 @@ class ScenarioHouse:
                 f"sandbox_missing: isolation reached here is '{self.tier}', the minimum is '{self.settings.min_tier}'"
             )
 
-    def _limits(self, uid: int | None) -> dict[str, int | None]:
+    def _process_limits(self) -> tuple[int, int]:
+        """While its app is imported a template may fork next to nothing; afterwards one process per session.
+
+        Counted per user: as root the template has a user of its own, otherwise what the operator runs counts too.
+        """
+        base = 0 if self._as_root else _tasks_of(os.getuid()) + 32
+        return base + 4, base + self.settings.max_sessions + 64
+
+    def _limits(self) -> dict[str, Any]:
         return {
             "cpu_s": self.settings.session_cpu_s,
             "memory": self.settings.session_memory_mb << 20,
             "file_size": self.settings.session_disk_mb << 20,
             "files": 256,
-            # Counted per user: as root the template has a user of its own, otherwise the limit would count the
-            # operator's processes.
-            "processes": self.settings.max_sessions + 64 if uid is not None else None,
+            "processes": self._process_limits(),
         }
 
     async def _hear_load(self, channel: socket.socket, template: Template, pack: Pack, scenario: str) -> None:
@@ -255,7 +272,7 @@ class ScenarioHouse:
         folder.mkdir(mode=0o700)
         database.copy(template.snapshot, folder / database.FILE, 0o600)
         if self._as_root:
-            uid = self.settings.uid + template.slot
+            uid = self.workplace.uid + template.slot
             os.chown(folder / database.FILE, uid, uid)
             os.chown(folder, uid, uid)
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -301,6 +318,26 @@ async def _hear_hello(near: socket.socket) -> tuple[dict[str, Any], int]:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
             return _dict(framing.only_frame(body)), _CREDENTIALS.unpack(data[: _CREDENTIALS.size])[0]
     raise framing.BadFrame("no credentials")
+
+
+async def _hear_pid(leash: socket.socket) -> int:
+    """Which process the zygote forked for us."""
+    body = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), HELLO_TIMEOUT_S)
+    try:
+        return int(json.loads(body)["pid"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise HostFailed("the scenario zygote did not answer") from error
+
+
+def _tasks_of(uid: int) -> int:
+    """Processes and threads of a user, as RLIMIT_NPROC counts them."""
+    count = 0
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                if folder.stat().st_uid == uid:
+                    count += sum(1 for _task in (folder / "task").iterdir())
+    return count
 
 
 async def _exit_of(leash: socket.socket) -> str:

@@ -74,7 +74,7 @@ class World:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.library = Library(settings.packs)
-        self.workplace = Workplace(settings.run_dir)
+        self.workplace = Workplace(settings.run_dir, settings.uid)
         self.scenarios = ScenarioHouse(settings, self.workplace, die_with_thread=True)
         self.verifiers = VerifierHouse(settings, self.workplace, die_with_thread=True)
         self.workers = ThreadPoolExecutor(settings.verifier_slots, thread_name_prefix="verifier")
@@ -104,11 +104,15 @@ class World:
         return self.scenarios.tier if self.scenarios.tier == self.verifiers.tier else "none"
 
     async def watch(self) -> None:
-        """Until cancelled: end the worlds of sessions that nobody has used for the idle time. Their connections stay."""
+        """Until cancelled.
+
+        End the worlds of sessions unused for the idle time, or over their disk. Their connections stay.
+        """
         idle = self.settings.idle_s
         while True:
-            await asyncio.sleep(min(60.0, idle / 4))
+            await asyncio.sleep(min(5.0, idle / 4))
             for session in list(self.sessions):
+                session.check()
                 if time.monotonic() - session.used_at > idle:
                     session.expire()
 
@@ -247,12 +251,12 @@ class Session:
     async def _observed(self, result: CallResult) -> CallResult:
         """Whether the call wrote; what it wrote, if the session wants to know; and whether it keeps to its disk."""
         host, _template = self._needed()
+        if self.over_disk():
+            raise HostFailed("the session used more disk than it may")
         seen = database.fingerprint(host.database)
         if seen == self._seen:
             return result
         self._seen = seen
-        if database.disk_use(host.folder) > self.world.settings.session_disk_mb << 20:
-            raise HostFailed("the session used more disk than it may")
         if not self.wants_diff:
             return result
         before = self._last or self._initial
@@ -340,6 +344,15 @@ class Session:
         }
         ruling, said = await judge.rule(self.world.settings.judge, evidence)
         return Verification(ruling, {**result, "llm_judge": said}, self._diff)
+
+    def over_disk(self) -> bool:
+        host = self.host
+        return host is not None and database.disk_use(host.folder) > self.world.settings.session_disk_mb << 20
+
+    def check(self) -> None:
+        """What the server looks at between calls too."""
+        if self.running and not self.sealed and self.over_disk():
+            self._break("the session used more disk than it may")
 
     def expire(self) -> None:
         """The idle limit: the process goes, and the next call is told why."""

@@ -52,7 +52,7 @@ class Settings:
     verifier_slots: int = 4
     min_tier: str = sandbox.STRICT
     declared_tier: str = ""
-    uid: int = 60800
+    uid: int = 0  # 0: a block of users that no other server on this machine has
     warm_scenarios: int = 16
     template_hours: float = 6.0
     session_cpu_s: int = 900
@@ -79,7 +79,7 @@ class Settings:
             verifier_slots=read.whole("AWMENV_VERIFIER_SLOTS", cls.verifier_slots, 1, 64),
             min_tier=read.choice("AWMENV_MIN_TIER", cls.min_tier, sandbox.TIERS[1:]),
             declared_tier=read.choice("AWMENV_DECLARED_TIER", "", ("", sandbox.CONTAINER, sandbox.DEGRADED)),
-            uid=read.whole("AWMENV_SANDBOX_UID", cls.uid, 1, 2**31),
+            uid=read.whole("AWMENV_SANDBOX_UID", cls.uid, 0, 2**31 - 5000),
             warm_scenarios=read.whole("AWMENV_WARM_SCENARIOS", cls.warm_scenarios, 1, 1000),
             template_hours=read.number("AWMENV_TEMPLATE_HOURS", cls.template_hours, 0.001),
             session_cpu_s=read.whole("AWMENV_SESSION_CPU_S", cls.session_cpu_s, 1, 10**6),

@@ -39,7 +39,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "dup3": (292, 24), "pipe2": (293, 59), "prlimit64": (302, 261), "seccomp": (317, 277), "getrandom": (318, 278),
     "statx": (332, 291), "rseq": (334, 293), "clone3": (435, 435), "close_range": (436, 436),
     "faccessat2": (439, 439), "epoll_pwait2": (441, 441), "landlock_create_ruleset": (444, 444),
-    "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446), "setrlimit": (160, 164),
+    "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
     "fchdir": (81, 50), "membarrier": (324, 283),
 }  # fmt: skip
 
@@ -60,7 +60,7 @@ _WORKING = (
 )  # fmt: skip
 # What a template still needs once it has run its scenario's code: to fork a session and put a second wall round it.
 _FORKING = (
-    *_WORKING, "wait4", "prctl", "seccomp", "capget", "close_range", "chdir", "fchdir", "setrlimit",
+    *_WORKING, "wait4", "prctl", "seccomp", "capget", "close_range", "chdir", "fchdir",
     "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
 )  # fmt: skip
 ALLOWED: dict[Profile, tuple[str, ...]] = {"verifier": _READING, "scenario": _WORKING, "template": _FORKING}

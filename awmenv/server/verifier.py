@@ -56,10 +56,10 @@ class VerifierHouse:
     ) -> None:
         self.settings = settings
         self._own = workplace is None
-        self.workplace = workplace or Workplace(settings.run_dir)
+        self.workplace = workplace or Workplace(settings.run_dir, settings.uid)
         folder = self.workplace.fresh("verifier-")
         self.zygote = Zygote(
-            "verifier", str(folder), settings.uid - 1, settings.declared_tier, die_with_thread=die_with_thread
+            "verifier", str(folder), self.workplace.uid, settings.declared_tier, die_with_thread=die_with_thread
         )
 
     def start(self) -> None:

@@ -6,25 +6,32 @@ Owns where session databases and verifier copies live. Called by `verifier` and 
 
 import fcntl
 import os
+import secrets
 import shutil
+import socket
 import stat
 import tempfile
 from pathlib import Path
 
 PREFIX = "awmenv-"
+UIDS = 4096  # users in a block: the first runs verifiers, each of the others one scenario at a time
+FIRST_UID = 1_900_000_000  # far above what systems hand out
+LAST_UID = 2_147_000_000
+SMALL_UID = 56_000  # where a container maps 65536 users
 _LOCK = "owner.lock"
 
 
 class Workplace:
     """A fresh folder, locked while its owner lives. Others may pass through it by exact name, and not list it."""
 
-    def __init__(self, wanted: str = "") -> None:
+    def __init__(self, wanted: str = "", uid: int = 0) -> None:
         parent = _reachable_parent(wanted)
         sweep(parent)
         self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self.path.chmod(0o711)
+        self.uid, self._claim = (uid, None) if uid else claim_users()
 
     def folder(self, name: str, uid: int | None = None) -> Path:
         """A new folder in it: open to `uid` alone, or without one passable like this one."""
@@ -45,6 +52,36 @@ class Workplace:
     def remove(self) -> None:
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+        if self._claim is not None:
+            self._claim.close()
+
+
+def claim_users() -> tuple[int, socket.socket | None]:
+    """A block of users that no other server on this machine has: killing "all of a user" must never reach a stranger.
+
+    The claim is an abstract socket's name, which the kernel gives back when its holder ends, however it ends.
+    """
+    if os.geteuid() != 0 or not _roomy():
+        return SMALL_UID, None
+    blocks = (LAST_UID - FIRST_UID) // UIDS
+    while True:
+        first = FIRST_UID + secrets.randbelow(blocks) * UIDS
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0awmenv-users-{first}")
+            return first, claim
+        except OSError:
+            claim.close()
+
+
+def _roomy() -> bool:
+    """True unless a user namespace maps only a small range of users."""
+    try:
+        lines = Path("/proc/self/uid_map").read_text().splitlines()
+    except OSError:
+        return True
+    ranges = [(int(inside), int(count)) for inside, _outside, count in (line.split() for line in lines)]
+    return any(inside <= FIRST_UID and inside + count >= LAST_UID for inside, count in ranges)
 
 
 def sweep(parent: str) -> None:

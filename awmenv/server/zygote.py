@@ -6,10 +6,12 @@ started by `launching`, obeys datagrams on one control socket, and ends with eve
 closes.
 """
 
+import contextlib
 import gc
 import importlib
 import json
 import os
+import resource
 import select
 import signal
 import socket
@@ -76,6 +78,9 @@ class Zygote:
         if not body:
             return False
         request = json.loads(body)
+        if "widen" in request:
+            _widen(request["widen"], request["uid"], request["processes"])
+            return True
         leash = socket.socket(fileno=fds[0])
         self._fork(request, leash, fds[1:])
         for fd in fds[1:]:
@@ -89,6 +94,8 @@ class Zygote:
                 self.work(request, fds)
             finally:
                 os._exit(97)
+        if request.get("announce"):
+            leash.send(json.dumps({"pid": pid}).encode())
         wall = request.get("wall")
         deadline = time.monotonic() + wall if wall is not None else None
         child = Child(pid, os.pidfd_open(pid), leash, deadline, request.get("uid"))
@@ -149,13 +156,29 @@ class Zygote:
 
 def _kill_all_of(uid: int) -> None:
     """As root each template has a uid of its own: nothing of it outlives it."""
+    _as_user(uid, lambda: os.kill(-1, signal.SIGKILL))
+
+
+def _widen(pid: int, uid: int | None, processes: int) -> None:
+    """Let a template that has loaded fork its sessions. Done as its own user, which needs no capability."""
+
+    def widen() -> None:
+        resource.prlimit(pid, resource.RLIMIT_NPROC, (processes, processes))
+
+    if uid is None:
+        with contextlib.suppress(OSError):  # it has ended meanwhile, and its asker will be told so
+            widen()
+    else:
+        _as_user(uid, widen)
+
+
+def _as_user(uid: int, action: Callable[[], None]) -> None:
+    """Do one thing as another user, in a child that is gone afterwards."""
     pid = os.fork()
     if pid == 0:
         try:
             sandbox.become(uid)
-            os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            os._exit(0)
+            action()
         finally:
             os._exit(0)
     os.waitpid(pid, 0)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one case a line reads best here
 """Hostile verifiers, by class, each with what it is after. Run by test_hostile_verifiers against plain exec (must breach) and the sandbox.
 
 A body is the inside of `verify_task_completion(initial_db_path, final_db_path, final_answer=None)`; it may use the names of an arena
@@ -6,7 +7,7 @@ A body is the inside of `verify_task_completion(initial_db_path, final_db_path, 
 
 from dataclasses import dataclass
 
-HEAD = '''
+HEAD = """
 def verify_task_completion(initial_db_path, final_db_path, final_answer=None):
     loot = None
     try:
@@ -14,7 +15,7 @@ def verify_task_completion(initial_db_path, final_db_path, final_answer=None):
     except Exception as error:
         loot = "refused " + type(error).__name__
     return {{"result": "others", "loot": loot if loot is None or type(loot) in (str, int) else repr(loot)}}
-'''
+"""
 
 
 @dataclass(frozen=True)

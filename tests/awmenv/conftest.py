@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.awmenv.arena import open_way
+
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests" / "packs" / "tiny"
 
@@ -38,13 +40,15 @@ class Server:
         self.process.wait(20)
 
 
-def start_server(run_dir: Path, packs: Path = TINY, user: int | None = None, **environment: str) -> Server:
+def start_server(
+    run_dir: Path, packs: Path = TINY, user: int | None = None, python: str = sys.executable, **environment: str
+) -> Server:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AWMENV_", "AWMWEB_"))}
     env |= {"AWMENV_RUN_DIR": str(run_dir), **environment}
-    command = [sys.executable, "-m", "awmenv.server", "--packs", str(packs), "--port", str(port)]
+    command = [python, "-m", "awmenv.server", "--packs", str(packs), "--port", str(port)]
     process = subprocess.Popen(
         command, cwd=ROOT, env=env, user=user, group=user, extra_groups=[] if user else None, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -70,7 +74,7 @@ def _wait_until_up(server: Server) -> None:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """One server over the tiny pack, shared by all tests that leave it as they found it."""
-    running = start_server(_open_folder(tmp_path_factory.mktemp("awmenv")))
+    running = start_server(open_way(tmp_path_factory.mktemp("awmenv")))
     yield running
     running.stop()
 
@@ -80,19 +84,11 @@ def make_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     """Servers of a test's own, ended with the test."""
     made: list[Server] = []
 
-    def make(packs: Path = TINY, user: int | None = None, **environment: str) -> Server:
-        made.append(start_server(_open_folder(tmp_path), packs, user, **environment))
+    def make(packs: Path = TINY, user: int | None = None, python: str = sys.executable, **environment: str) -> Server:
+        made.append(start_server(open_way(tmp_path), packs, user, python, **environment))
         return made[-1]
 
     yield make
     for one in made:
         if one.process.poll() is None:
             one.stop()
-
-
-def _open_folder(folder: Path) -> Path:
-    """pytest's folders are private to their owner; a sandbox user must pass through."""
-    for part in (folder, *folder.parents):
-        if part.stat().st_uid == os.getuid() and part != Path("/"):
-            part.chmod(part.stat().st_mode | 0o011)
-    return folder

@@ -1,17 +1,11 @@
 """Every attack works against plain exec, so that it has teeth, and none against `run_verifier`."""
 
-import contextlib
-import hashlib
 import json
-import os
-import socket
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,122 +13,17 @@ import pytest
 
 from awmenv.server.settings import Settings
 from awmenv.server.verifier import VerifierHouse, verdict
+from tests.awmenv.arena import NAME, SECRET, Arena, arena_in, breaches
 from tests.awmenv.attacks import ATTACKS, ENDINGS, FORGERIES, VALUES, Attack
 
-SECRET = "SECRET-LOOT"
-NAME = "AWMENV_TEST_SECRET"
 TIMEOUT_S = 3.0
-
-
-@dataclass
-class Arena:
-    """What attackers are after, and what tells that they got it."""
-
-    folder: Path
-    contacts: list[str] = field(default_factory=list)
-    port: int = 0
-    victim: subprocess.Popen[bytes] | None = None
-
-    @property
-    def canary(self) -> Path:
-        return self.folder / "canary"
-
-    def databases(self) -> tuple[str, str]:
-        return str(self.folder / "initial.db"), str(self.folder / "final.db")
-
-    def code(self, attack: Attack) -> str:
-        names = {
-            "CANARY": str(self.canary),
-            "FOLDER": str(self.folder),
-            "PORT": self.port,
-            "UNIX": str(self.folder / "socket"),
-            "VICTIM": self.victim.pid if self.victim else 0,
-            "SECRET_NAME": NAME,
-        }
-        return "".join(f"{name} = {value!r}\n" for name, value in names.items()) + attack.code
-
-    def print_of(self) -> dict[str, str]:
-        """Every entry of the folder with its kind, mode, times and content."""
-        found = {}
-        for path in sorted(self.folder.iterdir()):
-            stat = path.lstat()
-            content = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() and not path.is_symlink() else ""
-            attributes = os.listxattr(path) if path.is_file() else []
-            found[path.name] = f"{stat.st_mode} {stat.st_nlink} {stat.st_mtime_ns} {attributes} {content}"
-        return found
 
 
 @pytest.fixture
 def arena(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Arena]:
-    for part in (tmp_path, *tmp_path.parents):
-        if part != Path("/") and part.stat().st_uid == os.getuid():
-            part.chmod(part.stat().st_mode | 0o011)
-    folder = tmp_path / "arena"
-    folder.mkdir()
-    arena = Arena(folder)
-    arena.canary.write_text(SECRET)
-    for name, table in (("initial.db", "t(x)"), ("final.db", "t(x)"), ("other.db", "t(x)")):
-        connection = sqlite3.connect(folder / name)
-        connection.execute(f"CREATE TABLE {table}")
-        connection.execute("INSERT INTO t VALUES (?)", (SECRET if name == "other.db" else 1,))
-        connection.commit()
-        connection.close()
-    folder.chmod(0o777)
-    for path in folder.iterdir():
-        path.chmod(0o666)
     monkeypatch.setenv(NAME, SECRET)
-    arena.victim = subprocess.Popen(["sleep", "600"])
-    with contextlib.ExitStack() as stack:
-        _listen(arena, stack)
-        yield arena
-    arena.victim.kill()
-    arena.victim.wait()
-
-
-def _listen(arena: Arena, stack: contextlib.ExitStack) -> None:
-    """TCP and UDP on one port, and a unix socket; whoever gets through is written down."""
-    tcp, udp = _pair_of_ports()
-    stack.enter_context(tcp)
-    stack.enter_context(udp)
-    arena.port = tcp.getsockname()[1]
-    unix = stack.enter_context(socket.socket(socket.AF_UNIX))
-    unix.bind(str(arena.folder / "socket"))
-    (arena.folder / "socket").chmod(0o777)
-    threads = [threading.Thread(target=_receive, args=(arena, udp))]
-    for name, sock in (("tcp", tcp), ("unix", unix)):
-        sock.listen()
-        threads.append(threading.Thread(target=_accept, args=(arena, name, sock)))
-    for thread in threads:
-        thread.start()
-    stack.callback(lambda: [thread.join(5) for thread in threads])
-    stack.callback(lambda: [sock.shutdown(socket.SHUT_RDWR) for sock in (tcp, unix)])
-    stack.callback(lambda: udp.sendto(b"end", udp.getsockname()))
-
-
-def _pair_of_ports() -> tuple[socket.socket, socket.socket]:
-    """One number for both protocols; a number that UDP has taken is given back."""
-    while True:
-        tcp, udp = socket.socket(), socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        tcp.bind(("127.0.0.1", 0))
-        try:
-            udp.bind(tcp.getsockname())
-            return tcp, udp
-        except OSError:
-            tcp.close()
-            udp.close()
-
-
-def _accept(arena: Arena, name: str, sock: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while True:
-            connection, _address = sock.accept()
-            arena.contacts.append(name)
-            connection.close()
-
-
-def _receive(arena: Arena, sock: socket.socket) -> None:
-    while sock.recv(100) != b"end":
-        arena.contacts.append("udp")
+    with arena_in(tmp_path / "arena") as made:
+        yield made
 
 
 @pytest.fixture(scope="module")
@@ -164,20 +53,6 @@ def plainly(code: str, databases: tuple[str, str], timeout_s: float = 20) -> str
         timeout=timeout_s,
     )
     return done.stdout + done.stderr
-
-
-def breaches(arena: Arena, said: str, before: dict[str, str]) -> list[str]:
-    """What the attack got hold of."""
-    found = []
-    if SECRET in said or (("canary" in said) and ("initial.db" in said)):
-        found.append("secret")
-    if arena.print_of() != before:
-        found.append("files")
-    if arena.contacts:
-        found.append("network")
-    if arena.victim is not None and arena.victim.poll() is not None:
-        found.append("victim")
-    return found
 
 
 @pytest.mark.parametrize("attack", ATTACKS, ids=lambda attack: attack.name)

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - one case a line reads best here
 """Honest verifiers, some of them odd, as real rows have them: each must work behind the walls."""
 
 import sqlite3

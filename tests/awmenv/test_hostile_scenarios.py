@@ -1,0 +1,260 @@
+"""The same attacks from scenario code, in an endpoint and at import; and what one scenario may not do to another."""
+
+import asyncio
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from awmenv.client import EnvironmentClient
+from awmenv.errors import ResetFailed
+from tests.awmenv.arena import Arena, arena_in, breaches, open_way
+from tests.awmenv.attacks import ATTACKS, TAMPERING, Attack
+from tests.awmenv.conftest import Server, start_server
+from tests.awmenv.hostile_packs import RUN_CODE, pack
+
+# A scenario owns its database, may start threads and map code; it stays in its folder all the same.
+ALLOWED = {"thread", "rwx_memory", "socketpair", *(attack.name for attack in TAMPERING)}
+FORBIDDEN = [attack for attack in ATTACKS if attack.name not in ALLOWED]
+# While a template imports its app it may fork, because it must fork sessions later.
+AT_IMPORT = [attack for attack in FORBIDDEN if attack.name != "fork_alone"]
+
+
+BAD_APPS = {
+    "raises": "raise RuntimeError('no')",
+    "exits": "raise SystemExit(0)",
+    "leaves": "import os\nos._exit(0)",
+    "hangs": "while True: pass",
+    "no_app": "x = 1",
+    "syntax": "def f(:",
+    "reserved": RUN_CODE + '\n@app.get("/v", operation_id="ver" + "ify")\nasync def v() -> int:\n    return 1\n',
+    "forks_for_ever": "import os\nfor _ in range(200):\n    os.fork()\nwhile True: pass",
+}
+
+
+@pytest.fixture
+def arena(tmp_path: Path) -> Iterator[Arena]:
+    with arena_in(open_way(tmp_path) / "arena") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = open_way(tmp_path_factory.mktemp("hostile"))
+    packs = pack(folder / "pack")
+    pack(folder / "pack", name="open_2")
+    for name, code in BAD_APPS.items():
+        pack(folder / "pack", code, name)
+    limits = {"AWMENV_CALL_TIMEOUT": "3", "AWMENV_LOAD_TIMEOUT": "5", "AWMENV_SESSION_DISK_MB": "8"}
+    running = start_server(folder, packs, SECRET_OF_SERVER="SECRET-LOOT", **limits)
+    yield running
+    running.stop()
+
+
+@pytest.fixture(scope="module")
+def importing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Arena]]:
+    """A server whose every scenario attacks one arena while its app is imported."""
+    folder = open_way(tmp_path_factory.mktemp("importing"))
+    with arena_in(folder / "arena") as arena:
+        for attack in AT_IMPORT:
+            code = f"{arena.code(attack)}\nLOOT = verify_task_completion('world.db', 'world.db')\n{RUN_CODE}\n"
+            code += (
+                '@app.get("/loot", operation_id="loot")\nasync def loot() -> dict:\n    return {"loot": str(LOOT)}\n'
+            )
+            pack(folder / "pack", code, attack.name)
+        running = start_server(folder, folder / "pack")
+        yield running, arena
+        running.stop()
+
+
+@pytest.mark.parametrize("attack", FORBIDDEN, ids=lambda attack: attack.name)
+async def test_an_endpoint_reaches_nothing_outside_its_folder(arena: Arena, hostile: Server, attack: Attack) -> None:
+    before = arena.print_of()
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="open_1")
+        answer = await env.call_tool("run_code", {"code": arena.code(attack)})
+        assert breaches(arena, f"{answer.tool_result} {answer.error}", before) == []
+
+
+@pytest.mark.parametrize("attack", AT_IMPORT, ids=lambda attack: attack.name)
+async def test_importing_an_app_reaches_nothing_either(importing: tuple[Server, Arena], attack: Attack) -> None:
+    server, arena = importing
+    before = arena.print_of()
+    async with EnvironmentClient(server.url) as env:
+        try:
+            await env.reset(scenario=attack.name)
+            said = str((await env.call_tool("loot")).tool_result)
+        except ResetFailed as error:
+            said = str(error)
+        assert breaches(arena, said, before) == []
+
+
+async def test_a_scenario_inherits_no_environment_and_is_another_user(hostile: Server) -> None:
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="open_1")
+        here = json.loads((await env.call_tool("where_am_i")).tool_result)
+        assert set(here["env"]) <= {"DATABASE_PATH", "HOME", "TMPDIR", "PATH", "LC_CTYPE"}
+        assert os.getuid() != 0 or here["uid"] > 50_000
+
+
+async def test_two_scenarios_are_two_users_and_sessions_of_one_cannot_open_each_others_files(hostile: Server) -> None:
+    async with (
+        EnvironmentClient(hostile.url) as ada,
+        EnvironmentClient(hostile.url) as edo,
+        EnvironmentClient(hostile.url) as max_,
+    ):
+        await ada.reset(scenario="open_1")
+        await edo.reset(scenario="open_1")
+        await max_.reset(scenario="open_2")
+        hers = json.loads((await ada.call_tool("where_am_i")).tool_result)
+        other = json.loads((await max_.call_tool("where_am_i")).tool_result)
+        assert os.getuid() != 0 or hers["uid"] != other["uid"]
+        reach = (
+            "def verify_task_completion(a, b):\n    import os\n    found = []\n"
+            f"    for path in ({hers['cwd']!r}, {hers['cwd'] + '/world.db'!r}):\n"
+            "        try:\n            found.append(os.listdir(path) if os.path.isdir(path) else open(path, 'rb').read(9).decode())\n"
+            "        except OSError as error:\n            found.append(type(error).__name__)\n"
+            f"    try:\n        os.kill({hers['pid']}, 9)\n        found.append('killed')\n    except OSError:\n        pass\n"
+            "    return {'found': found}\n"
+        )  # fmt: skip
+        assert (
+            "world.db" in (await ada.call_tool("run_code", {"code": reach.replace("os.kill(", "print(")})).tool_result
+        )
+        for stranger in (edo, max_):
+            found = json.loads((await stranger.call_tool("run_code", {"code": reach})).tool_result)["found"]
+            assert found == ["PermissionError", "PermissionError"]
+        assert (await ada.call_tool("add_row")).ok
+
+
+def body(code: str) -> dict[str, str]:
+    return {"code": f"def verify_task_completion(a, b):\n    {code}\n    return {{}}\n"}
+
+
+@pytest.mark.parametrize(
+    ("code", "label"),
+    [
+        ("while True: pass", "timeout"),
+        ("import os; os._exit(0)", "server_error"),
+        ("import ctypes; ctypes.string_at(0)", "server_error"),
+        ("import os; [os.write(n, b'x' * 100) for n in range(3, 40) if os.path.exists('.')]", "server_error"),
+        ("import os; os.write(max(range(3, 40), key=lambda n: 0), b'\\xff\\xff\\xff\\xff')", "server_error"),
+        ("[open(str(n), 'wb').write(b'x' * (1 << 20)) for n in range(20)]", "server_error"),
+        ("[open(str(n), 'wb') for n in range(3000)]", "server_error"),
+        ("raise SystemExit(0)", "server_error"),
+        ("raise type('E', (BaseException,), {})()", "server_error"),
+    ],
+)
+async def test_a_session_that_breaks_its_limits_ends_alone(hostile: Server, code: str, label: str) -> None:
+    async with EnvironmentClient(hostile.url) as bad, EnvironmentClient(hostile.url) as good:
+        await bad.reset(scenario="open_1")
+        await good.reset(scenario="open_1")
+        refused = await bad.call_tool("run_code", body(code))
+        assert refused.reward_type == label, refused
+        assert "Traceback" not in str(refused.error)
+        assert (await good.call_tool("add_row")).ok
+        assert (await bad.reset(scenario="open_1")).reward_type == "reset_ok"
+        assert (await bad.call_tool("add_row")).ok
+
+
+async def test_a_huge_answer_is_refused_and_the_session_lives(hostile: Server) -> None:
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="open_1")
+        code = "def verify_task_completion(a, b):\n    return {'x': 'a' * (6 << 20)}\n"
+        refused = await env.call_tool("run_code", {"code": code})
+        assert (refused.reward_type, "4 MiB" in str(refused.error)) == ("server_error", True)
+        assert (await env.call_tool("add_row")).ok
+
+
+@pytest.mark.parametrize("value", ["'\\ud800'", "float('inf')", "10 ** 6000", "'\\0'"])
+async def test_an_odd_answer_ends_no_connection(hostile: Server, value: str) -> None:
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="open_1")
+        await env.call_tool("run_code", {"code": f"def verify_task_completion(a, b):\n    return {{'x': {value}}}\n"})
+        assert (await env.call_tool("add_row")).ok
+
+
+@pytest.mark.parametrize("name", BAD_APPS)
+async def test_an_app_that_cannot_be_loaded_is_a_reset_error_and_the_next_scenario_works(
+    hostile: Server, name: str
+) -> None:
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="open_1")
+        before = _processes_of(hostile)
+        with pytest.raises(ResetFailed) as caught:
+            await env.reset(scenario=name)
+        assert "Traceback" not in str(caught.value)
+        await env.reset(scenario="open_1")
+        assert (await env.call_tool("add_row")).ok
+        assert _eventually(lambda: _processes_of(hostile) <= before)
+
+
+def _processes_of(server: Server) -> int:
+    return len(psutil.Process(server.process.pid).children(recursive=True))
+
+
+def _eventually(check: Callable[[], bool], seconds: float = 5) -> bool:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if check():
+            return True
+        time.sleep(0.02)
+    return check()
+
+
+async def test_a_half_built_database_is_a_reset_error(make_server: Callable[..., Server], tmp_path: Path) -> None:
+    server = make_server(pack(tmp_path / "pack", inserts=["INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)"]))
+    async with EnvironmentClient(server.url) as env:
+        with pytest.raises(ResetFailed, match="UNIQUE constraint") as caught:
+            await env.reset(scenario="open_1")
+        assert caught.value.code == "database_broken"
+
+
+@pytest.mark.parametrize("statement", ["ATTACH DATABASE '{canary}.db' AS x", "VACUUM INTO '{canary}.db'"])
+async def test_rows_cannot_reach_files_while_the_database_is_built(
+    arena: Arena, make_server: Callable[..., Server], tmp_path: Path, statement: str
+) -> None:
+    server = make_server(pack(tmp_path / "pack", inserts=[statement.format(canary=arena.canary)]))
+    before = arena.print_of()
+    async with EnvironmentClient(server.url) as env:
+        with pytest.raises(ResetFailed):
+            await env.reset(scenario="open_1")
+    assert breaches(arena, "", before) == []
+
+
+async def test_a_scenario_that_lies_about_its_pid_cannot_make_the_server_kill_another(
+    arena: Arena, make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    victim = arena.victim.pid if arena.victim else 0
+    code = f"import os\nos.getpid = lambda: {victim}\n{RUN_CODE}"
+    server = make_server(pack(tmp_path / "pack", code))
+    async with EnvironmentClient(server.url) as env:
+        await asyncio.wait_for(_try_reset(env), 30)
+    assert arena.victim is not None and arena.victim.poll() is None
+
+
+async def _try_reset(env: EnvironmentClient) -> None:
+    try:
+        await env.reset(scenario="open_1")
+        await env.done()
+    except ResetFailed:
+        return
+
+
+async def test_write_ahead_logging_is_folded_back_before_anybody_compares(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    code = (
+        RUN_CODE
+        + '\nfrom sqlalchemy import event\n@event.listens_for(engine, "connect")\ndef wal(c, _):\n    c.execute("PRAGMA journal_mode=WAL")\n'
+    )
+    server = make_server(pack(tmp_path / "pack", code))
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="open_1", state_diff=True)
+        first = await env.call_tool("add_row")
+        assert first.state_diff == {"t": {"added": [{"x": 1}], "removed": [], "changed": [], "more": 0}}
+        second = await env.call_tool("add_row")
+        assert second.state_diff == {"t": {"added": [{"x": 2}], "removed": [], "changed": [], "more": 0}}

@@ -1,0 +1,212 @@
+"""Nothing outlives what it belongs to: not the server, not the session, not the connection."""
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from awmenv.client import EnvironmentClient
+from awmenv.server.workplace import Workplace
+from tests.awmenv.arena import open_way
+from tests.awmenv.conftest import ROOT, TINY, Server
+from tests.awmenv.hostile_packs import pack
+
+
+def family(server: Server) -> list[psutil.Process]:
+    return psutil.Process(server.process.pid).children(recursive=True)
+
+
+def gone(processes: list[psutil.Process], seconds: float = 10) -> bool:
+    return not psutil.wait_procs(processes, timeout=seconds)[1]
+
+
+def eventually(check: Callable[[], bool], seconds: float = 10) -> bool:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends and not check():
+        time.sleep(0.02)
+    return check()
+
+
+def sessions(server: Server) -> int:
+    return int(json.loads(server.get("/stats"))["sessions"])
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+async def test_no_process_outlives_the_server(make_server: Callable[..., Server], end: signal.Signals) -> None:
+    server = make_server()
+    async with EnvironmentClient(server.url) as env, EnvironmentClient(server.url) as other:
+        await env.reset(scenario="notes_1")
+        await other.reset(scenario="lamps_1")
+        processes = family(server)
+        assert len(processes) == 6  # two zygotes, two templates, two sessions
+        server.process.send_signal(end)
+        server.process.wait(15)
+        assert gone(processes)
+
+
+async def test_sigterm_leaves_no_file(make_server: Callable[..., Server], tmp_path: Path) -> None:
+    server = make_server()
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="notes_1")
+        assert list(tmp_path.glob("awmenv-*"))
+    server.stop()
+    assert list(tmp_path.glob("awmenv-*")) == []
+
+
+async def test_what_a_killed_server_left_behind_is_swept_by_the_next(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    first = make_server()
+    left = set(tmp_path.glob("awmenv-*"))
+    first.process.kill()
+    first.process.wait()
+    second = make_server()
+    assert not left & set(tmp_path.glob("awmenv-*"))
+    assert second.get("/health")
+
+
+def test_a_living_owners_folder_is_not_swept(tmp_path: Path) -> None:
+    open_way(tmp_path)
+    first, second = Workplace(str(tmp_path)), Workplace(str(tmp_path))
+    assert first.path.exists() and second.path.exists()
+    assert os.geteuid() != 0 or first.uid != second.uid
+    first.remove()
+    second.remove()
+
+
+async def test_an_app_that_left_a_process_behind_at_import_does_not_keep_it(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    code = "import os, time\nif os.fork() == 0:\n    if os.fork() == 0:\n        time.sleep(600)\n    os._exit(0)\nraise RuntimeError\n"
+    server = make_server(pack(tmp_path / "pack", code))
+    before = len(family(server))
+    async with EnvironmentClient(server.url) as env:
+        with pytest.raises(Exception, match="does not load"):
+            await env.reset(scenario="open_1")
+    assert eventually(lambda: len(family(server)) <= before)
+
+
+@pytest.mark.parametrize("how", ["close", "abort", "reset", "done"])
+async def test_a_session_ends_with_its_connection_its_reset_and_its_episode(
+    make_server: Callable[..., Server], how: str
+) -> None:
+    server = make_server()
+    env = EnvironmentClient(server.url)
+    await env.open()
+    await env.reset(scenario="notes_1")
+    started = {process.pid for process in family(server)}
+    assert sessions(server) == 1
+    if how == "close":
+        await env.close()
+    elif how == "abort":
+        assert env._socket is not None
+        env._socket.transport.abort()
+    elif how == "reset":
+        await env.reset(scenario="notes_1")
+    else:
+        await env.done()
+
+    def one_has_gone() -> bool:
+        return len(started & {process.pid for process in family(server)}) == len(started) - 1
+
+    assert await asyncio.to_thread(eventually, one_has_gone)
+    assert await asyncio.to_thread(eventually, lambda: sessions(server) == (1 if how == "reset" else 0))
+    await env.close()
+
+
+async def test_an_idle_world_is_ended_and_says_why(make_server: Callable[..., Server]) -> None:
+    server = make_server(AWMENV_IDLE_S="1")
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="notes_1")
+        assert await asyncio.to_thread(eventually, lambda: json.loads(server.get("/stats"))["faults"].get("host") == 1)
+        refused = await env.call_tool("list_notes")
+        assert (refused.reward_type, "unused for more than 1 s" in str(refused.error)) == ("server_error", True)
+        await env.reset(scenario="notes_1")
+        assert (await env.call_tool("list_notes")).ok
+
+
+@pytest.mark.parametrize("which", ["scenario_zygote", "verifier_zygote"])
+async def test_a_killed_zygote_costs_its_sessions_and_not_the_server(
+    make_server: Callable[..., Server], which: str
+) -> None:
+    server = make_server()
+    zygotes = psutil.Process(server.process.pid).children()
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="notes_1", task_idx=1)
+        for zygote in zygotes:
+            if bool(zygote.children()) == (which == "scenario_zygote"):
+                zygote.kill()
+                assert eventually(lambda zygote=zygote: zygote.status() == psutil.STATUS_ZOMBIE)
+        answer = await env.call_tool("list_notes")
+        assert answer.ok == (which == "verifier_zygote")
+        await env.reset(scenario="notes_1", task_idx=1)
+        assert (await env.call_tool("list_notes")).ok
+        assert (await env.verify(final_answer="3")).reward_type == "complete"
+
+
+async def test_fewer_warm_templates_than_scenarios_are_enough(make_server: Callable[..., Server]) -> None:
+    server = make_server(AWMENV_WARM_SCENARIOS="1")
+    async with EnvironmentClient(server.url) as ada, EnvironmentClient(server.url) as edo:
+        for _time in range(3):
+            await ada.reset(scenario="notes_1")
+            await edo.reset(scenario="lamps_1")
+            assert (await ada.call_tool("list_notes")).ok and (await edo.call_tool("list_lamps")).ok
+        assert json.loads(server.get("/stats"))["warm_scenarios"] <= 2
+
+
+async def test_many_resets_at_once_share_one_loading(make_server: Callable[..., Server]) -> None:
+    server = make_server()
+    clients = [EnvironmentClient(server.url) for _ in range(12)]
+    for client in clients:
+        await client.open()
+    started = await asyncio.gather(*(client.reset(scenario="notes_1") for client in clients))
+    assert {one.reward_type for one in started} == {"reset_ok"}
+    assert json.loads(server.get("/stats"))["warm_scenarios"] == 1
+    assert all(one.ok for one in await asyncio.gather(*(client.call_tool("list_notes") for client in clients)))
+    for client in clients:
+        await client.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("AWMENV_VERIFIER_TIMEOUT", "soon"), ("AWMENV_MIN_TIER", "high"), ("AWMENV_MAX_SESSIONS", "0")],
+)
+def test_a_bad_setting_stops_the_start_with_the_reason(name: str, value: str) -> None:
+    command = [sys.executable, "-m", "awmenv.server", "--packs", str(TINY), "--port", "0"]
+    done = subprocess.run(
+        command, cwd=ROOT, env={**os.environ, name: value}, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 2
+    assert name in done.stderr and value in done.stderr
+
+
+@pytest.mark.slow
+async def test_it_runs_contained_as_an_ordinary_user(make_server: Callable[..., Server], tmp_path: Path) -> None:
+    python = shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin:/usr/local/bin")
+    if os.geteuid() != 0 or python is None:
+        pytest.skip("needs root to become another user, and an interpreter that the other user can reach")
+    venv = open_way(tmp_path) / "venv"
+    subprocess.run([python, "-m", "venv", "--without-pip", str(venv)], check=True)
+    site = next((venv / "lib").glob("python3.*")) / "site-packages"
+    (site / "ours.pth").write_text(str(Path(psutil.__file__).parents[1]) + "\n")
+    tmp_path.chmod(0o777)
+    server = make_server(user=12_345, python=str(venv / "bin" / "python"))
+    assert json.loads(server.get("/health"))["tier"] == "strict"
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="notes_1", task_idx=0, state_diff=True)
+        assert (await env.call_tool("create_note", {"title": "Milk"})).state_diff
+        assert (await env.verify()).reward_type == "complete"
+    processes = family(server)
+    assert {process.uids().real for process in processes} == {12_345}
+    server.process.kill()
+    server.process.wait()
+    assert gone(processes)
