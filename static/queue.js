@@ -17,10 +17,20 @@ const refresh = coalesce(async () => {
   }
   tick();
   print();
-}, PAUSE_MS);
+});
+
+// what an agent does next may wait a moment, what a person must know may not
+let later = null;
+function hear(event) {
+  if (event.detail?.type !== "episode") {
+    refresh();
+  } else {
+    later ??= setTimeout(() => { later = null; refresh(); }, PAUSE_MS);
+  }
+}
 
 startRows();
 print();
-document.addEventListener("awm:frame", refresh);
+document.addEventListener("awm:frame", hear);
 document.addEventListener("awm:deadline", () => setTimeout(refresh, 500));
 setInterval(refresh, SLOW_MS);
