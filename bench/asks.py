@@ -1,8 +1,8 @@
 """How long a question takes to reach a person's eyes, and an answer to reach the agent.
 
-Two figures at p95: an ask sent by a loop until its words stand in a queue page that is open in Chromium, and advice sent
-by an expert until the waiting poll of the loop has it. Beside both stands what neither can beat: one call of the same API
-that commits once, in the same run. Run as `python bench/asks.py`.
+Two figures at p95: an ask sent by a loop until its words stand in a queue page that is open in Chromium, and advice
+sent by an expert until the waiting poll of the loop has it. Beside both stands what neither can beat: one call of the
+same API that commits once, in the same run. Run as `python bench/asks.py`.
 """
 
 from __future__ import annotations
