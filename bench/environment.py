@@ -154,6 +154,8 @@ async def episodes(url: str, script: Script) -> None:
 
 
 async def throughput(url: str, script: Script, sessions: int = 8, steps: int = 100) -> None:
+    limit = 1000 * (os.cpu_count() or 1) / asgi_limit(script)[0]  # every core does nothing but the app's own work
+
     async def play(env: EnvironmentClient) -> None:
         for number in range(steps):
             call = script.write if number % 5 == 0 else script.read
@@ -162,7 +164,7 @@ async def throughput(url: str, script: Script, sessions: int = 8, steps: int = 1
     clients = await opened(url, script, sessions)
     started = time.perf_counter()
     await asyncio.gather(*(play(client) for client in clients))
-    report("throughput_8_sessions", sessions * steps / (time.perf_counter() - started), "steps/s")
+    report("throughput_8_sessions", sessions * steps / (time.perf_counter() - started), "steps/s", limit)
     for client in clients:
         await client.close()
 
