@@ -34,6 +34,8 @@ CONTROL_TOOLS = frozenset({"verify", "done", "__list_scenarios__", "reset", "ste
 
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 MAX_STEP_BYTES = 8 * 1024 * 1024
+CUT_ABOVE_BYTES = 32 * 1024
+"""A larger step goes through sockets in its cut form, marked by a field `cut` (`Cut`); over HTTP it comes whole."""
 MAX_INT = 2**31 - 1
 
 
@@ -212,6 +214,14 @@ Step = Annotated[
     _AgentKinds | Annotated[AskStep, Tag("ask")] | Annotated[Verification, Tag("verification")], Discriminator(_kind)
 ]
 STEP: TypeAdapter[Any] = TypeAdapter(Step)
+
+
+class Cut(Record):
+    """The mark of a step that a socket sends shortened: how large the whole one is, and which fields are not whole. A
+    step of this seq is fetched whole with `GET /episodes/{id}/steps/{seq}`. No stored step carries it."""
+
+    size: int
+    fields: list[str]
 
 
 class StepBatch(Record):

@@ -1,6 +1,7 @@
-"""The web process: static files, the waiting poll and sockets beside Django, on one port.
+"""The web process: static files, the waiting poll, appends and sockets beside Django, on one port.
 
-The waiting poll is routed here because Django's middleware would keep a thread for each request that waits.
+The waiting poll and the append of steps are routed here because Django's middleware would keep a thread for each
+request that waits.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from django.conf import settings
 from django.urls import path, re_path
 from starlette.staticfiles import StaticFiles
 
+from episodes import intake
 from episodes.consumers import EpisodeConsumer, socket_token
 from experts.consumers import AskWait, QueueConsumer
 
@@ -54,6 +56,8 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await static(inner, receive, _fresh(send))
     elif scope["method"] == "GET" and where.startswith("/api/v1/asks/") and "/" not in where[13:] and where[13:]:
         await waiting(scope, receive, send)
+    elif intake.takes(scope):
+        await intake.append_steps(scope, receive, send)
     else:
         await django_app(scope, receive, send)
 

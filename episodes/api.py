@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import P, QueryEx, Router, Status
@@ -15,7 +13,8 @@ from people.errors import NotFound
 from people.http import actor_of, refusal
 
 router = Router(tags=["episodes"])
-REFUSALS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 503), schema.ErrorEnvelope)
+REFUSALS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429, 503), schema.ErrorEnvelope)
+JSON = "application/json; charset=utf-8"
 
 
 def _ref(episode: Episode) -> schema.EpisodeRef:
@@ -36,6 +35,8 @@ def start_episode(request: HttpRequest, payload: schema.EpisodeStart) -> Status[
 
 @router.post("/episodes/{episode_id}/steps", response={200: schema.Acknowledged, **REFUSALS})
 def append_steps(request: HttpRequest, episode_id: str, payload: schema.StepBatch) -> schema.Acknowledged:
+    """Under the product's server `intake.py` answers this call for bearers, many batches in one transaction; this plain
+    form documents it, and answers people's sessions."""
     return schema.Acknowledged(acknowledged=recording.append_steps(actor_of(request), episode_id, payload.steps))
 
 
@@ -51,9 +52,19 @@ def get_steps(
     episode_id: str,
     since: QueryEx[int, P(ge=0, le=schema.MAX_INT)] = 0,
     limit: QueryEx[int, P(ge=1, le=trajectory.MAX_PAGE)] = trajectory.PAGE,
-) -> dict[str, Any]:
+) -> HttpResponse:
     recording.hear(actor_of(request), episode_id)
-    return {"steps": trajectory.steps_for(actor_of(request), episode_id, since, limit)}
+    steps = trajectory.page_text(actor_of(request), episode_id, since, limit)
+    return HttpResponse(f'{{"steps": [{steps}]}}', content_type=JSON)
+
+
+@router.get("/episodes/{episode_id}/steps/{seq}", response={200: schema.Object, **REFUSALS})
+def get_step(request: HttpRequest, episode_id: str, seq: int) -> HttpResponse:
+    """One step, whole. Sockets send a large one cut."""
+    recording.hear(actor_of(request), episode_id)
+    if not 1 <= seq <= schema.MAX_INT:
+        raise NotFound
+    return HttpResponse(trajectory.step_text(actor_of(request), episode_id, seq), content_type=JSON)
 
 
 @router.post("/episodes/{episode_id}/heartbeat", response={200: schema.EpisodeView, **REFUSALS})

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+from collections.abc import AsyncIterator
 from typing import Any
 from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async
 from channels.generic.websocket import AsyncWebsocketConsumer
-from django.utils import timezone
 
 from episodes import events, trajectory
 from episodes.hub import Listener, hub
@@ -24,7 +23,7 @@ from people.errors import AppError, NotFound, Unauthenticated
 from people.members import token_of
 
 REFUSED = {401: 4401, 403: 4403, 404: 4404}
-PING_S = 20
+FIRST_PAGE = 200
 
 
 def socket_token(scope: dict[str, Any]) -> str | None:
@@ -75,12 +74,14 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Check the right and name the topics. Raises `AppError`."""
         raise Unauthenticated
 
-    async def first_frames(self) -> list[str]:
-        return []
+    async def first_frames(self) -> AsyncIterator[str]:
+        """What a new listener hears first, each piece read when the one before has left."""
+        return
+        yield ""
 
     async def _pump(self, topics: list[str]) -> None:
         async with hub().listening(*topics) as listener:
-            for payload in await self.first_frames():
+            async for payload in self.first_frames():
                 await self.send(text_data=payload)
             await self._pass_on(listener)
 
@@ -114,22 +115,18 @@ class EpisodeConsumer(LiveConsumer):
         topics = [events.episode_topic(pk)]
         return [*topics, events.people_topic(pk)] if sees_outcomes(self.actor) else topics
 
-    async def first_frames(self) -> list[str]:
+    async def first_frames(self) -> AsyncIterator[str]:
         """Everything after `since`, in pages, as one frame each."""
-        since, frames = self._since(), []
+        since = self._since()
         while True:
-            steps = await database_sync_to_async(trajectory.steps_of)(
-                self.episode, since, trajectory.PAGE, verification=sees_outcomes(self.actor)
+            told = await database_sync_to_async(trajectory.told_after)(
+                self.episode, since, FIRST_PAGE, verification=sees_outcomes(self.actor)
             )
-            frames.append(json.dumps({**events.steps_frame(self.episode.pk, steps), "now": _now()}))
-            if len(steps) < trajectory.PAGE:
-                return frames
-            since = steps[-1]["seq"]
+            yield events.steps_frame(self.episode.pk, [text for _, text in told])
+            if len(told) < FIRST_PAGE:
+                return
+            since = told[-1][0]
 
     def _since(self) -> int:
         raw = parse_qs(self.scope.get("query_string", b"").decode()).get("since", ["0"])[0]
         return int(raw) if raw.isdecimal() and len(raw) < 10 else 0
-
-
-def _now() -> str:
-    return events.stamp(timezone.now())

@@ -1,14 +1,20 @@
 """Live hints: which topics there are, what a frame holds, and the only publisher.
 
-Owns the words of every frame. A hint leaves after the commit; losing every one of them costs a delay, never a fact.
-Called by the write modules; heard by `hub.py` in each web process and by waiting loops of ours.
+Owns the words of every frame and the form of a hint on the wire: one line each, `topic kind key payload`, so that a web
+process passes a payload on without reading it. A hint leaves after the commit; losing every one of them costs a delay,
+never a fact. Called by the write modules; heard by `hub.py` in each web process and by waiting loops of ours.
 """
 
 from __future__ import annotations
 
+import atexit
 import functools
 import json
 import logging
+import os
+import threading
+from collections import deque
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import redis
@@ -18,6 +24,14 @@ from django.utils import timezone
 
 log = logging.getLogger(__name__)
 CHANNEL = "awmweb:hints"
+EVERYBODY = "*"
+STEPS, LAST, EACH, GAP = "steps", "last", "each", "gap"
+"""Kinds of a hint: steps of an episode are joined to one frame; of several with one key the last is news; each one
+counts; something was lost."""
+MESSAGE_BYTES = 512 * 1024
+WAITING_BYTES = 8 * 1024 * 1024
+LOST_TOPICS = 10_000
+STRIP_TOLD = 200
 Frame = dict[str, Any]
 
 
@@ -42,20 +56,134 @@ def connection() -> redis.Redis:
 
 def publish(topic: str, frame: Frame) -> None:
     """Tell after the commit. The frame goes through JSON at once, so that a bad one fails where it was made."""
-    message = json.dumps({"topic": topic, "frame": {**frame, "now": stamp(timezone.now())}})
-    transaction.on_commit(functools.partial(_send, message))
+    kind, key = (LAST, frame["episode"]) if frame["type"] == "episode" else (EACH, "-")
+    line = hint(topic, kind, key, json.dumps({**frame, "now": stamp(timezone.now())}))
+    transaction.on_commit(functools.partial(tell, [line]))
 
 
-def _send(message: str) -> None:
-    try:
-        connection().publish(CHANNEL, message)
-    except redis.RedisError as error:
-        log.warning("a live hint was lost, readers catch up by themselves: %s", error)
+def publish_steps(topic: str, episode_id: str, told: Sequence[str]) -> None:
+    """Steps as JSON text, told after the commit."""
+    transaction.on_commit(functools.partial(tell, [hint(topic, STEPS, episode_id, ",".join(told))]))
+
+
+def hint(topic: str, kind: str, key: str, payload: str) -> str:
+    """One line; JSON in ASCII holds no line break."""
+    return f"{topic} {kind} {key} {payload}\n"
 
 
 def stamp(moment: Any) -> str:
     return str(moment.isoformat().replace("+00:00", "Z"))
 
 
-def steps_frame(episode_id: str, steps: list[dict[str, Any]]) -> Frame:
-    return {"type": "steps", "episode": episode_id, "steps": steps}
+def steps_frame(episode_id: str, told: Iterable[str]) -> str:
+    """The frame of steps that are JSON text already."""
+    return (
+        f'{{"type":"steps","episode":{json.dumps(episode_id)},"steps":[{",".join(told)}],'
+        f'"now":"{stamp(timezone.now())}"}}'
+    )
+
+
+def episode_frame(
+    episode_id: str, state: str, last_seq: int, stop_reason: str, fault: str, strip: str, last_action: str | None
+) -> Frame:
+    """Where an episode stands. Of a long strip the end is told; it ends at `last_seq`."""
+    return {
+        "type": "episode",
+        "episode": episode_id,
+        "state": state,
+        "last_seq": last_seq,
+        "stop_reason": stop_reason or None,
+        "fault": fault or None,
+        "strip": strip[-STRIP_TOLD:],
+        "last_action": last_action,
+    }
+
+
+def episode_line(*stands: Any) -> str:
+    """The same as text."""
+    return json.dumps({**episode_frame(*stands), "now": stamp(timezone.now())})
+
+
+class Teller:
+    """Sends hints from a thread of its own, so that no write ever waits for Valkey.
+
+    What waits is joined to one message. While Valkey is away hints are dropped and their topics remembered; the first
+    word after that is a `gap` for each of them, and readers fetch what they missed.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: deque[str] = deque()
+        self._bytes = 0
+        self._lost: set[str] = set()
+        self._news = threading.Condition()
+        self._idle = True
+        self._process = 0
+
+    def tell(self, lines: Iterable[str]) -> None:
+        with self._news:
+            for line in lines:
+                self._take(line)
+            self._idle = False
+            self._start()
+            self._news.notify()
+
+    def flush(self, seconds: float = 1.0) -> None:
+        """Wait until everything is sent, for a process that is about to end."""
+        with self._news:
+            self._news.wait_for(lambda: self._idle or self._process != os.getpid(), seconds)
+
+    def _take(self, line: str) -> None:
+        if self._bytes + len(line) > WAITING_BYTES:
+            self._lose([line])
+        else:
+            self._waiting.append(line)
+            self._bytes += len(line)
+
+    def _lose(self, lines: Iterable[str]) -> None:
+        self._lost.update(line.partition(" ")[0] for line in lines)
+        if len(self._lost) > LOST_TOPICS:
+            self._lost = {EVERYBODY}
+
+    def _start(self) -> None:
+        """A thread of this very process; a fork leaves its parent's behind."""
+        if self._process != os.getpid():
+            self._process = os.getpid()
+            threading.Thread(target=self._run, name="hints", daemon=True).start()
+
+    def _run(self) -> None:
+        pause = 0.1
+        while True:
+            batch = self._next()
+            try:
+                connection().publish(CHANNEL, "".join(batch))
+                pause = 0.1
+            except redis.RedisError as error:
+                log.warning("live hints were lost, readers catch up by themselves: %s", error)
+                with self._news:
+                    self._lose(batch)
+                threading.Event().wait(pause)
+                pause = min(pause * 2, 1.0)
+
+    def _next(self) -> list[str]:
+        with self._news:
+            if not (self._waiting or self._lost):
+                self._idle = True
+                self._news.notify_all()
+                self._news.wait_for(lambda: self._waiting or self._lost)
+            batch = [hint(topic, GAP, "-", "") for topic in self._lost]
+            self._lost = set()
+            size = 0
+            while self._waiting and size < MESSAGE_BYTES:
+                batch.append(self._waiting.popleft())
+                size += len(batch[-1])
+            self._bytes -= size
+            return batch
+
+
+_teller = Teller()
+atexit.register(_teller.flush)
+
+
+def tell(lines: Iterable[str]) -> None:
+    """Send hints whose facts are committed."""
+    _teller.tell(lines)

@@ -9,50 +9,100 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
-from collections import defaultdict
+from collections import deque
 from collections.abc import AsyncIterator
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import redis.asyncio as redis
 from django.conf import settings
 from redis.exceptions import RedisError
 
+from episodes import events
 from episodes.events import CHANNEL
 
 log = logging.getLogger(__name__)
 COALESCE_S = 0.02
-QUEUE_SIZE = 256
+WALL_S = 0.2
+"""How long states of episodes wait on a wall, where one screen shows hundreds of them."""
+QUEUE_FRAMES = 256
+QUEUE_BYTES = 4 * 1024 * 1024
+FRAME_BYTES = 512 * 1024
 GAP = '{"type":"gap"}'
 
 
 class Listener:
     """A bounded queue of serialised frames; on overflow it keeps one `gap` and nothing else."""
 
+    __slots__ = ("_bytes", "_frames", "_waiter")
+
     def __init__(self) -> None:
-        self._queue: asyncio.Queue[str] = asyncio.Queue(QUEUE_SIZE)
+        self._frames: deque[str] = deque()
+        self._bytes = 0
+        self._waiter: asyncio.Future[None] | None = None
 
     def put(self, payload: str) -> None:
-        if self._queue.full():
-            while not self._queue.empty():
-                self._queue.get_nowait()
+        if self._frames and (len(self._frames) >= QUEUE_FRAMES or self._bytes + len(payload) > QUEUE_BYTES):
+            self._frames.clear()
+            self._bytes = 0
             payload = GAP
-        self._queue.put_nowait(payload)
+        self._frames.append(payload)
+        self._bytes += len(payload)
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
 
     async def get(self) -> str:
-        return await self._queue.get()
+        while not self._frames:
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        payload = self._frames.popleft()
+        self._bytes -= len(payload)
+        return payload
+
+
+class Pending:
+    """What one topic has to say at the next delivery, in the order in which it was first said."""
+
+    __slots__ = ("_frames",)
+
+    def __init__(self) -> None:
+        self._frames: dict[tuple[str, str], list[str]] = {}
+
+    def add(self, kind: str, key: str, payload: str) -> None:
+        if kind == events.STEPS:
+            self._add_steps(key, payload)
+        elif kind == events.LAST:
+            self._frames.pop((kind, key), None)
+            self._frames[kind, key] = [payload]
+        else:
+            self._frames[kind, str(len(self._frames))] = [payload or GAP]
+
+    def _add_steps(self, key: str, payload: str) -> None:
+        parts = self._frames.setdefault((events.STEPS, key), [])
+        if parts and sum(map(len, parts)) + len(payload) > FRAME_BYTES:
+            self._frames[events.EACH, str(len(self._frames))] = [events.steps_frame(key, parts)]
+            parts.clear()
+        parts.append(payload)
+
+    def payloads(self) -> list[str]:
+        """The frames as text."""
+        return [
+            events.steps_frame(key, parts) if kind == events.STEPS else parts[0]
+            for (kind, key), parts in self._frames.items()
+        ]
 
 
 class Hub:
     """One subscription for all listeners of this event loop."""
 
     def __init__(self) -> None:
-        self._topics: dict[str, set[Listener]] = defaultdict(set)
-        self._waiting: dict[str, list[dict[str, Any]]] = defaultdict(list)
+        self._topics: dict[str, set[Listener]] = {}
+        self._soon: dict[str, Pending] = {}
+        self._later: dict[str, Pending] = {}
         self._task: asyncio.Task[None] | None = None
-        self._flush: asyncio.TimerHandle | None = None
         self._subscribed = asyncio.Event()
 
     @contextlib.asynccontextmanager
@@ -60,7 +110,7 @@ class Hub:
         """A listener on these topics. It is subscribed before the block runs, so that a read inside misses nothing."""
         listener = Listener()
         for topic in topics:
-            self._topics[topic].add(listener)
+            self._topics.setdefault(topic, set()).add(listener)
         try:
             await self._ensure()
             yield listener
@@ -73,8 +123,9 @@ class Hub:
     async def _ensure(self) -> None:
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._run())
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._subscribed.wait(), 1)
+        if not self._subscribed.is_set():
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._subscribed.wait(), 1)
 
     async def _run(self) -> None:
         delay = 0.1
@@ -83,9 +134,9 @@ class Hub:
                 await self._subscription()
             except (RedisError, OSError) as error:
                 log.warning("live hints are away, trying again: %s", error)
+            delay = 0.1 if self._subscribed.is_set() else min(delay * 2, 2.0)
             self._subscribed.clear()
             await asyncio.sleep(delay)
-            delay = min(delay * 2, 2.0)
 
     async def _subscription(self) -> None:
         async with redis.Redis.from_url(settings.REDIS_URL, health_check_interval=10) as client:
@@ -99,17 +150,24 @@ class Hub:
                         self._take(message["data"])
 
     def _take(self, data: bytes) -> None:
-        hint = json.loads(data)
-        if hint["topic"] in self._topics:
-            self._waiting[hint["topic"]].append(hint["frame"])
-            if self._flush is None:
-                self._flush = asyncio.get_running_loop().call_later(COALESCE_S, self._deliver)
+        for line in data.decode("ascii").splitlines():
+            topic, kind, key, payload = line.split(" ", 3)
+            if topic == events.EVERYBODY:
+                self._tell_everybody(GAP)
+            elif topic in self._topics:
+                wall = kind == events.LAST and topic.startswith("queue:")
+                self._plan(self._later if wall else self._soon, WALL_S if wall else COALESCE_S)
+                (self._later if wall else self._soon).setdefault(topic, Pending()).add(kind, key, payload)
 
-    def _deliver(self) -> None:
-        self._flush = None
-        waiting, self._waiting = self._waiting, defaultdict(list)
-        for topic, frames in waiting.items():
-            payloads = [json.dumps(frame) for frame in merged(frames)]
+    def _plan(self, waiting: dict[str, Pending], seconds: float) -> None:
+        if not waiting:
+            asyncio.get_running_loop().call_later(seconds, self._deliver, waiting)
+
+    def _deliver(self, waiting: dict[str, Pending]) -> None:
+        due = list(waiting.items())
+        waiting.clear()
+        for topic, pending in due:
+            payloads = pending.payloads()
             for listener in self._topics.get(topic, ()):
                 for payload in payloads:
                     listener.put(payload)
@@ -117,26 +175,6 @@ class Hub:
     def _tell_everybody(self, payload: str) -> None:
         for listener in {one for listeners in self._topics.values() for one in listeners}:
             listener.put(payload)
-
-
-def merged(frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Steps of one episode become one frame; of several `episode` frames of one episode the last one is news."""
-    out: list[dict[str, Any]] = []
-    steps: dict[str, dict[str, Any]] = {}
-    states: dict[str, int] = {}
-    for frame in frames:
-        if frame["type"] == "steps" and frame["episode"] in steps:
-            steps[frame["episode"]]["steps"] += frame["steps"]
-            steps[frame["episode"]]["now"] = frame["now"]
-        elif frame["type"] == "episode" and frame["episode"] in states:
-            out[states[frame["episode"]]] = frame
-        else:
-            if frame["type"] == "steps":
-                frame = steps[frame["episode"]] = {**frame, "steps": list(frame["steps"])}
-            elif frame["type"] == "episode":
-                states[frame["episode"]] = len(out)
-            out.append(frame)
-    return out
 
 
 _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()

@@ -154,12 +154,14 @@ class AppendOnly(models.Model):
 
 class Step(AppendOnly):
     """One ordered entry of an episode. `body` is the step as it was sent, JSON with ASCII escapes, so that every
-    string survives (U+0000 and lone surrogates, which no text column of PostgreSQL takes)."""
+    string survives (U+0000 and lone surrogates, which no text column of PostgreSQL takes). `cut` is the short form of a
+    large one (see `cuts.py`)."""
 
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="steps")
     seq = models.IntegerField()
     kind = models.CharField(max_length=12, choices=StepKind.choices)
     body = models.TextField()
+    cut = models.TextField(null=True)  # noqa: DJ001  null: small enough to go whole through sockets
     at = models.DateTimeField()
 
     class Meta:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -17,13 +17,12 @@ from django.db import IntegrityError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from awmclient.schema import MAX_STEP_BYTES, Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
+from awmclient.schema import Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
 from episodes import events
-from episodes.errors import EpisodeEnded, KeyConflict, SeqGap, StepConflict
+from episodes.entries import Entry, entries_of, entry_of, refuse_gaps
+from episodes.errors import EpisodeEnded, KeyConflict, StepConflict
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Run, Step, VerifierOutcome
-from episodes.strip import code_of
 from people.access import Actor, may_launch, may_record, scoped, visible_or_404
-from people.errors import Invalid, TooLarge
 from people.members import record
 
 OnEnd = Callable[[Episode, str], None]
@@ -103,18 +102,24 @@ def set_tools(episode_id: str, tools: list[dict[str, Any]]) -> None:
     Episode.objects.filter(pk=episode_id).update(tools=tools)
 
 
-@transaction.atomic
 def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon]) -> int:
+    """One batch in a transaction of its own; the web process goes through `committer.py`, which follows the same rules
+    for many at once."""
+    return append_entries(actor, episode_id, entries_of(steps))
+
+
+@transaction.atomic
+def append_entries(actor: Actor, episode_id: str, entries: Sequence[Entry]) -> int:
     """1. lock the episode, 2. sort out repeats, conflicts and gaps, 3. refuse what comes after the end, unless the end
     was only our guess, 4. insert, 5. move the episode on, 6. tell. Returns the last number that stands."""
     may_record(actor)
     episode = _locked(actor, episode_id)
-    bodies = [(step.seq, _body(step)) for step in steps]
-    _refuse_gaps(episode, bodies)
-    fresh = _without_repeats(episode, bodies)
+    refuse_gaps(episode.last_seq, entries)
+    fresh = _without_repeats(episode, entries)
     if not fresh:
         _touch(episode)
-        return max(seq for seq, _ in bodies)
+        announce(episode)  # the first time may have been cut off between commit and hint
+        return entries[-1].seq
     reopen_or_refuse(episode, actor)
     _insert(episode, fresh)
     return episode.last_seq
@@ -124,47 +129,17 @@ def _locked(actor: Actor, episode_id: str) -> Episode:
     return visible_or_404(Episode.objects.select_for_update(), actor, episode_id)
 
 
-def _body(step: StepCommon) -> dict[str, Any]:
-    body = step.model_dump(exclude_unset=True)
-    if isinstance(body.get("at"), datetime):
-        body["at"] = events.stamp(_aware(body["at"]))
-    return body
-
-
-def _aware(moment: datetime) -> datetime:
-    """A time without a zone is UTC, as the record format says."""
-    return timezone.make_aware(moment, timezone.get_default_timezone()) if timezone.is_naive(moment) else moment
-
-
-def _text(body: dict[str, Any]) -> str:
-    try:
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    except (ValueError, RecursionError, TypeError) as error:
-        raise Invalid(f"step {body.get('seq')}: {error}") from error
-    if len(text) > MAX_STEP_BYTES:
-        raise TooLarge("A step may have at most 8 MB.")
-    return text
-
-
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
-def _refuse_gaps(episode: Episode, bodies: list[tuple[int, dict[str, Any]]]) -> None:
-    expected = min(bodies[0][0], episode.last_seq + 1)
-    for seq, _ in bodies:
-        if seq != expected:
-            raise SeqGap(f"Expected step {expected} and got {seq}; steps are numbered without gaps.")
-        expected += 1
-
-
-def _without_repeats(episode: Episode, bodies: list[tuple[int, dict[str, Any]]]) -> list[tuple[int, dict[str, Any]]]:
-    known = [seq for seq, _ in bodies if seq <= episode.last_seq]
+def _without_repeats(episode: Episode, entries: Sequence[Entry]) -> list[Entry]:
+    known = [entry.seq for entry in entries if entry.seq <= episode.last_seq]
     stored = dict(episode.steps.filter(seq__in=known).values_list("seq", "body")) if known else {}
-    for seq, body in bodies:
-        if seq in stored and stored[seq] != _text(body):
-            raise StepConflict(f"Another step already stands at number {seq}.")
-    return [(seq, body) for seq, body in bodies if seq > episode.last_seq]
+    for entry in entries:
+        if entry.seq in stored and stored[entry.seq] != entry.text:
+            raise StepConflict(f"Another step already stands at number {entry.seq}.")
+    return [entry for entry in entries if entry.seq > episode.last_seq]
 
 
 def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
@@ -180,43 +155,30 @@ def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
     note(episode, "reopened", actor, "its loop is heard again")
 
 
-def _insert(episode: Episode, bodies: Iterable[tuple[int, dict[str, Any]]]) -> None:
+def _insert(episode: Episode, entries: Sequence[Entry]) -> None:
     now = timezone.now()
-    rows = [
-        Step(episode=episode, seq=seq, kind=body["kind"], body=_text(body), at=_when(body, now)) for seq, body in bodies
-    ]
-    Step.objects.bulk_create(rows)
-    episode.last_seq = rows[-1].seq
-    episode.strip += "".join(code_of(row.wire()) for row in rows)
+    Step.objects.bulk_create(
+        Step(episode=episode, seq=entry.seq, kind=entry.kind, body=entry.text, cut=entry.cut, at=entry.at)
+        for entry in entries
+    )
+    episode.last_seq = entries[-1].seq
+    episode.strip += "".join(entry.code for entry in entries)
     episode.heartbeat_at = now
     if episode.state == EpisodeState.QUEUED:
         episode.state, episode.started_at = EpisodeState.RUNNING, now
     episode.save(update_fields=["last_seq", "strip", "heartbeat_at", "state", "started_at"])
-    tell_steps(episode, rows)
+    tell_steps(episode, entries)
 
 
-def _when(body: dict[str, Any], now: datetime) -> datetime:
-    return datetime.fromisoformat(body["at"].replace("Z", "+00:00")) if body.get("at") else now
+def tell_steps(episode: Episode, entries: Sequence[Entry]) -> None:
+    events.publish_steps(events.episode_topic(episode.pk), episode.pk, [entry.told() for entry in entries])
+    announce(episode, last=entries[-1].action)
 
 
-def tell_steps(episode: Episode, rows: Iterable[Step]) -> None:
-    steps = [row.wire() for row in rows]
-    events.publish(events.episode_topic(episode.pk), events.steps_frame(episode.pk, steps))
-    announce(episode, last=steps[-1])
-
-
-def announce(episode: Episode, last: dict[str, Any] | None = None) -> None:
+def announce(episode: Episode, last: str | None = None) -> None:
     """Tell the episode's page and the wall where it stands."""
-    frame = {
-        "type": "episode",
-        "episode": episode.pk,
-        "state": episode.state,
-        "last_seq": episode.last_seq,
-        "stop_reason": episode.stop_reason or None,
-        "fault": episode.fault or None,
-        "strip": episode.strip,
-        "last_action": (last.get("name") or last.get("kind")) if last else None,
-    }
+    stands = (episode.state, episode.last_seq, episode.stop_reason, episode.fault)
+    frame = events.episode_frame(episode.pk, *stands, episode.strip, last)
     events.publish(events.episode_topic(episode.pk), frame)
     events.publish(events.queue_topic(episode.project_id), frame)
 
@@ -308,11 +270,10 @@ def record_outcome(actor: Actor, episode_id: str, outcome: Outcome, tier: str = 
         "reward": outcome.reward,
         "details": outcome.details,
     }
-    step = Step.objects.create(
-        episode=episode, seq=episode.last_seq + 1, kind="verification", body=_text(body), at=timezone.now()
-    )
+    entry = entry_of(body, timezone.now())
+    Step.objects.create(episode=episode, seq=entry.seq, kind=entry.kind, body=entry.text, cut=entry.cut, at=entry.at)
     # last_seq stays: it is what agents read, and the verifier's step is not theirs
-    events.publish(events.people_topic(episode.pk), events.steps_frame(episode.pk, [step.wire()]))
+    events.publish_steps(events.people_topic(episode.pk), episode.pk, [entry.told()])
     outcome_frame = {
         "type": "outcome",
         "episode": episode.pk,
@@ -344,12 +305,12 @@ def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "") -> Verifi
 
 def open_ask_step(episode: Episode, body: dict[str, Any]) -> None:
     """The ask takes its step number and the episode waits. Caller holds the episode's lock."""
-    seq = body["seq"]
-    _refuse_gaps(episode, [(seq, body)])
-    if seq <= episode.last_seq:
-        raise StepConflict(f"Another step already stands at number {seq}.")
+    entry = entry_of(body, timezone.now())
+    refuse_gaps(episode.last_seq, [entry])
+    if entry.seq <= episode.last_seq:
+        raise StepConflict(f"Another step already stands at number {entry.seq}.")
     episode.state = EpisodeState.WAITING
-    _insert(episode, [(seq, body)])
+    _insert(episode, [entry])
 
 
 def close_ask_step(episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool) -> None:
@@ -359,15 +320,15 @@ def close_ask_step(episode: Episode, seq: int, advice: Advice | None, status: st
     body = json.loads(step.body)
     if advice is not None and body.get("advice") is None:
         body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
-        Step.objects.filter(pk=step.pk).update(body=_text(body))
-        step.body = _text(body)
-    letter = CANCELLED_ASK if status == "cancelled" else code_of(body)
+    entry = entry_of(body, step.at)
+    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+    letter = CANCELLED_ASK if status == "cancelled" else entry.code
     episode.strip = episode.strip[: seq - 1] + letter + episode.strip[seq:]
     if episode.state == EpisodeState.WAITING and not still_waiting:
         episode.state = EpisodeState.RUNNING
     episode.heartbeat_at = timezone.now()
     episode.save(update_fields=["strip", "state", "heartbeat_at"])
-    tell_steps(episode, [step])
+    tell_steps(episode, [entry])
 
 
 def lose_silent(now: datetime | None = None) -> int:

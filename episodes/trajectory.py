@@ -5,13 +5,27 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.db.models import Func, IntegerField, QuerySet
+from django.db.models.functions import Coalesce
 
-from awmclient.schema import EpisodeView, Outcome, Trajectory
+from awmclient.schema import MAX_STEP_BYTES, EpisodeView, Outcome, Trajectory
+from episodes.cuts import cut_text
+from episodes.entries import with_time
 from episodes.models import Episode, Step, VerifierOutcome
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
+from people.errors import NotFound
 
 PAGE = 500
 MAX_PAGE = 2000
+PAGE_BYTES = 32 * 1024 * 1024
+"""A page ends early rather than hold more than this; the reader asks on from its last step until a page is empty."""
+
+
+class OctetLength(Func):
+    """Bytes of a text, without reading it."""
+
+    function = "octet_length"
+    output_field = IntegerField()
 
 
 def visible_episode(actor: Actor, episode_id: str) -> Episode:
@@ -27,15 +41,55 @@ def steps_of(
 
 
 def step_rows(episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True) -> list[Step]:
-    rows = Step.objects.filter(episode=episode, seq__gt=since).order_by("seq")
-    if not verification:
-        rows = rows.exclude(kind="verification")
+    rows = _rows(episode, since, verification)
     return list(rows[:limit] if limit else rows)
 
 
 def steps_for(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:
     episode = visible_episode(actor, episode_id)
-    return steps_of(episode, since, min(limit, MAX_PAGE), verification=sees_outcomes(actor))
+    return steps_of(episode, since, _fitting(episode, since, limit), verification=sees_outcomes(actor))
+
+
+def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> str:
+    """A page of whole steps as JSON text: rows are text already, and reading and writing them again is most of what a
+    page would cost."""
+    episode = visible_episode(actor, episode_id)
+    rows = _rows(episode, since, sees_outcomes(actor)).values_list("body", "at")
+    return ",".join(with_time(body, at) for body, at in rows[: _fitting(episode, since, limit)])
+
+
+def step_text(actor: Actor, episode_id: str, seq: int) -> str:
+    """One whole step as JSON text."""
+    rows = _rows(visible_episode(actor, episode_id), seq - 1, sees_outcomes(actor)).filter(seq=seq)
+    found = rows.values_list("body", "at").first()
+    if found is None:
+        raise NotFound
+    return with_time(*found)
+
+
+def told_after(episode: Episode, since: int, limit: int, *, verification: bool) -> list[tuple[int, str]]:
+    """Number and text of steps as the stream carries them: large ones cut."""
+    rows = _rows(episode, since, verification).annotate(told=Coalesce("cut", "body")).values_list("seq", "told", "at")
+    return [(seq, with_time(cut_text(told), at)) for seq, told, at in rows[:limit]]
+
+
+def _rows(episode: Episode, since: int, verification: bool) -> QuerySet[Step]:
+    rows = Step.objects.filter(episode=episode, seq__gt=since).order_by("seq")
+    return rows if verification else rows.exclude(kind="verification")
+
+
+def _fitting(episode: Episode, since: int, limit: int) -> int:
+    """How many of the wanted steps fit into one answer; at least one. PostgreSQL knows sizes without reading texts."""
+    limit = min(limit, MAX_PAGE)
+    if limit * MAX_STEP_BYTES <= PAGE_BYTES:
+        return limit
+    total = 0
+    sizes = _rows(episode, since, True).annotate(size=OctetLength("body")).values_list("size", flat=True)[:limit]
+    for count, size in enumerate(sizes):
+        total += size
+        if total > PAGE_BYTES:
+            return max(count, 1)
+    return limit
 
 
 def outcome_of(episode: Episode, source: str = "verifier") -> VerifierOutcome | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs
@@ -44,9 +45,9 @@ class QueueConsumer(LiveConsumer):
         may_see_queue(self.actor)
         return [events.queue_topic(self.actor.project.pk)]
 
-    async def first_frames(self) -> list[str]:
+    async def first_frames(self) -> AsyncIterator[str]:
         asks = await sync_to_async(_open_now, thread_sensitive=False)(self.actor)
-        return [json.dumps({"type": "queue", "asks": asks, "now": events.stamp(timezone.now())})]
+        yield json.dumps({"type": "queue", "asks": asks, "now": events.stamp(timezone.now())})
 
 
 def _open_now(actor: Actor) -> list[dict[str, Any]]:

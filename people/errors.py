@@ -69,3 +69,17 @@ class LinkSpent(AppError):
 
     code = "link_spent"
     status = 410
+
+
+class Busy(AppError):
+    """Too much at once; try the same again in a moment."""
+
+    code = "busy"
+    status = 429
+
+
+class Away(AppError):
+    """The database is away; try again."""
+
+    code = "unavailable"
+    status = 503

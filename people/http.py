@@ -6,15 +6,20 @@ which keeps the OpenAPI document true to the types.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
+import time
+from collections.abc import Sequence
 from typing import Any
 
+from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
-from django.db import InterfaceError, OperationalError
+from django.db import InterfaceError, OperationalError, close_old_connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import JsonResponse
+from django.utils import timezone
 from ninja import NinjaAPI
 from ninja.errors import AuthenticationError, HttpError, ValidationError
 from ninja.parser import Parser
@@ -23,10 +28,15 @@ from ninja.security import APIKeyCookie, HttpBearer
 
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES
 from people.access import Actor, bearer, chosen_membership, person
-from people.errors import AppError, BadJson, Invalid, TooLarge, Unauthenticated
-from people.members import token_of
+from people.errors import AppError, Away, BadJson, Invalid, TooLarge, Unauthenticated
+from people.members import digest, token_of
 
 log = logging.getLogger(__name__)
+AGAIN = (429, 503)
+RETRY_AFTER_S = "1"
+KNOWN_S = 3.0
+"""For so long a token is known without asking the database; a revoked one is refused after this at the latest."""
+KNOWN_TOKENS = 10_000
 
 
 class Api(NinjaAPI):
@@ -45,21 +55,24 @@ def parse_json(raw: bytes) -> Any:
         raise BadJson(f"The body is not JSON: {error}") from error
 
 
+def read_object(raw: bytes, limit: int) -> dict[str, Any]:
+    """The JSON object of a body, within its limit."""
+    if len(raw) > limit:
+        raise TooLarge
+    body = parse_json(raw)
+    if not isinstance(body, dict):
+        raise Invalid("The body must be a JSON object.")
+    steps = body.get("steps")
+    if len(raw) > MAX_BATCH_BYTES and not (isinstance(steps, list) and len(steps) == 1):
+        raise TooLarge("A batch of steps has at most 2 MB; only a single step may be larger.")
+    return body
+
+
 class StrictParser(Parser):
     """Reads a body once, within its limit."""
 
     def parse_body(self, request: HttpRequest) -> Any:
-        limit = MAX_STEP_BYTES if request.path.endswith("/steps") else MAX_BATCH_BYTES
-        raw = request.body
-        if len(raw) > limit:
-            raise TooLarge
-        body = parse_json(raw)
-        if not isinstance(body, dict):
-            raise Invalid("The body must be a JSON object.")
-        steps = body.get("steps")
-        if len(raw) > MAX_BATCH_BYTES and not (isinstance(steps, list) and len(steps) == 1):
-            raise TooLarge("A batch of steps has at most 2 MB; only a single step may be larger.")
-        return body
+        return read_object(request.body, MAX_STEP_BYTES if request.path.endswith("/steps") else MAX_BATCH_BYTES)
 
 
 class AsciiJson(BaseRenderer):
@@ -87,6 +100,46 @@ class TokenAuth(HttpBearer):
         return bearer(known) if known is not None else None
 
 
+class KnownTokens:
+    """Actors of bearers for one event loop, remembered for a moment, so that a busy loop's token is not read from the
+    database for every batch. Many requests of one unknown token ask once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[float, asyncio.Task[Actor | None]]] = {}
+
+    async def actor(self, secret: str) -> Actor:
+        """Raises `Unauthenticated`."""
+        now = time.monotonic()
+        key = digest(secret)
+        until, task = self._known.get(key, (0.0, None))
+        if task is None or until < now or task.get_loop() is not asyncio.get_running_loop():
+            if len(self._known) >= KNOWN_TOKENS:
+                self._known.clear()
+            task = asyncio.get_running_loop().create_task(_asked(secret))
+            self._known[key] = (now + KNOWN_S, task)
+        try:
+            found = await asyncio.shield(task)
+        except Exception:
+            self._known.pop(key, None)
+            raise
+        if found is None or found.token is None or not found.token.is_current(timezone.now()):
+            self._known.pop(key, None)
+            raise Unauthenticated
+        return found
+
+
+async def _asked(secret: str) -> Actor | None:
+    return await sync_to_async(_ask, thread_sensitive=False)(secret)
+
+
+def _ask(secret: str) -> Actor | None:
+    try:
+        known = token_of(secret)
+        return bearer(known) if known is not None else None
+    finally:
+        close_old_connections()
+
+
 class SessionAuth(APIKeyCookie):
     """Pages read with their own cookie; a write by cookie needs the CSRF token, which ninja checks."""
 
@@ -107,8 +160,20 @@ def actor_of(request: HttpRequest) -> Actor:
     return request.auth  # type: ignore[attr-defined, no-any-return]
 
 
+def envelope(error: AppError) -> dict[str, Any]:
+    return {"error": {"code": error.code, "message": error.message}}
+
+
 def refusal(error: AppError) -> HttpResponse:
-    return JsonResponse({"error": {"code": error.code, "message": error.message}}, status=error.status)
+    answer = JsonResponse(envelope(error), status=error.status)
+    if error.status in AGAIN:
+        answer["Retry-After"] = RETRY_AFTER_S
+    return answer
+
+
+def misshapen(errors: Sequence[Any]) -> Invalid:
+    """What is wrong with a body, in the words of the type checker, the first few."""
+    return Invalid("; ".join(_where(one) for one in errors[:5]))
 
 
 def _where(error: dict[str, Any]) -> str:
@@ -129,8 +194,8 @@ def build_api(**options: Any) -> Api:
         return refusal(Unauthenticated())
 
     @api.exception_handler(ValidationError)
-    def misshapen(request: HttpRequest, error: ValidationError) -> HttpResponse:
-        return refusal(Invalid("; ".join(_where(one) for one in error.errors[:5])))
+    def invalid(request: HttpRequest, error: ValidationError) -> HttpResponse:
+        return refusal(misshapen(error.errors))
 
     @api.exception_handler(HttpError)
     def framework(request: HttpRequest, error: HttpError) -> HttpResponse:
@@ -148,10 +213,6 @@ def build_api(**options: Any) -> Api:
     @api.exception_handler(InterfaceError)
     def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
         log.warning("database away: %s", error)
-        answer = JsonResponse(
-            {"error": {"code": "unavailable", "message": "The database is away; try again."}}, status=503
-        )
-        answer["Retry-After"] = "1"
-        return answer
+        return refusal(Away())
 
     return api

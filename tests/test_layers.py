@@ -39,10 +39,24 @@ MAY_IMPORT = {
     "awmclient": set[str](),
 }
 
-EDGES = {"views", "api", "consumers", "tasks", "local", "playing", "llm", "admin", "http", "urls", "apps", "management"}
+EDGES = {
+    "views",
+    "api",
+    "intake",
+    "consumers",
+    "tasks",
+    "local",
+    "playing",
+    "llm",
+    "admin",
+    "http",
+    "urls",
+    "apps",
+    "management",
+}
 WRITES = {"members", "recording", "committer", "queue", "review", "launching", "exporting", "importing"}
 READS = {
-    *("access", "trajectory", "annotated", "reading", "board", "wall", "routing", "hub"),
+    *("access", "cuts", "entries", "trajectory", "annotated", "reading", "board", "wall", "routing", "hub"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }

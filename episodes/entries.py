@@ -1,0 +1,104 @@
+"""One step on its way into the record: its text, its letter on the strip, its cut form, and how it is told.
+
+Owns how a step becomes the text that is stored and compared, so that `recording.py` and `committer.py` cannot differ.
+Touches no row.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils import timezone
+
+from awmclient.schema import MAX_STEP_BYTES, StepCommon
+from episodes import events
+from episodes.cuts import cut_of
+from episodes.errors import SeqGap
+from episodes.strip import code_of
+from people.errors import Invalid, TooLarge
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A step that is ready to be stored."""
+
+    seq: int
+    kind: str
+    text: str
+    at: datetime
+    code: str
+    action: str
+    cut: str | None
+
+    def told(self) -> str:
+        """The step as the stream carries it: JSON text, cut where it is large, always with its time."""
+        return with_time(self.cut or self.text, self.at)
+
+
+def entry_of(body: Mapping[str, Any], now: datetime) -> Entry:
+    """The entry of a step's body as it is to be stored."""
+    text = text_of(body)
+    said = body.get("at")
+    return Entry(
+        seq=body["seq"],
+        kind=body["kind"],
+        text=text,
+        at=datetime.fromisoformat(said.replace("Z", "+00:00")) if said else now,
+        code=code_of(body),
+        action=str(body.get("name") or body["kind"]),
+        cut=cut_of(body, len(text)),
+    )
+
+
+def entries_of(steps: Sequence[StepCommon]) -> list[Entry]:
+    """Entries of validated steps."""
+    now = timezone.now()
+    return [entry_of(body_of(step.model_dump(exclude_unset=True), step.at), now) for step in steps]
+
+
+def entries_of_batch(raw: Sequence[Mapping[str, Any]], steps: Sequence[StepCommon]) -> list[Entry]:
+    """The same from the JSON objects that the steps were validated from: validation changes nothing but the time, so
+    the objects need not be written out of the models again."""
+    now = timezone.now()
+    return [entry_of(body_of(body, step.at), now) for body, step in zip(raw, steps, strict=True)]
+
+
+def body_of(said: Mapping[str, Any], at: datetime | None) -> Mapping[str, Any]:
+    """What is stored of a step: what was said, its time in one form."""
+    return {**said, "at": events.stamp(_aware(at))} if at is not None else said
+
+
+def _aware(moment: datetime) -> datetime:
+    """A time without a zone is UTC, as the record format says."""
+    return timezone.make_aware(moment, timezone.get_default_timezone()) if timezone.is_naive(moment) else moment
+
+
+def text_of(body: Mapping[str, Any]) -> str:
+    """The one text of a step: two steps are the same if their texts are."""
+    try:
+        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    except (ValueError, RecursionError, TypeError) as error:
+        raise Invalid(f"step {body.get('seq')}: {error}") from error
+    if len(text) > MAX_STEP_BYTES:
+        raise TooLarge("A step may have at most 8 MB.")
+    return text
+
+
+def with_time(text: str, at: datetime) -> str:
+    """A stored text with the time of its row, where it does not say one itself."""
+    if '"at":' not in text:
+        return f'{text[:-1]},"at":"{events.stamp(at)}"}}'
+    return json.dumps({"at": events.stamp(at), **json.loads(text)}, separators=(",", ":"))
+
+
+def refuse_gaps(last_seq: int, entries: Sequence[Entry]) -> None:
+    """Numbers must go on from what stands, or from within it, one by one."""
+    expected = min(entries[0].seq, last_seq + 1)
+    for entry in entries:
+        if entry.seq != expected:
+            raise SeqGap(f"Expected step {expected} and got {entry.seq}; steps are numbered without gaps.")
+        expected += 1
