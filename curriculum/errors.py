@@ -24,3 +24,10 @@ class NoEndpoint(AppError):
 
     code = "no_endpoint"
     status = 409
+
+
+class BadPack(AppError):
+    """The folder holds no pack that can be played."""
+
+    code = "bad_pack"
+    status = 422

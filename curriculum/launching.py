@@ -7,6 +7,8 @@ is the record: `wake` calls again for episodes whose wake-up was lost.
 from __future__ import annotations
 
 import functools
+import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,11 +19,12 @@ from celery import current_app
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from django.utils.text import slugify
 
 from awmclient.schema import EpisodeStart, ExpertMode, RunStart
 from awmenv.errors import PackError
 from awmenv.packs import Pack, load_pack
-from curriculum.errors import NoEndpoint, UnknownPolicy, UnknownTask
+from curriculum.errors import BadPack, NoEndpoint, UnknownPolicy, UnknownTask
 from episodes import recording
 from episodes.models import Episode, EpisodeState, Run
 from people.access import Actor, may_launch, scoped
@@ -65,6 +68,31 @@ def _pack(folder: Path, changed: int) -> Pack:
 def packs() -> list[Pack]:
     """The packs as they are on disk now; read again when their files change."""
     return [_pack(folder, (folder / "gen_tasks.jsonl").stat().st_mtime_ns) for folder in pack_folders()]
+
+
+def take_in(folder: Path, name: str) -> Pack:
+    """1. read and check a folder of rows, 2. refuse it if nothing in it can be played or the name is taken, 3. copy its
+    row files to where packs are found, whole or not at all."""
+    target = settings.VAR / "packs" / slugify(name)
+    if target.exists() or (settings.PACKS_DIR / slugify(name)).exists():
+        raise BadPack(f"There is a pack named {slugify(name)!r} already; give another name with --name.")
+    try:
+        found = load_pack(folder, check_sql=True)
+    except PackError as error:
+        raise BadPack(str(error)) from error
+    if not found.scenarios:
+        reasons = "; ".join(finding.message for finding in found.report.errors[:3])
+        raise BadPack(f"Nothing in {folder} can be played. {reasons}".strip())
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as unfinished:
+        draft = Path(unfinished) / "pack"
+        draft.mkdir(mode=0o755)
+        for file in sorted(folder.glob("*.jsonl")):
+            shutil.copy2(file, draft / file.name)
+        draft.rename(target)
+    taken = load_pack(target)
+    taken.report = found.report
+    return taken
 
 
 def pack_with(scenario: str) -> Pack:
