@@ -133,7 +133,7 @@ def product(var: Path | None = None, **settings: str) -> Iterator[Product]:
         [sys.executable, "manage.py", "up"],
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
-    house = Product(var, f"http://127.0.0.1:{port}", environment, process)
+    house = Product(var, f"http://127.0.0.1:{environment['AWMWEB_PORT']}", environment, process)
     try:
         _wait_ready(house)
         yield house
