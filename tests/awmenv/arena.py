@@ -1,4 +1,7 @@
-"""What attackers are after, set up for real: a secret file, a secret in the environment, ports, a victim process, databases."""
+"""What attackers are after, set up for real.
+
+A secret file, a secret in the environment, ports, a victim process, databases.
+"""
 
 import contextlib
 import hashlib

@@ -1,4 +1,7 @@
-"""An episode over /ws: what each action answers, in upstream's words and rewards, and what the agent never gets to see."""
+"""An episode over /ws.
+
+What each action answers, in upstream's words and rewards, and what the agent never gets to see.
+"""
 
 import json
 

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - hostile code reads best unbroken
 """Whatever is sent to /ws: an answer comes, and the session lives."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - hostile code reads best unbroken
 """The same attacks from scenario code, in an endpoint and at import; and what one scenario may not do to another."""
 
 import asyncio

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - hostile code reads best unbroken
 """Every attack works against plain exec, so that it has teeth, and none against `run_verifier`."""
 
 import json

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - hostile code reads best unbroken
 """Nothing outlives what it belongs to: not the server, not the session, not the connection."""
 
 import asyncio
