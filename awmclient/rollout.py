@@ -40,6 +40,8 @@ from awmclient.recorded import as_object, as_spec, bounded, came_back, observed,
 from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,
+    CONTEXT_MAX,
+    QUESTION_MAX,
     ExpertMode,
     Fault,
     StopReason,
@@ -49,7 +51,6 @@ from awmclient.toolcalls import Call, is_reserved, unknown_tool
 from awmclient.wire import encode
 
 log = logging.getLogger(__name__)
-MAX_QUESTION = 20_000
 MALFORMED_IN_A_ROW = 3
 
 
@@ -417,8 +418,8 @@ class _Loop:
         assert self.episode is not None
         question, context = call.arguments.get("question"), call.arguments.get("context")
         place = self._place(call)
-        if not isinstance(question, str) or not question.strip() or len(question) > MAX_QUESTION:
-            wrong = f"question: a text of 1 to {MAX_QUESTION} characters is needed"
+        if not isinstance(question, str) or not question.strip() or len(question) > QUESTION_MAX:
+            wrong = f"question: a text of 1 to {QUESTION_MAX} characters is needed"
             await self._record(
                 {"kind": "tool_call", "name": call.name, "arguments": call.arguments, "error": wrong, **place}
             )
@@ -431,6 +432,7 @@ class _Loop:
             return False
         self.asks += 1
         words: str | None = context if isinstance(context, str) or context is None else encode(plain(context)).decode()
+        words = words[:CONTEXT_MAX] if words is not None else None
         start = self.clock()
         with _boundary(ExpertFault):
             advice = await self.episode.ask(question, context=words, deadline_s=self.limits.ask_deadline_s, **place)

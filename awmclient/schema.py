@@ -9,11 +9,12 @@ Times are UTC datetimes in ISO 8601, durations are seconds, rewards are plain nu
 
 from __future__ import annotations
 
-import math
-from datetime import datetime
+import sys
+from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -53,8 +54,17 @@ def _clean_text(value: Any) -> Any:
 
 
 def _finite(value: Any) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    low, high = -sys.float_info.max, sys.float_info.max
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
         raise PydanticCustomError("finite_number", "Input should be a finite number")
+    return value
+
+
+def _storable(value: datetime) -> datetime:
+    """A database keeps times as UTC and knows no year 0 and none after 9999; no place is more than 15 hours off."""
+    offset = value.utcoffset() or timedelta()
+    if not 1000 <= value.year <= 9000 or abs(offset) > timedelta(hours=15):
+        raise PydanticCustomError("moment", "Input should be a time between the years 1000 and 9000")
     return value
 
 
@@ -65,6 +75,7 @@ Line = Annotated[str, BeforeValidator(_clean_text), Field(min_length=1, max_leng
 Prose = Annotated[str, BeforeValidator(_clean_text), Field(min_length=1, max_length=20_000)]
 Count = Annotated[StrictInt, Field(ge=0, le=MAX_INT)]
 Object = dict[str, Any]
+Moment = Annotated[datetime, AfterValidator(_storable)]
 
 Privilege = Literal["blind", "sees_verifier"]
 ExpertMode = Literal["off", "plain", "informed"]
@@ -126,7 +137,7 @@ class StepCommon(Record):
     """The fields that any step may carry. `seq` counts from 1 without gaps inside its episode."""
 
     seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
-    at: datetime | None = None
+    at: Moment | None = None
     turn: Count | None = None
     call_id: Line | None = None
     reward: Number | None = None
@@ -307,14 +318,41 @@ class Finish(Record):
     outcome: ReportedOutcome | None = None
 
 
+def _bounded(most: int, least: int = 0) -> BeforeValidator:
+    """Any text, within bounds that pydantic's own check of strings could not put on a lone surrogate."""
+
+    def check(value: Any) -> Any:
+        if not least <= len(_any_text(value)) <= most or (least and not value.strip()):
+            raise PydanticCustomError("text_length", f"Input should have between {least} and {most} characters")
+        return value
+
+    return BeforeValidator(check)
+
+
+QUESTION_MAX = 20_000
+CONTEXT_MAX = 100_000
+Question = Annotated[
+    Any,
+    _bounded(QUESTION_MAX, least=1),
+    WithJsonSchema(
+        {"type": "string", "minLength": 1, "maxLength": QUESTION_MAX, "description": "what the agent wants to know"}
+    ),
+]
+Context = Annotated[
+    Any,
+    _bounded(CONTEXT_MAX),
+    WithJsonSchema({"type": "string", "maxLength": CONTEXT_MAX, "description": "what was tried and what came back"}),
+]
+
+
 class AskOpen(Record):
     """A question. It takes step number `seq`; the loop goes on with `seq` + 1."""
 
     key: Line
     episode: Line
     seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
-    question: Annotated[Text, Field(description="what the agent wants to know; not empty, at most 20,000 characters")]
-    context: Text | None = None
+    question: Question
+    context: Context | None = None
     deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400)] = 300
     human_deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400)] | None = None
     priority: Annotated[StrictInt, Field(ge=-100, le=100)] = 0
@@ -425,7 +463,7 @@ class Trajectory(Record):
     expert: ExpertMode = "off"
     stop_reason: str | None = None
     fault: str | None = None
-    final_answer: str | None = None
+    final_answer: Text | None = None
     steps: list[Step] = Field(default_factory=list)
     outcome: Outcome | None = None
     reported: Outcome | None = None

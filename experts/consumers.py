@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 
 from asgiref.sync import sync_to_async
 from channels.generic.http import AsyncHttpConsumer
+from django.conf import settings
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 from django.utils import timezone
@@ -28,7 +29,7 @@ from experts import queue
 from experts.events import ask_topic
 from experts.models import Ask
 from experts.reading import ask_view, open_asks
-from people.access import Actor, may_see_queue
+from people.access import Actor, is_id, may_see_queue
 from people.errors import AppError, Invalid, NotFound
 
 log = logging.getLogger(__name__)
@@ -68,7 +69,11 @@ class AskWait(AsyncHttpConsumer):
         except DatabaseError as error:
             log.warning("database away while an ask waits: %s", error)
             status, answer = 503, {"error": {"code": "unavailable", "message": "The database is away; try again."}}
-        headers = [(b"Content-Type", b"application/json"), (b"Cache-Control", b"no-store")]
+        headers = [
+            (b"Content-Type", b"application/json"),
+            (b"Cache-Control", b"no-store"),
+            (b"X-Content-Type-Options", b"nosniff"),
+        ]
         await self.send_response(status, json.dumps(answer).encode(), headers=headers)
 
     async def _wait(self) -> AskView:
@@ -78,7 +83,8 @@ class AskWait(AsyncHttpConsumer):
         async with hub().listening(ask_topic(pk)) as listener:
             view = await self._read(pk)
             while view.status == "open" and (left := end - asyncio.get_running_loop().time()) > 0:
-                await _news(listener, min(left, _until(view.deadline_at)))
+                # a wait longer than the heartbeat time must be heard in between, as it counts as a sign of life
+                await _news(listener, min(left, _until(view.deadline_at), settings.AWMWEB_HEARTBEAT_S / 3))
                 view = await self._read(pk)
         return view
 
@@ -89,7 +95,7 @@ class AskWait(AsyncHttpConsumer):
 def _read_once(scope: dict[str, Any], pk: str) -> AskView:
     """One short visit to the database; the connection goes back before the wait goes on."""
     try:
-        row = Ask.objects.filter(pk=pk).values_list("project_id", "episode_id").first()
+        row = Ask.objects.filter(pk=pk).values_list("project_id", "episode_id").first() if is_id(pk) else None
         if row is None:
             actor_for(scope)
             raise NotFound

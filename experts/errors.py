@@ -45,3 +45,10 @@ class StillOpen(AppError):
 
     code = "still_open"
     status = 409
+
+
+class TooManyAsks(AppError):
+    """This episode has too many open asks; wait for one of them."""
+
+    code = "too_many_asks"
+    status = 429

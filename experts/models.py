@@ -143,8 +143,9 @@ class Advice(AppendOnly):
 
     class Meta:
         constraints = [
+            # a text that lost its lease may be sent again, with the lease back in hand
             models.UniqueConstraint(
-                fields=["ask", "author_key", "nonce"], condition=~Q(nonce=""), name="one_advice_per_nonce"
+                fields=["ask", "author_key", "nonce", "late"], condition=~Q(nonce=""), name="one_advice_per_nonce"
             ),
             models.CheckConstraint(condition=~Q(source="fallback") | Q(text=""), name="fallback_has_no_text"),
         ]

@@ -24,13 +24,14 @@ from awmclient.schema import AskOpen, ToolCall
 from episodes import recording
 from episodes.models import Episode, ExpertMode
 from experts import events
-from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
+from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate, TooManyAsks
 from experts.models import Advice, Ask, AskEvent, AskStatus, Assignment, AssignmentState, Decline, as_fallback
 from experts.routing import deadline, lease_end
 from people.access import Actor, may_advise, may_read, may_record, visible_or_404
 from people.errors import Invalid
 
-QUESTION_MAX = 20_000
+OPEN_MAX = 50
+"""Open asks of one episode; more would push everybody else's off the queue's page."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,6 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
     """1. check the right, 2. the same key and body is the same ask, 3. refuse where no expert is offered or the episode
     has ended, 4. write ask, slot and step, the episode waits, 5. tell."""
     may_record(actor)
-    if not wanted.question.strip() or len(wanted.question) > QUESTION_MAX:
-        raise Invalid(f"question: between 1 and {QUESTION_MAX} characters.")
     digest = hashlib.sha256(json.dumps(wanted.model_dump(), sort_keys=True).encode()).hexdigest()
     with transaction.atomic():
         episode = visible_or_404(Episode.objects.select_for_update(), actor, wanted.episode)
@@ -56,9 +55,12 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
         if known is not None:
             if known.body_digest != digest:
                 raise AskConflict
+            recording.hear(actor, episode.pk)
             return known, False
         if episode.expert == ExpertMode.OFF:
             raise ExpertOff
+        if Ask.objects.open().filter(episode=episode).count() >= OPEN_MAX:
+            raise TooManyAsks
         recording.reopen_or_refuse(episode, actor)
         return _insert(actor, episode, wanted, digest), True
 
@@ -97,7 +99,7 @@ def claim(actor: Actor, ask_id: str) -> Claim:
     """One conditional update: open, not past its deadline, and unheld, lapsed, or mine already. One row back and the
     lease is yours."""
     may_advise(actor)
-    ask = visible_or_404(Ask.objects.select_related("assignment"), actor, ask_id)
+    ask = visible_or_404(Ask.objects.select_for_update(), actor, ask_id)
     now = timezone.now()
     until, token = lease_end(now, ask.deadline_at), secrets.token_urlsafe(24)
     free = Q(state=AssignmentState.QUEUED) | Q(lease_until__lte=now) | Q(holder=actor.key)
@@ -110,8 +112,6 @@ def claim(actor: Actor, ask_id: str) -> Claim:
     )
     if taken != 1:
         raise _why_not(ask, now)
-    ask.refresh_from_db(fields=["status"])
-    ask.assignment.refresh_from_db()
     _log(ask, "claimed", actor)
     events.tell(ask)
     return Claim(ask.pk, ask.assignment.pk, token, until)
@@ -130,10 +130,12 @@ def _why_not(ask: Ask, now: datetime) -> AlreadyClaimed | TooLate:
 def renew(actor: Actor, assignment_id: str, lease_token: str) -> datetime:
     """Push the lease on. Lapsed but not retaken counts as mine."""
     may_advise(actor)
-    slot = _slot(actor, assignment_id)
-    until = lease_end(timezone.now(), slot.ask.deadline_at)
+    slot, now = _slot(actor, assignment_id), timezone.now()
+    if not slot.ask.is_open or slot.ask.deadline_at <= now:
+        raise TooLate
+    until = lease_end(now, slot.ask.deadline_at)
     if _mine(slot, lease_token).update(lease_until=until) != 1:
-        raise TooLate if not slot.ask.is_open else LeaseLost
+        raise LeaseLost
     return until
 
 
@@ -158,7 +160,11 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
 
 
 def _slot(actor: Actor, assignment_id: str) -> Assignment:
-    return visible_or_404(Assignment.objects.select_related("ask__episode"), actor, assignment_id, "ask__project")
+    """The slot, its ask locked before the slot is: every note about an ask takes a share of the ask's lock, and an answer
+    holds that lock while it moves the slot on."""
+    slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
+    slot.ask = Ask.objects.select_for_update().get(pk=slot.ask_id)
+    return slot
 
 
 def _mine(slot: Assignment, lease_token: str) -> Any:
@@ -174,8 +180,7 @@ def _let_go(slot: Assignment, lease_token: str) -> None:
     )
     if freed != 1:
         raise TooLate if not slot.ask.is_open else LeaseLost
-    slot.refresh_from_db()
-    slot.ask.assignment = slot
+    slot.refresh_from_db(fields=["state", "holder", "holder_name", "lease_token", "lease_until"])
 
 
 def answer(
@@ -192,14 +197,13 @@ def answer(
     may_advise(actor)
     if not text.strip() and not tool_calls:
         raise Invalid("Write the advice, or suggest a call.")
-    slot = _slot(actor, assignment_id)
+    slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
         ask = _locked(slot.ask_id)
-        repeated = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce).first() if nonce else None
-        if repeated is not None:
-            if repeated.late:
-                raise TooLate
+        said = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce) if nonce else Advice.objects.none()
+        repeated = said.order_by("late").first()
+        if repeated is not None and not repeated.late:
             return repeated
         now = timezone.now()
         held = _mine(slot, lease_token).exists()
@@ -207,6 +211,8 @@ def answer(
             _close(ask, AskStatus.FELL_BACK, "deadline", None)
         if not ask.is_open or not held:
             refusal = TooLate() if not ask.is_open else LeaseLost()
+        if refusal is not None and repeated is not None:
+            raise refusal  # the text is kept already; with the lease back in hand the same words count
         advice = Advice.objects.create(
             ask=ask,
             text=text,
@@ -310,6 +316,7 @@ def consume(actor: Actor, ask_id: str) -> Ask:
     ask = visible_or_404(Ask.objects.select_related("assignment", "accepted"), actor, ask_id)
     if ask.is_open:
         raise StillOpen
+    recording.hear(actor, ask.episode_id)
     now = timezone.now()
     fresh = Ask.objects.filter(pk=ask_id, consumed_at__isnull=True)
     if fresh.update(consumed_at=now, delivered_at=F("delivered_at") if ask.delivered_at else now) == 1:

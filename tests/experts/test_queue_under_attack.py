@@ -1,0 +1,133 @@
+"""The queue's promises where they are easily broken: a lease lost and won back, crossing locks, floods, signs of life."""
+
+from __future__ import annotations
+
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+from pydantic import ValidationError
+
+from awmclient.schema import AskOpen, EpisodeStart
+from episodes import recording
+from episodes.models import Episode
+from experts import queue
+from experts.errors import LeaseLost, TooLate, TooManyAsks
+from experts.models import Advice, Ask, Assignment
+from tests.people_by_name import token
+
+
+@pytest.fixture
+def episode(ada):
+    return recording.start_episode(ada, EpisodeStart(key="one", task="merge the tickets", expert="plain"))[0]
+
+
+def wanted(episode, seq=1, **more):
+    return AskOpen(**{"key": f"q{seq}", "episode": episode.pk, "seq": seq, "question": "Into which one?", **more})
+
+
+@pytest.fixture
+def ask(ada, episode):
+    return queue.open_ask(ada, wanted(episode))[0]
+
+
+def lapse(ask):
+    Assignment.objects.filter(ask=ask).update(lease_until=timezone.now() - timedelta(seconds=1))
+
+
+def test_a_text_that_lost_its_lease_counts_once_the_lease_is_back(ada, edo, ask):
+    first = queue.claim(edo, ask.pk)
+    lapse(ask)
+    other = queue.claim(ada, ask.pk)
+    for _ in range(2):
+        with pytest.raises(LeaseLost):
+            queue.answer(edo, first.assignment_id, first.lease_token, "Into the oldest.", "n1")
+    queue.release(ada, other.assignment_id, other.lease_token)
+    again = queue.claim(edo, ask.pk)
+    sent = queue.answer(edo, again.assignment_id, again.lease_token, "Into the oldest.", "n1")
+    assert sent.late is False and Ask.objects.get(pk=ask.pk).status == "answered"
+    repeat = queue.answer(edo, again.assignment_id, again.lease_token, "Into the oldest.", "n1")
+    assert repeat.pk == sent.pk and Advice.objects.filter(ask=ask).count() == 2
+
+
+def test_a_lease_is_not_renewed_past_the_deadline(edo, ask):
+    lease = queue.claim(edo, ask.pk)
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now() - timedelta(seconds=1))
+    with pytest.raises(TooLate):
+        queue.renew(edo, lease.assignment_id, lease.lease_token)
+
+
+def test_one_episode_cannot_flood_the_queue(ada, episode):
+    for seq in range(1, queue.OPEN_MAX + 1):
+        queue.open_ask(ada, wanted(episode, seq))
+    with pytest.raises(TooManyAsks):
+        queue.open_ask(ada, wanted(episode, queue.OPEN_MAX + 1))
+    assert queue.open_ask(ada, wanted(episode, 1))[1] is False
+    assert Episode.objects.get(pk=episode.pk).last_seq == queue.OPEN_MAX
+
+
+@pytest.mark.parametrize("field", [{"question": " \n"}, {"question": "x" * 20_001}, {"context": "x" * 100_001}])
+def test_question_and_context_have_bounds(episode, field):
+    with pytest.raises(ValidationError):
+        wanted(episode, **field)
+
+
+def test_a_repeated_question_and_a_consumed_answer_are_signs_of_life(project, edo):
+    agent, _ = token(project, "agent")
+    episode, _ = recording.start_episode(agent, EpisodeStart(key="one", task="t", expert="plain"))
+    ask, _ = queue.open_ask(agent, wanted(episode))
+    lease = queue.claim(edo, ask.pk)
+    queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
+    for call in (lambda: queue.open_ask(agent, wanted(episode)), lambda: queue.consume(agent, ask.pk)):
+        Episode.objects.filter(pk=episode.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
+        call()
+        assert timezone.now() - Episode.objects.get(pk=episode.pk).heartbeat_at < timedelta(minutes=1)
+
+
+def somebody_waits_for_a_lock():
+    with connection.cursor() as cursor:
+        cursor.execute("select count(*) from pg_locks where not granted")
+        return cursor.fetchone()[0] > 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_claim_and_an_answer_at_the_same_moment_never_wait_for_each_other(ada, edo, monkeypatch):
+    """Ada takes Edo's lapsed lease while he sends: whoever is first is first, and neither hears of a deadlock."""
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="race", task="race", expert="plain"))
+    ask, _ = queue.open_ask(ada, wanted(episode))
+    lease = queue.claim(edo, ask.pk)
+    lapse(ask)
+    claimed, log, results = threading.Event(), queue._log, {}
+
+    def slow_log(noted, verb, *rest):
+        if verb == "claimed":
+            claimed.set()
+            for _ in range(300):  # until the answer stands in front of a lock that this claim holds
+                if somebody_waits_for_a_lock():
+                    break
+                threading.Event().wait(0.01)
+        log(noted, verb, *rest)
+
+    def run(name, call):
+        try:
+            results[name] = call()
+        except Exception as error:
+            results[name] = error
+        finally:
+            connection.close()
+
+    monkeypatch.setattr(queue, "_log", slow_log)
+    taking = threading.Thread(target=run, args=("claim", lambda: queue.claim(ada, ask.pk)))
+    sending = threading.Thread(
+        target=run,
+        args=("answer", lambda: queue.answer(edo, lease.assignment_id, lease.lease_token, "Now.", "n1")),
+    )
+    taking.start()
+    assert claimed.wait(10)
+    sending.start()
+    for thread in (taking, sending):
+        thread.join(20)
+    assert isinstance(results["claim"], queue.Claim), results
+    assert isinstance(results["answer"], LeaseLost), results
