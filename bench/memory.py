@@ -12,8 +12,8 @@ import sys
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from product import Product
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.running import product
 
 SETTLE_SECONDS = 15.0
 AIM_MB = 600
@@ -39,14 +39,12 @@ def bare_interpreter() -> float:
 
 
 def measure() -> dict[str, object]:
-    with Product(AWMWEB_DEMO="0") as product:
+    with product() as house:
         time.sleep(SETTLE_SECONDS)
-        tree = product.processes()
-        sizes = {process.pid: pss(process.pid) for process in tree}
-        names = product.names(tree)
+        sizes = {process.pid: (name, pss(process.pid)) for process, name in house.processes().items()}
     parts: dict[str, float] = {}
-    for pid, size in sizes.items():
-        parts[names[pid]] = round(parts.get(names[pid], 0.0) + size, 1)
+    for name, size in sizes.values():
+        parts[name] = round(parts.get(name, 0.0) + size, 1)
     servers = parts["postgres"] + parts["valkey"]
     ours = [name for name in parts if name not in ("postgres", "valkey")]
     value, limit = sum(parts.values()), servers + len(ours) * bare_interpreter()

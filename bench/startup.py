@@ -16,8 +16,8 @@ import threading
 import time
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-from product import ROOT, Product
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from tests.running import ROOT, free_ports, product
 
 AIM_S = 8
 REPEATS = 3
@@ -53,12 +53,12 @@ class FirstAnswer(threading.Thread):
 
 def start(var: Path) -> tuple[float, float]:
     """One start: seconds to the first 200 and to the ready line."""
-    product = Product(var, ["make", "run"])
-    watcher = FirstAnswer(product.port)
+    port = free_ports(1)[0]
+    watcher = FirstAnswer(port)
     watcher.start()
-    with product:
+    with product(var, ["make", "run"], AWMWEB_PORT=str(port), AWMWEB_DEMO="1") as house:
         watcher.join(30)
-        return watcher.seconds, product.seconds_to_ready
+        return watcher.seconds, house.ready_at - house.began
 
 
 def line(name: str, seconds: list[tuple[float, float]], limit: float) -> str:

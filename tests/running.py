@@ -16,7 +16,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +27,7 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 START_S = 90
+UP = (sys.executable, "manage.py", "up")
 
 
 def free_ports(count: int) -> list[int]:
@@ -48,6 +49,7 @@ class Product:
     url: str
     environment: dict[str, str]
     process: subprocess.Popen[str]
+    began: float = field(default_factory=time.monotonic)
     login: str = ""
     ready_at: float = 0.0
     said: list[str] = field(default_factory=list)
@@ -85,6 +87,13 @@ class Product:
         """Pid of each child by name, as the supervisor wrote it down."""
         return {name: pid for name, (pid, _) in json.loads((self.var / "children.json").read_text()).items()}
 
+    def processes(self) -> dict[psutil.Process, str]:
+        """The supervisor and everything below it, each with the part of the product it belongs to."""
+        top = psutil.Process(self.process.pid)
+        parts = {pid: name for name, pid in self.children().items()} | {top.pid: "supervisor"}
+        tree = [top, *top.children(recursive=True)]
+        return {one: next(parts[step.pid] for step in (one, *one.parents()) if step.pid in parts) for one in tree}
+
     def kill(self, name: str) -> int:
         """kill -9 of one child; returns the pid that died."""
         pid = self.children()[name]
@@ -117,11 +126,12 @@ def until(what: Callable[[], Any], seconds: float, every: float = 0.05) -> Any:
 
 
 @contextmanager
-def product(var: Path | None = None, **settings: str) -> Iterator[Product]:
+def product(var: Path | None = None, command: Sequence[str] = UP, **settings: str) -> Iterator[Product]:
     """Start, wait for the ready line, stop, and see that nothing is left."""
     own = var is None
     var = var or Path(tempfile.mkdtemp(prefix="awmweb-product-"))
-    var.chmod(0o711)
+    if var.exists():
+        var.chmod(0o711)
     port, env_port = free_ports(2)
     clean = {
         name: value for name, value in os.environ.items() if not name.startswith(("AWMWEB_", "AWMENV_", "DJANGO_"))
@@ -130,7 +140,7 @@ def product(var: Path | None = None, **settings: str) -> Iterator[Product]:
         "AWMWEB_VAR": str(var), "AWMWEB_PORT": str(port), "AWMENV_PORT": str(env_port), "AWMWEB_DEMO": "0", **settings,
     }  # fmt: skip
     process = subprocess.Popen(
-        [sys.executable, "manage.py", "up"],
+        command,
         cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
     house = Product(var, f"http://127.0.0.1:{environment['AWMWEB_PORT']}", environment, process)
