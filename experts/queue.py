@@ -160,8 +160,8 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
 
 
 def _slot(actor: Actor, assignment_id: str) -> Assignment:
-    """The slot, its ask locked before the slot is: every note about an ask takes a share of the ask's lock, and an answer
-    holds that lock while it moves the slot on."""
+    """The slot, its ask locked before the slot is: every note about an ask takes a share of the ask's lock, and an
+    answer holds that lock while it moves the slot on."""
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     slot.ask = Ask.objects.select_for_update().get(pk=slot.ask_id)
     return slot

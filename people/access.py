@@ -143,15 +143,20 @@ def scoped(rows: Rows, project: Project, path: str = "project") -> Rows:
 
 
 def visible_or_404(rows: QuerySet[M], actor: Actor, pk: str, path: str = "project") -> M:
-    found = scoped(rows, actor.project, path).filter(pk=pk).first()
+    found = scoped(rows, actor.project, path).filter(pk=pk).first() if is_id(pk) else None
     if found is None:
         raise NotFound
     return found
 
 
+def is_id(pk: str) -> bool:
+    """Whether an object can have this id at all; the database takes no U+0000 and would answer with a fault."""
+    return "\x00" not in pk
+
+
 def project_of_object(user: User, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
     """The membership through which a person sees an object by its shared link, whatever project is chosen now."""
-    project_id = rows.filter(pk=pk).values_list(path, flat=True).first()
+    project_id = rows.filter(pk=pk).values_list(path, flat=True).first() if is_id(pk) else None
     found = current_memberships(user).filter(project_id=project_id).first() if project_id else None
     if found is None:
         raise NotFound

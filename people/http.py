@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import math
+import re
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -37,6 +39,9 @@ RETRY_AFTER_S = "1"
 KNOWN_S = 3.0
 """For so long a token is known without asking the database; a revoked one is refused after this at the latest."""
 KNOWN_TOKENS = 10_000
+MAX_DEPTH = 128
+"""Deeper JSON is no record of a tool call; everything that walks a value may count on this."""
+_MAY_OVERFLOW = re.compile(r"(?<!\d)\d{300}|[eE]\+?\d{3}")
 
 
 class Api(NinjaAPI):
@@ -47,12 +52,42 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is not JSON")
 
 
+def _whole(text: str) -> int:
+    _number(text)
+    return int(text)
+
+
+def _number(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is out of range")
+    return number
+
+
 def parse_json(raw: bytes) -> Any:
-    """Strict JSON: no NaN, no infinities, no bottomless nesting. Raises `BadJson`."""
+    """Strict JSON: no NaN, no number that a double cannot hold, no bottomless nesting. Raises `BadJson`."""
     try:
-        return json.loads(raw, parse_constant=_refuse_constant)
+        text = raw.decode("utf-8", "surrogatepass")
+        exact: dict[str, Any] = {}
+        if _MAY_OVERFLOW.search(text):  # rare; hooks in the reader cost time for every number
+            exact = {"parse_int": _whole, "parse_float": _number}
+        value = json.loads(text, parse_constant=_refuse_constant, **exact)
     except (ValueError, RecursionError) as error:
         raise BadJson(f"The body is not JSON: {error}") from error
+    if _is_deep(value):
+        raise BadJson(f"The body nests deeper than {MAX_DEPTH} levels.")
+    return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Level by level and without recursion, which hostile nesting would exhaust."""
+    level = [value] if isinstance(value, dict | list) else []
+    for _ in range(MAX_DEPTH):
+        inner = (box.values() if isinstance(box, dict) else box for box in level)
+        level = [one for ones in inner for one in ones if isinstance(one, dict | list)]
+        if not level:
+            return False
+    return True
 
 
 def read_object(raw: bytes, limit: int) -> dict[str, Any]:

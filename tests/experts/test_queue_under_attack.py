@@ -1,4 +1,4 @@
-"""The queue's promises where they are easily broken: a lease lost and won back, crossing locks, floods, signs of life."""
+"""The queue's promises where they break easily: a lease lost and won back, crossing locks, floods, signs of life."""
 
 from __future__ import annotations
 

@@ -1,0 +1,38 @@
+"""The JSON door's reading of bodies: what no page, export or database could carry on is refused before it is stored."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from people.errors import BadJson
+from people.http import MAX_DEPTH, parse_json
+
+
+@pytest.mark.parametrize("body", ['{"a": 1e999}', '{"a": -1e999}', f'{{"a": 1{"0" * 400}}}', '{"a": NaN}', "Infinity"])
+def test_a_number_that_no_double_holds_is_refused(body):
+    with pytest.raises(BadJson):
+        parse_json(body.encode())
+
+
+def test_long_digits_inside_a_text_and_large_whole_numbers_are_fine():
+    value = {"text": "7" * 5000 + " 1e999", "whole": 2**63, "small": 1e-300, "large": 1.5e300, "zeros": 0.0}
+    assert parse_json(json.dumps(value).encode()) == value
+
+
+def nested(depth):
+    return b"[" * depth + b"]" * depth
+
+
+@pytest.mark.parametrize(
+    "body", [nested(MAX_DEPTH + 1), nested(500), nested(100_000), b'{"a":' * 200 + b"1" + b"}" * 200]
+)
+def test_nesting_beyond_reason_is_refused(body):
+    with pytest.raises(BadJson):
+        parse_json(body)
+
+
+def test_reasonable_nesting_and_lone_surrogates_are_kept():
+    assert parse_json(nested(MAX_DEPTH))
+    assert parse_json(b'{"a": "\\ud800\\u0000"}') == {"a": "\ud800\x00"}
