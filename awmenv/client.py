@@ -11,6 +11,7 @@ so: this client never reconnects, because a new connection would silently be ano
 """
 
 import asyncio
+import contextlib
 import json
 from collections.abc import Mapping
 from types import TracebackType
@@ -184,7 +185,8 @@ class EnvironmentClient:
                 raise SessionLost(self._lost or "the client is not connected")
             try:
                 async with asyncio.timeout(timeout_s):
-                    await self._socket.send(json.dumps(message))
+                    with contextlib.suppress(ConnectionClosed):  # a full server says so first, and closes
+                        await self._socket.send(json.dumps(message))
                     text = await self._socket.recv()
             except TimeoutError as error:
                 await self._lose(f"no answer within {timeout_s:g} s")

@@ -95,6 +95,18 @@ async def test_an_error_frame_is_raised_with_the_servers_code_and_the_session_go
             assert caught.value.code == "execution_error"
 
 
+async def test_a_refusal_is_read_although_the_server_has_closed_already() -> None:
+    async def full(connection: ServerConnection) -> None:
+        await connection.send(json.dumps({"type": "error", "data": {"code": "CAPACITY_REACHED", "message": "full"}}))
+        await connection.close()
+
+    async with fake(full) as url, EnvironmentClient(url) as env:
+        assert env._socket is not None
+        await env._socket.wait_closed()
+        with pytest.raises(CapacityReached, match="full"):
+            await env.reset(scenario="notes_1")
+
+
 async def test_a_full_server_says_so(make_server: Callable[..., Server]) -> None:
     server = make_server(AWMENV_MAX_SESSIONS="1")
     async with EnvironmentClient(server.url) as ada:
