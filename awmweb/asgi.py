@@ -23,26 +23,23 @@ from django.urls import path, re_path
 from starlette.staticfiles import StaticFiles
 
 from episodes import intake
-from episodes.consumers import EpisodeConsumer, socket_token
+from episodes.consumers import WIRE, EpisodeConsumer, socket_token
 from experts.consumers import AskWait, QueueConsumer
 
 static = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
-sockets = AuthMiddlewareStack(
-    URLRouter(
-        [
-            path("ws/episodes/<str:pk>", EpisodeConsumer.as_asgi()),
-            path("ws/queue", QueueConsumer.as_asgi()),
-            re_path("", WebsocketDenier.as_asgi()),
-        ]
-    )
+sockets = URLRouter(
+    [
+        path("ws/episodes/<str:pk>", EpisodeConsumer.as_asgi()),
+        path("ws/queue", QueueConsumer.as_asgi()),
+        re_path("", WebsocketDenier.as_asgi()),
+    ]
 )
+sockets_of_people = AuthMiddlewareStack(sockets)
 
 
 def is_ours(scope: dict[str, Any]) -> bool:
-    """A bearer needs no Origin; a cookie socket needs ours, else any page could listen with a person's cookie."""
-    if socket_token(scope) is not None:
-        return True
+    """A cookie socket needs our Origin, else any page could listen with a person's cookie."""
     headers = dict(scope["headers"])
     origin = headers.get(b"origin", b"").decode("latin-1")
     host = headers.get(b"host", b"").decode("latin-1")
@@ -79,7 +76,12 @@ def _fresh(send: Any) -> Any:
 
 
 async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    await (sockets if is_ours(scope) else WebsocketDenier.as_asgi())(scope, receive, send)
+    """A bearer needs no Origin and no session; a cookie needs both."""
+    scope = {**scope, WIRE: send}
+    if socket_token(scope) is not None:
+        await sockets(scope, receive, send)
+    else:
+        await (sockets_of_people if is_ours(scope) else WebsocketDenier.as_asgi())(scope, receive, send)
 
 
 application = ProtocolTypeRouter({"http": http, "websocket": websocket})

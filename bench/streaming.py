@@ -1,8 +1,8 @@
 """The stream under load: durable ingest, delivery to watchers, fan-out, idle sockets; limits probed in the same run.
 
-Starts a product of its own on loopback in a temporary folder, and stops it. Run as `python bench/streaming.py`; one JSON
-object a line. Everything that loads or watches lives in this one process, so on two cores it takes its share of what it
-measures.
+Starts a product of its own on loopback in a temporary folder, and stops it. Run as `python bench/streaming.py [row]`;
+one JSON object a line. Everything that loads or watches lives in this one process, so on two cores it takes its share
+of what it measures.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx
 import psutil
 import psycopg
 import uvloop
@@ -27,9 +26,9 @@ import uvloop
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from loading import Caller, Watcher, batch
-from product import Product
 
 from awmweb.embedded import urls
+from tests.running import Product, product
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "5"))
 COALESCE_MS = 20
@@ -92,19 +91,11 @@ class House:
 
     def __init__(self, product: Product) -> None:
         self.product = product
+        self.port = int(product.url.rpartition(":")[2])
         self.database = urls(product.var).database
-        self.token = self._manage("createtoken", "bench", "--project", "demo", "--scope", "agent").split()[-1]
-        self.http = httpx.Client(
-            base_url=f"http://127.0.0.1:{product.port}/api/v1", headers={"Authorization": f"Bearer {self.token}"}
-        )
-        self.web = json.loads((product.var / "children.json").read_text())["web"][0]
-
-    def _manage(self, *arguments: str) -> str:
-        command = [sys.executable, "manage.py", *arguments]
-        root = Path(__file__).resolve().parents[1]
-        return subprocess.run(
-            command, cwd=root, env=self.product.environment, capture_output=True, text=True, check=True
-        ).stdout
+        self.token = product.token("agent")
+        self.http = product.http(self.token)
+        self.web = product.children()["web"]
 
     def episode(self, name: str) -> str:
         answer = self.http.post("/episodes", json={"key": f"{name}-{time.time_ns()}", "task": "bench"})
@@ -117,7 +108,7 @@ class House:
             return int(found[0]) if found else 0
 
     async def caller(self, episode: str) -> Caller:
-        return await Caller.connect(self.product.port, self.token, f"/api/v1/episodes/{episode}/steps")
+        return await Caller.connect(self.port, self.token, f"/api/v1/episodes/{episode}/steps")
 
     async def watch(self, episode: str, count: int) -> list[Watcher]:
         found: list[Watcher] = []
@@ -125,7 +116,7 @@ class House:
             path = f"/ws/episodes/{episode}"
             wanted = min(50, count - len(found))
             found += await asyncio.gather(
-                *(Watcher.connect("127.0.0.1", self.product.port, path, self.token) for _ in range(wanted))
+                *(Watcher.connect("127.0.0.1", self.port, path, self.token) for _ in range(wanted))
             )
         await until(lambda: all(watcher.frames for watcher in found), 60)
         return found
@@ -178,7 +169,7 @@ async def offer(caller: Caller, rate: float, seconds: float) -> int:
     time in an event is when it was due, so waiting counts."""
     began, sent = time.perf_counter(), 0
     while (now := time.perf_counter()) < began + seconds:
-        due = int((now - began) * rate)
+        due = min(int((now - began) * rate), sent + 1000)
         if due == sent:
             await asyncio.sleep(1 / rate)
             continue
@@ -206,7 +197,8 @@ async def stream(house: House, name: str, sockets: int, rate: float, syncs: floa
     found = percentiles(delays)
     row(
         name, found["p95_ms"], "ms p95 to the client", COALESCE_MS + 1000 / syncs,
-        aim_ms=aim, sockets=sockets, offered_per_s=rate, delivered=delivered, expected=sent * sockets, every_event=whole,
+        aim_ms=aim, sockets=sockets, offered_per_s=rate, sent=sent - WARM,
+        delivered=delivered, expected=sent * sockets, every_event=whole,
         gaps=sum(watcher.gaps for watcher in watchers), frames=sum(watcher.frames for watcher in watchers),
         web_cpu_s=round(after.user + after.system - cpu.user - cpu.system, 1), **found,
         limit_is="the hub's coalescing time and one sync",
@@ -266,7 +258,7 @@ async def idle(house: House, sockets: int) -> None:
 
 
 async def measure(house: House) -> None:
-    syncs = syncs_per_second(house.product.folder)
+    syncs = syncs_per_second(house.product.var)
     copied = copied_rows_per_second(house.database)
     raw = await raw_frames_per_second(1000)
     probed = {"fdatasync_per_s": round(syncs), "copy_rows_per_s": round(copied), "raw_frames_per_s": round(raw)}
@@ -288,8 +280,8 @@ async def measure(house: House) -> None:
 def main() -> None:
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    with Product(AWMWEB_DEMO="0") as product:
-        uvloop.run(measure(House(product)))
+    with product() as house:
+        uvloop.run(measure(House(house)))
 
 
 if __name__ == "__main__":

@@ -8,22 +8,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from typing import Any
+import functools
+from collections.abc import AsyncIterator, Callable
+from typing import Any, ParamSpec, TypeVar
 from urllib.parse import parse_qs
 
-from channels.db import database_sync_to_async
+from asgiref.sync import sync_to_async
+from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db import close_old_connections
 
 from episodes import events, trajectory
-from episodes.hub import Listener, hub
+from episodes.hub import SocketListener, hub
 from episodes.models import Episode
+from episodes.wire import writer_of
 from people.access import Actor, bearer, current_memberships, person, sees_outcomes
 from people.errors import AppError, NotFound, Unauthenticated
+from people.http import TOKENS
 from people.members import token_of
 
 REFUSED = {401: 4401, 403: 4403, 404: 4404}
 FIRST_PAGE = 200
+WIRE = "awmweb.send"
+"""Where `awmweb/asgi.py` leaves the server's own `send`, which middleware may wrap."""
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def socket_token(scope: dict[str, Any]) -> str | None:
@@ -55,23 +64,53 @@ def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
     return person(found)
 
 
+async def in_database(visit: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """One short visit to the database in any thread; the connection goes back at once."""
+    return await sync_to_async(_visit, thread_sensitive=False)(functools.partial(visit, *args, **kwargs))
+
+
+def _visit(visit: Callable[[], R]) -> R:
+    close_old_connections()
+    try:
+        return visit()
+    finally:
+        close_old_connections()
+
+
 class LiveConsumer(AsyncWebsocketConsumer):
     """Shared course of a live socket: admit, listen, first frames, then every hint."""
 
+    listener: SocketListener | None = None
     pump: asyncio.Task[None] | None = None
+    topics: tuple[str, ...] = ()
+
+    async def dispatch(self, message: dict[str, Any]) -> None:
+        """Without Channels' visit to the database thread around every message: ours close their own connections."""
+        await getattr(self, message["type"].replace(".", "_"))(message)
+
+    async def websocket_disconnect(self, message: dict[str, Any]) -> None:
+        await self.disconnect(message["code"])
+        raise StopConsumer
 
     async def connect(self) -> None:
         try:
-            topics = await database_sync_to_async(self.admit)()
+            self.topics = tuple(await self.admitted())
         except AppError as refused:
             await self.accept()
             await self.close(code=REFUSED.get(refused.status, 4400), reason=refused.code)
             return
         await self.accept()
-        self.pump = asyncio.create_task(self._pump(topics))
+        self.listener = SocketListener(writer_of(self.scope.get(WIRE)), self._drain_soon)
+        self.pump = asyncio.create_task(self._begin(self.listener))
 
-    def admit(self) -> list[str]:
-        """Check the right and name the topics. Raises `AppError`."""
+    async def admitted(self) -> list[str]:
+        """Check the right and name the topics. A bearer may be known already. Raises `AppError`."""
+        secret = socket_token(self.scope)
+        known = await TOKENS.actor(secret) if secret is not None else None
+        return await in_database(self.admit, known)
+
+    def admit(self, known: Actor | None) -> list[str]:
+        """The same with the database at hand."""
         raise Unauthenticated
 
     async def first_frames(self) -> AsyncIterator[str]:
@@ -79,20 +118,29 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return
         yield ""
 
-    async def _pump(self, topics: list[str]) -> None:
-        async with hub().listening(*topics) as listener:
-            async for payload in self.first_frames():
-                await self.send(text_data=payload)
-            await self._pass_on(listener)
+    async def _begin(self, listener: SocketListener) -> None:
+        """Listen, then read what is stored, then pass on what comes: so nothing is missed."""
+        await hub().add(listener, *self.topics)
+        async for payload in self.first_frames():
+            await self.send(text_data=payload)
+        await self._drain(listener)
 
-    async def _pass_on(self, listener: Listener) -> None:
-        while True:
-            await self.send(text_data=await listener.get())
+    async def _drain(self, listener: SocketListener) -> None:
+        while (text := listener.take()) is not None:
+            await self.send(text_data=text)
+        listener.flowing()
+        self.pump = None
+
+    def _drain_soon(self) -> None:
+        assert self.listener is not None
+        self.pump = asyncio.create_task(self._drain(self.listener))
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """A socket never takes a write; whatever comes is left unread."""
 
     async def disconnect(self, code: int) -> None:
+        if self.listener is not None:
+            hub().drop(self.listener, *self.topics)
         if self.pump is not None:
             self.pump.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -102,27 +150,25 @@ class LiveConsumer(AsyncWebsocketConsumer):
 class EpisodeConsumer(LiveConsumer):
     """`/ws/episodes/{id}?since=N`."""
 
-    episode: Episode
-    actor: Actor
+    sees_all = False
 
-    def admit(self) -> list[str]:
+    def admit(self, known: Actor | None) -> list[str]:
         pk = self.scope["url_route"]["kwargs"]["pk"]
-        project_id = Episode.objects.filter(pk=pk).values_list("project_id", flat=True).first()
-        if project_id is None:
-            raise NotFound
-        self.actor = actor_for(self.scope, project_id)
-        self.episode = trajectory.visible_episode(self.actor, pk)
-        topics = [events.episode_topic(pk)]
-        return [*topics, events.people_topic(pk)] if sees_outcomes(self.actor) else topics
+        if known is None:
+            project_id = Episode.objects.filter(pk=pk).values_list("project_id", flat=True).first()
+            if project_id is None:
+                raise NotFound
+            known = actor_for(self.scope, project_id)
+        trajectory.visible_episode(known, pk)
+        self.sees_all = sees_outcomes(known)
+        return [events.episode_topic(pk), events.people_topic(pk)] if self.sees_all else [events.episode_topic(pk)]
 
     async def first_frames(self) -> AsyncIterator[str]:
         """Everything after `since`, in pages, as one frame each."""
-        since = self._since()
+        pk, since = self.scope["url_route"]["kwargs"]["pk"], self._since()
         while True:
-            told = await database_sync_to_async(trajectory.told_after)(
-                self.episode, since, FIRST_PAGE, verification=sees_outcomes(self.actor)
-            )
-            yield events.steps_frame(self.episode.pk, [text for _, text in told])
+            told = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, verification=self.sees_all)
+            yield events.steps_frame(pk, [text for _, text in told])
             if len(told) < FIRST_PAGE:
                 return
             since = told[-1][0]

@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections import deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from weakref import WeakKeyDictionary
 
 import redis.asyncio as redis
@@ -20,6 +20,7 @@ from redis.exceptions import RedisError
 
 from episodes import events
 from episodes.events import CHANNEL
+from episodes.wire import Payload, Writer
 
 log = logging.getLogger(__name__)
 COALESCE_S = 0.02
@@ -28,7 +29,7 @@ WALL_S = 0.2
 QUEUE_FRAMES = 256
 QUEUE_BYTES = 4 * 1024 * 1024
 FRAME_BYTES = 512 * 1024
-GAP = '{"type":"gap"}'
+GAP = Payload('{"type":"gap"}')
 
 
 class Listener:
@@ -37,11 +38,11 @@ class Listener:
     __slots__ = ("_bytes", "_frames", "_waiter")
 
     def __init__(self) -> None:
-        self._frames: deque[str] = deque()
+        self._frames: deque[Payload] = deque()
         self._bytes = 0
         self._waiter: asyncio.Future[None] | None = None
 
-    def put(self, payload: str) -> None:
+    def put(self, payload: Payload) -> None:
         if self._frames and (len(self._frames) >= QUEUE_FRAMES or self._bytes + len(payload) > QUEUE_BYTES):
             self._frames.clear()
             self._bytes = 0
@@ -51,16 +52,50 @@ class Listener:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
+    def take(self) -> str | None:
+        """The oldest frame, if there is one."""
+        if not self._frames:
+            return None
+        payload = self._frames.popleft()
+        self._bytes -= len(payload)
+        return payload.text
+
     async def get(self) -> str:
-        while not self._frames:
+        while (text := self.take()) is None:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        payload = self._frames.popleft()
-        self._bytes -= len(payload)
-        return payload
+        return text
+
+
+class SocketListener(Listener):
+    """A listener whose frames go straight to its socket, and into the queue only while the socket takes no more.
+
+    It holds no task of its own: `on_stall` is called when the queue is no longer empty, and whoever drains it through
+    `take` says `flowing` when it is.
+    """
+
+    __slots__ = ("_flows", "_on_stall", "_write")
+
+    def __init__(self, write: Writer | None, on_stall: Callable[[], None]) -> None:
+        super().__init__()
+        self._write = write
+        self._on_stall = on_stall
+        self._flows = False
+
+    def put(self, payload: Payload) -> None:
+        if self._flows and self._write is not None and self._write(payload):
+            return
+        super().put(payload)
+        if self._flows:
+            self._flows = False
+            self._on_stall()
+
+    def flowing(self) -> None:
+        """The queue is empty: what comes goes straight on."""
+        self._flows = True
 
 
 class Pending:
@@ -78,7 +113,7 @@ class Pending:
             self._frames.pop((kind, key), None)
             self._frames[kind, key] = [payload]
         else:
-            self._frames[kind, str(len(self._frames))] = [payload or GAP]
+            self._frames[kind, str(len(self._frames))] = [payload or GAP.text]
 
     def _add_steps(self, key: str, payload: str) -> None:
         parts = self._frames.setdefault((events.STEPS, key), [])
@@ -109,16 +144,24 @@ class Hub:
     async def listening(self, *topics: str) -> AsyncIterator[Listener]:
         """A listener on these topics. It is subscribed before the block runs, so that a read inside misses nothing."""
         listener = Listener()
-        for topic in topics:
-            self._topics.setdefault(topic, set()).add(listener)
         try:
-            await self._ensure()
+            await self.add(listener, *topics)
             yield listener
         finally:
-            for topic in topics:
-                self._topics[topic].discard(listener)
-                if not self._topics[topic]:
-                    del self._topics[topic]
+            self.drop(listener, *topics)
+
+    async def add(self, listener: Listener, *topics: str) -> None:
+        """Listen from now on."""
+        for topic in topics:
+            self._topics.setdefault(topic, set()).add(listener)
+        await self._ensure()
+
+    def drop(self, listener: Listener, *topics: str) -> None:
+        for topic in topics:
+            known = self._topics.get(topic, set())
+            known.discard(listener)
+            if not known:
+                self._topics.pop(topic, None)
 
     async def _ensure(self) -> None:
         if self._task is None or self._task.done():
@@ -167,12 +210,12 @@ class Hub:
         due = list(waiting.items())
         waiting.clear()
         for topic, pending in due:
-            payloads = pending.payloads()
-            for listener in self._topics.get(topic, ()):
+            payloads = [Payload(text) for text in pending.payloads()]
+            for listener in tuple(self._topics.get(topic, ())):
                 for payload in payloads:
                     listener.put(payload)
 
-    def _tell_everybody(self, payload: str) -> None:
+    def _tell_everybody(self, payload: Payload) -> None:
         for listener in {one for listeners in self._topics.values() for one in listeners}:
             listener.put(payload)
 

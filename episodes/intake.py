@@ -22,7 +22,7 @@ from episodes.committer import committer
 from episodes.entries import Entry, entries_of_batch
 from people.access import may_record
 from people.errors import AppError, Away, Busy, TooLarge
-from people.http import AGAIN, RETRY_AFTER_S, KnownTokens, envelope, misshapen, read_object
+from people.http import AGAIN, RETRY_AFTER_S, TOKENS, envelope, misshapen, read_object
 
 log = logging.getLogger(__name__)
 PATH = re.compile(r"/api/v1/episodes/([^/]+)/steps")
@@ -32,7 +32,6 @@ LARGE_BYTES = 64 * 1024
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
 
-_tokens = KnownTokens()
 _reading = 0
 
 
@@ -71,7 +70,7 @@ async def append_steps(scope: dict[str, Any], receive: Receive, send: Send) -> N
 
 
 async def _append(scope: dict[str, Any], receive: Receive) -> int:
-    actor = await _tokens.actor(_secret(scope) or "")
+    actor = await TOKENS.actor(_secret(scope) or "")
     raw = await _body(scope, receive)
     entries = await asyncio.to_thread(_entries, raw) if len(raw) > LARGE_BYTES else _entries(raw)
     may_record(actor)

@@ -67,13 +67,15 @@ def step_text(actor: Actor, episode_id: str, seq: int) -> str:
     return with_time(*found)
 
 
-def told_after(episode: Episode, since: int, limit: int, *, verification: bool) -> list[tuple[int, str]]:
+def told_after(episode_id: str, since: int, limit: int, *, verification: bool) -> list[tuple[int, str]]:
     """Number and text of steps as the stream carries them: large ones cut."""
-    rows = _rows(episode, since, verification).annotate(told=Coalesce("cut", "body")).values_list("seq", "told", "at")
+    rows = (
+        _rows(episode_id, since, verification).annotate(told=Coalesce("cut", "body")).values_list("seq", "told", "at")
+    )
     return [(seq, with_time(cut_text(told), at)) for seq, told, at in rows[:limit]]
 
 
-def _rows(episode: Episode, since: int, verification: bool) -> QuerySet[Step]:
+def _rows(episode: Episode | str, since: int, verification: bool) -> QuerySet[Step]:
     rows = Step.objects.filter(episode=episode, seq__gt=since).order_by("seq")
     return rows if verification else rows.exclude(kind="verification")
 

@@ -41,8 +41,8 @@ class QueueConsumer(LiveConsumer):
 
     actor: Actor
 
-    def admit(self) -> list[str]:
-        self.actor = actor_for(self.scope)
+    def admit(self, known: Actor | None) -> list[str]:
+        self.actor = known or actor_for(self.scope)
         may_see_queue(self.actor)
         return [events.queue_topic(self.actor.project.pk)]
 

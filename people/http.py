@@ -163,6 +163,9 @@ class KnownTokens:
         return found
 
 
+TOKENS = KnownTokens()
+
+
 async def _asked(secret: str) -> Actor | None:
     return await sync_to_async(_ask, thread_sensitive=False)(secret)
 

@@ -64,6 +64,8 @@ def commands(options: Options) -> dict[str, list[str]]:
             *web,
             "--ws",
             "websockets-sansio",
+            "--ws-per-message-deflate",
+            "false",
             "--no-access-log",
             "--lifespan",
             "off",
