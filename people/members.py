@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
 from django.db import transaction
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.text import slugify
 
@@ -46,12 +47,13 @@ def project_named(slug: str) -> Project:
 
 @transaction.atomic
 def ensure_member(project: Project, username: str, role: str, ends_at: datetime | None = None) -> Membership:
-    """1. find or make the person, 2. give or change the role in this project, 3. note it."""
+    """1. find or make the person; an account that is in no project any more comes back without its old sessions, which
+    may be those of an earlier person of this name, 2. give or change the role in this project."""
     if role not in Role.values:
         raise Invalid(f"Role must be one of {', '.join(Role.values)}.")
     user, made = User.objects.get_or_create(username=username)
-    if made:
-        user.set_unusable_password()
+    if made or not user.memberships.exists():
+        user.set_unusable_password()  # sessions hold its hash
         user.save(update_fields=["password"])
     membership, _ = Membership.objects.update_or_create(
         project=project, user=user, defaults={"role": role, "ends_at": ends_at}
@@ -76,6 +78,20 @@ def redeem_login_link(secret: str) -> User:
 
 
 @transaction.atomic
+def link_for(actor: Actor, username: str, role: str | None = None, life: timedelta = LINK_LIFE) -> str:
+    """A link for a person by their account's name: a new one becomes an expert unless told otherwise, a known one keeps
+    role and end unless given another role."""
+    if actor.user is not None:
+        may_manage_people(actor)
+    known = scoped(Membership.objects.all(), actor.project).filter(user__username=username).first()
+    if known is None or role is not None:
+        end = known.ends_at if known is not None else None
+        known = ensure_member(actor.project, username, role or Role.EXPERT, end)
+    record(actor, "made a link for", username, f"as {known.role}")
+    return issue_login_link(known.user, life=life)
+
+
+@transaction.atomic
 def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) -> tuple[Membership, str]:
     """1. check the right, 2. membership, 3. a link, 4. the trail. Returns the membership and the link's secret."""
     may_manage_people(actor)
@@ -83,7 +99,7 @@ def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) 
     username = _free_username(actor, name)
     if ends_at is not None and ends_at <= timezone.now():
         raise Invalid("The end lies in the past.")
-    _refuse_last_admin_change(actor, username, role)
+    _refuse_last_admin_change(actor, username, role, ends_at)
     membership = ensure_member(actor.project, username, role, ends_at)
     if not membership.user.first_name:
         User.objects.filter(pk=membership.user.pk).update(first_name=name[:150])
@@ -97,7 +113,7 @@ def _free_username(actor: Actor, name: str) -> str:
     stem = slugify(name)[:140]
     if not stem:
         raise Invalid("Give the person a name with at least one letter or digit.")
-    admin_of = Membership.objects.filter(user=actor.user, role=Role.ADMIN).values("project")
+    admin_of = _admins(timezone.now()).filter(user=actor.user).values("project")
     for number in range(1, 1000):
         username = stem if number == 1 else f"{stem}-{number}"
         elsewhere = Membership.objects.filter(user__username=username).exclude(project__in=admin_of)
@@ -106,10 +122,16 @@ def _free_username(actor: Actor, name: str) -> str:
     raise Invalid("Too many people have this name; use another one.")
 
 
-def _refuse_last_admin_change(actor: Actor, username: str, role: str) -> None:
-    admins = scoped(Membership.objects.all(), actor.project).filter(role=Role.ADMIN)
-    if role != Role.ADMIN and admins.filter(user__username=username).exists() and admins.count() == 1:
-        raise Invalid("The last admin of a project stays admin.")
+def _admins(now: datetime) -> QuerySet[Membership]:
+    """Those who are admins still; one whose membership has ended helps nobody."""
+    return Membership.objects.filter(Q(ends_at__isnull=True) | Q(ends_at__gt=now), role=Role.ADMIN)
+
+
+def _refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: datetime | None) -> None:
+    admins = scoped(_admins(timezone.now()).select_for_update(), actor.project)
+    stays = role == Role.ADMIN and ends_at is None
+    if not stays and [one.user.username for one in admins.select_related("user")] == [username]:
+        raise Invalid("The last admin of a project stays admin, without an end.")
 
 
 @transaction.atomic
@@ -119,8 +141,8 @@ def remove_member(actor: Actor, membership_id: int) -> None:
     membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
     if membership is None:
         raise NotFound
-    admins = scoped(Membership.objects.select_for_update(), actor.project).filter(role=Role.ADMIN)
-    if membership.role == Role.ADMIN and len(admins) == 1:
+    admins = scoped(_admins(timezone.now()).select_for_update(), actor.project)
+    if [one.pk for one in admins] == [membership.pk]:
         raise Invalid("The last admin of a project cannot be removed.")
     LoginLink.objects.filter(user=membership.user, used_at__isnull=True).update(used_at=timezone.now())
     membership.delete()

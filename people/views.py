@@ -53,7 +53,10 @@ def login(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def login_once(request: HttpRequest, secret: str) -> HttpResponse:
-    """The link of `make run` and of an invitation: signs in when opened, once."""
+    """The link of `make run` and of an invitation: signs in when opened, once; a look ahead or a part of another page
+    does not spend it."""
+    if _is_no_visit(request):
+        return HttpResponse("Open this link as a page.", status=403, content_type="text/plain; charset=utf-8")
     try:
         user = members.redeem_login_link(secret)
     except LinkSpent:
@@ -62,6 +65,12 @@ def login_once(request: HttpRequest, secret: str) -> HttpResponse:
         return render(request, "people/link_spent.html", status=410)
     start_session(request, user, backend="django.contrib.auth.backends.ModelBackend")
     return redirect(_safe(request, request.GET.get("next", "")))
+
+
+def _is_no_visit(request: HttpRequest) -> bool:
+    """Prefetched, or asked for by an image, a frame or a script; browsers say so, and other clients say nothing."""
+    purpose = request.headers.get("Sec-Purpose", "") + request.headers.get("Purpose", "")
+    return "prefetch" in purpose or request.headers.get("Sec-Fetch-Dest", "document") != "document"
 
 
 def _safe(request: HttpRequest, url: str) -> str:
@@ -131,8 +140,7 @@ def _people_form(request: MemberRequest) -> dict[str, Any] | None:
     actor = request.actor
     deed = request.POST.get("do")
     if deed == "remove":
-        members.remove_member(actor, _number(request.POST.get("membership", "")))
-        messages.success(request, "Removed. Their open pages stop at the next step.")
+        _remove(request, _number(request.POST.get("membership", "")))
         return None
     if deed == "link":
         return _new_link(actor, _number(request.POST.get("membership", "")))
@@ -141,6 +149,18 @@ def _people_form(request: MemberRequest) -> dict[str, Any] | None:
     )
     membership.user.refresh_from_db()  # the invitation may have given the account its name
     return _link(display_name(membership.user), secret)
+
+
+def _remove(request: MemberRequest, membership_id: int) -> None:
+    """A token belongs to the project and goes on without the person who made it, so say how many they may hold."""
+    row = scoped(Membership.objects.all(), request.project).filter(pk=membership_id).first()
+    made = scoped(ApiToken.objects.filter(revoked_at__isnull=True), request.project)
+    left = sum(token.is_current(timezone.now()) for token in made.filter(issued_by=row.user_id if row else None))
+    members.remove_member(request.actor, membership_id)
+    messages.success(request, "Removed. Their open pages stop at the next step.")
+    if row is not None and left:
+        works = "1 token that they made still works" if left == 1 else f"{left} tokens that they made still work"
+        messages.warning(request, f"{works}; revoke what they should not hold on the page Tokens.")
 
 
 def _new_link(actor: Actor, membership_id: int) -> dict[str, Any]:

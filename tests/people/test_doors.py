@@ -1,0 +1,78 @@
+"""Who keeps a way in: people who were removed, admins whose time is over, links that a browser only looks at."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.core.management import call_command
+from django.utils import timezone
+
+from people import members
+from people.errors import Invalid
+from people.models import AuditEntry, Membership
+from tests.browsing import as_person
+from tests.people_by_name import person
+
+
+def end(actor):
+    Membership.objects.filter(user=actor.user, project=actor.project).update(ends_at=timezone.now() - timedelta(days=1))
+
+
+@pytest.mark.parametrize(
+    "headers", [{"Sec-Purpose": "prefetch;prerender"}, {"Purpose": "prefetch"}, {"Sec-Fetch-Dest": "image"}]
+)
+def test_a_look_ahead_does_not_spend_a_link(client, ada, headers):
+    secret = members.issue_login_link(ada.user)
+    assert client.get(f"/login/once/{secret}", headers=headers).status_code == 403
+    assert client.get("/").status_code == 302
+    opened = client.get(f"/login/once/{secret}", headers={"Sec-Fetch-Dest": "document"})
+    assert opened.status_code == 302 and client.get("/").status_code == 200
+
+
+def test_a_removed_persons_session_is_not_met_by_the_next_of_that_name(ada, edo):
+    old = as_person(edo)
+    members.remove_member(ada, Membership.objects.get(user=edo.user).pk)
+    members.invite(ada, "edo", "expert")
+    assert old.get("/").status_code == 302
+    assert old.get("/api/v1/asks").status_code == 401
+
+
+def test_somebody_of_two_projects_stays_signed_in_for_the_other(ada, edo, elsewhere):
+    there = person(elsewhere, "edo", "expert")
+    client = as_person(there)
+    members.remove_member(ada, Membership.objects.get(user=edo.user, project=ada.project).pk)
+    assert client.get("/").status_code == 200
+
+
+def test_an_admin_whose_time_is_over_elsewhere_gets_no_link_to_its_people(ada, elsewhere):
+    end(person(elsewhere, "ada", "admin"))
+    person(elsewhere, "nina", "expert")
+    invited, _ = members.invite(ada, "nina", "expert")
+    assert invited.user.username == "nina-2"
+
+
+def test_an_admin_whose_time_is_over_does_not_count_as_the_one_who_is_left(project, ada):
+    end(person(project, "bea", "admin"))
+    with pytest.raises(Invalid, match="last admin"):
+        members.remove_member(ada, Membership.objects.get(user=ada.user).pk)
+    with pytest.raises(Invalid, match="last admin"):
+        members.invite(ada, "ada", "admin", timezone.now() + timedelta(days=1))
+
+
+def test_another_link_for_somebody_known_keeps_role_and_end(ada, edo, capsys):
+    ends = timezone.now() + timedelta(days=3)
+    Membership.objects.filter(user=edo.user).update(ends_at=ends)
+    call_command("loginlink", "ada", project="lab")
+    call_command("loginlink", "edo", project="lab", role="reviewer")
+    assert Membership.objects.get(user=ada.user).role == "admin"
+    assert Membership.objects.filter(user=edo.user, role="reviewer", ends_at=ends).exists()
+    assert AuditEntry.objects.filter(verb="made a link for").count() == 2
+
+
+def test_the_page_says_how_many_tokens_a_removed_person_may_still_hold(project, ada):
+    lea = person(project, "lea", "researcher")
+    members.issue_token(lea, "hers", "export")
+    body = {"do": "remove", "membership": Membership.objects.get(user=lea.user).pk}
+    page = as_person(ada).post("/people/", body, follow=True).content.decode()
+    assert "1 token that they made still works" in page
