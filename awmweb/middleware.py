@@ -1,12 +1,64 @@
-"""Refusals of the apps, raised in a page's view, become the page that says so; U+0000 never reaches such a view."""
+"""Refusals of the apps, raised in a page's view, become the page that says so; U+0000 never reaches such a view.
+
+Owns what holds for every answer of Django's: nothing private is kept in a cache, and below `/api/` every refusal comes
+in the envelope, those of Django and of the framework too.
+"""
 
 from __future__ import annotations
 
+import logging
+
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
+from django.template.loader import render_to_string
+from django.utils.cache import patch_cache_control
 from django.utils.deprecation import MiddlewareMixin
 
-from people.errors import AppError, NotFound
+from people.errors import AppError, Away, NotFound
+from people.http import refusal
+
+log = logging.getLogger(__name__)
+CODES = {
+    400: "bad_request",
+    403: "csrf",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    500: "internal",
+}
+WORDS = {
+    400: "The request is not one that this server takes.",
+    403: "A write by cookie needs the CSRF token; a script sends a token in the Authorization header.",
+    404: "There is no such call.",
+    405: "This call has another method.",
+    413: "The body is larger than this call takes.",
+    500: "Something broke on our side; it is in the log.",
+}
+
+
+class Answers(MiddlewareMixin):
+    """The outermost layer: what every answer carries."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if request.path.startswith("/api/") and response.status_code in CODES and not _is_json(response):
+            response = _enveloped(response)
+        if not response.has_header("Cache-Control"):
+            patch_cache_control(response, private=True, no_store=True)
+        return response
+
+
+def _is_json(response: HttpResponse) -> bool:
+    return response.get("Content-Type", "").startswith("application/json")
+
+
+def _enveloped(response: HttpResponse) -> HttpResponse:
+    refused = AppError(WORDS[response.status_code], code=CODES[response.status_code])
+    refused.status = response.status_code
+    answer = refusal(refused)
+    if response.has_header("Allow"):
+        answer["Allow"] = response["Allow"]
+    return answer
 
 
 class Refusals(MiddlewareMixin):
@@ -21,12 +73,22 @@ class Refusals(MiddlewareMixin):
         return self.process_exception(request, NotFound()) if any("\x00" in value for value in given) else None
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
+        if isinstance(error, OperationalError | InterfaceError):
+            return _away(error)
         if not isinstance(error, AppError):
             return None
         if request.headers.get("HX-Request"):
             return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
         page = "404.html" if error.status == 404 else "refused.html"
         return render(request, page, {"refusal": error}, status=error.status)
+
+
+def _away(error: Exception) -> HttpResponse:
+    """A page of its own, which asks the database nothing."""
+    log.warning("database away: %s", error)
+    page = HttpResponse(render_to_string("503.html"), status=Away.status)
+    page["Retry-After"] = "2"
+    return page
 
 
 def _values(form: QueryDict) -> list[str]:

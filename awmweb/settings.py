@@ -134,6 +134,7 @@ INSTALLED_APPS = [
     "exports",
 ]
 MIDDLEWARE = [
+    "awmweb.middleware.Answers",
     "django.middleware.security.SecurityMiddleware",
     "csp.middleware.CSPMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -181,7 +182,9 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 DATABASES = {"default": dj_database_url.parse(DATABASE_URL)}
 DATABASES["default"].setdefault("OPTIONS", {})
-DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 32, "timeout": 15, "max_idle": 60}
+DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 32, "timeout": 6, "max_idle": 60}
+# a connection from before a restart of the server is found out before it is used, so that no page breaks on it
+DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "awmweb_test"}
 
 CELERY_BROKER_URL = BROKER_URL

@@ -9,7 +9,7 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.contrib import messages
-from django.db import connection
+from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -125,8 +125,11 @@ def play_demo(request: MemberRequest) -> HttpResponse:
 @require_GET
 def health(request: HttpRequest) -> JsonResponse:
     """Ready: the database answers. Valkey is told apart: without it pages still work, only later."""
-    with connection.cursor() as cursor:
-        cursor.execute("select 1")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("select 1")
+    except (OperationalError, InterfaceError):
+        return JsonResponse({"status": "away", "version": settings.VERSION}, status=503)
     return JsonResponse({"status": "ok", "version": settings.VERSION, "hints": _hints()})
 
 

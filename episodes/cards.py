@@ -24,7 +24,7 @@ TABLE_COLUMNS = 12
 DIFF_LINES = 8
 _UNSAFE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _TOKEN = re.compile(
-    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*")|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
+    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
 )
 
 
@@ -214,7 +214,7 @@ def _meta(step: Mapping[str, Any], text: str) -> str:
     meta = step.get("meta") or {}
     duration = meta.get("duration_ms") if isinstance(meta, Mapping) else None
     parts = [f"reward {number(step['reward'])}" if step.get("reward") else "", size_in_words(text) if text else ""]
-    if isinstance(duration, int | float):
+    if isinstance(duration, int | float) and abs(duration) < 1e12:
         parts.append(f"{duration:.0f} ms" if duration < 1000 else f"{duration / 1000:.1f} s")
     return ", ".join(part for part in parts if part)
 

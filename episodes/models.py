@@ -136,8 +136,9 @@ class Episode(models.Model):
 
     @property
     def is_ours(self) -> bool:
-        """Ours: played by the rollouts worker; only then a verifier of ours can speak."""
-        return bool(self.policy.get("awmweb"))
+        """Ours: played by the rollouts worker; only then a verifier of ours can speak. A token may write what it likes
+        into its policy, so whoever brings a token is never us."""
+        return not self.token and bool(self.policy.get("awmweb"))
 
 
 class AppendOnly(models.Model):

@@ -22,7 +22,7 @@ from episodes import events
 from episodes.entries import Entry, entries_of, entry_of, refuse_gaps
 from episodes.errors import EpisodeEnded, KeyConflict, StepConflict
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Run, Step, VerifierOutcome
-from people.access import Actor, may_launch, may_record, scoped, visible_or_404
+from people.access import Actor, is_id, may_launch, may_record, scoped, visible_or_404
 from people.members import record
 
 OnEnd = Callable[[Episode, str], None]
@@ -193,7 +193,7 @@ def _touch(episode: Episode) -> None:
 
 def hear(actor: Actor, episode_id: str) -> None:
     """Any call of a loop about its live episode is a sign of life; it does not reopen a lost one."""
-    if actor.scope == "agent":
+    if actor.scope == "agent" and is_id(episode_id):
         scoped(Episode.objects.live(), actor.project).filter(pk=episode_id).update(heartbeat_at=timezone.now())
 
 

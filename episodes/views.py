@@ -102,7 +102,7 @@ def _list_headline(tally: dict[str, int]) -> str:
 def episode(request: MemberRequest, pk: str) -> HttpResponse:
     """The live page; after the end the same page with the outcome."""
     one = _episode(request, pk)
-    if request.GET.get("raw", "").isdecimal():
+    if request.GET.get("raw", "").isdecimal() and len(request.GET["raw"]) < 10:
         return _raw(one, int(request.GET["raw"]))
     steps = steps_of(one)
     return render(request, "episodes/live.html", {**_context(request, one, steps), "steps": steps})

@@ -22,6 +22,8 @@ from people.access import Actor, scoped
 
 WALL = 200
 PEEK = 65_536
+NOT_LISTED = ("tools", "policy", "final_answer")
+"""Large, and shown in no list."""
 STOPS = {
     "done": "the agent, done",
     "max_steps": "the step limit",
@@ -67,7 +69,8 @@ def row_of(episode: Episode, now: datetime, last_action: str = "", outcome: str 
 def live(actor: Actor) -> list[RunGroup]:
     """Live episodes by run, newest run first; waiting before running before queued."""
     now = timezone.now()
-    rows = list(scoped(Episode.objects.live().select_related("run"), actor.project).order_by("created_at")[:WALL])
+    found = scoped(Episode.objects.live().select_related("run"), actor.project).defer(*NOT_LISTED)
+    rows = list(found.order_by("created_at")[:WALL])
     order = {"waiting": 0, "running": 1, "queued": 2}
     rows.sort(key=lambda episode: (_newness(episode), order[episode.state], episode.created_at))
     actions = last_actions(rows)
@@ -184,7 +187,7 @@ def tools_of(episode: Episode) -> list[dict[str, Any]]:
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     text, schema = clean(tool.get("description") or ""), tool.get("input_schema") or {}
-    required, properties = schema.get("required") or [], schema.get("properties") or {}
+    required, properties = _list(schema.get("required")), schema.get("properties") or {}
     arguments = [
         {"name": clean(name), "type": _type(one), "required": name in required, "text": _about(one)}
         for name, one in (properties.items() if isinstance(properties, Mapping) else ())
@@ -193,12 +196,17 @@ def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     return {"name": clean(tool.get("name", "")), "line": line, "text": rest.strip(), "arguments": arguments}
 
 
+def _list(value: object) -> list[Any]:
+    """A tool's schema is the agent's word: what should be a list may be anything."""
+    return value if isinstance(value, list) else []
+
+
 def _type(schema: object) -> str:
     if not isinstance(schema, Mapping):
         return "any"
-    if schema.get("enum"):
-        return clean(" | ".join(str(value) for value in schema["enum"]))
-    options = [schema.get("type"), *(one.get("type") for one in schema.get("anyOf") or [] if isinstance(one, Mapping))]
+    if choices := _list(schema.get("enum")):
+        return clean(" | ".join(str(value) for value in choices))
+    options = [schema.get("type"), *(one.get("type") for one in _list(schema.get("anyOf")) if isinstance(one, Mapping))]
     return clean(" or ".join(str(one) for one in options if one and one != "null") or "any")
 
 

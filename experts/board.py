@@ -15,7 +15,7 @@ from django.db.models import Q
 from episodes.cards import clean
 from episodes.words import clock, in_words
 from experts.models import Advice, Ask, AskStatus
-from experts.reading import asks_of
+from experts.reading import NOT_LISTED, asks_of
 from people.access import Actor, holds, may_advise
 
 LISTED = 200
@@ -59,7 +59,8 @@ def budget_of(ask: Ask) -> float:
 
 def open_rows(actor: Actor, now: datetime) -> list[AskRow]:
     """Open asks in turn, as this person sees them."""
-    asks = asks_of(actor).filter(status=AskStatus.OPEN, deadline_at__gt=now).prefetch_related("declines")
+    open_now = asks_of(actor).filter(status=AskStatus.OPEN, deadline_at__gt=now)
+    asks = open_now.defer("context", *NOT_LISTED).prefetch_related("declines")
     advises = holds(actor, may_advise)
     return [_row(ask, actor, now, advises) for ask in asks.in_turn()[:LISTED]]
 
@@ -129,7 +130,8 @@ def underline(usual_s: float | None) -> str:
 
 
 def closed_rows(actor: Actor) -> list[ClosedRow]:
-    asks = asks_of(actor).exclude(status=AskStatus.OPEN).order_by("-closed_at")[:CLOSED]
+    closed = asks_of(actor).exclude(status=AskStatus.OPEN).defer("context", *NOT_LISTED)
+    asks = closed.order_by("-closed_at")[:CLOSED]
     return [ClosedRow(ask, clean(ask.question), _by(ask), _waited(ask)) for ask in asks]
 
 

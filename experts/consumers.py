@@ -53,7 +53,7 @@ class QueueConsumer(LiveConsumer):
 
 def _open_now(actor: Actor) -> list[dict[str, Any]]:
     try:
-        return [ask.model_dump(mode="json") for ask in open_asks(actor)]
+        return [ask.model_dump(mode="json", exclude={"context"}) for ask in open_asks(actor)]
     finally:
         close_old_connections()
 

@@ -14,6 +14,8 @@ from experts.models import Ask, AskQuerySet
 from people.access import Actor, may_see_queue, scoped
 
 LISTED = 500
+NOT_LISTED = ("episode__tools", "episode__policy", "episode__final_answer")
+"""Large, and shown in no list."""
 
 
 def ask_view(ask: Ask, expected_wait_s: float | None = None) -> AskView:
@@ -37,7 +39,7 @@ def open_asks(actor: Actor, status: str = "open") -> list[AskListing]:
     """The queue, in turn."""
     may_see_queue(actor)
     now = timezone.now()
-    return [listing(ask, now) for ask in asks_of(actor).filter(status=status).in_turn()[:LISTED]]
+    return [listing(ask, now) for ask in asks_of(actor).filter(status=status).defer(*NOT_LISTED).in_turn()[:LISTED]]
 
 
 def listing(ask: Ask, now: datetime) -> AskListing:

@@ -76,7 +76,8 @@ def selected(actor: Actor, filters: dict[str, str]) -> QuerySet[Episode]:
     unknown = set(filters) - FILTERS
     if unknown:
         raise Invalid(f"Unknown filter {', '.join(sorted(unknown))}; known are {', '.join(sorted(FILTERS))}.")
-    if not filters.get("task_idx", "0").isdecimal():
+    task_idx = filters.get("task_idx", "0")
+    if not task_idx.isdecimal() or len(task_idx) > 9:
         raise Invalid("task_idx must be a whole number.")
     rows = Episode.objects.select_related("project").exclude(state__in=("queued", "running", "waiting"))
     return scoped(rows, actor.project).filter(**filters).order_by("pk")
