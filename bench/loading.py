@@ -20,6 +20,7 @@ MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 KEY = base64.b64encode(b"awmweb benchmark")
 SEQ = re.compile(rb'"seq":(\d+)')
 DUE = re.compile(rb'"t":([\d.]+)')
+TAIL = 140
 
 
 def batch(first: int, times: Sequence[float], filler: str) -> bytes:
@@ -78,42 +79,30 @@ class Caller(asyncio.Protocol):
         self.transport.close()
 
 
-_read: dict[tuple[int, bytes], tuple[int, int, list[float]]] = {}
-
-
-def _steps_of(payload: bytes) -> tuple[int, int, list[float]]:
-    """First and last number and the due times in a frame. All sockets of a topic get the same frame, so it is read
-    once; its end tells frames apart, because it holds the time at which it was made."""
-    key = (len(payload), bytes(payload[-160:]))
-    found = _read.get(key)
-    if found is None:
-        numbers = [int(number) for number in SEQ.findall(payload)]
-        known = (numbers[0], numbers[-1]) if numbers else (0, -1)
-        found = (*known, [float(due) for due in DUE.findall(payload)])
-        if len(_read) > 2000:
-            _read.clear()
-        _read[key] = found
-    return found
-
-
 class Watcher(asyncio.Protocol):
-    """One websocket that reads frames, checks that numbers go on one by one, and notes when they came."""
+    """One websocket. It keeps the end of each frame, which says which one it is and up to which step it goes; of a
+    thousand sockets with the same frames one, the `reader`, keeps them whole."""
 
-    def __init__(self, host: str, path: str, token: str) -> None:
+    def __init__(self, host: str, path: str, token: str, reader: bool) -> None:
         key = f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY.decode()}\r\nAuthorization: Bearer {token}"
         self.hello = (
             f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{key}\r\n\r\n"
         )
         self.open = False
-        self.buffer = bytearray()
-        self.frames = self.seen = self.gaps = 0
-        self.came: list[tuple[float, list[float]]] = []
+        self.head = b""
+        self.left = 0
+        self.tail = b""
+        self.opcode = self.length = 0
+        self.frames = self.bytes = self.last = 0
+        self.whole: list[bytes] | None = [] if reader else None
+        self.pieces: list[bytes] = []
+        self.came: list[tuple[float, int, bytes]] = []
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @classmethod
-    async def connect(cls, host: str, port: int, path: str, token: str) -> Watcher:
+    async def connect(cls, host: str, port: int, path: str, token: str, reader: bool = False) -> Watcher:
         loop = asyncio.get_running_loop()
-        _, watcher = await loop.create_connection(lambda: cls(f"{host}:{port}", path, token), host, port)
+        _, watcher = await loop.create_connection(lambda: cls(f"{host}:{port}", path, token, reader), host, port)
         await watcher.ready
         return watcher
 
@@ -122,56 +111,87 @@ class Watcher(asyncio.Protocol):
         self.transport.write(self.hello.encode())
 
     def data_received(self, data: bytes) -> None:
-        self.buffer += data
         if not self.open:
-            head, found, rest = bytes(self.buffer).partition(b"\r\n\r\n")
+            head, found, data = (self.head + data).partition(b"\r\n\r\n")
             if not found:
+                self.head = head
                 return
-            self.open, self.buffer = True, bytearray(rest)
+            self.open, self.head = True, b""
             self.ready.set_result(None)
-        self._frames()
+        self.bytes += len(data)
+        at = 0
+        while at < len(data):
+            at = self._rest(data, at) if self.left else self._start(data, at)
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.ready.done():
             self.ready.set_exception(ConnectionError("no socket"))
 
-    def _frames(self) -> None:
-        buffer, at, size = self.buffer, 0, len(self.buffer)
-        while size - at >= 2:
-            length, head = buffer[at + 1] & 127, 2
-            if length > 125:
-                head = 4 if length == 126 else 10
-                if size - at < head:
-                    break
-                length = int.from_bytes(buffer[at + 2 : at + head], "big")
-            if size - at < head + length:
-                break
-            if buffer[at] & 15 == 1:
-                self._take(buffer[at + head : at + head + length])
-            elif buffer[at] & 15 == 9:
-                self.transport.write(b"\x8a\x84\0\0\0\0" + bytes(buffer[at + head : at + head + length]))
-            at += head + length
-        if at:
-            del buffer[:at]
+    def _start(self, data: bytes, at: int) -> int:
+        """Read a frame's head, which may come in two pieces; returns where its payload begins."""
+        known = len(self.head)
+        head = self.head + data[at : at + 10 - known]
+        size = 2 if len(head) < 2 or head[1] & 127 < 126 else 4 if head[1] & 127 == 126 else 10
+        if len(head) < size:
+            self.head = head
+            return len(data)
+        self.head, self.tail, self.pieces = b"", b"", []
+        self.opcode = head[0] & 15
+        self.length = self.left = head[1] & 127 if size == 2 else int.from_bytes(head[2:size], "big")
+        if not self.left:
+            self._end()
+        return at + size - known
 
-    def _take(self, payload: bytearray) -> None:
-        self.frames += 1
-        if not payload.startswith(b'{"type":"steps"') and b'"steps"' not in payload[:20]:
-            self.gaps += payload.startswith(b'{"type":"gap"') and self.seen > 0
+    def _rest(self, data: bytes, at: int) -> int:
+        piece = min(self.left, len(data) - at)
+        end = at + piece
+        self.left -= piece
+        self.tail = (self.tail + data[max(at, end - TAIL) : end])[-TAIL:]
+        if self.whole is not None:
+            self.pieces.append(data[at:end])
+        if not self.left:
+            self._end()
+        return end
+
+    def _end(self) -> None:
+        if self.opcode == 9:
+            self.transport.write(b"\x8a" + bytes((0x80 | self.length,)) + b"\0\0\0\0" + self.tail)
             return
-        first, last, due = _steps_of(payload)
-        if first > self.seen + 1:
-            self.gaps += 1
-        elif last > self.seen:
-            self.seen = last
-            self.came.append((time.perf_counter(), due))
-
-    def delays(self) -> list[float]:
-        """Seconds from due to here, of every measured event."""
-        return [at - due for at, dues in self.came for due in dues if due]
+        self.frames += 1
+        found = self.tail.rfind(b'"seq":')
+        if found >= 0:
+            self.last = int(self.tail[found + 6 : found + 16].partition(b",")[0])
+        self.came.append((time.perf_counter(), self.length, self.tail))
+        if self.whole is not None:
+            self.whole.append(b"".join(self.pieces))
 
     def close(self) -> None:
         self.transport.close()
+
+
+Read = dict[tuple[int, bytes], tuple[int, int, list[float]]]
+
+
+def read_frames(reader: Watcher) -> Read:
+    """First and last number and due times of each frame of steps, by the frame's length and end."""
+    frames: Read = {}
+    for (_, length, tail), whole in zip(reader.came, reader.whole or (), strict=True):
+        numbers = [int(number) for number in SEQ.findall(whole)] if b'"steps":[{' in whole else []
+        if numbers:
+            assert numbers == list(range(numbers[0], numbers[-1] + 1)), "a frame with a hole"
+            frames[length, tail] = (numbers[0], numbers[-1], [float(due) for due in DUE.findall(whole)])
+    return frames
+
+
+def delivered(watcher: Watcher, frames: Read) -> tuple[int, list[float]]:
+    """How many steps came, in order and without a gap, and the seconds that each measured one took."""
+    seen, delays = 0, []
+    for at, length, tail in watcher.came:
+        first, last, dues = frames.get((length, tail), (0, 0, []))
+        if first == seen + 1:
+            seen = last
+            delays += [at - due for due in dues if due]
+    return seen, delays
 
 
 class _Raw(asyncio.Protocol):

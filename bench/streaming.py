@@ -25,7 +25,7 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from loading import Caller, Watcher, batch
+from loading import Caller, Watcher, batch, delivered, read_frames
 
 from awmweb.embedded import urls
 from tests.running import Product, product
@@ -33,6 +33,7 @@ from tests.running import Product, product
 SECONDS = float(os.environ.get("BENCH_SECONDS", "5"))
 COALESCE_MS = 20
 FILLER = "x" * 240
+RAW_BYTES = 436
 
 
 def row(name: str, value: float, unit: str, limit: float | None, **conditions: object) -> None:
@@ -83,7 +84,7 @@ async def raw_frames_per_second(sockets: int) -> float:
         began = time.perf_counter()
         await asyncio.to_thread(server.wait)
         seconds = time.perf_counter() - began
-    return sum(watcher.frames for watcher in watchers) / seconds
+    return sum(watcher.bytes for watcher in watchers) / RAW_BYTES / seconds
 
 
 class House:
@@ -116,10 +117,19 @@ class House:
             path = f"/ws/episodes/{episode}"
             wanted = min(50, count - len(found))
             found += await asyncio.gather(
-                *(Watcher.connect("127.0.0.1", self.port, path, self.token) for _ in range(wanted))
+                *(Watcher.connect("127.0.0.1", self.port, path, self.token, not found) for _ in range(wanted))
             )
         await until(lambda: all(watcher.frames for watcher in found), 60)
         return found
+
+    def cpu(self) -> dict[str, float]:
+        """Seconds of processor used so far by the web process, the database and this one."""
+        used: dict[str, float] = {"bench": sum(os.times()[:2])}
+        for process, name in self.product.processes().items():
+            if name in ("web", "postgres", "valkey"):
+                times = process.cpu_times()
+                used[name] = used.get(name, 0.0) + times.user + times.system
+        return used
 
     def resident_kb(self) -> float:
         return psutil.Process(self.web).memory_info().rss / 1024
@@ -137,6 +147,7 @@ async def ingest(house: House, name: str, clients: int, size: int, limit: float,
     episodes = [house.episode(name) for _ in range(clients)]
     callers = [await house.caller(episode) for episode in episodes]
     acknowledged, waits = [0] * clients, []
+    before = house.cpu()
     began = time.perf_counter()
 
     async def write(number: int) -> None:
@@ -148,12 +159,14 @@ async def ingest(house: House, name: str, clients: int, size: int, limit: float,
 
     await asyncio.gather(*(write(number) for number in range(clients)))
     seconds = time.perf_counter() - began
+    used = {name: round(after - before[name], 1) for name, after in house.cpu().items()}
     for caller in callers:
         caller.close()
     stored = house.stored(episodes)
     row(
         name, sum(acknowledged) / seconds, "events/s", limit,
         clients=clients, batch=size, acknowledged=sum(acknowledged), stored=stored, **percentiles(waits), **conditions,
+        cpu_s=used, load=os.getloadavg()[0],
     )  # fmt: skip
 
 
@@ -186,21 +199,22 @@ async def stream(house: House, name: str, sockets: int, rate: float, syncs: floa
     watchers = await house.watch(episode, sockets)
     caller = await house.caller(episode)
     await offer_quietly(caller)
-    cpu = psutil.Process(house.web).cpu_times()
+    before = house.cpu()
     sent = WARM + await offer_from(caller, rate, SECONDS)
-    whole = await until(lambda: all(watcher.seen == sent for watcher in watchers), 20)
-    after = psutil.Process(house.web).cpu_times()
-    delays = [delay for watcher in watchers for delay in watcher.delays()]
-    delivered = sum(watcher.seen for watcher in watchers)
+    whole = await until(lambda: all(watcher.last == sent for watcher in watchers), 20)
+    used = {name: round(after - before[name], 1) for name, after in house.cpu().items()}
+    frames = read_frames(watchers[0])
+    seen = [delivered(watcher, frames) for watcher in watchers]
     for one in [*watchers, caller]:
         one.close()
-    found = percentiles(delays)
+    found = percentiles([delay for _, delays in seen for delay in delays])
     row(
         name, found["p95_ms"], "ms p95 to the client", COALESCE_MS + 1000 / syncs,
         aim_ms=aim, sockets=sockets, offered_per_s=rate, sent=sent - WARM,
-        delivered=delivered, expected=sent * sockets, every_event=whole,
-        gaps=sum(watcher.gaps for watcher in watchers), frames=sum(watcher.frames for watcher in watchers),
-        web_cpu_s=round(after.user + after.system - cpu.user - cpu.system, 1), **found,
+        delivered=sum(count for count, _ in seen), expected=sent * sockets, every_event=whole,
+        frames=sum(watcher.frames for watcher in watchers),
+        mb_delivered=round(sum(watcher.bytes for watcher in watchers) / 1e6),
+        cpu_s=used, load=os.getloadavg()[0], **found,
         limit_is="the hub's coalescing time and one sync",
     )  # fmt: skip
 
@@ -229,15 +243,16 @@ async def fan_out(house: House, sockets: int, raw: float) -> None:
     while time.perf_counter() - began < SECONDS:
         await caller.send(batch(sent + 1, [0.0], FILLER))
         sent += 1
-    await until(lambda: all(watcher.seen == sent for watcher in watchers), 20)
+    await until(lambda: all(watcher.last == sent for watcher in watchers), 20)
     seconds = time.perf_counter() - began
     frames = sum(watcher.frames for watcher in watchers) - before
-    delivered = sum(watcher.seen for watcher in watchers)
+    known = read_frames(watchers[0])
+    count = sum(delivered(watcher, known)[0] for watcher in watchers)
     for one in [*watchers, caller]:
         one.close()
     row(
         "fan_out", frames / seconds, "frames/s", raw, aim_ratio=0.20, sockets=sockets, events=sent,
-        delivered=delivered, expected=sent * sockets, event_deliveries_per_s=round(delivered / seconds),
+        delivered=count, expected=sent * sockets, event_deliveries_per_s=round(count / seconds),
     )  # fmt: skip
 
 

@@ -303,7 +303,7 @@ def _rows(pk: str, entries: Iterable[Entry]) -> Iterable[str]:
     for entry in entries:
         body = entry.text.replace("\\", "\\\\")
         cut = "\\N" if entry.cut is None else entry.cut.replace("\\", "\\\\")
-        yield f"{pk}\t{entry.seq}\t{entry.kind}\t{body}\t{cut}\t{entry.at.isoformat()}\n"
+        yield f"{pk}\t{entry.seq}\t{entry.kind}\t{body}\t{cut}\t{entry.stamp}\n"
 
 
 def _moved_on(cursor: Any, moved: dict[str, Standing]) -> list[str]:

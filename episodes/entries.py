@@ -14,57 +14,65 @@ from typing import Any
 
 from django.utils import timezone
 
-from awmclient.schema import MAX_STEP_BYTES, StepCommon
+from awmclient.schema import CUT_ABOVE_BYTES, MAX_STEP_BYTES, StepCommon
 from episodes import events
 from episodes.cuts import cut_of
 from episodes.errors import SeqGap
 from episodes.strip import code_of
 from people.errors import Invalid, TooLarge
 
+_WRITER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True)
 class Entry:
-    """A step that is ready to be stored."""
+    """A step that is ready to be stored. Nobody changes one; freezing it would double the price of making it."""
 
     seq: int
     kind: str
     text: str
     at: datetime
+    stamp: str
     code: str
     action: str
     cut: str | None
 
     def told(self) -> str:
         """The step as the stream carries it: JSON text, cut where it is large, always with its time."""
-        return with_time(self.cut or self.text, self.at)
+        return with_time(self.cut or self.text, self.stamp)
 
 
 def entry_of(body: Mapping[str, Any], now: datetime) -> Entry:
     """The entry of a step's body as it is to be stored."""
+    return _entry(body, now, events.stamp(now))
+
+
+def _entry(body: Mapping[str, Any], now: datetime, stamp: str) -> Entry:
     text = text_of(body)
     said = body.get("at")
     return Entry(
-        seq=body["seq"],
-        kind=body["kind"],
-        text=text,
-        at=datetime.fromisoformat(said.replace("Z", "+00:00")) if said else now,
-        code=code_of(body),
-        action=str(body.get("name") or body["kind"]),
-        cut=cut_of(body, len(text)),
+        body["seq"],
+        body["kind"],
+        text,
+        datetime.fromisoformat(said.replace("Z", "+00:00")) if said else now,
+        said or stamp,
+        code_of(body),
+        str(body.get("name") or body["kind"]),
+        cut_of(body, len(text)) if len(text) > CUT_ABOVE_BYTES else None,
     )
 
 
 def entries_of(steps: Sequence[StepCommon]) -> list[Entry]:
     """Entries of validated steps."""
-    now = timezone.now()
-    return [entry_of(body_of(step.model_dump(exclude_unset=True), step.at), now) for step in steps]
+    return entries_of_batch([step.model_dump(exclude_unset=True) for step in steps], steps)
 
 
 def entries_of_batch(raw: Sequence[Mapping[str, Any]], steps: Sequence[StepCommon]) -> list[Entry]:
     """The same from the JSON objects that the steps were validated from: validation changes nothing but the time, so
     the objects need not be written out of the models again."""
     now = timezone.now()
-    return [entry_of(body_of(body, step.at), now) for body, step in zip(raw, steps, strict=True)]
+    stamp = events.stamp(now)
+    return [_entry(body_of(body, step.at), now, stamp) for body, step in zip(raw, steps, strict=True)]
 
 
 def body_of(said: Mapping[str, Any], at: datetime | None) -> Mapping[str, Any]:
@@ -80,7 +88,7 @@ def _aware(moment: datetime) -> datetime:
 def text_of(body: Mapping[str, Any]) -> str:
     """The one text of a step: two steps are the same if their texts are."""
     try:
-        text = json.dumps(body, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        text = _WRITER.encode(body)
     except (ValueError, RecursionError, TypeError) as error:
         raise Invalid(f"step {body.get('seq')}: {error}") from error
     if len(text) > MAX_STEP_BYTES:
@@ -88,11 +96,12 @@ def text_of(body: Mapping[str, Any]) -> str:
     return text
 
 
-def with_time(text: str, at: datetime) -> str:
+def with_time(text: str, at: datetime | str) -> str:
     """A stored text with the time of its row, where it does not say one itself."""
+    stamp = at if isinstance(at, str) else events.stamp(at)
     if '"at":' not in text:
-        return f'{text[:-1]},"at":"{events.stamp(at)}"}}'
-    return json.dumps({"at": events.stamp(at), **json.loads(text)}, separators=(",", ":"))
+        return f'{text[:-1]},"at":"{stamp}"}}'
+    return json.dumps({"at": stamp, **json.loads(text)}, separators=(",", ":"))
 
 
 def refuse_gaps(last_seq: int, entries: Sequence[Entry]) -> None:
