@@ -15,7 +15,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.awmweb.somebody import Person, interpreter_for, processes_of
+from awmweb.embedded.places import reachable
+from tests.awmweb.somebody import ROOT, Person, interpreter_for, processes_of, site_packages
 
 NORMAL_USER = "nobody"
 
@@ -33,9 +34,14 @@ def person(request):
         python = interpreter_for(entry.pw_uid)
         if python is None:
             pytest.skip("no Python that a normal user may run")
-        os.chown(folder, entry.pw_uid, entry.pw_gid)
         identity = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
         somebody = Person(folder, python, identity)
+        if not all(reachable(Path(one).resolve(), entry.pw_uid) for one in site_packages()):
+            pytest.skip("the installed packages lie where a normal user may not go")
+        # the checkout itself may be closed to others, so they get a copy of what they run
+        shutil.copytree(ROOT / "awmweb", folder / "source" / "awmweb", ignore=shutil.ignore_patterns("__pycache__"))
+        somebody.source = folder / "source"
+        os.chown(folder, entry.pw_uid, entry.pw_gid)
     yield somebody
     left = processes_of(folder)
     for process in left:

@@ -27,6 +27,7 @@ class Person:
     folder: Path
     python: str
     identity: dict = field(default_factory=dict)
+    source: Path = ROOT
 
     @property
     def var(self) -> Path:
@@ -34,7 +35,7 @@ class Person:
 
     def environment(self, **more: str) -> dict[str, str]:
         known = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "AWMWEB_VAR": str(self.var)}
-        return known | {"PYTHONPATH": os.pathsep.join([str(ROOT), *site_packages()])} | more
+        return known | {"PYTHONPATH": os.pathsep.join([str(self.source), *site_packages()])} | more
 
     def start(self, *command: str, **more: str) -> subprocess.Popen:
         return subprocess.Popen(

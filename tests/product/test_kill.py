@@ -55,9 +55,9 @@ def test_every_child_may_die_and_nothing_acknowledged_is_lost():
         for name in VICTIMS:
             before = [writer.acknowledged for writer in writers]
             dead = house.kill(name)
-            until(lambda name=name, dead=dead: house.children().get(name, dead) != dead, 30)
-            until(house.healthy, 40)
-            until(lambda before=before: all(w.acknowledged > b for w, b in zip(writers, before, strict=True)), 40)
+            until(lambda name=name, dead=dead: house.children().get(name, dead) != dead, 90)
+            until(house.healthy, 90)
+            until(lambda before=before: all(w.acknowledged > b for w, b in zip(writers, before, strict=True)), 90)
         for writer in writers:
             writer.through.set()
             writer.join(60)
@@ -71,4 +71,4 @@ def test_every_child_may_die_and_nothing_acknowledged_is_lost():
         house.manage("rollout", "--scenario", "helpdesk_1", "--task-idx", "0", "--policy", "script:oracle")
         complete = "Episode.objects.filter(state='finished', outcomes__reward=1).count()"
         last = f"from episodes.models import Episode; print({complete})"
-        until(lambda: house.manage("shell", "-v", "0", "-c", last).strip() not in ("", "0"), 30, 1)
+        until(lambda: house.manage("shell", "-v", "0", "-c", last).strip() not in ("", "0"), 90, 1)
