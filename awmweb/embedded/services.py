@@ -41,6 +41,7 @@ class Options:
     port: int
     env_port: int
     public_url: str = ""
+    web_processes: int = 1
     external_database: bool = False
     external_queue: bool = False
 
@@ -57,6 +58,8 @@ def commands(options: Options) -> dict[str, list[str]]:
     worker = [*celery, "worker", "--loglevel", "info", "--pool", "threads", "--without-gossip", "--without-mingle"]
     packs = [part for folder in pack_folders(options) for part in ("--packs", str(folder))]
     web = ["-m", "uvicorn", "awmweb.asgi:application", "--host", options.host, "--port", str(options.port)]
+    if options.web_processes > 1:
+        web += ["--workers", str(options.web_processes)]
     schedule = str(Path(options.var) / "beat-schedule")
     return {
         "env": ["-m", "awmenv.server", *packs, "--host", "127.0.0.1", "--port", str(options.env_port)],
@@ -88,10 +91,15 @@ def specs(options: Options) -> dict[str, Spec]:
             var / "logs" / f"{name}.log",
             Path(options.base),
             environment(name, options),
-            orphan_signal=signal.SIGTERM if name == "env" else signal.SIGKILL,  # env ends the sandboxes it started
+            orphan_signal=signal.SIGTERM if name in _parents(options) else signal.SIGKILL,
         )
         for name, command in commands(options).items()
     }
+
+
+def _parents(options: Options) -> set[str]:
+    """Services that end processes of their own: env its sandboxes, a web process its workers."""
+    return {"env", "web"} if options.web_processes > 1 else {"env"}
 
 
 def environment(name: str, options: Options) -> dict[str, str]:

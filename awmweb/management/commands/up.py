@@ -26,6 +26,7 @@ class Command(BaseCommand):
             port=settings.AWMWEB_PORT,
             env_port=settings.AWMENV_PORT,
             public_url=settings.AWMWEB_PUBLIC_URL if os.environ.get("AWMWEB_PUBLIC_URL", "").strip() else "",
+            web_processes=settings.AWMWEB_WEB_PROCESSES,
             external_database=bool(os.environ.get("DATABASE_URL", "").strip()),
             external_queue=bool(os.environ.get("REDIS_URL", "").strip()),
         )
