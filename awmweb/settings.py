@@ -183,7 +183,9 @@ MESSAGE_STORAGE = "django.contrib.messages.storage.session.SessionStorage"
 
 DATABASES = {"default": dj_database_url.parse(DATABASE_URL)}
 DATABASES["default"].setdefault("OPTIONS", {})
-DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 32, "timeout": 6, "max_idle": 60}
+DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 32, "timeout": 4, "max_idle": 60}
+# without it a pool waits ever longer between attempts, and pages stay away long after the database is back
+DATABASES["default"]["OPTIONS"]["pool"]["reconnect_timeout"] = 2
 # a connection from before a restart of the server is found out before it is used, so that no page breaks on it
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "awmweb_test"}

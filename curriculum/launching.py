@@ -7,6 +7,7 @@ is the record: `wake` calls again for episodes whose wake-up was lost.
 from __future__ import annotations
 
 import functools
+import logging
 import shutil
 import tempfile
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 from django.utils.text import slugify
+from kombu.exceptions import OperationalError as BrokerError
 
 from awmclient.schema import EpisodeStart, ExpertMode, RunStart
 from awmenv.errors import PackError
@@ -29,6 +31,7 @@ from episodes import recording
 from episodes.models import Episode, EpisodeState, Run
 from people.access import Actor, may_launch, scoped
 
+log = logging.getLogger(__name__)
 OURS = "awmweb"
 DEMO_RUN = "demo"
 DEMO_PACE_S = 3.0
@@ -156,7 +159,13 @@ def _wake_later(episode_id: str, delay_s: int) -> None:
 
 
 def wake_worker(episode_id: str, delay_s: int = 0) -> None:
-    current_app.send_task("curriculum.tasks.play", [episode_id], queue="rollouts", countdown=delay_s or None)
+    """A call that is lost costs a delay: the episode stands in the database, and `wake_forgotten` calls again."""
+    try:
+        current_app.send_task(
+            "curriculum.tasks.play", [episode_id], queue="rollouts", countdown=delay_s or None, retry=False
+        )
+    except BrokerError as error:
+        log.warning("no worker could be called for %s, it will be called again: %s", episode_id, error)
 
 
 def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:

@@ -1,0 +1,20 @@
+"""A call to the workers that is lost costs a delay and never a page or an episode."""
+
+from __future__ import annotations
+
+import pytest
+from kombu.exceptions import OperationalError
+
+from curriculum import launching
+from episodes.models import Episode
+from tests.browsing import as_person
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_demo_is_queued_although_no_worker_could_be_called(ada, monkeypatch):
+    def gone(*args, **kwargs):
+        raise OperationalError("connection refused")
+
+    monkeypatch.setattr(launching.current_app, "send_task", gone)
+    assert as_person(ada).post("/demo/again").status_code == 302
+    assert Episode.objects.filter(state="queued").exists()
