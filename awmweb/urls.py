@@ -12,8 +12,8 @@ from people.http import build_api
 API_WORDS = (
     "How a rollout loop, an expert or a page talks to the dashboard; docs/protocol.md says it in words. A script sends "
     "`Authorization: Bearer TOKEN`; pages read with their session cookie. Every refusal is an error envelope. A batch "
-    "of steps has at most 2 MB and a single step 8 MB (413); JSON nests at most 128 levels and its numbers fit a double "
-    "(400). 429 and 503 mean: try the same again."
+    "of steps has at most 2 MB and a single step 8 MB (413); JSON nests at most 128 levels and its numbers fit a "
+    "double (400). 429 and 503 mean: try the same again."
 )
 api = build_api(title="awmweb", version=settings.VERSION, description=API_WORDS, urls_namespace="api")
 api.add_router("", episodes_api.router)
