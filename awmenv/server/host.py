@@ -196,13 +196,21 @@ def _fork_on_request(control: socket.socket, app: App, tier: str) -> None:
         body, fds, _flags, _address = socket.recv_fds(control, 1 << 16, 2)
         if not body or not fds:
             os._exit(0)
-        if os.fork() == 0:
+        channel = socket.socket(fileno=fds[0])
+        try:
+            pid = os.fork()
+        except OSError as error:
+            framing.send(channel, {"failed": f"no process: {error}"})
+            pid = -1
+        if pid == 0:
             try:
                 control.close()
-                _serve_session(socket.socket(fileno=fds[0]), json.loads(body), app, tier, me)
+                _serve_session(channel, json.loads(body), app, tier, me)
+            except BaseException as error:
+                framing.send(channel, {"failed": _detail(error)})
             finally:
                 os._exit(96)
-        os.close(fds[0])
+        channel.close()
 
 
 def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, tier: str, parent: int) -> None:

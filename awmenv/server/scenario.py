@@ -282,6 +282,8 @@ class ScenarioHouse:
             with far:
                 socket.send_fds(template.control, [json.dumps({"folder": str(folder)}).encode()], [far.fileno()])
             hello, pid = await _hear_hello(near)
+            if "failed" in hello:
+                raise framing.BadFrame(str(hello["failed"])[-500:])
             host = Host(template, folder, near, os.pidfd_open(pid))
         except (OSError, TimeoutError, framing.BadFrame) as error:
             near.close()

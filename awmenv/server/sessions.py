@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from awmenv.errors import DatabaseBroken, EnvironmentFault, HostFailed
-from awmenv.packs import Mode
+from awmenv.packs import Mode, Pack
 from awmenv.server import database, judge
 from awmenv.server.library import Library
 from awmenv.server.scenario import Host, ScenarioHouse, Template
@@ -176,12 +176,22 @@ class Session:
             self.has_verifier = pack.has_verifier(self.scenario, task_idx)
         self.wants_diff = diff
         self._key = key.encode("utf-8", "replace") if key is not None else None
-        self.template = await self.world.scenarios.template(pack, self.scenario)
-        self.host = await self.world.scenarios.open(self.template)
+        self.template, self.host = await self._fork(pack)
         self._tools = {tool["name"]: tool for tool in self.template.tools}
         self._folder = self.world.workplace.fresh("epi-")
         self._initial = await self._take_initial()
         self.world.counts.resets += 1
+
+    async def _fork(self, pack: Pack) -> tuple[Template, Host]:
+        """A process of this session's own. A template that has died since it was last used is loaded again, once."""
+        house = self.world.scenarios
+        template = await house.template(pack, self.scenario)
+        try:
+            return template, await house.open(template)
+        except HostFailed as error:
+            log.warning("scenario %s: %s; loading it again", self.scenario, error)
+        template = await house.template(pack, self.scenario)
+        return template, await house.open(template)
 
     async def _take_initial(self) -> Path:
         """The state before the agent's first call: the template's, unless the app's start-up changed it."""

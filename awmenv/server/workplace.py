@@ -27,10 +27,12 @@ class Workplace:
     def __init__(self, wanted: str = "", uid: int = 0) -> None:
         parent = _reachable_parent(wanted)
         sweep(parent)
-        self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
-        self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        # Under its real name only once it is locked, or another server's sweep could take it for abandoned.
+        new = Path(tempfile.mkdtemp(prefix=f"new-{PREFIX}", dir=parent))
+        self._lock = os.open(new / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        self.path.chmod(0o711)
+        new.chmod(0o711)
+        self.path = new.rename(new.with_name(new.name.removeprefix("new-")))
         self.uid, self._claim = (uid, None) if uid else claim_users()
 
     def folder(self, name: str, uid: int | None = None) -> Path:

@@ -26,6 +26,7 @@ from awmenv.server.preloading import VERIFIER_MODULES, preload
 
 MAX_REQUEST = 1 << 16
 SWEEP_MS = 1000
+STRAYS_S = 5.0
 
 
 @dataclass
@@ -48,24 +49,26 @@ class Zygote:
         self.work = work
         self.children: dict[int, Child] = {}
         self.by_leash: dict[int, Child] = {}
+        self.strays_until = 0.0
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
 
     def run(self) -> None:
         while True:
-            for fd, _event in self.poll.poll(self._patience()):
-                if fd == self.control.fileno():
-                    if not self._obey():
-                        return
-                elif fd in self.children:
+            ready = [fd for fd, _event in self.poll.poll(self._patience())]
+            for fd in ready:
+                if fd in self.children:
                     self._bury(self.children[fd])
                 elif fd in self.by_leash:
                     self._kill(self.by_leash[fd])
+            # New work last: its descriptors may get numbers that this round has just closed.
+            if self.control.fileno() in ready and not self._obey():
+                return
             self._enforce()
 
     def _patience(self) -> int | None:
         if not self.children:
-            return None
+            return SWEEP_MS // 4 if time.monotonic() < self.strays_until else None
         deadlines = [child.deadline for child in self.children.values() if child.deadline is not None]
         wait = min([*deadlines, time.monotonic() + SWEEP_MS / 1000]) - time.monotonic()
         return max(0, int(wait * 1000) + 1)
@@ -129,6 +132,7 @@ class Zygote:
         except OSError:
             report.clear()  # nobody waits for it any more
         child.leash.close()
+        self.strays_until = time.monotonic() + STRAYS_S  # its orphans come to us a little later
         if child.uid is not None:
             _kill_all_of(child.uid)
 

@@ -20,14 +20,6 @@ SECRET = "SECRET-LOOT"
 NAME = "AWMENV_TEST_SECRET"
 
 
-def open_way(folder: Path) -> Path:
-    """pytest's folders are private to their owner; a sandbox user must pass through."""
-    for part in (folder, *folder.parents):
-        if part.stat().st_uid == os.getuid() and part != Path("/"):
-            part.chmod(part.stat().st_mode | 0o011)
-    return folder
-
-
 @dataclass
 class Arena:
     """What attackers are after, and what tells that they got it."""
@@ -70,7 +62,6 @@ class Arena:
 def arena_in(folder: Path) -> Iterator[Arena]:
     """An arena in a new folder that everybody may write to."""
     folder.mkdir()
-    open_way(folder)
     arena = Arena(folder)
     arena.canary.write_text(SECRET)
     for name, table in (("initial.db", "t(x)"), ("final.db", "t(x)"), ("other.db", "t(x)")):

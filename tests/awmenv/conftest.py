@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -12,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
-from tests.awmenv.arena import open_way
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = ROOT / "tests" / "packs" / "tiny"
@@ -71,10 +71,38 @@ def _wait_until_up(server: Server) -> None:
     raise AssertionError("the server did not answer in time")
 
 
+class OpenFolders:
+    """Temporary folders that sandbox users may pass through.
+
+    pytest's own lie below one that every starting pytest makes private again, so they close while a test runs.
+    """
+
+    def __init__(self) -> None:
+        self.root = Path(tempfile.mkdtemp(prefix="tests-awmenv-"))
+        self.root.chmod(0o711)
+
+    def mktemp(self, name: str) -> Path:
+        folder = Path(tempfile.mkdtemp(prefix=f"{name}-", dir=self.root))
+        folder.chmod(0o711)
+        return folder
+
+
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def tmp_path_factory() -> Iterator[OpenFolders]:
+    folders = OpenFolders()
+    yield folders
+    shutil.rmtree(folders.root, ignore_errors=True)
+
+
+@pytest.fixture
+def tmp_path(tmp_path_factory: OpenFolders) -> Path:
+    return tmp_path_factory.mktemp("test")
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     """One server over the tiny pack, shared by all tests that leave it as they found it."""
-    running = start_server(open_way(tmp_path_factory.mktemp("awmenv")))
+    running = start_server(tmp_path_factory.mktemp("awmenv"))
     yield running
     running.stop()
 
@@ -85,7 +113,7 @@ def make_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     made: list[Server] = []
 
     def make(packs: Path = TINY, user: int | None = None, python: str = sys.executable, **environment: str) -> Server:
-        made.append(start_server(open_way(tmp_path), packs, user, python, **environment))
+        made.append(start_server(tmp_path, packs, user, python, **environment))
         return made[-1]
 
     yield make

@@ -13,9 +13,9 @@ import pytest
 
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
-from tests.awmenv.arena import Arena, arena_in, breaches, open_way
+from tests.awmenv.arena import Arena, arena_in, breaches
 from tests.awmenv.attacks import ATTACKS, TAMPERING, Attack
-from tests.awmenv.conftest import Server, start_server
+from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
 # A scenario owns its database, may start threads and map code; it stays in its folder all the same.
@@ -39,13 +39,13 @@ BAD_APPS = {
 
 @pytest.fixture
 def arena(tmp_path: Path) -> Iterator[Arena]:
-    with arena_in(open_way(tmp_path) / "arena") as made:
+    with arena_in(tmp_path / "arena") as made:
         yield made
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    folder = open_way(tmp_path_factory.mktemp("hostile"))
+def hostile(tmp_path_factory: OpenFolders) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("hostile")
     packs = pack(folder / "pack")
     pack(folder / "pack", name="open_2")
     for name, code in BAD_APPS.items():
@@ -57,9 +57,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def importing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Server, Arena]]:
+def importing(tmp_path_factory: OpenFolders) -> Iterator[tuple[Server, Arena]]:
     """A server whose every scenario attacks one arena while its app is imported."""
-    folder = open_way(tmp_path_factory.mktemp("importing"))
+    folder = tmp_path_factory.mktemp("importing")
     with arena_in(folder / "arena") as arena:
         for attack in AT_IMPORT:
             code = f"{arena.code(attack)}\nLOOT = verify_task_completion('world.db', 'world.db')\n{RUN_CODE}\n"

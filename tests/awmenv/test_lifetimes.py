@@ -17,7 +17,6 @@ import pytest
 
 from awmenv.client import EnvironmentClient
 from awmenv.server.workplace import Workplace
-from tests.awmenv.arena import open_way
 from tests.awmenv.conftest import ROOT, TINY, Server
 from tests.awmenv.hostile_packs import pack
 
@@ -76,7 +75,6 @@ async def test_what_a_killed_server_left_behind_is_swept_by_the_next(
 
 
 def test_a_living_owners_folder_is_not_swept(tmp_path: Path) -> None:
-    open_way(tmp_path)
     first, second = Workplace(str(tmp_path)), Workplace(str(tmp_path))
     assert first.path.exists() and second.path.exists()
     assert os.geteuid() != 0 or first.uid != second.uid
@@ -195,7 +193,7 @@ async def test_it_runs_contained_as_an_ordinary_user(make_server: Callable[..., 
     python = shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin:/usr/local/bin")
     if os.geteuid() != 0 or python is None:
         pytest.skip("needs root to become another user, and an interpreter that the other user can reach")
-    venv = open_way(tmp_path) / "venv"
+    venv = tmp_path / "venv"
     subprocess.run([python, "-m", "venv", "--without-pip", str(venv)], check=True)
     site = next((venv / "lib").glob("python3.*")) / "site-packages"
     (site / "ours.pth").write_text(str(Path(psutil.__file__).parents[1]) + "\n")

@@ -9,6 +9,7 @@ import pytest
 
 from awmenv.server.settings import Settings
 from awmenv.server.verifier import VerifierHouse, run_verifier, verdict
+from tests.awmenv.conftest import OpenFolders
 
 NAMED = "def verify_task_completion(initial_db_path, final_db_path, final_answer=None):\n"
 COUNT = "    import sqlite3\n    c = sqlite3.connect(final_db_path)\n    n = c.execute('select count(*) from t').fetchone()[0]\n"
@@ -65,7 +66,7 @@ HONEST = {
 
 
 @pytest.fixture(scope="module")
-def databases(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+def databases(tmp_path_factory: OpenFolders) -> tuple[str, str]:
     folder = tmp_path_factory.mktemp("odd")
     for name, rows in (("initial.db", 1), ("final.db", 2)):
         connection = sqlite3.connect(folder / name)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.models import RESERVED_TOOLS, normalise_name
 from awmenv.packs import load_pack
-from tests.awmenv.conftest import TINY
+from tests.awmenv.conftest import TINY, OpenFolders
 
 FILES = {
     "gen_scenario.jsonl": [{"name": "Shop 1", "description": "A shop."}],
@@ -144,9 +144,7 @@ def test_rows_are_read_when_asked_for_and_a_changed_file_is_noticed(tmp_path: Pa
 
 @settings(max_examples=60, deadline=None)
 @given(lines=st.lists(st.one_of(st.binary(max_size=60), st.text(max_size=60).map(str.encode)), max_size=6))
-def test_any_bytes_are_a_report_and_never_an_error(
-    tmp_path_factory: pytest.TempPathFactory, lines: list[bytes]
-) -> None:
+def test_any_bytes_are_a_report_and_never_an_error(tmp_path_factory: OpenFolders, lines: list[bytes]) -> None:
     folder = tmp_path_factory.mktemp("any")
     for name in FILES:
         (folder / name).write_bytes(b"\n".join(lines))
@@ -164,9 +162,7 @@ FIELDS = ("tasks", "db_schema", "sample_data", "full_code", "verification", "tas
 
 @settings(max_examples=100, deadline=None)
 @given(row=st.fixed_dictionaries({}, optional=dict.fromkeys(FIELDS, JSON)))
-def test_rows_of_any_shape_are_a_report_and_never_an_error(
-    tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any]
-) -> None:
+def test_rows_of_any_shape_are_a_report_and_never_an_error(tmp_path_factory: OpenFolders, row: dict[str, Any]) -> None:
     folder = tmp_path_factory.mktemp("shape")
     for name in (*FILES, "scripts.jsonl"):
         (folder / name).write_text(json.dumps({"scenario": "a", "name": "a", **row}) + "\n")
