@@ -40,7 +40,7 @@ install-dev: .venv/bin/pip
 	  echo "Python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 
 test: install-dev
-	@$(PY) -m pytest -m "not train"
+	@$(PY) -m pytest -m "not train and not chaos"
 
 # Training libraries are large and pin their own versions, so they live apart
 test-train:
@@ -61,6 +61,7 @@ check: install-dev
 bench: install-dev
 	@for file in bench/*.py; do $(PY) "$$file" || exit 1; done
 
-# The kill matrix: kill -9 of each child in turn, and of the process that watches them
+# The kill matrix, which says what it does and what it counted, and the end of the process that watches the others
 chaos: install-dev
+	@$(PY) -m pytest -s -m chaos tests/chaos
 	@$(PY) -m pytest -k "kill" tests/awmweb tests/product
