@@ -16,19 +16,22 @@ from urllib.parse import parse_qs
 from asgiref.sync import sync_to_async
 from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from episodes import events, trajectory
 from episodes.hub import SocketListener, hub
 from episodes.models import Episode
 from episodes.wire import writer_of
-from people.access import Actor, bearer, current_memberships, person, sees_outcomes
+from people.access import Actor, bearer, current_memberships, is_id, person, sees_outcomes
 from people.errors import AppError, NotFound, Unauthenticated
 from people.http import TOKENS
 from people.members import token_of
 
 REFUSED = {401: 4401, 403: 4403, 404: 4404}
 FIRST_PAGE = 200
+RIGHT_S = 10
+"""How often an open socket's right is looked at again: who was removed hears nothing after this."""
 WIRE = "awmweb.send"
 """Where `awmweb/asgi.py` leaves the server's own `send`, which middleware may wrap."""
 P = ParamSpec("P")
@@ -82,6 +85,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     listener: SocketListener | None = None
     pump: asyncio.Task[None] | None = None
+    guard: asyncio.Task[None] | None = None
     topics: tuple[str, ...] = ()
 
     async def dispatch(self, message: dict[str, Any]) -> None:
@@ -102,6 +106,22 @@ class LiveConsumer(AsyncWebsocketConsumer):
         await self.accept()
         self.listener = SocketListener(writer_of(self.scope.get(WIRE)), self._drain_soon)
         self.pump = asyncio.create_task(self._begin(self.listener))
+        self.guard = asyncio.create_task(self._guard())
+
+    async def _guard(self) -> None:
+        """Close once the right has ended; a database that is away ends no right."""
+        while True:
+            await asyncio.sleep(RIGHT_S)
+            try:
+                if tuple(await self.admitted()) != self.topics:  # of another project now
+                    raise NotFound
+            except AppError as refused:
+                if self.listener is not None:
+                    hub().drop(self.listener, *self.topics)
+                await self.close(code=REFUSED.get(refused.status, 4400), reason=refused.code)
+                return
+            except DatabaseError:
+                continue
 
     async def admitted(self) -> list[str]:
         """Check the right and name the topics. A bearer may be known already. Raises `AppError`."""
@@ -141,10 +161,11 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def disconnect(self, code: int) -> None:
         if self.listener is not None:
             hub().drop(self.listener, *self.topics)
-        if self.pump is not None:
-            self.pump.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await self.pump
+        for task in (self.guard, self.pump):
+            if task is not None:
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await task
 
 
 class EpisodeConsumer(LiveConsumer):
@@ -155,7 +176,8 @@ class EpisodeConsumer(LiveConsumer):
     def admit(self, known: Actor | None) -> list[str]:
         pk = self.scope["url_route"]["kwargs"]["pk"]
         if known is None:
-            project_id = Episode.objects.filter(pk=pk).values_list("project_id", flat=True).first()
+            named = Episode.objects.filter(pk=pk).values_list("project_id", flat=True)
+            project_id = named.first() if is_id(pk) else None
             if project_id is None:
                 raise NotFound
             known = actor_for(self.scope, project_id)
