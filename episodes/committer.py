@@ -132,7 +132,9 @@ class Committer:
     def _run(self) -> None:
         while True:
             group = self._next()
+            close_old_connections()
             outcomes = commit(group)
+            close_old_connections()
             _answer(zip(group, outcomes, strict=True))
             held = [one for one, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, Held)]
             self._again(held, alone=len(held) == len(group))
@@ -181,7 +183,6 @@ def _resolve(answers: Iterable[tuple[Append, Outcome]]) -> None:
 def commit(group: Sequence[Append]) -> list[Outcome]:
     """Write a group and tell; never raises. An error of the database that one batch may have caused makes each go
     alone, so that it hits only the one."""
-    close_old_connections()
     try:
         outcomes, hints = _transaction(group)
         events.tell(hints)
@@ -194,8 +195,6 @@ def commit(group: Sequence[Append]) -> list[Outcome]:
         if suspect:
             log.exception("an append failed")
         return [error for _ in group]
-    finally:
-        close_old_connections()
 
 
 def _patient(append: Append, outcome: Outcome) -> Outcome:

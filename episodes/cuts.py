@@ -26,7 +26,7 @@ def cut_of(body: Mapping[str, Any], size: int) -> str | None:
     for longest, most in LIMITS:
         fields: list[str] = []
         short = {name: _field(name, value, longest, most, fields) for name, value in body.items()}
-        text = _text({**short, "cut": {"size": size, "fields": fields}})
+        text = _text({**short, "cut": {"size": size, "fields": sorted(fields)}})
         if len(text) <= CUT_ABOVE_BYTES:
             return text
     bare = {name: value for name, value in body.items() if name in KEPT}
@@ -39,7 +39,7 @@ def cut_text(text: str) -> str:
 
 
 def _text(body: Mapping[str, Any]) -> str:
-    return json.dumps(body, separators=(",", ":"))
+    return json.dumps(body, sort_keys=True, separators=(",", ":"))
 
 
 def _field(name: str, value: Any, longest: int, most: int, fields: list[str]) -> Any:

@@ -101,10 +101,11 @@ class SocketListener(Listener):
 class Pending:
     """What one topic has to say at the next delivery, in the order in which it was first said."""
 
-    __slots__ = ("_frames",)
+    __slots__ = ("_count", "_frames")
 
     def __init__(self) -> None:
         self._frames: dict[tuple[str, str], list[str]] = {}
+        self._count = 0
 
     def add(self, kind: str, key: str, payload: str) -> None:
         if kind == events.STEPS:
@@ -113,14 +114,19 @@ class Pending:
             self._frames.pop((kind, key), None)
             self._frames[kind, key] = [payload]
         else:
-            self._frames[kind, str(len(self._frames))] = [payload or GAP.text]
+            self._add_one(payload or GAP.text)
+
+    def _add_one(self, text: str) -> None:
+        self._count += 1
+        self._frames[events.EACH, str(self._count)] = [text]
 
     def _add_steps(self, key: str, payload: str) -> None:
-        parts = self._frames.setdefault((events.STEPS, key), [])
+        parts = self._frames.get((events.STEPS, key), [])
         if parts and sum(map(len, parts)) + len(payload) > FRAME_BYTES:
-            self._frames[events.EACH, str(len(self._frames))] = [events.steps_frame(key, parts)]
-            parts.clear()
-        parts.append(payload)
+            del self._frames[events.STEPS, key]
+            self._add_one(events.steps_frame(key, parts))
+            parts = []
+        self._frames[events.STEPS, key] = [*parts, payload]
 
     def payloads(self) -> list[str]:
         """The frames as text."""

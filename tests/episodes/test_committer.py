@@ -1,0 +1,251 @@
+"""Many appends in one transaction: the rules of one append hold for each, and no batch pays for its neighbour."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from datetime import timedelta
+
+import pytest
+from django.db import OperationalError, connection, transaction
+from django.utils import timezone
+
+from awmclient.schema import EpisodeStart, Finish, StepBatch
+from episodes import committer, recording
+from episodes.committer import Append, Committer, Held, commit
+from episodes.entries import entries_of, entries_of_batch
+from episodes.errors import EpisodeEnded, SeqGap, StepConflict
+from episodes.models import Episode, Step
+from people.errors import Busy, NotFound
+
+WAIT_S = 10
+
+
+def entries(*numbers, word="looked around"):
+    return entries_of(
+        StepBatch.model_validate({"steps": [{"seq": n, "kind": "note", "content": word} for n in numbers]}).steps
+    )
+
+
+@pytest.fixture
+def loop():
+    one = asyncio.new_event_loop()
+    yield one
+    one.close()
+
+
+@pytest.fixture
+def start(ada):
+    return lambda key: recording.start_episode(ada, EpisodeStart(key=key, task="t"))[0].pk
+
+
+@pytest.fixture
+def append(ada, loop):
+    def make(episode, *numbers, actor=ada, word="looked around"):
+        return Append(actor, episode, entries(*numbers, word=word), loop, loop.create_future(), 100)
+
+    return make
+
+
+def kinds(outcomes):
+    return [one if isinstance(one, int) else type(one) for one in outcomes]
+
+
+def numbers(episode):
+    return list(Step.objects.filter(episode=episode).order_by("seq").values_list("seq", flat=True))
+
+
+def test_batches_of_many_episodes_and_several_of_one_stand_after_one_commit(start, append):
+    one, two = start("one"), start("two")
+    assert commit([append(one, 1, 2), append(two, 1), append(one, 3)]) == [2, 1, 3]
+    assert (numbers(one), numbers(two)) == ([1, 2, 3], [1])
+    stored = Episode.objects.get(pk=one)
+    assert (stored.last_seq, stored.strip) == (3, "ttt")
+
+
+def test_a_bad_batch_fails_alone(start, append, max_):
+    one, two = start("one"), start("two")
+    group = [
+        append(one, 1),
+        append(two, 2),
+        append("nothing", 1),
+        append(two, 1, actor=max_),
+        append(one, 1, word="another"),
+        append(two, 1),
+        append(one, 2),
+    ]
+    assert kinds(commit(group)) == [1, SeqGap, NotFound, NotFound, StepConflict, 1, 2]
+    assert (numbers(one), numbers(two)) == ([1, 2], [1])
+
+
+def test_the_same_batch_twice_in_one_group_and_again_later_is_a_quiet_yes(start, append):
+    one = start("one")
+    assert commit([append(one, 1, 2), append(one, 1, 2), append(one, 2, 3)]) == [2, 2, 3]
+    assert commit([append(one, 1, 2, 3)]) == [3]
+    assert numbers(one) == [1, 2, 3]
+
+
+def test_a_repeat_of_old_steps_moves_nothing_back(start, append):
+    one = start("one")
+    commit([append(one, 1, 2, 3)])
+    assert commit([append(one, 1)]) == [1]
+    assert commit([append(one, 2), append(one, 4)]) == [2, 4]
+    assert Episode.objects.get(pk=one).last_seq == 4
+
+
+def test_an_ended_episode_takes_repeats_and_nothing_new(start, append, ada):
+    one = start("one")
+    commit([append(one, 1)])
+    recording.finish(ada, one, Finish(stop_reason="done"))
+    assert kinds(commit([append(one, 1), append(one, 2)])) == [1, EpisodeEnded]
+    assert numbers(one) == [1]
+
+
+def test_an_episode_given_up_for_lost_goes_on_in_the_order_of_its_batches(start, append, settings):
+    one, two = start("one"), start("two")
+    recording.lose_silent(timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1))
+    assert commit([append(one, 1), append(one, 2)]) == [1, 2]
+    assert Episode.objects.get(pk=one).state == "running"
+    assert Episode.objects.get(pk=two).state == "failed"
+
+
+def test_a_queued_episode_begins_with_its_first_step(ada, append):
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="queued", task="t"), state="queued")
+    commit([append(episode.pk, 1)])
+    stored = Episode.objects.get(pk=episode.pk)
+    assert stored.state == "running" and stored.started_at is not None
+
+
+def test_a_sign_of_life_is_noted_at_the_latest_a_second_late(start, append):
+    one = start("one")
+    Episode.objects.filter(pk=one).update(heartbeat_at=timezone.now() - timedelta(seconds=30))
+    commit([append(one, 1)])
+    assert timezone.now() - Episode.objects.get(pk=one).heartbeat_at < timedelta(seconds=5)
+
+
+def test_every_kind_of_step_is_stored_as_recording_stores_it(ada, start, append, loop):
+    odd = "null \x00, half a pair \ud800, tab \t, line \n, back \\N \\ slash"
+    batch = {
+        "steps": [
+            {"seq": 1, "kind": "tool_call", "name": "x", "arguments": {odd: [1, 1.0, None]}, "result": odd, "turn": 1},
+            {"seq": 2, "kind": "action", "action": {"a": odd}, "observation": None, "reward": 1.5, "done": True},
+            {"seq": 3, "kind": "message", "role": "user", "content": odd, "at": "2026-11-21T10:00:00+02:00"},
+            {"seq": 4, "kind": "note", "content": "", "at": "2026-11-21T10:00:00", "meta": {"at": odd}},
+            {"seq": 5, "kind": "nudge", "content": "x" * 50_000, "at": None, "state_diff": {"t": {"added": [{}]}}},
+        ]
+    }
+    steps = StepBatch.model_validate(batch).steps
+    one, two = start("one"), start("two")
+    recording.append_steps(ada, one, steps)
+    fast = entries_of_batch(batch["steps"], steps)
+    assert commit([Append(ada, two, fast, loop, loop.create_future(), 100)]) == [5]
+    rows = [list(Step.objects.filter(episode=pk).values_list("seq", "kind", "body", "cut")) for pk in (one, two)]
+    assert rows[0] == rows[1]
+    times = [dict(Step.objects.filter(episode=pk, seq__in=(3, 4)).values_list("seq", "at")) for pk in (one, two)]
+    assert times[0] == times[1]
+    assert Episode.objects.get(pk=one).strip == Episode.objects.get(pk=two).strip == "rrttt"
+
+
+def test_an_absent_database_is_everybodys_error_and_nothing_is_lost(start, append, monkeypatch):
+    one = start("one")
+
+    def away(group):
+        raise OperationalError("gone")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(committer, "_transaction", away)
+        assert kinds(commit([append(one, 1), append(one, 2)])) == [OperationalError, OperationalError]
+    assert commit([append(one, 1), append(one, 2)]) == [1, 2]
+
+
+def test_a_batch_that_breaks_the_transaction_breaks_only_its_own(start, append, monkeypatch):
+    one, two = start("one"), start("two")
+    bad = append(two, 1)
+    bad.entries[0].kind = "no such kind"
+    outcomes = commit([append(one, 1), bad, append(one, 2)])
+    assert (outcomes[0], outcomes[2]) == (1, 2) and isinstance(outcomes[1], Exception)
+    assert (numbers(one), numbers(two)) == ([1, 2], [])
+
+
+def test_a_full_queue_is_refused_at_once(start, ada, monkeypatch):
+    one = start("one")
+    monkeypatch.setattr(committer, "WAITING_APPENDS", 2)
+    full = Committer()
+    monkeypatch.setattr(full, "_start", lambda: None)
+
+    async def fill():
+        for number in (1, 2):
+            full.submit(ada, one, entries(number))
+        with pytest.raises(Busy):
+            full.submit(ada, one, entries(3))
+
+    asyncio.run(fill())
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_episode_that_another_transaction_holds_does_not_hold_up_its_neighbours(project, ada, start, append):
+    held, free = start("held"), start("free")
+    locked, done = threading.Event(), threading.Event()
+
+    def hold():
+        with transaction.atomic():
+            Episode.objects.select_for_update().get(pk=held)
+            locked.set()
+            done.wait(WAIT_S)
+        connection.close()
+
+    holder = threading.Thread(target=hold)
+    holder.start()
+    assert locked.wait(WAIT_S)
+    outcomes = commit([append(held, 1), append(free, 1)])
+    done.set()
+    holder.join()
+    assert kinds(outcomes) == [Held, 1]
+    assert commit([append(held, 1)]) == [1]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_at_once_through_the_writer_get_their_answers_after_the_commit(project, ada, start):
+    episodes = [start(f"e{number}") for number in range(8)]
+    one = Committer()
+
+    async def load():
+        async def write(episode):
+            return [await one.submit(ada, episode, entries(number)) for number in range(1, 21)]
+
+        return await asyncio.wait_for(asyncio.gather(*map(write, episodes)), WAIT_S * 3)
+
+    assert asyncio.run(load()) == [list(range(1, 21))] * 8
+    assert [numbers(episode) for episode in episodes] == [list(range(1, 21))] * 8
+
+
+@pytest.mark.django_db(transaction=True)
+def test_appends_and_answers_of_the_same_episodes_never_lock_each_other_out(project, ada, start):
+    """An episode is locked first by everybody, so nobody waits in a circle."""
+    episodes = [start(f"e{number}") for number in range(6)]
+    one, stop, broken = Committer(), threading.Event(), []
+
+    def others():
+        try:
+            while not stop.is_set():
+                for episode in reversed(episodes):
+                    recording.heartbeat(ada, episode)
+        except Exception as error:
+            broken.append(error)
+        finally:
+            connection.close()
+
+    async def load():
+        async def write(episode):
+            return [await one.submit(ada, episode, entries(number)) for number in range(1, 31)]
+
+        return await asyncio.wait_for(asyncio.gather(*map(write, episodes)), WAIT_S * 3)
+
+    other = threading.Thread(target=others)
+    other.start()
+    try:
+        answers = asyncio.run(load())
+    finally:
+        stop.set()
+        other.join()
+    assert broken == [] and answers == [list(range(1, 31))] * 6
