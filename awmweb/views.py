@@ -69,16 +69,15 @@ def home(request: MemberRequest) -> HttpResponse:
     """Open asks, the wall of live episodes, recent outcomes."""
     actor = request.actor
     now = timezone.now()
-    rows, groups = board.open_rows(actor, now), wall.live(actor)
+    rows = board.open_rows(actor, now)
     return render(
         request,
         "awmweb/home.html",
         {
             "asks": rows[:HOME_ASKS],
-            "headline": board.headline(rows, "The oldest falls back in") if rows else _calm_headline(groups),
+            "headline": board.headline(rows, "The oldest falls back in") if rows else _calm_headline(actor),
             "underline": board.underline(queue.waiting_time(actor)),
-            "runs": groups,
-            "live_line": wall.live_line(groups),
+            "wall": None if request.GET.get("wall") == "0" else wall.live(actor),
             "outcomes": wall.recent_outcomes(actor),
             "facts": _today(actor, now),
             "exportable": wall.tallies(actor)["complete"],
@@ -89,11 +88,11 @@ def home(request: MemberRequest) -> HttpResponse:
     )
 
 
-def _calm_headline(groups: list[wall.RunGroup]) -> str:
-    live = sum(len(group.rows) for group in groups)
+def _calm_headline(actor: Actor) -> str:
+    live = wall.live_count(actor)
     if not live:
         return "No agent is at work."
-    return f"{in_words(live)} {'agent is' if live == 1 else 'agents are'} at work; none is stuck."
+    return f"{in_words(live)} {'agent is' if live == 1 else 'agents are'} at work; none waits for a person."
 
 
 def _today(actor: Actor, now: datetime) -> list[tuple[str, str, str]]:

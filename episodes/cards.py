@@ -68,6 +68,7 @@ class Result:
     table: Table | None = None
     pieces: list[tuple[str, str]] = field(default_factory=list)
     cut: bool = False
+    size: str = ""
 
 
 @dataclass(frozen=True)
@@ -108,6 +109,7 @@ class Card:
     ask: AskCard | None = None
     verification: VerificationCard | None = None
     waits: bool = False
+    cut_from: str = ""
 
     @property
     def name(self) -> str:
@@ -123,7 +125,9 @@ def clean(text: object) -> str:
 def card_of(step: Mapping[str, Any]) -> Card:
     """The picture of one step."""
     kind = str(step["kind"])
-    card = Card(seq=int(step["seq"]), mark=mark_of(dict(step)), kind=kind, at=moment(step.get("at")))
+    whole = _cut_before(step)
+    size = bytes_in_words(whole) if whole else ""
+    card = Card(seq=int(step["seq"]), mark=mark_of(dict(step)), kind=kind, at=moment(step.get("at")), cut_from=size)
     if kind in ("tool_call", "action"):
         return replace(card, **_action_parts(step))
     if kind == "ask":
@@ -166,8 +170,17 @@ def argument_of(name: str, value: object) -> Argument:
     return Argument(clean(name), text[:LONG_VALUE] + "…", css, size_in_words(text), text)
 
 
+def _cut_before(step: Mapping[str, Any]) -> int:
+    """The size of a large step of which only the short form is here; zero for one that is whole."""
+    cut = step.get("cut")
+    return int(cut.get("size") or 0) if isinstance(cut, Mapping) else 0
+
+
 def size_in_words(text: str) -> str:
-    size = len(text.encode("utf-8", "replace"))
+    return bytes_in_words(len(text.encode("utf-8", "replace")))
+
+
+def bytes_in_words(size: int) -> str:
     for limit, unit in ((1_000_000, "MB"), (1_000, "kB")):
         if size >= limit:
             return f"{size / limit:.1f} {unit}"
@@ -186,7 +199,10 @@ def result_of(step: Mapping[str, Any]) -> Result | None:
     table = table_of(value)
     shown, cut = text[:LONG_RESULT], len(text) > LONG_RESULT
     pieces = [] if table else ([("", clean(shown))] if isinstance(value, str) else list(json_pieces(shown)))
-    return Result(words_of(value), _meta(step, text), table=table, pieces=pieces, cut=cut)
+    size = size_in_words(text)
+    if whole := _cut_before(step):
+        size = f"{size} of {bytes_in_words(whole)}"
+    return Result(words_of(value), _meta(step, size), table=table, pieces=pieces, cut=cut, size=size)
 
 
 def _failure(step: Mapping[str, Any]) -> Result:
@@ -209,11 +225,11 @@ def _parsed(raw: object) -> object:
         return raw
 
 
-def _meta(step: Mapping[str, Any], text: str) -> str:
+def _meta(step: Mapping[str, Any], size: str) -> str:
     """Size, time and reward; a reward of zero says nothing."""
     meta = step.get("meta") or {}
     duration = meta.get("duration_ms") if isinstance(meta, Mapping) else None
-    parts = [f"reward {number(step['reward'])}" if step.get("reward") else "", size_in_words(text) if text else ""]
+    parts = [f"reward {number(step['reward'])}" if step.get("reward") else "", size]
     if isinstance(duration, int | float) and abs(duration) < 1e12:
         parts.append(f"{duration:.0f} ms" if duration < 1000 else f"{duration / 1000:.1f} s")
     return ", ".join(part for part in parts if part)
@@ -240,16 +256,40 @@ def words_of(value: object) -> str:
     return clean(json.dumps(value))
 
 
+_NAMES = ("id", "key", "subject", "title", "name", "status", "state")
+
+
 def _object_in_words(value: Mapping[str, Any]) -> str:
+    """An object by what names it, else by the only list it holds, else by the object inside it."""
+    flat = {name: item for name, item in value.items() if not isinstance(item, list | Mapping) and item is not None}
     lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
-    if len(lists) == 1:
-        name, rows = lists[0]
-        return f"1 in {clean(name)}" if len(rows) == 1 else f"{len(rows)} {clean(name)}"
-    flat = [(name, item) for name, item in value.items() if not isinstance(item, list | Mapping) and item is not None]
+    inside = [(name, item) for name, item in value.items() if isinstance(item, Mapping) and item]
+    if len(lists) == 1 and not any(_is_name(name) for name in flat):
+        return count_of(*lists[0])
+    if len(inside) == 1 and not any(_is_name(name) for name in flat):
+        return _cut(f"{clean(inside[0][0])}: {_object_in_words(inside[0][1])}")
     if not flat:
-        return f"{len(value)} fields" if value else "empty object"
-    line = ", ".join(f"{clean(name)} {clean(item)}" for name, item in flat[:3])
+        return f"{len(value)} {'field' if len(value) == 1 else 'fields'}" if value else "empty object"
+    first = sorted(flat, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
+    return _cut(", ".join(f"{clean(name)} {clean(flat[name])}" for name in first[:3]))
+
+
+def _is_name(name: object) -> bool:
+    return name in _NAMES or str(name).endswith(("_id", "_key"))
+
+
+def _cut(line: str) -> str:
     return line[:LONG_WORDS] + "…" if len(line) > LONG_WORDS else line
+
+
+def count_of(name: str, rows: list[Any]) -> str:
+    """No tickets, 1 ticket, 3 tickets: by the name of the list."""
+    if len(rows) != 1:
+        return f"{len(rows) or 'no'} {clean(name)}"
+    for many, one in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ss", "ss"), ("s", "")):
+        if str(name).endswith(many):
+            return f"1 {clean(str(name)[: -len(many)] + one)}"
+    return f"1 in {clean(name)}"
 
 
 def table_of(value: object) -> Table | None:

@@ -45,6 +45,8 @@ MARKS = {
         Mark("n", "k-now", "run pulse", "step in progress", "steps in progress"),
     )
 }
+_SHOWN = frozenset(code for code, mark in MARKS.items() if not mark.quiet)
+_ACTS = frozenset(code for code in _SHOWN if not MARKS[code].symbol.startswith("v-"))
 OUTCOMES = {"complete": "C", "others": "X", "judge_error": "J"}
 ADVICE_REASONS = {"declined": "d", "cancelled": "c", "episode_ended": "c"}
 
@@ -105,7 +107,7 @@ def marks_of(codes: str) -> list[Mark]:
 
 def actions_in(codes: str) -> int:
     """Steps that count against the budget of an agent: what it did, not what it thought."""
-    return sum(1 for mark in marks_of(codes) if not mark.quiet and not mark.symbol.startswith("v-"))
+    return sum(codes.count(code) for code in _ACTS)
 
 
 def shown(codes: str, room: int) -> tuple[list[Mark], int]:
@@ -113,17 +115,24 @@ def shown(codes: str, room: int) -> tuple[list[Mark], int]:
 
     Thoughts are left out unless an episode has nothing else: the strip shows what was done.
     """
-    marks = marks_of(codes)
-    acts = [mark for mark in marks if not mark.quiet] or marks
-    left_out = max(0, len(acts) - room)
-    return acts[left_out:], left_out
+    said = sum(codes.count(code) for code in _SHOWN)
+    kept = codes if not said else "".join(code for code in codes if code in _SHOWN)
+    return marks_of(kept[max(0, len(kept) - room) :]), max(0, len(kept) - room)
 
 
 def in_words(codes: str) -> str:
     """What a strip says to a screen reader."""
-    marks = marks_of(codes)
-    if not marks:
+    if not codes:
         return "no steps yet"
-    counts = Counter(mark.code for mark in marks)
-    parts = [f"{n} {MARKS[code].word if n == 1 else MARKS[code].plural}" for code, n in counts.items()]
-    return f"{len(marks)} {'step' if len(marks) == 1 else 'steps'}: {', '.join(parts)}"
+    counts = Counter(codes)
+    known = {code: MARKS.get(code, MARKS["t"]) for code in counts}
+    parts = [f"{n} {known[code].word if n == 1 else known[code].plural}" for code, n in counts.items()]
+    return f"{len(codes)} {'step' if len(codes) == 1 else 'steps'}: {', '.join(parts)}"
+
+
+def picture_book() -> dict[str, list[Any]]:
+    """The marks by letter, for the pages that draw strips from frames: glyph, colour, words, quiet, verifier's."""
+    return {
+        code: [mark.symbol, mark.css, mark.word, mark.plural, mark.quiet, mark.symbol.startswith("v-")]
+        for code, mark in MARKS.items()
+    }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.conf import settings
@@ -43,6 +44,16 @@ def steps_of(
 def step_rows(episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True) -> list[Step]:
     rows = _rows(episode, since, verification)
     return list(rows[:limit] if limit else rows)
+
+
+def holding(episode: Episode, text: str, limit: int = 500) -> tuple[list[int], bool]:
+    """Numbers of the steps whose body holds a text, in any case, and whether there are more than that."""
+    if not text.strip():
+        return [], False
+    stored = json.dumps(text.strip())[1:-1]  # bodies are ASCII JSON
+    rows = Step.objects.filter(episode=episode, body__icontains=stored).order_by("seq").values_list("seq", flat=True)
+    found = list(rows[: limit + 1])
+    return found[:limit], len(found) > limit
 
 
 def steps_for(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:

@@ -10,8 +10,10 @@ urlpatterns = [
     path("episodes/", views.episodes, name="episodes"),
     path("episodes/<str:pk>/", views.episode, name="episode"),
     path("episodes/<str:pk>/steps.html", views.step_fragments, name="step_fragments"),
+    path("episodes/<str:pk>/find", views.find_in_episode, name="find_in_episode"),
     path("episodes/<str:pk>/replay/", views.replay, name="replay"),
     path("episodes/<str:pk>/stop", views.stop_episode, name="stop_episode"),
+    path("wall.html", views.wall_rows, name="wall_rows"),
     path("connect/", views.connect, name="connect"),
     path("connect/status", views.connect_status, name="connect_status"),
 ]

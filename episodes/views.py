@@ -12,16 +12,17 @@ from typing import Any
 from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
-from django.http import HttpResponse
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes import recording, wall
+from episodes import recording, trajectory, wall, windows
 from episodes.cards import card_of, clean, pieces_of
 from episodes.models import Episode, EpisodeState, Run
 from episodes.strip import actions_in
 from episodes.trajectory import outcome_of, steps_of
+from episodes.windows import number, numbers
 from people.access import (
     MemberRequest,
     holds,
@@ -98,26 +99,47 @@ def _list_headline(tally: dict[str, int]) -> str:
 
 
 @require_GET
+@member_required()
+def wall_rows(request: MemberRequest) -> HttpResponse:
+    """The wall alone, or only the rows of `episode=` that a page has heard of and does not show yet."""
+    only = request.GET.getlist("episode") or None
+    return render(request, "episodes/_wall.html", {"wall": wall.live(request.actor, only)})
+
+
+@require_GET
 @episode_page
 def episode(request: MemberRequest, pk: str) -> HttpResponse:
     """The live page; after the end the same page with the outcome."""
     one = _episode(request, pk)
     if request.GET.get("raw", "").isdecimal() and len(request.GET["raw"]) < 10:
         return _raw(one, int(request.GET["raw"]))
-    steps = steps_of(one)
-    return render(request, "episodes/live.html", {**_context(request, one, steps), "steps": steps})
+    steps = windows.around(one, number(request.GET.get("step")))
+    return render(request, "episodes/live.html", {**_context(request, one), "steps": steps})
 
 
 @require_GET
 @episode_page
 def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
-    """Steps after `since`, and the parts of the page that change with them."""
+    """At most `limit` steps after `since`, those of `again` before it, and unless `parts=0` what stands beside."""
     one = _episode(request, pk)
-    steps = steps_of(one)
-    since = request.GET.get("since", "0")
-    after = int(since) if since.isdecimal() and len(since) < 10 else 0
-    fresh = [step for step in steps if step["seq"] > after]
-    return render(request, "episodes/_fragments.html", {**_context(request, one, steps), "steps": fresh})
+    limit = number(request.GET.get("limit"))
+    steps = windows.after(
+        one,
+        number(request.GET.get("since")) or 0,
+        windows.WINDOW if limit is None else limit,
+        numbers(request.GET.get("again", "")),
+    )
+    beside = {} if request.GET.get("parts") == "0" else {"parts": True, **_context(request, one)}
+    ended = not one.is_live
+    return render(request, "episodes/_fragments.html", {"episode": one, "ended": ended, "steps": steps, **beside})
+
+
+@require_GET
+@episode_page
+def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
+    """Numbers of the steps that hold a text, for the list that has only a window of them."""
+    found, more = trajectory.holding(_episode(request, pk), request.GET.get("q", "")[:200])
+    return JsonResponse({"seqs": found, "more": more})
 
 
 @require_GET
@@ -125,12 +147,17 @@ def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 def replay(request: MemberRequest, pk: str) -> HttpResponse:
     """Step through what happened; `?step=N` is the step in view."""
     one = _episode(request, pk)
-    steps = steps_of(one)
-    last = steps[-1]["seq"] if steps else 0
-    wanted = request.GET.get("step", "")
-    at = min(int(wanted), last) if wanted.isdecimal() and len(wanted) < 10 else min(1, last)
-    context = {"steps": steps, "at": max(at, 1), "last": last, "ticks": [card_of(step) for step in steps]}
-    return render(request, "episodes/replay.html", {**_context(request, one, steps), **context})
+    at = max(number(request.GET.get("step")) or 1, 1)
+    steps = windows.around(one, at)
+    at, codes = min(at, max(steps.last, 1)), windows.letters(one, steps.last)
+    names = {row.seq: card_of(row.wire()).name for row in steps.rows} if steps.last <= windows.NAMED else {}
+    context = {
+        "steps": steps,
+        "at": at,
+        "codes": codes,
+        "ticks": windows.ticks(codes, at, names),
+    }
+    return render(request, "episodes/replay.html", {**_context(request, one), **context})
 
 
 @require_POST
@@ -152,16 +179,22 @@ def _raw(one: Episode, seq: int) -> HttpResponse:
     return HttpResponse(body, content_type="text/plain; charset=utf-8", status=200 if step else 404)
 
 
-def _context(request: MemberRequest, one: Episode, steps: list[dict[str, Any]]) -> dict[str, Any]:
+def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
     """What strap, side and people show; the outcome only once there is one."""
     now, outcome, reported = timezone.now(), outcome_of(one), outcome_of(one, "reported")
-    diff = outcome.state_diff if outcome and outcome.state_diff else wall.gathered(steps)
-    asks = [_ask_line(step, one) for step in steps if step["kind"] == "ask"]
+    whole = bool(outcome and outcome.state_diff)
+    writes, all_writes = ([], 0) if whole else windows.writes(one)
+    diff = outcome.state_diff if outcome and whole else wall.gathered(writes)
+    asked, all_asks = windows.asks(one)
+    asks = [_ask_line(step, one) for step in reversed(asked)]
     row = wall.row_of(one, now)
     waits_for_verifier = one.is_ours and not one.fault and one.state == EpisodeState.FINISHED and outcome is None
     return {
         "episode": one,
         "headline": wall.headline(one, outcome, sum(ask["state"] == "open" for ask in asks), now),
+        "all_asks": all_asks,
+        "older_writes": all_writes - len(writes),
+        "newest_writes": len(writes),
         "outcome": outcome,
         "outcome_details": pieces_of(outcome.details) if outcome and outcome.details else [],
         "reported": reported,
@@ -177,7 +210,7 @@ def _context(request: MemberRequest, one: Episode, steps: list[dict[str, Any]]) 
         "changed_rows": wall.changed_rows(diff),
         "final_answer": clean(one.final_answer) if one.final_answer else "",
         "asks": asks,
-        "events": list(one.events.order_by("pk")[:100]),
+        "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
     }

@@ -1,29 +1,31 @@
-"""Reads for pages: the wall of live episodes by run, the filtered list, and everything one episode's page shows.
+"""Reads for pages: the wall of live episodes by need, the filtered list, and everything one episode's page shows.
 
 Owns the sentences with numbers at the top of those pages. Leaves rows to `models.py`, cards to `cards.py`.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, F, Q, QuerySet
-from django.db.models.functions import Length
 from django.utils import timezone
 
 from episodes.cards import DIFF_LINES, DiffLine, clean, diff_lines
 from episodes.models import LIVE_STATES, Episode, Run, Step, VerifierOutcome
 from episodes.strip import actions_in, changes_of
+from episodes.windows import Shown, shown
 from people.access import Actor, scoped
 
 WALL = 200
-PEEK = 65_536
 NOT_LISTED = ("tools", "policy", "final_answer")
 """Large, and shown in no list."""
+RUNS = 6
+STALLED_S = 30
+GROUPS = {"person": "Needs a person", "stalled": "Stalled", "running": "Running", "queued": "Queued"}
+NEEDS = {"waiting": "person", "running": "running", "queued": "queued"}
 STOPS = {
     "done": "the agent, done",
     "max_steps": "the step limit",
@@ -43,88 +45,95 @@ class Row:
     elapsed: float
     last_action: str = ""
     outcome: str = ""
+    last_at: datetime | None = None
+    stalled: bool = False
 
     @property
     def budget(self) -> int | None:
         """Steps still allowed are drawn only while any can come."""
         return self.episode.max_steps if self.episode.is_live else None
 
-
-@dataclass
-class RunGroup:
-    key: str
-    name: str
-    arm: str
-    total: int = 0
-    done: int = 0
-    rows: list[Row] = field(default_factory=list)
+    @property
+    def need(self) -> str:
+        """Why the row stands where it stands on the wall."""
+        return "stalled" if self.stalled else NEEDS[self.episode.state]
 
 
-def row_of(episode: Episode, now: datetime, last_action: str = "", outcome: str = "") -> Row:
+@dataclass(frozen=True)
+class Wall:
+    """Live episodes: who needs a person first, then the stalled, then those at work, then those in the queue."""
+
+    rows: list[Row]
+    total: int
+    runs: list[Run]
+
+    @property
+    def groups(self) -> list[tuple[str, str, list[Row]]]:
+        return [(need, words, [row for row in self.rows if row.need == need]) for need, words in GROUPS.items()]
+
+    @property
+    def line(self) -> str:
+        """ "60 live, 3 need a person, 2 stalled" """
+        if not self.rows:
+            return ""
+        waiting, stalled = (sum(row.need == need for row in self.rows) for need in ("person", "stalled"))
+        parts = [f"{self.total} live" if self.total == len(self.rows) else f"{len(self.rows)} of {self.total} live"]
+        parts += [f"{waiting} {'needs' if waiting == 1 else 'need'} a person"] if waiting else []
+        return ", ".join(parts + ([f"{stalled} stalled"] if stalled else []))
+
+
+def row_of(episode: Episode, now: datetime, outcome: str = "", last: Shown | None = None) -> Row:
     start, end = episode.started_at or now, episode.ended_at or now
     acting = episode.state == "running"
-    return Row(episode, actions_in(episode.strip), acting, (end - start).total_seconds(), last_action, outcome)
+    last_at = min(last.at, now) if last else start
+    return Row(
+        episode=episode,
+        acted=actions_in(episode.strip),
+        acting=acting,
+        elapsed=(end - start).total_seconds(),
+        last_action=_name(last) if last else "",
+        outcome=outcome,
+        last_at=last_at,
+        stalled=acting and (now - last_at).total_seconds() > STALLED_S,
+    )
 
 
-def live(actor: Actor) -> list[RunGroup]:
-    """Live episodes by run, newest run first; waiting before running before queued."""
-    now = timezone.now()
-    found = scoped(Episode.objects.live().select_related("run"), actor.project).defer(*NOT_LISTED)
-    rows = list(found.order_by("created_at")[:WALL])
-    order = {"waiting": 0, "running": 1, "queued": 2}
-    rows.sort(key=lambda episode: (_newness(episode), order[episode.state], episode.created_at))
-    actions = last_actions(rows)
-    groups: dict[str, RunGroup] = {}
-    for episode in rows:
-        group = groups.setdefault(episode.run_id or "", _group(episode))
-        group.rows.append(row_of(episode, now, actions.get(episode.pk, "")))
-    _count(groups)
-    return list(groups.values())
+def live(actor: Actor, only: list[str] | None = None) -> Wall:
+    """The wall; `only` names the episodes that a page has heard of and not seen."""
+    now, everything = timezone.now(), scoped(Episode.objects.live(), actor.project)
+    chosen = everything if only is None else everything.filter(pk__in=only[:WALL])
+    found = list(chosen.select_related("run").defer(*NOT_LISTED).order_by("created_at")[:WALL])
+    lasts = last_steps(found)
+    rows = [row_of(episode, now, last=lasts.get(episode.pk)) for episode in found]
+    order = list(GROUPS)
+    rows.sort(key=lambda row: (order.index(row.need), row.episode.created_at, row.episode.pk))
+    total = everything.count() if len(found) == WALL else len(found)
+    return Wall(rows, total, _runs({episode.run_id for episode in found if episode.run_id}))
 
 
-def _newness(episode: Episode) -> tuple[float, str]:
-    return (-episode.run.created_at.timestamp(), episode.run.pk) if episode.run else (0.0, "")
+def live_count(actor: Actor) -> int:
+    return scoped(Episode.objects.live(), actor.project).count()
 
 
-def _group(episode: Episode) -> RunGroup:
-    if episode.run is None:
-        return RunGroup("none", "Without a run", "")
-    return RunGroup(episode.run.pk, episode.run.name, episode.run.arm)
-
-
-def _count(groups: dict[str, RunGroup]) -> None:
-    """How many of each run are over."""
-    counts = Run.objects.filter(pk__in=[key for key in groups if key]).annotate(
+def _runs(ids: set[str]) -> list[Run]:
+    """The newest runs on the wall, each with how many of its episodes there are and how many are over."""
+    counts = Run.objects.filter(pk__in=ids).annotate(
         total=Count("episodes"), over=Count("episodes", filter=~Q(episodes__state__in=LIVE_STATES))
     )
-    for run in counts:
-        groups[run.pk].total, groups[run.pk].done = run.total, run.over
-    if "" in groups:
-        groups[""].total = len(groups[""].rows)
+    return list(counts.order_by("-created_at")[:RUNS])
 
 
-def last_actions(episodes: Iterable[Episode]) -> dict[str, str]:
-    """What each live episode did last, by the name of the tool; very large steps stay unread."""
+def last_steps(episodes: Iterable[Episode]) -> dict[str, Shown]:
+    """The newest step of each episode."""
     ids = [episode.pk for episode in episodes if episode.last_seq]
-    rows = Step.objects.filter(episode__in=ids, seq=F("episode__last_seq")).annotate(size=Length("body"))
-    found = rows.filter(size__lt=PEEK).values_list("episode_id", "kind", "body")
-    return {pk: clean(_name(kind, body)) for pk, kind, body in found}
+    rows = Step.objects.filter(episode__in=ids, seq=F("episode__last_seq"))
+    return {row.episode_id: row for row in shown(rows, WALL)}
 
 
-def _name(kind: str, body: str) -> str:
-    if kind == "tool_call":
-        return str(json.loads(body).get("name", ""))[:60]
-    return {"ask": "ask_expert", "message": "message"}.get(kind, kind)
-
-
-def live_line(groups: list[RunGroup]) -> str:
-    rows = [row for group in groups for row in group.rows]
-    if not rows:
-        return ""
-    waiting = sum(row.episode.state == "waiting" for row in rows)
-    runs = f"in {len(groups)} runs" if len(groups) > 1 else "in one run"
-    wait = f", {waiting} {'waits' if waiting == 1 else 'wait'} for an answer" if waiting else ""
-    return f"{len(rows)} {runs}{wait}"
+def _name(step: Shown) -> str:
+    if step.kind == "tool_call":
+        return clean(str(step.wire().get("name", ""))[:60])
+    return {"ask": "ask_expert", "message": "message"}.get(step.kind, step.kind)
 
 
 def recent_outcomes(actor: Actor, count: int = 8) -> list[VerifierOutcome]:
@@ -167,7 +176,7 @@ def rows_with_outcomes(episodes: Iterable[Episode]) -> list[Row]:
     now, rows = timezone.now(), list(episodes)
     found = VerifierOutcome.objects.filter(source="verifier", episode__in=[episode.pk for episode in rows])
     types = dict(found.values_list("episode_id", "reward_type"))
-    return [row_of(episode, now, outcome=types.get(episode.pk, "")) for episode in rows]
+    return [row_of(episode, now, types.get(episode.pk, "")) for episode in rows]
 
 
 def tallies(actor: Actor) -> dict[str, int]:

@@ -13,6 +13,7 @@ from typing import Any
 from django.db.models import Q
 
 from episodes.cards import clean
+from episodes.strip import actions_in
 from episodes.words import clock, in_words
 from experts.models import Advice, Ask, AskStatus
 from experts.reading import NOT_LISTED, asks_of
@@ -35,6 +36,7 @@ class AskRow:
     passed: bool
     may_claim: bool
     why: str
+    acted: int
 
     @property
     def late(self) -> bool:
@@ -79,6 +81,7 @@ def _row(ask: Ask, actor: Actor, now: datetime, advises: bool) -> AskRow:
         passed=passed,
         may_claim=advises and not held,
         why=_why(ask, declined, passed),
+        acted=actions_in(ask.episode.strip[: ask.seq]),
     )
 
 

@@ -21,9 +21,9 @@ from jsonschema.exceptions import SchemaError
 from pydantic import TypeAdapter, ValidationError
 
 from awmclient.schema import AnswerBody, ToolCall
-from episodes import wall
+from episodes import wall, windows
 from episodes.cards import clean
-from episodes.trajectory import steps_of
+from episodes.windows import number, numbers
 from experts import board, queue
 from experts.errors import TooLate
 from experts.models import Ask
@@ -97,9 +97,11 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
     now, slot = timezone.now(), one.assignment
     held = slot.is_held(now)
     mine = slot.holder == actor.key and slot.state == "claimed"
-    steps = steps_of(one.episode)
     context = {
-        **_after(one, steps),
+        **_after(one),
+        "before": _before(one),
+        "fixed_before": not one.is_open,
+        "after": None if one.is_open else windows.around(one.episode, one.seq, first=one.seq),
         "question": clean(one.question),
         "context": clean(one.context or ""),
         "budget_s": board.budget_of(one),
@@ -108,7 +110,6 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "lease_until": slot.lease_until,
         "lease_token": slot.lease_token if mine else "",
         "nonce": given.get("nonce") or secrets.token_urlsafe(12),
-        "before": [step for step in steps if step["seq"] < one.seq],
         "tools": wall.tools_of(one.episode),
         "tools_data": one.episode.tools,
         "house_note": clean(one.episode.policy.get("house_note", "")) if one.episode.is_ours else "",
@@ -119,13 +120,23 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
     return render(request, "experts/ask.html", context, status=status)
 
 
-def _after(one: Ask, steps: list[dict[str, Any]]) -> dict[str, Any]:
+def _before(one: Ask) -> windows.Steps:
+    """Steps before the question, which stands on top of the page; what goes on beside an open one comes after them."""
+    return windows.around(one.episode, last=_shown_to(one) if one.is_open else one.seq - 1)
+
+
+def _shown_to(one: Ask) -> int:
+    """The last number beside an ask; an open question that nothing follows stands on top of the page already."""
+    last = windows.last_of(one.episode)
+    return last - 1 if one.is_open and last == one.seq else last
+
+
+def _after(one: Ask) -> dict[str, Any]:
     """What happened from the ask on."""
     headline, line = board.aftermath(one)
     return {
         "ask": one,
-        "after": [step for step in steps if step["seq"] >= one.seq],
-        "from_seq": one.seq - 1,
+        "episode": one.episode,
         "ended": not one.episode.is_live,
         "budget": one.episode.max_steps if one.episode.is_live else None,
         "late": board.late_advice(one),
@@ -137,13 +148,13 @@ def _after(one: Ask, steps: list[dict[str, Any]]) -> dict[str, Any]:
 @require_GET
 @ask_page
 def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
-    """Steps after `since`; while the ask is open, without the question, which stands on top already."""
+    """As for an episode's page, with the words about this ask beside the steps."""
     one = visible_or_404(asks_of(request.actor), request.actor, pk)
-    since = request.GET.get("since", "0")
-    after = int(since) if since.isdecimal() and len(since) < 10 else 0
-    steps = steps_of(one.episode, max(after, 0 if one.is_open else one.seq - 1))
-    shown = [step for step in steps if not (one.is_open and step["seq"] == one.seq)]
-    return render(request, "experts/_fragments.html", {**_after(one, []), "steps": shown})
+    since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
+    again = numbers(request.GET.get("again", ""))
+    steps = windows.after(one.episode, since, windows.WINDOW if limit is None else limit, again, _shown_to(one))
+    context = {**_after(one), "steps": steps, "parts": request.GET.get("parts") != "0"}
+    return render(request, "experts/_fragments.html", context)
 
 
 @require_POST

@@ -4,8 +4,8 @@
 import { clock, serverNow } from "./clock.js";
 import { bind, print } from "./keys.js";
 import { CallBuilder } from "./schema-form.js";
-import { announce, watch } from "./shell.js";
-import { feed, lastSeq, list, move, openAll } from "./steps.js";
+import { announce } from "./shell.js";
+import { keepTrue, lists, startKeys } from "./steps.js";
 
 const RENEW_MS = 25_000;
 
@@ -209,22 +209,22 @@ function speakCountdown() {
   }
 }
 
-function startWatching() {
-  const source = feed(page.dataset.fragments, (added) => {
-    if (added.length && page.dataset.status === "answered") announce(`The agent acted: step ${added.at(-1)}`);
-    print();
+function startLists() {
+  const all = lists({
+    onNew: (from, to) => { if (page.dataset.status === "answered") announce(`The agent acted: step ${to}`); },
   });
-  watch(page.dataset.socket, {
-    since: lastSeq,
-    onFrame: (frame) => {
-      if (frame.type === "steps" && frame.steps.length) source.hint(frame.steps.map((step) => step.seq));
-      else if (frame.type !== "presence") source.hint([lastSeq() + 1]);
-      if (frame.type === "ask" && frame.ask === page.dataset.ask) heard(frame);
-    },
-    onGap: () => source.catchUp(),
-    onBack: () => source.catchUp(),
+  const list = all.at(-1);
+  if (!list) return;
+  startKeys(list, { next: "context-down", before: "context-up", open: "open-all" });
+  keepTrue(list, page.dataset.socket, {
+    heard(frame) { if (frame.type === "ask" && frame.ask === page.dataset.ask) heard(frame); },
   });
-  setInterval(() => { if (document.visibilityState === "visible") source.catchUp(); }, 10_000);
+  if (page.dataset.status === "open") list.goTo(list.last);
+  else {
+    all[0].goTo(all[0].last);
+    if (!document.querySelector('[data-live-now="yes"]')) list.goTo(list.first, "start");
+    else list.follow();
+  }
 }
 
 function heard(frame) {
@@ -238,11 +238,6 @@ function heard(frame) {
   } else if (!form && page.dataset.status === "open") location.reload();
 }
 
-if (list()) {
-  bind("open-all", openAll);
-  bind("context-down", () => move(1));
-  bind("context-up", () => move(-1));
-}
 if (form) {
   startForm();
   document.addEventListener("awm:deadline", (event) => {
@@ -250,5 +245,5 @@ if (form) {
   });
 } else if (page.dataset.status !== "open") saveDraft(null);
 setInterval(speakCountdown, 1000);
-startWatching();
+startLists();
 print();

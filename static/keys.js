@@ -39,8 +39,8 @@ export const KEYS = [
   { id: "forth", keys: "ArrowRight", words: "next step", page: "replay", line: true },
   { id: "back-mark", keys: "Shift+ArrowLeft", words: "write, ask or error before", page: "replay" },
   { id: "forth-mark", keys: "Shift+ArrowRight", words: "next write, ask or error", page: "replay", line: true },
-  { id: "first", keys: "Home", words: "first step", page: "replay", line: true },
-  { id: "last", keys: "End", words: "last step", page: "replay", line: true },
+  { id: "first", keys: "Home", words: "first step", page: "live replay", line: true },
+  { id: "last", keys: "End", words: "last step", page: "live replay", line: true },
   { id: "play", keys: "Space", words: "play", page: "replay", line: true },
   { id: "help", keys: "?", words: "all keys", page: "*", line: true },
 ];

@@ -1,105 +1,95 @@
 // The live page: steps as they happen, following the newest unless the reader looks elsewhere, and a pause of the view.
 
 import { bind, print } from "./keys.js";
-import { announce, watch } from "./shell.js";
-import { all, choose, feed, lastSeq, list, startKeys } from "./steps.js";
+import { announce } from "./shell.js";
+import { keepTrue, lists, startAddress, startFind, startKeys } from "./steps.js";
 
-const SLOW_MS = 10_000;
-const NEAR_PX = 80;
+const SAY_MS = 2000;
 
 const page = document.querySelector("[data-episode]");
-const pane = document.querySelector("[data-scroll]");
 const pill = document.querySelector("[data-follow]");
-let following = true;
+const living = page.dataset.live === "yes";
 let paused = false;
-let unseen = 0;
+let missed = 0; // the newest number that a paused view has heard of
+let seen = 0; // the newest number when the reader went elsewhere
+let saidAt = 0;
+let unsaid = 0;
+let list = null;
+let wasPill = "";
 
-// wide screens scroll the pane, small ones the page, in which more stands below the steps
-const stacked = () => getComputedStyle(pane).overflowY === "visible";
-const atEnd = () => stacked()
-  ? list().getBoundingClientRect().bottom < innerHeight + NEAR_PX
-  : pane.scrollHeight - pane.scrollTop - pane.clientHeight < NEAR_PX;
-
-function toEnd() {
-  if (!stacked()) pane.scrollTop = pane.scrollHeight;
-  else if (!atEnd()) list().scrollIntoView({ block: "end" });
-}
+const unseen = () => Math.max(0, Math.max(list.last, missed) - seen);
 
 function sayFollow() {
-  pill.firstChild.textContent = paused ? `Paused${unseen ? `, ${unseen} new` : ""} ` : following ? "Following " : unseen ? `${unseen} new ↓ ` : "Follow ";
-  pill.setAttribute("aria-pressed", String(following && !paused));
+  const news = unseen() ? `${unseen()} new below` : "";
+  const words = paused ? `Paused${unseen() ? `, ${unseen()} new` : ""} ` : list.following ? "Following " : news ? `${news} ↓ ` : "Follow ";
+  if (words === wasPill) return;
+  wasPill = words;
+  pill.firstChild.textContent = words;
+  pill.setAttribute("aria-pressed", String(list.following && !paused));
+}
+
+function changed() {
+  if (!list) return;
+  if (list.following) seen = list.last;
+  else if (!paused && living && list.hand && list.atEnd()) follow(); // back at the end by hand
+  const title = document.querySelector("[data-part=strap]")?.dataset.title;
+  if (title) document.body.dataset.title = title;
+  sayFollow();
+}
+
+/** One polite message per batch, not one per step. */
+function news(from, to) {
+  unsaid ||= from;
+  if (Date.now() - saidAt < SAY_MS) return;
+  announce(unsaid === to ? `Step ${to}` : `Steps ${unsaid} to ${to}`);
+  [saidAt, unsaid] = [Date.now(), 0];
 }
 
 function follow(on = true) {
-  following = on;
-  if (on) {
-    paused = false;
-    unseen = 0;
-    toEnd();
-  }
+  paused = false;
+  if (on) missed = 0;
+  seen = list.last;
+  list.follow(on && living);
+  if (on && !living) list.choose(list.last);
   sayFollow();
-}
-
-function merged(added) {
-  if (added.length) announce(added.length === 1 ? `Step ${added[0]}` : `Steps ${added[0]} to ${added.at(-1)}`);
-  document.body.dataset.title = document.querySelector("[data-part=strap]").dataset.title;
-  if (following && !paused) toEnd();
-  else unseen += added.length;
-  sayFollow();
-  print();
-}
-
-const source = feed(page.dataset.fragments, merged);
-
-function onFrame(frame) {
-  if (paused) {
-    unseen += frame.type === "steps" ? frame.steps.length : 0;
-    return sayFollow();
-  }
-  if (frame.type === "steps" && frame.steps.length) source.hint(frame.steps.map((step) => step.seq));
-  else if (frame.type !== "presence") source.hint([lastSeq() + 1]);
 }
 
 function pause() {
   paused = !paused;
-  if (!paused) {
-    unseen = 0;
+  if (paused) {
+    seen = list.last;
+    list.follow(false);
+  } else {
     source.catchUp();
-    follow(following);
+    follow();
   }
   sayFollow();
 }
 
-if (list()) {
-  startKeys("step-down", "step-up");
-  if (page.dataset.live === "yes") {
-    bind("follow", () => follow(!following || paused));
-    bind("pause", pause);
-  }
-  bind("newest", () => {
-    choose(null);
-    follow(true);
-  });
-  pill.addEventListener("click", () => follow(!following || paused));
-  for (const box of [pane, document]) {
-    box.addEventListener("scroll", () => {
-      if (following !== atEnd() && !paused) {
-        following = atEnd();
-        if (following) unseen = 0;
-        sayFollow();
-      }
-    }, { passive: true });
-  }
-  if (location.hash) choose(document.querySelector(location.hash));
-  else toEnd();
-  print();
+[list] = lists({ onChange: changed, onNew: news });
+seen = list.last;
+startKeys(list, { next: "step-down", before: "step-up", first: "first", open: "open-all" });
+startFind(list);
+const newest = () => {
+  list.choose(null);
+  follow();
+};
+for (const id of ["newest", "last"]) bind(id, newest);
+const source = living && keepTrue(list, page.dataset.socket, {
+  hold: () => paused,
+  heard(frame) {
+    if (!paused || frame.type !== "steps") return;
+    missed = Math.max(missed, ...frame.steps.map((step) => step.seq));
+    sayFollow();
+  },
+});
+if (living) {
+  bind("follow", () => follow(!list.following || paused));
+  bind("pause", pause);
 }
-
-if (page.dataset.live === "yes") {
-  watch(page.dataset.socket, { since: lastSeq, onFrame, onGap: () => source.catchUp(), onBack: () => source.catchUp() });
-  setInterval(() => {
-    if (!paused && document.visibilityState === "visible" && document.querySelector('[data-live-now="yes"]')) source.catchUp();
-  }, SLOW_MS);
+pill.addEventListener("click", () => follow(!list.following || paused));
+if (startAddress(list) === null) {
+  if (living) follow();
+  else list.goTo(list.last);
 }
-
-addEventListener("hashchange", () => choose(all().find((step) => `#${step.id}` === location.hash)));
+print();

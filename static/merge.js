@@ -1,4 +1,4 @@
-// Server-rendered news into the page: parts by name, steps by number, list rows by key. Nothing moves under the hand:
+// Server-rendered news into the page: parts by name, list rows by key. Nothing moves under the hand:
 // a list that is hovered, focused or selected only changes in place, and what is new waits behind a pill.
 
 /** Fetch a fragment of this site; null when the answer is no page of ours. */
@@ -7,33 +7,6 @@ export async function fetchFragment(url, init = {}) {
   if (response.redirected && new URL(response.url).pathname === "/login") location.assign(response.url);
   if (!response.ok) throw new Error(`${response.status} for ${url}`);
   return new DOMParser().parseFromString(await response.text(), "text/html");
-}
-
-/** Where step `seq` belongs among sorted numbers: the index to insert before. */
-export function placeFor(seqs, seq) {
-  let at = seqs.length;
-  while (at > 0 && seqs[at - 1] > seq) at -= 1;
-  return at;
-}
-
-/** Steps of `fresh` into `list`: replaced by number, else added in order. Answers the numbers that were not there. */
-export function mergeSteps(list, fresh) {
-  const added = [];
-  for (const step of fresh.querySelectorAll("li.step[data-seq]")) {
-    const seq = Number(step.dataset.seq);
-    const old = list.querySelector(`:scope > li.step[data-seq="${seq}"]`);
-    if (old) {
-      keepOpen(old, step);
-      if (old.hasAttribute("aria-current")) step.setAttribute("aria-current", old.getAttribute("aria-current"));
-      old.replaceWith(step);
-      continue;
-    }
-    const rows = [...list.querySelectorAll(":scope > li.step[data-seq]")];
-    const at = placeFor(rows.map((row) => Number(row.dataset.seq)), seq);
-    list.insertBefore(step, rows[at] || list.querySelector(":scope > li:not([data-seq])"));
-    added.push(seq);
-  }
-  return added;
 }
 
 function keepOpen(old, fresh) {

@@ -47,6 +47,7 @@ export function start() {
   });
   bind("show-new", () => {
     for (const list of document.querySelectorAll("[data-list]")) release(list, true);
+    document.dispatchEvent(new Event("awm:show-new"));
   });
   for (const list of document.querySelectorAll("[data-list]")) {
     for (const kind of ["mouseleave", "focusout"]) list.addEventListener(kind, () => setTimeout(() => release(list), 0));

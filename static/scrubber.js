@@ -1,10 +1,14 @@
-// Replay: one step in view, moved by keys, by the scrubber and by play; its number stands in the URL.
+// Replay: one step in view, moved by keys, by the scrubber, by the slider of a long episode and by play; its number stands
+// in the URL. The list is the one of the live page; the scrubber shows the neighbourhood of the step in view.
 
 import { bind, print } from "./keys.js";
-import { all, choose, openAll } from "./steps.js";
+import { LongList } from "./longlist.js";
+import { startFind } from "./steps.js";
+import { pictures } from "./strip.js";
 
 const PLAY_MS = 900;
-const MARKS = "weoafcdCXJv";
+const MARKS = "weoafdcdCXJv";
+const TICKS = 61;
 
 /** The number of the next step after `at` in direction `step` whose letter is in `marks`; `at` if there is none. */
 export function nextMark(letters, at, step, marks = MARKS) {
@@ -19,32 +23,60 @@ export function withStep(url, seq) {
   return out.pathname + out.search;
 }
 
-let playing = null;
+/** The first number of the scrubber's places around `at`. */
+export function firstTick(at, count, ticks = TICKS) {
+  return 1 + Math.max(0, Math.min(at - 1 - Math.floor(ticks / 2), count - ticks));
+}
 
-function show(at, { scroll = true } = {}) {
-  const steps = all();
-  const step = steps[Math.min(steps.length - 1, Math.max(0, at))];
-  if (!step) return;
-  choose(step, { scroll: false });
-  if (scroll) step.scrollIntoView({ block: "center" });
-  const seq = Number(step.dataset.seq);
-  history.replaceState(null, "", withStep(location.href, seq));
-  for (const tick of document.querySelectorAll(".scrub a")) {
+let list = null;
+let playing = null;
+let address = 0;
+
+function tickOf(seq, code) {
+  const [symbol, css, word] = pictures().marks[code] || pictures().marks.t;
+  const link = document.createElement("a");
+  link.href = `?step=${seq}`;
+  link.dataset.seq = String(seq);
+  link.classList.toggle("five", seq % 5 === 0);
+  link.setAttribute("aria-label", `Step ${seq}, ${word}`);
+  link.innerHTML = `<svg class="g ${css}" aria-hidden="true"><use href="#${symbol}"/></svg><span>${Number(seq)}</span>`;
+  return link;
+}
+
+/** The places around a step; those that are there already stay, with their names. */
+function drawTicks(seq) {
+  const scrub = document.querySelector(".scrub");
+  const { codes } = list.list.dataset;
+  const first = firstTick(seq, list.last);
+  const have = Number(scrub.firstElementChild?.dataset.seq || 0);
+  const inside = seq >= have + 5 && seq <= have + TICKS - 6;
+  if (first !== have && !inside) {
+    const last = Math.min(list.last, first + TICKS - 1);
+    scrub.replaceChildren(...Array.from({ length: last - first + 1 }, (_, n) => tickOf(first + n, codes[first + n - 1])));
+  }
+  for (const tick of scrub.children) {
     const own = Number(tick.dataset.seq);
     tick.classList.toggle("past", own < seq);
-    tick.toggleAttribute("aria-current", own === seq);
     if (own === seq) {
       tick.setAttribute("aria-current", "true");
       tick.scrollIntoView({ block: "nearest", inline: "nearest" });
-    }
+    } else tick.removeAttribute("aria-current");
   }
-  const where = document.querySelector("[data-where]");
-  if (where) where.textContent = `step ${seq} of ${steps.at(-1).dataset.seq}`;
-  const slider = document.querySelector("[data-slider]");
-  if (slider) slider.value = String(seq);
 }
 
-const here = () => Math.max(0, all().findIndex((step) => step.hasAttribute("aria-current")));
+function show(seq, block = "center") {
+  if (!list.count) return;
+  const at = list.choose(seq, block);
+  clearTimeout(address);
+  address = setTimeout(() => history.replaceState(null, "", withStep(location.href, at)), 60); // browsers limit how often
+  drawTicks(at);
+  const where = document.querySelector("[data-where]");
+  if (where) where.textContent = `step ${at} of ${list.last}`;
+  const slider = document.querySelector("[data-slider]");
+  if (slider) slider.value = String(at);
+}
+
+const here = () => list.current || 1;
 
 function play() {
   const button = document.querySelector('[data-play]');
@@ -52,35 +84,31 @@ function play() {
     clearInterval(playing);
     playing = null;
   } else {
-    if (here() >= all().length - 1) show(0);
-    playing = setInterval(() => {
-      if (here() >= all().length - 1) return play();
-      return show(here() + 1);
-    }, PLAY_MS);
+    if (here() >= list.last) show(1);
+    playing = setInterval(() => (here() >= list.last ? play() : show(here() + 1)), PLAY_MS);
   }
   if (button) button.firstChild.textContent = playing ? "Stop " : "Play ";
 }
 
 export function start() {
-  const letters = () => all().map((step) => step.dataset.code);
+  list = new LongList(document.querySelector("ol[data-steps]"));
+  const mark = (step) => nextMark(list.list.dataset.codes || "", here() - 1, step) + 1;
   bind("back", () => show(here() - 1));
   bind("forth", () => show(here() + 1));
-  bind("back-mark", () => show(nextMark(letters(), here(), -1)));
-  bind("forth-mark", () => show(nextMark(letters(), here(), 1)));
-  bind("first", () => show(0));
-  bind("last", () => show(all().length - 1));
+  bind("back-mark", () => show(mark(-1)));
+  bind("forth-mark", () => show(mark(1)));
+  bind("first", () => show(1));
+  bind("last", () => show(list.last));
   bind("play", play);
-  bind("open-all", openAll);
-  document.querySelector("[data-play]")?.addEventListener("click", play);
-  document.querySelector("[data-slider]")?.addEventListener("input", (event) => {
-    show(all().findIndex((step) => Number(step.dataset.seq) === Number(event.target.value)));
-  });
+  bind("open-all", () => list.openAll());
+  startFind({ list: list.list, choose: show });
+  for (const button of document.querySelectorAll("[data-play]")) button.addEventListener("click", play);
+  document.querySelector("[data-slider]")?.addEventListener("input", (event) => show(Number(event.target.value)));
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element && event.target.closest(".scrub a, a.seq");
     if (!link) return;
     event.preventDefault();
-    const seq = link.dataset.seq || link.closest("[data-seq]").dataset.seq;
-    show(all().findIndex((step) => step.dataset.seq === seq), { scroll: link.matches(".scrub a") });
+    show(Number(link.dataset.seq || link.closest("[data-seq]").dataset.seq), link.matches(".scrub a") ? "center" : "nearest");
   });
   show(here());
   print();

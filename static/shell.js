@@ -41,27 +41,32 @@ function showState(stream, state, info, onBack) {
   dot?.classList.toggle("lost", lost.size > 0);
   dot?.classList.toggle("wait", lost.size === 0 && state === "connecting");
   const words = byId("connection-words");
-  if (words) words.textContent = lost.size ? "Connection lost" : state === "live" ? "Live" : "Connecting";
+  if (words) words.textContent = lost.size ? "Reconnecting" : state === "live" ? "Live" : "Connecting";
   if (lost.size) showLost();
   else if (state === "live" && wasLost) showBack(info.away, onBack);
 }
 
-function seen() {
-  const numbers = [...document.querySelectorAll("li.step[data-seq]")].map((step) => Number(step.dataset.seq));
-  return numbers.length ? Math.max(...numbers) : null;
+/** What the banner says while a line is lost: since when, and what is safe. */
+export function lostWords({ silent, seq, safe }) {
+  const since = silent >= 2000 ? `, last update ${Math.round(silent / 1000)} s ago` : "";
+  return `Reconnecting${since}. ${seq ? `You see step ${seq}` : "What you see may be old"}${safe ? "; your text is safe" : ""}.`;
 }
+
+/** The number of the newest step that this page knows of; lists of steps keep it here. */
+export const seen = { step: null };
 
 function showLost() {
   clearTimeout(bannerTimer);
   const banner = byId("connection");
-  const away = Math.max(...[...lost.keys()].map((stream) => stream.info().away));
-  const seq = seen();
-  const safe = document.querySelector("textarea") ? "; your text is safe" : "";
+  const infos = [...lost.keys()].map((stream) => stream.info());
+  const [away, silent] = [Math.max(...infos.map((one) => one.away)), Date.now() - Math.min(...infos.map((one) => one.heardAt))];
+  const words = lostWords({ silent, seq: seen.step, safe: document.querySelector("textarea") });
   banner.classList.add("lost");
-  banner.querySelector("[data-say]").textContent =
-    `Connection lost${away >= 1000 ? ` for ${Math.round(away / 1000)} s` : ""}.${seq ? ` You see step ${seq}${safe}.` : ` What you see may be old${safe}.`}`;
+  banner.querySelector("[data-say]").textContent = words;
   banner.querySelector("button").hidden = false;
   banner.hidden = away < 1500; // a blink of a restart needs no banner
+  if (!banner.hidden && banner.dataset.told !== "lost") announce(words);
+  banner.dataset.told = banner.hidden ? "" : "lost";
   bannerTimer = setTimeout(() => lost.size && showLost(), 1000);
 }
 
@@ -71,8 +76,9 @@ async function showBack(away, onBack) {
   const shown = !banner.hidden;
   const fetched = onBack ? await onBack() : null;
   if (!shown) return;
-  const news = fetched === null ? "Everything is up to date." : `${fetched} ${fetched === 1 ? "step was" : "steps were"} fetched, none is missing.`;
+  const news = fetched === null ? "Everything is up to date." : `${fetched} new ${fetched === 1 ? "step" : "steps"}, none is missing.`;
   banner.classList.remove("lost");
+  banner.dataset.told = "";
   banner.querySelector("[data-say]").textContent = `Back after ${Math.max(1, Math.round(away / 1000))} s. ${news}`;
   banner.querySelector("button").hidden = true;
   bannerTimer = setTimeout(() => { banner.hidden = true; }, 4000);

@@ -1,72 +1,131 @@
-// A list of steps under the keys and under the wire, shared by live page, ask page and replay: choose a step, open all,
-// fetch what is new and merge it by number.
+// The lists of steps of this page under the keys and under the wire: next and previous, first and last, open all, find,
+// the step that the address names, and what keeps a list true: frames, gaps, returns, sleep and a slow timer.
 
-import { localise, tick } from "./clock.js";
 import { bind } from "./keys.js";
-import { fetchFragment, mergeParts, mergeSteps } from "./merge.js";
-import { coalesce } from "./stream.js";
+import { LongList } from "./longlist.js";
+import { watch } from "./shell.js";
 
-export const list = () => document.querySelector("ol[data-steps]");
-export const all = () => [...(list()?.querySelectorAll(":scope > li.step[data-seq]") || [])];
-export const lastSeq = () => Number(all().at(-1)?.dataset.seq || list()?.dataset.from || 0);
-export const current = () => list()?.querySelector(":scope > [aria-current]") || null;
+const SLOW_MS = 10_000;
+const SLEPT_MS = 15_000;
 
-/** Mark one step as the one in view. */
-export function choose(step, { scroll = true } = {}) {
-  current()?.removeAttribute("aria-current");
-  if (!step) return;
-  step.setAttribute("aria-current", "step");
-  if (scroll) step.scrollIntoView({ block: "nearest" });
+/** Lists of this page; the last one is the one that lives. */
+export function lists(options = {}) {
+  return [...document.querySelectorAll("ol[data-steps]")].map((list) => new LongList(list, options));
 }
 
-/** Move the choice; from nowhere it starts at the end that lies behind. */
-export function move(step) {
-  const steps = all();
-  if (!steps.length) return;
-  const at = steps.indexOf(current());
-  const next = at < 0 ? (step > 0 ? 0 : steps.length - 1) : Math.min(steps.length - 1, Math.max(0, at + step));
-  choose(steps[next]);
+/** The step that an address names: `#step-7`, or `?step=7`. */
+export function stepOf(address) {
+  const url = new URL(address);
+  const found = /^#step-(\d{1,9})$/.exec(url.hash)?.[1] || /^\d{1,9}$/.exec(url.searchParams.get("step") || "")?.[0];
+  return found ? Number(found) : null;
 }
 
-export function openAll() {
-  const details = [...list().querySelectorAll("details")];
-  const open = details.some((one) => !one.open);
-  for (const one of details) one.open = open;
+/** Keys that every list of steps has. */
+export function startKeys(list, ids) {
+  const deeds = {
+    next: () => list.move(1),
+    before: () => list.move(-1),
+    first: () => list.choose(list.first),
+    last: () => list.choose(list.last),
+    open: () => list.openAll(),
+  };
+  for (const [deed, id] of Object.entries(ids)) bind(id, deeds[deed]);
 }
 
-/** Keys that every list of steps has: next, previous, open all. */
-export function startKeys(next, before) {
-  bind(next, () => move(1));
-  bind(before, () => move(-1));
-  bind("open-all", openAll);
+/** Go where the address says, now and whenever it changes. */
+export function startAddress(list, go = (seq) => list.choose(seq, "center")) {
+  const read = () => {
+    const seq = stepOf(location.href);
+    if (seq !== null) go(seq);
+    return seq;
+  };
+  addEventListener("hashchange", read);
+  return read();
+}
+
+/** Find in all steps, also those that are not on the page: the server says where, Enter goes from one to the next. */
+export function startFind(list) {
+  const form = document.querySelector("[data-finder]");
+  if (!form) return;
+  const [field, says] = [form.querySelector("input"), form.querySelector("[data-found]")];
+  let [asked, seqs, more, at] = ["", [], false, -1];
+  const say = () => {
+    says.textContent = !asked ? "" : !seqs.length ? "not found" : `${at + 1} of ${seqs.length}${more ? " and more" : ""}`;
+    for (const button of form.querySelectorAll("[data-find-step]")) button.hidden = seqs.length < 2;
+  };
+  const go = (step) => {
+    if (!seqs.length) return;
+    at = (at + step + seqs.length) % seqs.length;
+    list.choose(seqs[at], "center");
+    say();
+  };
+  const look = async (step) => {
+    const text = field.value.trim();
+    if (text === asked) return go(step);
+    [asked, seqs, more, at] = [text, [], false, -1];
+    if (text) {
+      says.textContent = "searching";
+      const response = await fetch(`${list.list.dataset.find}?q=${encodeURIComponent(text)}`, { credentials: "same-origin" });
+      if (!response.ok) {
+        says.textContent = "the server does not answer";
+        asked = "";
+        return;
+      }
+      if (text !== asked) return;
+      ({ seqs, more } = await response.json());
+    }
+    say();
+    go(1);
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    look(1);
+  });
+  field.addEventListener("input", () => { if (!field.value) look(1); });
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !event.shiftKey) return;
+    event.preventDefault();
+    look(-1);
+  });
+  form.addEventListener("click", (event) => {
+    const button = event.target instanceof Element && event.target.closest("[data-find-step]");
+    if (button) go(Number(button.dataset.findStep));
+  });
 }
 
 /**
- * A feed of an episode's fragments: `hint(seqs)` after a frame, `catchUp()` after a gap. Both fetch
- * `path?since=N` and merge; `onMerged(added)` hears the numbers that are new.
+ * Keep a list true to an episode. A frame is a hint: steps extend the list, anything else changes what stands beside
+ * it. `hold()` says that the reader paused the view; `heard(frame)` gets every frame.
  */
-export function feed(path, onMerged = () => {}) {
-  let wanted = Infinity;
-  const run = coalesce(async () => {
-    const since = Math.min(wanted - 1, lastSeq());
-    wanted = Infinity;
-    const fresh = await fetchFragment(`${path}?since=${Math.max(0, since)}`);
-    const added = mergeSteps(list(), fresh);
-    mergeParts(fresh);
-    for (const time of document.querySelectorAll("time[data-time]")) localise(time);
-    tick();
-    onMerged(added);
-    return added.length;
+export function keepTrue(list, socket, { hold = () => false, heard = () => {} } = {}) {
+  const refresh = () => list.refresh().catch(() => {}); // lost now; the slow timer and the return ask again
+  const catchUp = () => (hold() ? 0 : list.catchUp());
+  const stream = watch(socket, {
+    since: () => list.last,
+    onFrame(frame) {
+      heard(frame);
+      if (hold()) return;
+      if (frame.type === "steps") {
+        const seqs = frame.steps.map((step) => step.seq);
+        list.extend(Math.max(list.last, ...seqs));
+        if (frame.steps.length) refresh();
+      } else if (frame.type !== "presence") refresh();
+    },
+    onGap: catchUp,
+    onBack: catchUp,
   });
-  return {
-    hint(seqs) {
-      wanted = Math.min(wanted, ...seqs);
-      return run().catch(() => {}); // lost now; the slow timer and the reconnect fetch it
-    },
-    async catchUp() {
-      const before = all().length;
-      await run().catch(() => {});
-      return all().length - before;
-    },
+  const slow = setInterval(() => { if (document.visibilityState === "visible") catchUp(); }, SLOW_MS);
+  let awake = Date.now();
+  setInterval(() => {
+    if (Date.now() - awake > SLEPT_MS) woke(); // the machine slept: timers stood still and the socket may be a ghost
+    awake = Date.now();
+  }, 1000);
+  const woke = () => {
+    stream.check();
+    catchUp();
   };
+  addEventListener("online", woke);
+  addEventListener("pageshow", (event) => { if (event.persisted) woke(); });
+  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") woke(); });
+  return { catchUp, stop: () => clearInterval(slow) };
 }

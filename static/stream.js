@@ -30,6 +30,7 @@ export class Stream {
     this.stopped = false;
     this.waiting = null;
     this.socket = null;
+    this.heardAt = this.timer.now();
   }
 
   start() {
@@ -48,12 +49,14 @@ export class Stream {
     const away = this.lostAt === null ? 0 : this.timer.now() - this.lostAt;
     this.attempt = 0;
     this.lostAt = null;
+    this.heardAt = this.timer.now();
     this.onState("live", { away });
     if (away) this.onGap();
   }
 
   #heard(text) {
     let frame;
+    this.heardAt = this.timer.now();
     try {
       frame = JSON.parse(text);
     } catch {
@@ -71,7 +74,14 @@ export class Stream {
   }
 
   info() {
-    return { away: this.lostAt === null ? 0 : this.timer.now() - this.lostAt, attempt: this.attempt };
+    return { heardAt: this.heardAt, away: this.lostAt === null ? 0 : this.timer.now() - this.lostAt, attempt: this.attempt };
+  }
+
+  /** The tab or the line is back: do not wait for the next attempt, and leave a socket that the network forgot. */
+  check() {
+    if (this.lostAt !== null) return this.tryNow();
+    const state = this.socket?.readyState;
+    if (state === 2 || state === 3) this.#closed(this.socket); // closing or closed while nobody told
   }
 
   /** The person does not want to wait for the next attempt. */

@@ -5,18 +5,23 @@ Words and shapes come from `strip` and `cards`; markup is that of the design. Ca
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 from datetime import datetime
+from threading import Lock
 from typing import Any
 
 from django import template
+from django.template.loader import render_to_string
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html, format_html_join
+from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
 
 from episodes import strip as line
 from episodes.cards import card_of, clean, initials, number
 from episodes.strip import MARKS, Mark
+from episodes.windows import Shown
 from episodes.words import ago, clock, in_words
 
 register = template.Library()
@@ -88,14 +93,20 @@ def arm(value: str | None) -> SafeString:
 
 @register.simple_tag
 def strip(
-    codes: str, budget: int | None = None, running: bool = False, room: int = 30, outcome: str | None = None
+    codes: str,
+    budget: int | None = None,
+    running: bool = False,
+    room: int = 30,
+    outcome: str | None = None,
+    stalled: bool = False,
 ) -> SafeString:
-    """An episode in one line: its marks, then a dot for every step still allowed, or the hexagon of its outcome."""
-    codes += "n" if running else line.outcome_letter(outcome) if outcome else ""
+    """An episode in one line: its marks, then a dot for every step still allowed, or the hexagon of its outcome. One
+    that is stalled has no step in progress; `static/strip.js` draws the same from frames."""
+    codes += "n" if running and not stalled else line.outcome_letter(outcome) if outcome else ""
     marks, left_out = line.shown(codes, room)
     used = line.actions_in(codes)
     dots = 0 if outcome else max(0, min((budget or 0) - used, room - len(marks)))
-    lead = 26 if left_out else 0
+    lead = 14 + 6 * len(str(left_out)) if left_out else 0
     width = max(PITCH, lead + PITCH * (len(marks) + dots))
     earlier = format_html('<text class="more" x="0" y="10.5">+{}</text>', left_out) if left_out else ""
     body = format_html_join(
@@ -117,6 +128,14 @@ def strip(
         body,
         rest,
     )
+
+
+@register.simple_tag
+def picture_book() -> SafeString:
+    """Marks and states by name, for pages that draw strips from frames."""
+    states = {name: list(state) for name, state in STATES.items()}
+    book = {"marks": line.picture_book(), "states": states, "pitch": PITCH}
+    return json_script(book, "picture-book")
 
 
 @register.simple_tag
@@ -156,12 +175,49 @@ def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
     )
 
 
+class Album:
+    """Finished pictures of steps, so that many watchers of one episode share the drawing. Bounded by what it holds."""
+
+    def __init__(self, room: int = 8_000_000) -> None:
+        self._pictures: OrderedDict[tuple[Any, ...], SafeString] = OrderedDict()
+        self._left = room
+        self._lock = Lock()
+
+    def of(self, row: Shown, ended: bool) -> SafeString:
+        # a step never changes once it is written, but for the advice of an ask
+        key = (row.pk, ended, row.told if row.kind == "ask" else "")
+        with self._lock:
+            if key in self._pictures:
+                self._pictures.move_to_end(key)
+                return self._pictures[key]
+        drawn = render_to_string("episodes/_step.html", step_card(row.wire(), ended=ended, episode=row.episode_id))
+        with self._lock:
+            if key not in self._pictures:
+                self._left -= len(drawn)
+            self._pictures[key] = drawn
+            while self._left < 0:
+                self._left += len(self._pictures.popitem(last=False)[1])
+        return drawn
+
+
+album = Album()
+
+
+@register.simple_tag
+def step_picture(row: Shown, current: bool = False, ended: bool = False) -> SafeString:
+    """The one fragment of a stored step."""
+    if current:
+        return render_to_string("episodes/_step.html", step_card(row.wire(), current, ended, row.episode_id))
+    return album.of(row, ended)
+
+
 @register.inclusion_tag("episodes/_step.html")
-def step_card(step: Mapping[str, Any], current: bool = False, ended: bool = False) -> dict[str, Any]:
+def step_card(step: Mapping[str, Any], current: bool = False, ended: bool = False, episode: str = "") -> dict[str, Any]:
     """The one fragment of a step. `ended` says that an ask without advice waits no longer."""
     card = card_of(step)
     return {
         "card": card,
+        "raw_url": f"{reverse('episode', args=[episode])}?raw={card.seq}" if episode else "",
         "current": current,
         "waits": card.waits and not ended,
         "mark": _mark(card.mark, card.waits, ended),

@@ -21,7 +21,11 @@ def drawn(step: dict, **more: object) -> str:
     [
         ([{"id": 1}, {"id": 2}], "2 rows"),
         ([1], "1 item"),
-        ({"tickets": [{"id": 1}], "total": 1}, "1 in tickets"),
+        ({"tickets": [{"id": 1}], "total": 1}, "1 ticket"),
+        ({"people": [{"id": 1}]}, "1 in people"),
+        ({"tickets": [], "total": 0}, "no tickets"),
+        ({"tags": [], "id": 7, "subject": "Lift"}, "id 7, subject Lift"),
+        ({"ticket": {"id": 7, "status": "new", "tags": []}}, "ticket: id 7, status new"),
         ({"id": 7, "status": "open", "note": None}, "id 7, status open"),
         ({}, "empty object"),
         ("line one\nline two", "line one"),

@@ -208,10 +208,11 @@ def test_fragments_of_an_open_ask_leave_the_question_to_the_top_of_the_page(edo,
     assert 'data-seq="1"' in open_page and 'data-seq="2"' not in open_page
     lease = queue.claim(edo, ask.pk)
     queue.answer(edo, lease.assignment_id, lease.lease_token, "This one.", "n")
-    closed = client.get(f"/asks/{ask.pk}/steps.html?since=0").content.decode()
+    assert 'data-last="1"' in open_page
+    closed = client.get(f"/asks/{ask.pk}/steps.html?since=1").content.decode()
     assert 'data-seq="1"' not in closed and 'data-seq="2"' in closed and "This one." in closed
 
 
 def test_the_first_page_names_the_open_ask_and_the_agent_at_work(ada, ask):
     page = as_person(ada).get("/").content.decode()
-    assert "One ask is open. The oldest falls back in" in page and "1 in one run, 1 waits for an answer" in page
+    assert "One ask is open. The oldest falls back in" in page and "1 live, 1 needs a person" in page

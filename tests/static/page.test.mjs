@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ago, clock, level } from "../../static/clock.js";
-import { placeFor } from "../../static/merge.js";
 import { moved } from "../../static/rows.js";
 import { read, typeOf, valueOf } from "../../static/schema-form.js";
 import { nextMark, withStep } from "../../static/scrubber.js";
@@ -17,10 +16,6 @@ test("a countdown is calm above 45 percent, soon to 20, late below", () => {
 
 test("times of the past are one unit, rounded down", () => {
   assert.deepEqual([2, 12, 61, 7300, 200000].map(ago), ["just now", "12 s ago", "1 min ago", "2 h ago", "2 d ago"]);
-});
-
-test("a step that comes late finds its place by number", () => {
-  assert.deepEqual([placeFor([], 1), placeFor([1, 2, 5], 3), placeFor([1, 2], 9), placeFor([4], 1)], [0, 2, 2, 0]);
 });
 
 test("the selection starts at the near end and stays in the list", () => {

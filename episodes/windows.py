@@ -1,0 +1,155 @@
+"""Reads for a long episode: windows of its steps, and the parts beside them from bounded queries.
+
+A page never reads an episode as a whole. Which steps wrote, asked or failed stands in the strip, one letter a step, so
+the newest of a kind are fetched by number. Leaves pictures to `templatetags/marks.py`. Called by the views of episodes
+and asks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Max, QuerySet
+from django.db.models.functions import Coalesce
+
+from episodes.models import Episode, Step
+from episodes.strip import Mark, code_of, marks_of
+
+WINDOW = 60
+MOST = 200
+BESIDE = 50
+TICKS = 61
+NAMED = 14
+ASKS = "olafdc"
+WAITS = "ol"
+VERIFIER = 2
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One stored step as pages show it: a large one in its cut form, so that nothing of many megabytes is read."""
+
+    pk: int
+    episode_id: str
+    seq: int
+    kind: str
+    told: str
+    at: datetime
+
+    def wire(self) -> dict[str, Any]:
+        step: dict[str, Any] = json.loads(self.told)
+        step.setdefault("at", self.at)
+        return step
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Some steps of an episode in order, and what a list must know of those it does not hold."""
+
+    rows: list[Shown]
+    first: int
+    last: int
+    waits: list[int]
+
+    @property
+    def since(self) -> int:
+        """The number before the first one that is here."""
+        return self.rows[0].seq - 1 if self.rows else self.first - 1
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One place of the scrubber."""
+
+    seq: int
+    mark: Mark
+    name: str = ""
+
+
+def last_of(episode: Episode) -> int:
+    """The last number that stands, the verifier's step included, which the episode's own count leaves out."""
+    found = Step.objects.filter(episode=episode).aggregate(last=Max("seq"))["last"]
+    return int(found or 0)
+
+
+def after(
+    episode: Episode, since: int, limit: int = WINDOW, again: list[int] | None = None, last: int | None = None
+) -> Steps:
+    """Steps above `since`, and once more those of `again` that lie before: asks that were open when last looked at."""
+    end = last_of(episode) if last is None else last
+    rows = _above(episode, since, min(limit, MOST)) if limit else []
+    before = _at(episode, [seq for seq in again or [] if seq <= since])
+    return Steps(before + [row for row in rows if row.seq <= end], 1, end, waits(episode))
+
+
+def around(episode: Episode, seq: int | None = None, first: int = 1, last: int | None = None) -> Steps:
+    """The window that a page opens with: the end, or the neighbourhood of one step, between `first` and `last`."""
+    end = last_of(episode) if last is None else last
+    middle = end if seq is None else min(max(seq, first), end)
+    since = max(first - 1, min(middle + WINDOW // 3, end) - WINDOW)
+    rows = [row for row in _above(episode, since, WINDOW) if row.seq <= end]
+    return Steps(rows, first, end, [seq for seq in waits(episode) if first <= seq <= end])
+
+
+def waits(episode: Episode) -> list[int]:
+    """Numbers of the asks that wait for an answer; the step of such an ask will change."""
+    return _places(episode.strip, WAITS)
+
+
+def asks(episode: Episode) -> tuple[list[dict[str, Any]], int]:
+    """The newest asks as wire steps, and how many there are."""
+    places = _places(episode.strip, ASKS)
+    return [row.wire() for row in _at(episode, places[-BESIDE:])], len(places)
+
+
+def writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
+    """The newest steps that changed the database, and how many there are."""
+    places = _places(episode.strip, "w")
+    return [row.wire() for row in _at(episode, places[-BESIDE:])], len(places)
+
+
+def _places(codes: str, letters: str) -> list[int]:
+    if not any(letter in codes for letter in letters):
+        return []
+    return [n for n, code in enumerate(codes, 1) if code in letters]
+
+
+def shown(rows: QuerySet[Step], limit: int = MOST) -> list[Shown]:
+    """Stored steps in order, as pages show them."""
+    told = rows.order_by("seq").annotate(told=Coalesce("cut", "body"))
+    return [Shown(*row) for row in told.values_list("pk", "episode_id", "seq", "kind", "told", "at")[:limit]]
+
+
+def _above(episode: Episode, since: int, limit: int) -> list[Shown]:
+    return shown(Step.objects.filter(episode=episode, seq__gt=since), limit)
+
+
+def _at(episode: Episode, seqs: list[int]) -> list[Shown]:
+    return shown(Step.objects.filter(episode=episode, seq__in=seqs[:MOST])) if seqs else []
+
+
+def letters(episode: Episode, last: int) -> str:
+    """One letter per step up to `last`; the verifier's steps stand after those that the strip knows."""
+    known = episode.strip[:last]
+    beyond = _above(episode, len(known), VERIFIER) if last > len(known) else []
+    return known + "".join(code_of(row.wire()) for row in beyond)
+
+
+def ticks(codes: str, at: int, names: dict[int, str]) -> list[Tick]:
+    """Places of the scrubber around `at`, all of them as long as they fit."""
+    start = max(0, min(at - 1 - TICKS // 2, len(codes) - TICKS))
+    marks = marks_of(codes[start : start + TICKS])
+    return [Tick(seq, mark, names.get(seq, "")) for seq, mark in enumerate(marks, start + 1)]
+
+
+def number(text: str | None) -> int | None:
+    """A step number from a query string; anything else is none."""
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None
+
+
+def numbers(text: str) -> list[int]:
+    """The step numbers that a page asks for again, separated by commas."""
+    return [seq for part in text.split(",")[:MOST] if (seq := number(part))]

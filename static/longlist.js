@@ -1,0 +1,399 @@
+// A list of steps of any length of which only what is near the view is on the page. Owns the children of one
+// <ol data-steps>: a filler above, a window of rows drawn by the server, a filler below. Rows are fetched by number in
+// stretches and kept for a while; heights are measured and remembered, so the scrollbar is true to length. All changes
+// of the page happen in one animation frame, and the row at the top of the view stays where it is.
+
+import { localise } from "./clock.js";
+import { Heights, stretch, windowFor } from "./heights.js";
+import { fetchFragment, mergeParts } from "./merge.js";
+import { seen } from "./shell.js";
+import { coalesce, pauseBefore } from "./stream.js";
+
+const OVER_PX = 900;
+const ROWS = 160; // on the page at once
+const KEEP = 360; // kept, those on the page included
+const ASK = 120; // fetched at once
+const NEAR_PX = 80;
+const AGAIN_MS = 1500; // a row that the server did not send is asked for again after this
+const BESIDE_MS = 500; // what stands beside the steps changes at most so often
+
+const numbers = (text) => (text || "").split(" ").filter(Boolean).map(Number);
+
+/** What scrolls: the pane on wide screens, the page on small ones, where panes are stacked. */
+class View {
+  constructor(pane) {
+    this.pane = pane;
+    this.measure();
+  }
+
+  measure() {
+    this.stacked = !this.pane || getComputedStyle(this.pane).overflowY === "visible";
+  }
+
+  get box() { return this.stacked ? document.scrollingElement : this.pane; }
+  get top() { return this.stacked ? 0 : this.pane.getBoundingClientRect().top; }
+  get height() { return this.stacked ? innerHeight : this.pane.clientHeight; }
+  by(distance) { this.box.scrollTop += distance; }
+}
+
+export class LongList {
+  constructor(list, { onChange = () => {}, onNew = () => {} } = {}) {
+    Object.assign(this, { list, onChange, onNew });
+    this.view = new View(list.closest("[data-scroll]"));
+    [this.above, this.below] = list.querySelectorAll(":scope > li.fill");
+    this.first = Number(list.dataset.first);
+    this.last = Number(list.dataset.last);
+    this.end = this.last;
+    this.waits = new Set(numbers(list.dataset.waits));
+    this.rows = new Map();
+    this.stale = new Set();
+    this.asked = new Map();
+    this.opened = new Map();
+    this.allOpen = false;
+    this.current = Number(list.dataset.at) || null;
+    this.goal = null; // the step to bring into view, until it stands there
+    this.following = false;
+    this.hand = false; // the reader scrolled by hand, after the last choice or jump
+    this.painted = this.last;
+    this.frame = 0;
+    this.dirty = true;
+    this.misses = 0;
+    this.heights = new Heights();
+    this.heights.extend(this.count);
+    this.refresh = coalesce(() => this.#beside(), BESIDE_MS);
+    for (const row of this.#drawn()) this.#keep(row);
+    this.window = this.rows.size ? [Math.min(...this.rows.keys()), Math.max(...this.rows.keys())] : [this.first, this.first - 1];
+    this.#listen();
+    this.render();
+  }
+
+  get count() { return Math.max(0, this.end - this.first + 1); }
+
+  #drawn() { return [...this.list.querySelectorAll(":scope > li.step[data-seq]")]; }
+
+  #listen() {
+    const draw = () => this.draw();
+    for (const box of [this.view.pane, document]) box?.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    const byHand = () => { [this.goal, this.hand] = [null, true]; };
+    for (const kind of ["wheel", "touchmove", "pointerdown"]) {
+      (this.view.pane || document).addEventListener(kind, byHand, { passive: true });
+    }
+    document.addEventListener("keydown", (event) => { if (["PageUp", "PageDown"].includes(event.key)) byHand(); });
+    let width = this.list.clientWidth;
+    new ResizeObserver(() => {
+      this.view.measure();
+      if (this.list.clientWidth && this.list.clientWidth !== width) this.heights.forget();
+      width = this.list.clientWidth || width;
+      draw();
+    }).observe(this.list);
+    this.list.addEventListener("toggle", (event) => {
+      const row = event.target.closest("li[data-seq]");
+      if (row) this.opened.set(Number(row.dataset.seq), [...row.querySelectorAll("details")].map((one) => one.open));
+      draw();
+    }, true);
+  }
+
+  #scrolled() {
+    const top = this.view.box.scrollTop;
+    if (this.following && top < this.lastTop - 2 && !this.atEnd()) this.follow(false);
+    this.lastTop = top;
+    this.#later();
+    this.onChange();
+  }
+
+  /** The rows on the page reach far enough beyond the view. */
+  #covers() {
+    const [top, height] = [this.view.top, this.view.height];
+    const [a, b] = this.window;
+    const up = a <= this.first || this.above.getBoundingClientRect().bottom < top - OVER_PX / 3;
+    return up && (b >= this.end || this.below.getBoundingClientRect().top > top + height + OVER_PX / 3);
+  }
+
+  /** The end of the list is in view. */
+  atEnd() {
+    if (this.end < this.last) return false;
+    return this.list.getBoundingClientRect().bottom - this.view.top < this.view.height + NEAR_PX;
+  }
+
+  /** Stay at the newest step, or no longer. */
+  follow(on = true) {
+    this.following = on;
+    this.goal = null;
+    this.hand = false;
+    if (on) this.painted = Math.max(this.painted, this.end);
+    else this.#reveal(this.last);
+    this.draw();
+  }
+
+  /** There are steps up to `last`; a follower sees them once they are here, others find their place kept. */
+  extend(last) {
+    if (!(last > this.last) || "fixed" in this.list.dataset) return;
+    const before = this.last;
+    this.last = last;
+    if (!this.following) this.#reveal(last);
+    this.onNew(before + 1, last);
+    this.draw();
+  }
+
+  #reveal(end) {
+    this.end = Math.max(this.end, end);
+    this.heights.extend(this.count);
+    this.list.classList.toggle("long", this.end > 999);
+  }
+
+  /** Draw at the next frame. */
+  draw() {
+    this.dirty = true;
+    this.#later();
+  }
+
+  #later() {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.render();
+    });
+  }
+
+  render() {
+    if (!this.list.clientWidth) return; // in a tab that is closed
+    if (!this.dirty && this.#covers()) return;
+    this.dirty = false;
+    const anchor = this.goal || this.following ? null : this.#anchor();
+    const window = this.#wanted(anchor);
+    this.#place(window);
+    this.window = window;
+    this.#measure();
+    this.#settle(anchor);
+    this.painted = Math.max(this.painted, Math.min(window[1], this.end));
+    this.#forgetFar();
+    this.#load();
+    seen.step = this.end;
+    this.onChange();
+    const [a, b] = this.#wanted(this.following || this.goal ? null : this.#anchor());
+    if (a < window[0] || b > window[1]) this.draw(); // rows were smaller than believed
+  }
+
+  #wanted(anchor = null) {
+    const height = this.view.height;
+    let top = this.view.top - this.above.getBoundingClientRect().top;
+    if (this.following) top = this.heights.total - height;
+    else if (this.goal) top = this.heights.top(this.goal.seq - this.first) - height / 2;
+    else if (anchor) top = this.heights.top(anchor.seq - this.first) - anchor.at; // right also after heights were learnt anew
+    const [a, b] = windowFor(this.heights, top, top + height, OVER_PX, ROWS);
+    const wanted = [a + this.first, b + this.first];
+    if (this.following && this.painted < this.end) wanted[0] = Math.max(Math.min(wanted[0], this.painted + 1), this.end - ASK);
+    return wanted;
+  }
+
+  /** The first row in view and where it stands. */
+  #anchor() {
+    const edge = this.view.top;
+    for (const row of this.#drawn()) {
+      const box = row.getBoundingClientRect();
+      if (box.bottom > edge) return { seq: Number(row.dataset.seq), at: box.top - edge };
+    }
+    return null;
+  }
+
+  #place([from, to]) {
+    const wanted = [];
+    for (let seq = from; seq <= to; seq += 1) wanted.push(this.rows.get(seq) || this.#blank(seq));
+    const stay = new Set(wanted);
+    for (const row of this.#drawn()) if (!stay.has(row)) row.remove();
+    let next = this.above.nextSibling;
+    for (const row of wanted) {
+      if (row === next) next = next.nextSibling;
+      else this.list.insertBefore(row, next);
+    }
+    const set = (fill, height) => { fill.style.height = `${Math.max(0, height)}px`; };
+    set(this.above, this.heights.top(from - this.first));
+    set(this.below, this.heights.total - this.heights.top(to - this.first + 1));
+    this.#choose();
+  }
+
+  #blank(seq) {
+    const old = this.list.querySelector(`:scope > li.blank[data-seq="${seq}"]`);
+    if (old) return old;
+    const row = document.createElement("li");
+    row.className = "step blank";
+    row.dataset.seq = String(seq);
+    row.setAttribute("aria-busy", "true");
+    row.style.height = `${this.heights.top(seq - this.first + 1) - this.heights.top(seq - this.first)}px`;
+    return row;
+  }
+
+  #measure() {
+    for (const row of this.#drawn()) {
+      if (!row.classList.contains("blank")) this.heights.set(Number(row.dataset.seq) - this.first, row.getBoundingClientRect().height);
+    }
+    if (!this.learned && this.heights.known >= 10) {
+      this.learned = true;
+      this.heights.learn();
+      this.draw();
+    }
+  }
+
+  #settle(anchor) {
+    if (this.following) this.toEnd();
+    else if (this.goal) this.#toGoal();
+    else if (anchor) {
+      const row = this.list.querySelector(`:scope > li[data-seq="${anchor.seq}"]`);
+      const moved = row ? row.getBoundingClientRect().top - this.view.top - anchor.at : 0;
+      if (Math.abs(moved) >= 1) this.view.by(moved);
+    }
+    this.lastTop = this.view.box.scrollTop;
+  }
+
+  toEnd() {
+    if (!this.view.stacked) this.view.pane.scrollTop = this.view.pane.scrollHeight;
+    else if (this.list.getBoundingClientRect().bottom > innerHeight) this.list.scrollIntoView({ block: "end" });
+  }
+
+  #toGoal() {
+    const { seq, block } = this.goal;
+    const row = this.list.querySelector(`:scope > li[data-seq="${seq}"]`);
+    if (!row) return;
+    const [box, top, height] = [row.getBoundingClientRect(), this.view.top + 8, this.view.height - 16];
+    const foot = this.view.stacked ? 60 : 0;
+    if (block === "center") this.view.by(box.top - top - Math.max(0, (height - box.height) / 2));
+    else if (box.top < top + (this.view.stacked ? 50 : 0)) this.view.by(box.top - top - (this.view.stacked ? 50 : 0));
+    else if (box.bottom > top + height - foot) this.view.by(Math.min(box.bottom - top - height + foot, box.top - top));
+    if (this.rows.has(seq) && this.#missing() === null) this.goal = null;
+  }
+
+  /** Bring a step into view; it is fetched if need be. */
+  goTo(seq, block = "nearest") {
+    if (!this.count) return;
+    if (this.following) this.follow(false);
+    this.goal = { seq: Math.min(this.last, Math.max(this.first, seq)), block };
+    this.draw();
+  }
+
+  /** Mark one step as the one in view. */
+  choose(seq, block = "nearest") {
+    this.hand = false;
+    this.current = seq === null ? null : Math.min(this.last, Math.max(this.first, seq));
+    if (seq !== null && block) this.goTo(this.current, block);
+    else this.draw();
+    return this.current;
+  }
+
+  #choose() {
+    const goesOn = this.list.querySelector(":scope > .step:not([data-seq])");
+    for (const row of this.#drawn()) {
+      const mine = Number(row.dataset.seq) === this.current;
+      row.classList.toggle("tail", Number(row.dataset.seq) === this.end && !goesOn);
+      if (mine !== row.hasAttribute("aria-current")) {
+        if (mine) row.setAttribute("aria-current", "step");
+        else row.removeAttribute("aria-current");
+      }
+    }
+  }
+
+  /** Move the choice; from nowhere it starts at what is seen. */
+  move(step) {
+    if (this.current !== null) return this.choose(this.current + step);
+    const anchor = this.#anchor();
+    return this.choose(step > 0 ? anchor?.seq ?? this.first : this.end);
+  }
+
+  openAll() {
+    const details = this.#drawn().flatMap((row) => [...row.querySelectorAll("details")]);
+    this.allOpen = details.some((one) => !one.open);
+    this.opened.clear();
+    for (const one of details) one.open = this.allOpen;
+    for (const row of this.rows.values()) for (const one of row.querySelectorAll("details")) one.open = this.allOpen;
+  }
+
+  #missing() {
+    const now = Date.now();
+    const has = (seq) => (this.rows.has(seq) && !this.stale.has(seq)) || now - (this.asked.get(seq) || 0) < AGAIN_MS;
+    if (this.following && this.end < this.last) return [Math.max(this.end + 1, this.last - ASK + 1), this.last];
+    return stretch(this.window[0], this.window[1], has, ASK);
+  }
+
+  async #load() {
+    const want = this.loading ? null : this.#missing();
+    if (!want) return;
+    this.loading = true;
+    try {
+      this.take(await fetchFragment(`${this.list.dataset.url}?since=${want[0] - 1}&limit=${want[1] - want[0] + 1}&parts=0`));
+      for (let seq = want[0]; seq <= want[1]; seq += 1) if (!this.rows.has(seq)) this.#miss(seq);
+      this.misses = 0;
+    } catch {
+      const pause = pauseBefore(this.misses++); // the banner speaks of the connection; its return asks at once
+      for (let seq = want[0]; seq <= want[1]; seq += 1) this.asked.set(seq, Date.now() + pause - AGAIN_MS);
+      setTimeout(() => this.draw(), pause);
+      if (this.following) await new Promise((done) => { this.wake = done; setTimeout(done, pause); });
+    }
+    this.loading = false;
+    this.draw();
+  }
+
+  #miss(seq) {
+    this.asked.set(seq, Date.now());
+    setTimeout(() => this.draw(), AGAIN_MS);
+  }
+
+  #keep(row) {
+    const seq = Number(row.dataset.seq);
+    if (seq < this.first) return;
+    const open = this.opened.get(seq);
+    row.querySelectorAll("details").forEach((one, n) => {
+      if (open) one.open = open[n] ?? one.open;
+      else if (this.allOpen) one.open = true;
+    });
+    for (const time of row.querySelectorAll("time[data-time]")) localise(time);
+    this.rows.delete(seq);
+    this.rows.set(seq, row);
+    this.stale.delete(seq);
+    this.asked.delete(seq);
+  }
+
+  /** Rows and what the server knows of the rest: the last number, and which asks wait. */
+  take(fresh) {
+    const list = fresh.querySelector("ol[data-last]");
+    let newest = 0;
+    for (const row of list.querySelectorAll("li.step[data-seq]")) {
+      newest = Math.max(newest, Number(row.dataset.seq));
+      this.#keep(document.adoptNode(row));
+    }
+    const waits = new Set(numbers(list.dataset.waits));
+    for (const seq of this.waits) if (!waits.has(seq)) this.#outdate(seq, list);
+    this.waits = waits;
+    this.extend(Number(list.dataset.last));
+    if (this.following) this.#reveal(newest);
+    this.draw();
+  }
+
+  #outdate(seq, fresh) {
+    if (fresh.querySelector(`li[data-seq="${seq}"]`)) return;
+    if (this.rows.has(seq)) this.stale.add(seq);
+  }
+
+  #forgetFar() {
+    for (const seq of this.rows.keys()) {
+      if (this.rows.size <= KEEP) return;
+      const far = seq < this.window[0] - ROWS / 2 || seq > this.window[1] + ROWS / 2;
+      if (far) this.rows.delete(seq);
+    }
+  }
+
+  async #beside() {
+    const again = [...this.waits].join(",");
+    const fresh = await fetchFragment(`${this.list.dataset.url}?since=${this.last}&limit=0&again=${again}`);
+    this.take(fresh);
+    mergeParts(fresh);
+    this.onChange();
+  }
+
+  /** After a gap, a lost connection or a sleep: what is the last number, and did an ask change. Answers how many are new. */
+  async catchUp() {
+    const before = this.last;
+    this.asked.clear();
+    this.misses = 0;
+    this.wake?.();
+    await this.#beside().catch(() => {}); // lost again: the next return or the slow timer asks
+    return this.last - before;
+  }
+}
