@@ -63,6 +63,8 @@ VAR = Path(text("AWMWEB_VAR", str(BASE_DIR / "var"))).resolve()
 AWMWEB_HOST = text("AWMWEB_HOST", "127.0.0.1")
 AWMWEB_PORT = number("AWMWEB_PORT", 8000, 1, 65535)
 AWMWEB_PUBLIC_URL = web_address("AWMWEB_PUBLIC_URL", f"http://127.0.0.1:{AWMWEB_PORT}")
+# commands print links to the product that runs on this data folder, wherever it was told to listen
+LINK_BASE = text("AWMWEB_PUBLIC_URL") or embedded.address(VAR) or AWMWEB_PUBLIC_URL
 AWMENV_PORT = number("AWMENV_PORT", 8100, 1, 65535)
 AWMENV_URL = text("AWMENV_URL", f"ws://127.0.0.1:{AWMENV_PORT}/ws")
 AWMWEB_WEB_PROCESSES = number("AWMWEB_WEB_PROCESSES", 1, 1, 64)

@@ -127,6 +127,15 @@ def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
     raise UnknownPolicy("A policy is `model`, or `script:` and the script's name, such as `script:oracle`.")
 
 
+def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, Any]:
+    """The policy, if it can play this task: a script must be one of the task's own."""
+    scripts = pack_with(scenario).scripts(scenario, task_idx) if policy[OURS] == "script" else {}
+    if policy[OURS] == "script" and policy["script"] not in scripts:
+        known = ", ".join(sorted(scripts)) or "none"
+        raise UnknownPolicy(f"{scenario}/{task_idx} has no script {policy['script']!r}; it has: {known}.")
+    return policy
+
+
 @transaction.atomic
 def launch(actor: Actor, name: str, starts: Sequence[Start], arm: str = "") -> Run:
     """1. check the right, 2. the run, 3. a queued episode for each start, 4. wake a worker once all is committed."""

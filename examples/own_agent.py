@@ -1,6 +1,6 @@
 """An agent of your own, recorded live, that asks an expert once and goes on.
 
-AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<token of scope agent> python examples/own_agent.py
+AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<token of scope agent> PYTHONPATH=. .venv/bin/python examples/own_agent.py
 """
 
 import asyncio

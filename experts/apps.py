@@ -11,5 +11,7 @@ class ExpertsConfig(AppConfig):
     def ready(self) -> None:
         from episodes import recording
         from experts import queue
+        from people import members
 
         recording.on_end(queue.cancel_of_episode)
+        members.on_leave(queue.give_back)

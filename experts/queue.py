@@ -159,6 +159,17 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
     events.tell(slot.ask)
 
 
+def give_back(leaving: Actor) -> None:
+    """Registered with `members.on_leave`: what a removed person holds is free at once."""
+    held = Assignment.objects.select_related("ask").filter(
+        ask__project=leaving.project, holder=leaving.key, state=AssignmentState.CLAIMED
+    )
+    for slot in held:
+        _let_go(slot, slot.lease_token)
+        _log(slot.ask, "released", None, f"{leaving.name} was removed")
+        events.tell(slot.ask)
+
+
 def _slot(actor: Actor, assignment_id: str) -> Assignment:
     """The slot, its ask locked before the slot is: every note about an ask takes a share of the ask's lock, and an
     answer holds that lock while it moves the slot on."""

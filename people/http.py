@@ -137,9 +137,12 @@ def _encode(value: Any) -> Any:
 class TokenAuth(HttpBearer):
     """`Authorization: Bearer TOKEN`."""
 
-    def authenticate(self, request: HttpRequest, token: str) -> Actor | None:
+    def authenticate(self, request: HttpRequest, token: str) -> Actor:
         known = token_of(token)
-        return bearer(known) if known is not None else None
+        if known is None:
+            # said here, or the session would be tried next and complain of a missing CSRF token
+            raise Unauthenticated
+        return bearer(known)
 
 
 class KnownTokens:
@@ -189,6 +192,10 @@ class SessionAuth(APIKeyCookie):
     """Pages read with their own cookie; a write by cookie needs the CSRF token, which ninja checks."""
 
     param_name = settings.SESSION_COOKIE_NAME
+
+    def _get_key(self, request: HttpRequest) -> str | None:
+        """Whoever brings neither token nor cookie is unknown, and CSRF is not their trouble."""
+        return super()._get_key(request) if self.param_name in request.COOKIES else None
 
     def authenticate(self, request: HttpRequest, key: str | None) -> Actor | None:
         if not request.user.is_authenticated:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
@@ -15,12 +16,19 @@ from django.db.models import Q, QuerySet
 from django.utils import timezone
 from django.utils.text import slugify
 
-from people.access import Actor, may_issue_tokens, may_manage_people, scoped, system
+from people.access import Actor, may_issue_tokens, may_manage_people, person, scoped, system
 from people.errors import Invalid, LinkSpent, NotFound
-from people.models import ApiToken, AuditEntry, LoginLink, Membership, Project, Role, TokenScope
+from people.models import ApiToken, AuditEntry, LoginLink, Membership, Project, Role, TokenScope, display_name
 
+OnLeave = Callable[[Actor], None]
+_on_leave: list[OnLeave] = []
 LINK_LIFE = timedelta(hours=24)
 LAST_USED_STEP = timedelta(seconds=30)
+
+
+def on_leave(callback: OnLeave) -> None:
+    """Register what must happen in the transaction that removes a person (an upper app gives back what they hold)."""
+    _on_leave.append(callback)
 
 
 def digest(secret: str) -> str:
@@ -97,6 +105,7 @@ def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) 
     may_manage_people(actor)
     name = " ".join(name.split())
     username = _free_username(actor, name)
+    _refuse_namesake(actor, username, role)
     if ends_at is not None and ends_at <= timezone.now():
         raise Invalid("The end lies in the past.")
     _refuse_last_admin_change(actor, username, role, ends_at)
@@ -122,6 +131,13 @@ def _free_username(actor: Actor, name: str) -> str:
     raise Invalid("Too many people have this name; use another one.")
 
 
+def _refuse_namesake(actor: Actor, username: str, role: str) -> None:
+    """An invitation must not change somebody's role by the way."""
+    known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
+    if known is not None and known.role != role:
+        raise Invalid(f"{display_name(known.user)} is here already, as {known.role}. Give the new person another name.")
+
+
 def _admins(now: datetime) -> QuerySet[Membership]:
     """Those who are admins still; one whose membership has ended helps nobody."""
     return Membership.objects.filter(Q(ends_at__isnull=True) | Q(ends_at__gt=now), role=Role.ADMIN)
@@ -136,7 +152,8 @@ def _refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: d
 
 @transaction.atomic
 def remove_member(actor: Actor, membership_id: int) -> None:
-    """1. check the right, 2. refuse to remove the last admin, 3. delete, and their open links too, 4. the trail."""
+    """1. check the right, 2. refuse to remove the last admin, 3. end their open links and give back what they hold,
+    4. delete, 5. the trail."""
     may_manage_people(actor)
     membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
     if membership is None:
@@ -145,6 +162,8 @@ def remove_member(actor: Actor, membership_id: int) -> None:
     if [one.pk for one in admins] == [membership.pk]:
         raise Invalid("The last admin of a project cannot be removed.")
     LoginLink.objects.filter(user=membership.user, used_at__isnull=True).update(used_at=timezone.now())
+    for callback in _on_leave:
+        callback(person(membership))
     membership.delete()
     record(actor, "removed", membership.user.username)
 

@@ -212,7 +212,7 @@ def _migrations(source: Database) -> list[str]:
 def _unpack(file: Path, target: Path) -> Manifest:
     """Take out what the manifest lists and nothing else, checking every byte; odd paths cannot get through."""
     try:
-        with tarfile.open(file) as archive:
+        with tarfile.open(file, "r:") as archive:
             manifest = _manifest(archive)
             for name, known in manifest.files.items():
                 if _take_out(archive, name, target) != known["sha256"]:

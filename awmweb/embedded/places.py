@@ -102,6 +102,11 @@ class Places:
         return self.var / "children.json"
 
     @property
+    def address(self) -> Path:
+        """Where people reach the product that last ran on this folder; other commands print their links with it."""
+        return self.var / "address"
+
+    @property
     def elsewhere(self) -> Path:
         """Present where the servers' data had to go outside `var`; says where."""
         return self.var / "elsewhere"
@@ -129,6 +134,14 @@ def urls(var: Path) -> Urls:
         redis=f"unix://{password}{socket}?db=0",
         broker=f"redis+socket://{password}{socket}?virtual_host=1",
     )
+
+
+def address(var: Path) -> str:
+    """Where people reach the product that last ran on this data folder; empty before the first start."""
+    try:
+        return places(var).address.read_text().strip()
+    except OSError:
+        return ""
 
 
 def secret_key(var: Path) -> str:

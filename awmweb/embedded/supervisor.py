@@ -82,7 +82,9 @@ class Supervisor:
             self._services("worker", "rollouts", "beat")  # after the page is there, which needs both cores until then
             self._wait_healthy("env", f"http://127.0.0.1:{self.options.env_port}")
             self.ready = True
-            print(f"awmweb ready: {self.options.public_url or self.options.local_url}{login}", flush=True)
+            address = self.options.public_url or self.options.local_url
+            self.here.address.write_text(address)
+            print(f"awmweb ready: {address}{login}", flush=True)
             while True:
                 self._tend(5.0)
         except StopRequested:

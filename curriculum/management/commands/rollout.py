@@ -27,11 +27,12 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         scenario, task_idx = options["scenario"], options["task_idx"]
         try:
+            policy = launching.policy_named(options["policy"])
             start = launching.Start(
                 scenario,
                 task_idx,
                 launching.task_text(scenario, task_idx),
-                launching.policy_named(options["policy"]),
+                launching.playable(scenario, task_idx, policy),
                 expert=options["expert"],
                 arm=options["arm"],
             )
@@ -39,4 +40,4 @@ class Command(BaseCommand):
         except AppError as refused:
             raise CommandError(refused.message) from refused
         episode = run.episodes.get()
-        self.stdout.write(f"queued {settings.AWMWEB_PUBLIC_URL}{episode.get_absolute_url()}")
+        self.stdout.write(f"queued {settings.LINK_BASE}{episode.get_absolute_url()}")

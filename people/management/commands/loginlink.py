@@ -28,4 +28,4 @@ class Command(BaseCommand):
             secret = members.link_for(house, options["user"], options["role"], timedelta(hours=options["hours"]))
         except AppError as refused:
             raise CommandError(refused.message) from refused
-        self.stdout.write(f"{settings.AWMWEB_PUBLIC_URL}/login/once/{secret}")
+        self.stdout.write(f"{settings.LINK_BASE}/login/once/{secret}")
