@@ -214,7 +214,7 @@ def finish(actor: Actor, episode_id: str, end: Finish) -> Episode:
     """1. lock, 2. the same end again is a quiet yes, 3. end it and close its asks, 4. keep a reported word, 5. tell."""
     may_record(actor)
     episode = _locked(actor, episode_id)
-    if not episode.is_live and (episode.stop_reason, episode.final_answer) == (end.stop_reason, end.final_answer):
+    if not episode.is_live and _is_same_end(episode, end):
         return episode
     reopen_or_refuse(episode, actor)
     episode.final_answer = end.final_answer
@@ -224,6 +224,17 @@ def finish(actor: Actor, episode_id: str, end: Finish) -> Episode:
         _store_outcome(episode, Outcome(source="reported", **end.outcome.model_dump(exclude_none=True)))
     _end(episode, state, actor, end.stop_reason)
     return episode
+
+
+def _is_same_end(episode: Episode, end: Finish) -> bool:
+    if (episode.stop_reason, episode.final_answer) != (end.stop_reason, end.final_answer):
+        return False
+    kept = VerifierOutcome.objects.filter(episode=episode, source="reported").first()
+    if kept is None or end.outcome is None:
+        return kept is None and end.outcome is None
+    return (kept.reward_type, kept.reward, kept.details) == (
+        end.outcome.reward_type, end.outcome.reward, end.outcome.details or {},
+    )  # fmt: skip
 
 
 def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None:
@@ -262,6 +273,9 @@ def cancel(actor: Actor, episode_id: str, reason: str) -> Episode:
 def record_outcome(actor: Actor, episode_id: str, outcome: Outcome, tier: str = "") -> VerifierOutcome:
     """The verifier's word, once: 1. the row, 2. a verification step after the last, 3. tell people, never agents."""
     episode = _locked(actor, episode_id)
+    known = VerifierOutcome.objects.filter(episode=episode, source=outcome.source).first()
+    if known is not None:  # the same word again, after an answer that got lost
+        return known
     stored = _store_outcome(episode, outcome, tier)
     body = {
         "seq": episode.last_seq + 1,

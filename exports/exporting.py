@@ -98,10 +98,19 @@ def lines(actor: Actor, name: str, filters: dict[str, str], manifest: Manifest) 
 
 def _rows(shape: Format, one: Trajectory, manifest: Manifest) -> list[dict[str, Any]]:
     reason = reason_against(one)
-    rows = list(shape.rows(one)) if reason is None else []
+    rows = [_readable(row) for row in shape.rows(one)] if reason is None else []
     if not rows:
         manifest.left_out[reason or "no_conversation"] += 1
     return rows
+
+
+def _readable(value: Any) -> Any:
+    """Lone surrogates are no UTF-8 and U+0000 ends a string for many readers: both become question marks."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode().replace("\x00", "?")
+    if isinstance(value, dict):
+        return {_readable(name): _readable(inner) for name, inner in value.items()}
+    return [_readable(inner) for inner in value] if isinstance(value, list) else value
 
 
 def new_manifest(name: str, filters: dict[str, str]) -> Manifest:

@@ -81,6 +81,22 @@ def test_the_same_end_again_is_a_quiet_yes_and_another_end_is_refused(ada, episo
         recording.finish(ada, episode.pk, Finish(stop_reason="gave_up"))
 
 
+def test_the_same_end_with_another_reported_outcome_is_refused(ada, episode):
+    mine = {"reward_type": "mine", "reward": 1, "details": {"why": "\x00"}}
+    recording.finish(ada, episode.pk, Finish(stop_reason="done", outcome=mine))
+    recording.finish(ada, episode.pk, Finish(stop_reason="done", outcome=mine))
+    for other in ({**mine, "reward": 0}, None):
+        with pytest.raises(EpisodeEnded):
+            recording.finish(ada, episode.pk, Finish(stop_reason="done", outcome=other))
+
+
+def test_the_verifiers_word_repeated_is_one_outcome_and_one_step(ada, episode):
+    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    first = recording.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
+    again = recording.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
+    assert first.pk == again.pk and len(trajectory.steps_of(episode)) == 1
+
+
 def test_a_stranger_finds_no_episode(max_, episode):
     with pytest.raises(NotFound):
         recording.append_steps(max_, episode.pk, steps(note(1)))

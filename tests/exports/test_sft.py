@@ -157,7 +157,7 @@ def played(ada, edo):
     episode, _ = recording.start_episode(ada, plan)
     first = {"seq": 1, "kind": "message", "role": "user", "content": "Merge the duplicates."}
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": [first]}).steps)
-    ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into \ud800which?"))
+    ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into \ud800which? \\u0000 \x00"))
     lease = queue.claim(edo, ask.pk)
     queue.answer(
         edo, lease.assignment_id, lease.lease_token, "Into 7.", "n", [ToolCall(name="merge", arguments={"into": 7})]
@@ -212,8 +212,16 @@ def test_the_download_is_what_the_command_writes(client, ada, played, tmp_path):
 
     client.force_login(ada.user)
     answer = client.get("/exports/sft/download")
+    content = b"".join(answer.streaming_content)
     file = tmp_path / "out.jsonl"
     call_command("export", "--format", "sft", "--project", "lab", "--output", str(file), verbosity=0)
-    assert answer.status_code == 200 and answer.content == file.read_bytes() != b""
+    assert answer.status_code == 200 and content == file.read_bytes() != b""
     manifest = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())
     assert manifest["rows"] == 1 and manifest["features"]["messages"]
+
+
+def test_what_no_reader_takes_becomes_question_marks(ada, played):
+    data, _ = exported(ada)
+    (row,) = [json.loads(line) for line in data.decode("utf-8").splitlines()]
+    asked = next(call for message in row["messages"] for call in message.get("tool_calls", []))
+    assert asked["function"]["arguments"]["question"] == "Into ?which? \\u0000 ?"
