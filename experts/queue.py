@@ -161,13 +161,12 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
 
 def give_back(leaving: Actor) -> None:
     """Registered with `members.on_leave`: what a removed person holds is free at once."""
-    held = Assignment.objects.select_related("ask").filter(
-        ask__project=leaving.project, holder=leaving.key, state=AssignmentState.CLAIMED
-    )
-    for slot in held:
-        _let_go(slot, slot.lease_token)
-        _log(slot.ask, "released", None, f"{leaving.name} was removed")
-        events.tell(slot.ask)
+    held = Ask.objects.open().filter(project=leaving.project, assignment__holder=leaving.key).order_by("pk")
+    for ask in held.select_for_update(of=["self"]):
+        if ask.assignment.state == AssignmentState.CLAIMED:
+            _let_go(ask.assignment, ask.assignment.lease_token)
+            _log(ask, "released", None, f"{leaving.name} was removed")
+            events.tell(ask)
 
 
 def _slot(actor: Actor, assignment_id: str) -> Assignment:
