@@ -79,6 +79,8 @@ class Refusals(MiddlewareMixin):
             return None
         if request.headers.get("HX-Request"):
             return HttpResponse(error.message, status=error.status, content_type="text/plain; charset=utf-8")
+        if request.headers.get("Accept") == "application/json":
+            return refusal(error)
         page = "404.html" if error.status == 404 else "refused.html"
         return render(request, page, {"refusal": error}, status=error.status)
 

@@ -89,10 +89,15 @@ def home(request: MemberRequest) -> HttpResponse:
 
 
 def _calm_headline(actor: Actor) -> str:
-    live = wall.live_count(actor)
-    if not live:
+    episodes = scoped(Episode.objects.live(), actor.project)
+    queued = episodes.filter(state=EpisodeState.QUEUED).count()
+    live = episodes.count() - queued
+    if not live and not queued:
         return "No agent is at work."
-    return f"{in_words(live)} {'agent is' if live == 1 else 'agents are'} at work; none waits for a person."
+    if not live:
+        return f"{in_words(queued)} {'episode is' if queued == 1 else 'episodes are'} queued; no agent is at work yet."
+    more = f", {in_words(queued).lower()} {'is' if queued == 1 else 'are'} queued" if queued else ""
+    return f"{in_words(live)} {'agent is' if live == 1 else 'agents are'} at work{more}; none waits for a person."
 
 
 def _today(actor: Actor, now: datetime) -> list[tuple[str, str, str]]:

@@ -111,10 +111,6 @@ def live(actor: Actor, only: list[str] | None = None) -> Wall:
     return Wall(rows, total, _runs({episode.run_id for episode in found if episode.run_id}))
 
 
-def live_count(actor: Actor) -> int:
-    return scoped(Episode.objects.live(), actor.project).count()
-
-
 def _runs(ids: set[str]) -> list[Run]:
     """The newest runs on the wall, each with how many of its episodes there are and how many are over."""
     counts = Run.objects.filter(pk__in=ids).annotate(

@@ -8,19 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 from django.db.models import Q
 
 from episodes.cards import clean
+from episodes.models import EpisodeState, VerifierOutcome
 from episodes.strip import actions_in
 from episodes.words import clock, in_words
-from experts.models import Advice, Ask, AskStatus
+from experts.models import Advice, Ask, AskStatus, Assignment
 from experts.reading import NOT_LISTED, asks_of
 from people.access import Actor, holds, may_advise
 
 LISTED = 200
 CLOSED = 15
+SEARCHED = 500
+NOT_FETCHED = "The agent has not fetched it yet."
+ENDED: dict[str, str] = {
+    EpisodeState.FINISHED: "The episode ended",
+    EpisodeState.FAILED: "The episode failed",
+    EpisodeState.CANCELLED: "The episode was stopped",
+}
 
 
 @dataclass(frozen=True)
@@ -80,12 +89,14 @@ def _row(ask: Ask, actor: Actor, now: datetime, advises: bool) -> AskRow:
         mine=held and ask.assignment.holder == actor.key,
         passed=passed,
         may_claim=advises and not held,
-        why=_why(ask, declined, passed),
+        why=_why(ask, ask.assignment if held else None, actor, declined, passed),
         acted=actions_in(ask.episode.strip[: ask.seq]),
     )
 
 
-def _why(ask: Ask, declined: list[str], passed: bool) -> str:
+def _why(ask: Ask, held: Assignment | None, actor: Actor, declined: list[str], passed: bool) -> str:
+    if held is not None:
+        return "You are answering." if held.holder == actor.key else f"{held.holder_name} is answering."
     if passed:
         return "You passed on it; others may answer."
     if declined:
@@ -100,12 +111,11 @@ def _belongs(row: AskRow, show: str) -> bool:
 
 
 def filtered(rows: Iterable[AskRow], show: str, q: str) -> list[AskRow]:
-    words = q.casefold()
-    return [
-        row
-        for row in rows
-        if _belongs(row, show) and words in f"{row.question} {row.ask.episode} {row.ask.episode.task}".casefold()
-    ]
+    return [row for row in rows if _belongs(row, show) and _says(row.ask, q)]
+
+
+def _says(ask: Ask, q: str) -> bool:
+    return q.casefold() in f"{clean(ask.question)} {ask.episode} {ask.episode.task}".casefold()
 
 
 def facets(rows: list[AskRow]) -> list[tuple[str, str, int]]:
@@ -120,10 +130,18 @@ def headline(rows: list[AskRow], last: str = "Next deadline in") -> str:
     """ "Three asks are open, one is leased. Next deadline in 0:42." """
     if not rows:
         return "No ask is open."
-    leased = sum(row.held for row in rows)
     count = f"{in_words(len(rows))} {'ask is' if len(rows) == 1 else 'asks are'} open"
-    part = f", {in_words(leased).lower()} {'is' if leased == 1 else 'are'} leased" if leased else ""
+    part = _leased(sum(row.held for row in rows), len(rows))
     return f"{count}{part}. {last} {clock(min(row.left_s for row in rows))}."
+
+
+def _leased(leased: int, total: int) -> str:
+    """How many of the open asks somebody is answering already, as the end of a sentence."""
+    if not leased:
+        return ""
+    if leased == total:
+        return " and leased" if total == 1 else ", all of them leased"
+    return f", {in_words(leased).lower()} of them leased"
 
 
 def underline(usual_s: float | None) -> str:
@@ -132,9 +150,9 @@ def underline(usual_s: float | None) -> str:
     return f"Half of the last answers came within {clock(usual_s)}."
 
 
-def closed_rows(actor: Actor) -> list[ClosedRow]:
+def closed_rows(actor: Actor, q: str = "") -> list[ClosedRow]:
     closed = asks_of(actor).exclude(status=AskStatus.OPEN).defer("context", *NOT_LISTED)
-    asks = closed.order_by("-closed_at")[:CLOSED]
+    asks = [ask for ask in closed.order_by("-closed_at")[: SEARCHED if q else CLOSED] if _says(ask, q)][:CLOSED]
     return [ClosedRow(ask, clean(ask.question), _by(ask), _waited(ask)) for ask in asks]
 
 
@@ -166,10 +184,18 @@ def aftermath(ask: Ask) -> tuple[str, str]:
 
 def _delivery(ask: Ask) -> str:
     if ask.delivered_at is None or ask.closed_at is None:
-        return "The agent has not fetched it yet."
+        ended = ENDED.get(ask.episode.state)
+        return f"{ended} before the agent fetched it; the advice was not used." if ended else NOT_FETCHED
     took = max(0.0, (ask.delivered_at - ask.closed_at).total_seconds())
     read = " It has it in its context." if ask.consumed_at else ""
-    return f"Delivered to the agent after {took:.1f} s.{read}"
+    ended = ENDED.get(ask.episode.state)
+    return f"Delivered to the agent after {took:.1f} s.{read}{f' {ended} since.' if ended else ''}"
+
+
+def outcome_of(ask: Ask) -> str:
+    """What the verifier found, once it has spoken."""
+    found = VerifierOutcome.objects.filter(episode=ask.episode_id, source="verifier").order_by("-at")
+    return found.values_list("reward_type", flat=True).first() or ""
 
 
 def late_advice(ask: Ask) -> list[Advice]:
@@ -181,11 +207,11 @@ def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
     """Counts and the median wait of what was asked since midnight."""
     rows = asks_of(actor).filter(created_at__gte=since)
     answered = rows.filter(status=AskStatus.ANSWERED)
-    waits = sorted(_waited(ask) for ask in answered[:500])
+    waits = [_waited(ask) for ask in answered[:500]]
     return {
         "asked": rows.count(),
         "answered": answered.count(),
         "mine": answered.filter(Q(accepted__author_key=actor.key)).count(),
         "fell_back": rows.filter(status=AskStatus.FELL_BACK).count(),
-        "median": waits[len(waits) // 2] if waits else None,
+        "median": median(waits) if waits else None,
     }

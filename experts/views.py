@@ -25,7 +25,7 @@ from episodes import wall, windows
 from episodes.cards import clean
 from episodes.windows import number, numbers
 from experts import board, queue
-from experts.errors import TooLate
+from experts.errors import AlreadyClaimed, TooLate
 from experts.models import Ask
 from experts.reading import asks_of
 from people.access import Actor, MemberRequest, holds, may_advise, may_see_queue, member_required, visible_or_404
@@ -71,13 +71,13 @@ def queue_page(request: MemberRequest) -> HttpResponse:
     context = {
         "rows": shown,
         "hidden": len(rows) - len(shown),
-        "filtered": bool(rows) and not shown,
+        "filtered": bool(q) or bool(rows),
         "facets": board.facets(rows),
         "show": show,
         "q": q,
-        "headline": board.headline(rows),
+        "headline": f"No open ask says \u201c{q}\u201d." if q and not shown else board.headline(shown if q else rows),
         "underline": board.underline(queue.waiting_time(actor)),
-        "closed": board.closed_rows(actor),
+        "closed": board.closed_rows(actor, q),
         "may_advise": holds(actor, may_advise),
     }
     return render(request, "experts/queue.html", context)
@@ -111,7 +111,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "lease_token": slot.lease_token if mine else "",
         "nonce": given.get("nonce") or secrets.token_urlsafe(12),
         "tools": wall.tools_of(one.episode),
-        "tools_data": one.episode.tools,
+        "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
         "house_note": clean(one.episode.policy.get("house_note", "")) if one.episode.is_ours else "",
         "problem": problem,
         "may_advise": holds(actor, may_advise),
@@ -140,6 +140,7 @@ def _after(one: Ask) -> dict[str, Any]:
         "ended": not one.episode.is_live,
         "budget": one.episode.max_steps if one.episode.is_live else None,
         "late": board.late_advice(one),
+        "outcome": board.outcome_of(one),
         "after_headline": headline,
         "after_line": line,
     }
@@ -163,6 +164,8 @@ def claim(request: MemberRequest, pk: str) -> HttpResponse:
     """Claim and open. Who comes second sees who holds it."""
     try:
         queue.claim(request.actor, pk)
+    except AlreadyClaimed:
+        messages.warning(request, "Somebody was faster.")
     except AppError as refused:
         messages.warning(request, refused.message)
     return redirect("ask", pk)
@@ -299,6 +302,6 @@ def _next_url(request: MemberRequest) -> str:
         return reverse("queue")
     try:
         queue.claim(actor, found.pk)
-    except AppError as refused:
-        messages.warning(request, f"Sent. The next one was taken: {refused.message}")
+    except AppError:
+        messages.warning(request, "Sent. Somebody was faster with the next one.")
     return reverse("ask", args=[found.pk])

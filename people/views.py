@@ -153,11 +153,12 @@ def _people_form(request: MemberRequest) -> dict[str, Any] | None:
 
 def _remove(request: MemberRequest, membership_id: int) -> None:
     """A token belongs to the project and goes on without the person who made it, so say how many they may hold."""
-    row = scoped(Membership.objects.all(), request.project).filter(pk=membership_id).first()
+    row = scoped(Membership.objects.select_related("user"), request.project).filter(pk=membership_id).first()
     made = scoped(ApiToken.objects.filter(revoked_at__isnull=True), request.project)
     left = sum(token.is_current(timezone.now()) for token in made.filter(issued_by=row.user_id if row else None))
+    name = display_name(row.user) if row is not None else ""
     members.remove_member(request.actor, membership_id)
-    messages.success(request, "Removed. Their open pages stop at the next step.")
+    messages.success(request, f"Removed {name}. Their open pages stop at the next step.")
     if row is not None and left:
         works = "1 token that they made still works" if left == 1 else f"{left} tokens that they made still work"
         messages.warning(request, f"{works}; revoke what they should not hold on the page Tokens.")
@@ -236,8 +237,10 @@ def _tokens_headline(rows: list[ApiToken]) -> str:
 def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
     actor = request.actor
     if request.POST.get("do") == "revoke":
-        members.revoke_token(actor, request.POST.get("token", "")[:60])
-        messages.success(request, "Revoked. Its next call is refused.")
+        token_id = request.POST.get("token", "")[:60]
+        members.revoke_token(actor, token_id)
+        name = scoped(ApiToken.objects.all(), actor.project).get(pk=token_id).name
+        messages.success(request, f"Revoked the token {name}. Its next call is refused.")
         return None
     name, scope = request.POST.get("name", ""), request.POST.get("scope", "")
     _, text = members.issue_token(actor, name, scope, end_of(request.POST.get("ends", "")))

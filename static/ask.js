@@ -2,12 +2,14 @@
 // and after sending the page shows what the agent does with it. The deadline is the server's; a form that comes late freezes.
 
 import { clock, serverNow } from "./clock.js";
-import { bind, print } from "./keys.js";
-import { CallBuilder } from "./schema-form.js";
+import { bind, print, unbind } from "./keys.js";
+import { NO_CONTACT, isOut, outWords, post } from "./post.js";
+import { CallBuilder, chosen } from "./schema-form.js";
 import { announce } from "./shell.js";
 import { keepTrue, lists, startKeys } from "./steps.js";
 
 const RENEW_MS = 25_000;
+const QUIET_MS = 700;
 
 const page = document.querySelector("[data-ask]");
 const form = document.querySelector("form[data-answer]");
@@ -40,18 +42,14 @@ function sayNear(selector, words, bad = false) {
   place.hidden = !words;
 }
 
-const api = (path, body) => fetch(path, {
-  method: "POST",
-  credentials: "same-origin",
-  headers: { Accept: "application/json", "X-CSRFToken": document.querySelector('meta[name="csrf"]').content },
-  body,
-});
+const deliver = (path) => post(path, new FormData(form), { token: document.querySelector('meta[name="csrf"]').content });
+const isEmpty = () => !form.elements.text.value.trim() && form.elements.tool_calls.value === "[]";
 
 function startDraft(text, calls, builder) {
   const draft = loadDraft();
   if (draft) {
     if (draft.text && !text.value) text.value = draft.text;
-    if (draft.calls?.length) builder.restore(draft.calls);
+    if (draft.calls?.length) builder?.restore(draft.calls);
     if (draft.nonce) form.elements.nonce.value = draft.nonce;
     if (draft.text || draft.calls?.length) sayNear("[data-saved]", "your text from before is back");
   }
@@ -64,22 +62,38 @@ function startDraft(text, calls, builder) {
   return save;
 }
 
-function freeze(words) {
+/** The ask is over for this form. `out`: for this person altogether, so nothing is left but to copy the text. */
+function freeze(words, { out = false } = {}) {
   if (form.dataset.frozen) return;
+  if (!out && isEmpty()) return void setTimeout(() => location.reload(), 500); // nothing to keep: show what became of it
   form.dataset.frozen = "yes";
-  for (const button of form.querySelectorAll("[data-live-only]")) button.hidden = true;
+  for (const [kind, gone] of [["live", true], ["late", out], ["out", !out]]) {
+    for (const one of form.querySelectorAll(`[data-${kind}-only]`)) one.hidden = gone;
+  }
+  for (const id of ["send", "send-watch", "insert-call", "leave"]) unbind(id);
+  if (!out) {
+    bind("keep", () => isQuiet() && send("watch"));
+    bind("discard", () => isQuiet() && discard());
+  }
+  sayNear("[data-problem]", "");
+  document.getElementById("pass")?.close();
   const box = document.querySelector("[data-ended]");
   box.querySelector("[data-say]").textContent = words;
   box.hidden = false;
+  box.focus();
   announce(words);
   print();
 }
 
+// the rest of a word that was being typed when the deadline came decides nothing
+let [pressedAt, pressedBefore] = [0, 0];
+addEventListener("keydown", () => { [pressedBefore, pressedAt] = [pressedAt, performance.now()]; }, true);
+const isQuiet = () => pressedAt - pressedBefore > QUIET_MS;
+
 async function send(then) {
   if (form.dataset.sending) return;
-  const text = form.elements.text.value.trim();
-  if (!text && form.elements.tool_calls.value === "[]") {
-    sayNear("[data-problem]", "Write the advice, or add a call.", true);
+  if (isEmpty()) {
+    sayNear("[data-problem]", document.querySelector("[data-calls]") ? "Write the advice, or add a call." : "Write the advice.", true);
     form.elements.text.focus();
     return;
   }
@@ -89,62 +103,65 @@ async function send(then) {
   for (const button of form.querySelectorAll('button[type="submit"]')) button.disabled = true;
   sayNear("[data-problem]", "Sending");
   form.elements.then.value = then;
-  try {
-    const response = await api(form.action, new FormData(form));
-    const answer = await response.json();
-    if (response.ok) {
-      saveDraft(null);
-      location.assign(answer.next);
-      return;
-    }
-    refused(answer.error || { code: "error", message: `The server said ${response.status}.` });
-  } catch {
-    sayNear("[data-problem]", "Not sent: no contact with the server. Your text is safe here; send again when the connection is back.", true);
+  const { ok, answer, error } = await deliver(form.action);
+  if (ok) {
+    saveDraft(null);
+    location.assign(answer.next);
+    return;
   }
   delete form.dataset.sending;
   document.body.removeAttribute("aria-busy");
   for (const button of form.querySelectorAll('button[type="submit"]')) button.disabled = false;
+  refused(error);
 }
 
 function refused(error) {
   if (error.code === "too_late") {
     saveDraft(null); // the server keeps it beside the ask, where the page shows it
     location.reload();
-  } else sayNear("[data-problem]", error.message, true);
+  } else if (error.code === NO_CONTACT) {
+    sayNear("[data-problem]", "Not sent: no contact with the server. Your text is safe here; send again when the connection is back.", true);
+  } else if (isOut(error)) cast(error);
+  else sayNear("[data-problem]", error.message, true);
+}
+
+function cast(error) {
+  freeze(`${outWords(error)} Nothing more can be sent from here; your text stays, to be copied.`, { out: true });
 }
 
 function startLease(chip) {
+  const deadline = Date.parse(document.querySelector("[data-in-hand] [data-deadline]").dataset.deadline);
   let until = Date.parse(chip.dataset.until);
-  let lostContact = false;
+  let trouble = "";
   let lapsed = false;
   const renew = async () => {
     if (form.dataset.frozen || form.dataset.sending) return;
-    try {
-      const response = await api(chip.dataset.renew, new FormData(form));
-      const answer = await response.json();
-      lostContact = false;
-      if (response.ok) until = Date.parse(answer.lease_until);
-      else if (answer.error?.code === "too_late") freeze("This ask is closed. Your text is still here.");
-      else lapsed = true;
-    } catch {
-      lostContact = true;
-    }
+    const { ok, answer, error } = await deliver(chip.dataset.renew);
+    trouble = "";
+    if (ok) [until, lapsed] = [Date.parse(answer.lease_until), false];
+    else if (error.code === "too_late") freeze("This ask is closed. Keep your text as late advice?");
+    else if (isOut(error)) cast(error);
+    else if (error.code === "lease_lost") lapsed = true;
+    else trouble = error.code === NO_CONTACT ? "No contact" : error.message.replace(/\.$/, "");
+  };
+  const words = (left) => {
+    if (lapsed) return "No longer yours, your text is safe";
+    if (left <= 0) return "Open again, your text is safe";
+    if (trouble) return `${trouble}, yours for ${Math.round(left)} s more`;
+    return until >= deadline - 500 ? "Yours to the deadline" : `Yours, renews in ${clock(Math.max(0, nextAt - Date.now()) / 1000)}`;
   };
   const say = () => {
     if (form.dataset.frozen) chip.hidden = true;
     const left = (until - serverNow()) / 1000;
-    const words = chip.querySelector("[data-say]");
     const over = lapsed || left <= 0;
-    words.textContent = over
-      ? "Open again, your text is safe"
-      : lostContact ? `No contact, yours for ${Math.round(left)} s more` : `Yours, renews in ${clock(Math.max(0, nextAt - Date.now()) / 1000)}`;
-    chip.classList.toggle("ask", !over && !lostContact);
-    chip.classList.toggle("bad", over || lostContact);
+    chip.querySelector("[data-say]").textContent = words(left);
+    chip.classList.toggle("ask", !over && !trouble);
+    chip.classList.toggle("bad", over || Boolean(trouble));
   };
   let nextAt = Date.now() + RENEW_MS;
   setInterval(() => {
     if (Date.now() >= nextAt) {
-      nextAt = Date.now() + (lostContact ? 5000 : RENEW_MS);
+      nextAt = Date.now() + (trouble ? 5000 : RENEW_MS);
       renew();
     }
     say();
@@ -152,37 +169,62 @@ function startLease(chip) {
   addEventListener("online", renew);
 }
 
-function startForm() {
-  const [text, calls] = [form.elements.text, form.elements.tool_calls];
-  const tools = JSON.parse(document.getElementById("tools-data")?.textContent || "[]");
-  let save = () => {};
-  const builder = new CallBuilder(document.querySelector("[data-calls]"), tools, (made, problems) => {
-    calls.value = JSON.stringify(made);
+function startCalls(onCalls) {
+  const box = document.querySelector("[data-calls]");
+  if (!box) return null; // the agent named no tools: there is nothing to suggest
+  const tools = JSON.parse(document.getElementById("tools-data").textContent);
+  return new CallBuilder(box, tools, (made, problems) => {
+    form.elements.tool_calls.value = JSON.stringify(made);
     form.dataset.problems = problems[0] || "";
-    document.querySelector("[data-calls]").hidden = made.length === 0;
-    save();
+    box.hidden = made.length === 0;
+    onCalls();
   });
-  save = startDraft(text, calls, builder);
+}
+
+function startPicker(builder) {
   const picker = document.querySelector("[data-pick-tool]");
-  picker?.addEventListener("change", () => {
-    const card = builder.add(picker.value);
+  const names = [...builder.tools.keys()];
+  const add = () => {
+    const { name, words } = chosen(picker.value, names);
+    sayNear("[data-pick-problem]", words, true);
+    if (!name) return picker.focus();
     picker.value = "";
-    card?.querySelector("[data-argument]")?.focus();
+    builder.add(name).querySelector("[data-argument]")?.focus();
+  };
+  picker.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) add();
   });
+  picker.addEventListener("input", (event) => {
+    // a pick from the list is one act; typing goes on until Enter
+    if (event.inputType === "insertReplacementText" && names.includes(picker.value)) add();
+  });
+  document.querySelector("[data-add-call]").addEventListener("click", add);
+  bind("insert-call", () => picker.focus());
+}
+
+function startForm() {
+  const text = form.elements.text;
+  let save = () => {};
+  const builder = startCalls(() => save());
+  save = startDraft(text, form.elements.tool_calls, builder);
+  if (builder) startPicker(builder);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     send(event.submitter?.value || "next");
   });
+  form.addEventListener("keydown", (event) => {
+    const plain = event.key === "Enter" && !event.ctrlKey && !event.metaKey;
+    if (plain && event.target.matches("input, select")) event.preventDefault(); // only Ctrl+Enter and the buttons send
+    if (event.key === "Escape" && form.dataset.frozen) document.querySelector("[data-ended]").focus();
+  });
   bind("send", () => send("next"));
   bind("send-watch", () => send("watch"));
-  bind("insert-call", () => picker ? picker.focus() : false);
   bind("write", () => text.focus());
   bind("leave", leave);
-  bind("keep", () => form.dataset.frozen ? send("watch") : false);
-  bind("discard", () => form.dataset.frozen ? discard() : false);
-  document.querySelector("[data-keep]")?.addEventListener("click", () => send("watch"));
-  document.querySelector("[data-discard]")?.addEventListener("click", discard);
+  document.querySelector("[data-keep]").addEventListener("click", () => send("watch"));
+  document.querySelector("[data-discard]").addEventListener("click", discard);
   startLease(document.querySelector("[data-lease]"));
+  if (matchMedia("(pointer: fine)").matches) text.focus({ preventScroll: true });
 }
 
 function discard() {
@@ -193,7 +235,6 @@ function discard() {
 function leave() {
   const inside = document.activeElement?.closest("input, textarea, select");
   if (inside) return inside.blur();
-  if (form.dataset.frozen) return false;
   return document.querySelector('[data-release]')?.click();
 }
 

@@ -23,8 +23,8 @@ export const KEYS = [
   { id: "insert-call", keys: "i", words: "insert call", page: "ask", line: true },
   { id: "write", keys: "w", words: "write advice", page: "ask", line: true },
   { id: "pass", keys: "p", words: "pass", page: "ask", line: true },
-  { id: "keep", keys: "y", words: "keep as late advice", page: "ask" },
-  { id: "discard", keys: "n", words: "discard", page: "ask" },
+  { id: "keep", keys: "y", words: "keep as late advice", page: "ask", line: true },
+  { id: "discard", keys: "n", words: "discard", page: "ask", line: true },
   { id: "leave", keys: "Escape", words: "leave field, again: release", page: "ask", line: true, inField: true },
   { id: "pause", keys: "Space", words: "pause my view", page: "live", line: true },
   { id: "follow", keys: "f", words: "follow", page: "live", line: true },
@@ -103,6 +103,11 @@ const handlers = new Map();
 export function bind(id, handler) {
   if (!KEYS.some((key) => key.id === id)) throw new Error(`no key called ${id}`);
   handlers.set(id, handler);
+}
+
+/** Take the key away again, from the handlers and from every printed line. */
+export function unbind(id) {
+  handlers.delete(id);
 }
 
 function targetOf(id) {

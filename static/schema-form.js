@@ -1,10 +1,12 @@
 // A form from a tool's JSON Schema: one call of one tool, its arguments as fields, checked as it is typed.
 // Pure functions first (tested under Node), the elements below. Owns the hidden field that carries the calls as JSON.
 
+const listOf = (value) => (Array.isArray(value) ? value : []);
+
 /** The type a field is for; a union takes its first real one. */
 export function typeOf(schema = {}) {
-  if (schema.enum) return "enum";
-  const options = [schema.type, ...(schema.anyOf || schema.oneOf || []).map((one) => one.type)].flat();
+  if (Array.isArray(schema.enum)) return "enum";
+  const options = [schema.type, ...listOf(schema.anyOf || schema.oneOf).map((one) => one?.type)].flat();
   return options.find((type) => type && type !== "null") || "string";
 }
 
@@ -45,6 +47,28 @@ export function read(texts, schema = {}) {
   return { arguments: given, problems };
 }
 
+/** What a person typed -> the one tool they mean, or words on why none: a whole name, else a part that only one has. */
+export function chosen(typed, names) {
+  const part = typed.trim().toLowerCase();
+  if (!part) return { name: "", words: "Type a part of a tool's name." };
+  const whole = names.find((name) => name.toLowerCase() === part);
+  const found = whole ? [whole] : names.filter((name) => name.toLowerCase().includes(part));
+  if (found.length === 1) return { name: found[0], words: "" };
+  if (!found.length) return { name: "", words: `The agent has no tool with "${typed.trim()}" in its name.` };
+  return { name: "", words: `${found.length} tools match: ${found.slice(0, 6).join(", ")}${found.length > 6 ? " and more" : ""}.` };
+}
+
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+
+/** A schema is the agent's word: what should be an object or a list may be anything, and then counts as empty. */
+export function shapeOf(schema) {
+  const properties = isObject(schema?.properties) ? schema.properties : {};
+  return {
+    properties: Object.fromEntries(Object.entries(properties).map(([name, one]) => [name, isObject(one) ? one : {}])),
+    required: listOf(schema?.required),
+  };
+}
+
 function field(name, schema, required) {
   const label = document.createElement("label");
   label.className = "f";
@@ -83,11 +107,11 @@ function named(control_, name) {
   return control_;
 }
 
-/** The builder: `box` shows calls, `tools` are `{name, description, input_schema}`, `onChange(calls, problems)` hears all. */
+/** The builder: `box` shows calls, `tools` are `{name, input_schema}`, `onChange(calls, problems)` hears all. */
 export class CallBuilder {
   constructor(box, tools, onChange) {
     this.box = box;
-    this.tools = new Map(tools.map((tool) => [tool.name, tool]));
+    this.tools = new Map(tools.map((tool) => [tool.name, shapeOf(tool.input_schema)]));
     this.onChange = onChange;
     box.addEventListener("input", () => this.changed());
     box.addEventListener("click", (event) => {
@@ -98,9 +122,8 @@ export class CallBuilder {
   }
 
   add(name, given = {}) {
-    const tool = this.tools.get(name);
-    if (!tool) return;
-    const schema = tool.input_schema || {};
+    const schema = this.tools.get(name);
+    if (!schema) return;
     const card = document.createElement("div");
     card.className = "part callform";
     card.dataset.call = name;
@@ -120,8 +143,8 @@ export class CallBuilder {
     card.append(head);
     const grid = document.createElement("div");
     grid.className = "callgrid";
-    for (const [argument, one] of Object.entries(schema.properties || {})) {
-      const label = field(argument, one, (schema.required || []).includes(argument));
+    for (const [argument, one] of Object.entries(schema.properties)) {
+      const label = field(argument, one, schema.required.includes(argument));
       const value = given[argument];
       if (value !== undefined) label.querySelector("[data-argument]").value = typeof value === "string" ? value : JSON.stringify(value);
       grid.append(label);
@@ -138,7 +161,7 @@ export class CallBuilder {
     return cards.map((card) => {
       const texts = {};
       for (const one of card.querySelectorAll("[data-argument]")) texts[one.dataset.argument] = one.value;
-      const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call).input_schema);
+      const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call));
       const fits = card.querySelector("[data-fits]");
       fits.textContent = problems.length ? problems[0] : "fits the tool's schema";
       fits.classList.toggle("good", !problems.length);
