@@ -2,7 +2,8 @@
 
 Starts `echo_env.py` as its own server and reaches it with openenv's `GenericEnvClient`; a step is recorded as `action`.
 
-    AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<token of scope agent> PYTHONPATH=. .venv/bin/python examples/own_openenv.py
+    export AWMWEB_URL=http://127.0.0.1:8000 AWMWEB_TOKEN=<token of scope agent> PYTHONPATH=.
+    .venv/bin/python examples/own_openenv.py
 """
 
 import asyncio

@@ -56,7 +56,8 @@ EDGES = {
 }
 WRITES = {"members", "recording", "committer", "queue", "review", "launching", "exporting", "importing"}
 READS = {
-    *("access", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board", "wall", "windows", "routing", "hub"),
+    *("access", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
+    *("wall", "windows", "routing", "hub"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }
