@@ -5,7 +5,7 @@ import { clock, serverNow } from "./clock.js";
 import { bind, print, unbind } from "./keys.js";
 import { NO_CONTACT, isOut, outWords, post } from "./post.js";
 import { CallBuilder, chosen } from "./schema-form.js";
-import { announce } from "./shell.js";
+import { announce, whenRefused } from "./shell.js";
 import { keepTrue, lists, startKeys } from "./steps.js";
 
 const RENEW_MS = 25_000;
@@ -167,6 +167,7 @@ function startLease(chip) {
     say();
   }, 500);
   addEventListener("online", renew);
+  whenRefused(renew); // the socket was cut off: ask what holds, in words
 }
 
 function startCalls(onCalls) {
@@ -257,8 +258,13 @@ function startLists() {
   const list = all.at(-1);
   if (!list) return;
   startKeys(list, { next: "context-down", before: "context-up", open: "open-all" });
+  let early = true;
   keepTrue(list, page.dataset.socket, {
-    heard(frame) { if (frame.type === "ask" && frame.ask === page.dataset.ask) heard(frame); },
+    heard(frame) {
+      if (early) list.refresh().catch(() => {}); // what happened between the page and its socket; the slow timer asks again
+      early = false;
+      if (frame.type === "ask" && frame.ask === page.dataset.ask) heard(frame);
+    },
   });
   if (page.dataset.status === "open") list.goTo(list.last);
   else {

@@ -33,7 +33,34 @@ export function watch(path, { onFrame, onGap, since, onBack } = {}) {
   return stream.start();
 }
 
+const cutOff = new Set();
+
+/** Hear that the server closed a socket because this person may no longer listen. */
+export function whenRefused(heard) {
+  cutOff.add(heard);
+}
+
+function showRefused(stream, code) {
+  streams.delete(stream);
+  lost.delete(stream);
+  clearTimeout(bannerTimer);
+  const banner = byId("connection");
+  const words = `${code === 4401 ? "You are signed out" : "You are no longer in this project"}. What you see is not renewed.`;
+  banner.classList.add("lost");
+  banner.querySelector("[data-say]").textContent = words;
+  banner.querySelector("button").hidden = true;
+  banner.hidden = false;
+  banner.dataset.told = "refused";
+  byId("dot")?.classList.add("lost");
+  const state = byId("connection-words");
+  if (state) state.textContent = "Cut off";
+  announce(words);
+  for (const heard of cutOff) heard();
+}
+
 function showState(stream, state, info, onBack) {
+  if (state === "refused") return showRefused(stream, info.code);
+  if (byId("connection").dataset.told === "refused") return;
   if (state === "lost") lost.set(stream, info);
   const wasLost = lost.has(stream);
   if (state === "live") lost.delete(stream);

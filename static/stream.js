@@ -3,6 +3,7 @@
 
 const FIRST_MS = 500;
 const LONGEST_MS = 10_000;
+const REFUSED = new Set([4401, 4403, 4404]); // as the API's 401, 403 and 404
 
 /** Pause before attempt n (from 0): doubles to ten seconds, with up to a fifth of chance so that a hall of browsers spreads. */
 export function pauseBefore(attempt, chance = Math.random()) {
@@ -18,7 +19,7 @@ export function withSince(path, since) {
 
 /**
  * A stream of frames. `since()` gives the last number seen; `onFrame(frame)` gets every frame; `onState(state, info)` hears
- * "connecting", "live", "lost"; `onGap()` is called when frames may be missing.
+ * "connecting", "live", "lost", and "refused" as the last word; `onGap()` is called when frames may be missing.
  */
 export class Stream {
   constructor({ path, since = () => undefined, onFrame, onState = () => {}, onGap = () => {}, socket, timer }) {
@@ -40,7 +41,7 @@ export class Stream {
     this.socket = socket;
     socket.onopen = () => this.#opened();
     socket.onmessage = (message) => this.#heard(message.data);
-    socket.onclose = () => this.#closed(socket);
+    socket.onclose = (event) => this.#closed(socket, event?.code);
     socket.onerror = () => {}; // a close always follows and is what we act on
     return this;
   }
@@ -66,9 +67,13 @@ export class Stream {
     else this.onFrame(frame);
   }
 
-  #closed(socket) {
+  #closed(socket, code) {
     if (this.stopped || socket !== this.socket) return;
     this.lostAt ??= this.timer.now();
+    if (REFUSED.has(code)) {
+      this.stopped = true; // no trouble of the network: the same answer would come again
+      return this.onState("refused", { ...this.info(), code });
+    }
     this.onState("lost", this.info());
     this.waiting = this.timer.set(() => this.start(), pauseBefore(this.attempt++));
   }
