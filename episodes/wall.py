@@ -14,7 +14,7 @@ from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
 from episodes.cards import DIFF_LINES, DiffLine, clean, diff_lines
-from episodes.models import LIVE_STATES, Episode, Run, Step, VerifierOutcome
+from episodes.models import LIVE_STATES, Episode, EpisodeState, Run, Step, VerifierOutcome
 from episodes.strip import actions_in, changes_of
 from episodes.windows import Shown, shown
 from people.access import Actor, scoped
@@ -114,7 +114,10 @@ def live(actor: Actor, only: list[str] | None = None) -> Wall:
 def _runs(ids: set[str]) -> list[Run]:
     """The newest runs on the wall, each with how many of its episodes there are and how many are over."""
     counts = Run.objects.filter(pk__in=ids).annotate(
-        total=Count("episodes"), over=Count("episodes", filter=~Q(episodes__state__in=LIVE_STATES))
+        total=Count("episodes"),
+        done=Count("episodes", filter=Q(episodes__state=EpisodeState.FINISHED)),
+        failed=Count("episodes", filter=Q(episodes__state=EpisodeState.FAILED)),
+        stopped=Count("episodes", filter=Q(episodes__state=EpisodeState.CANCELLED)),
     )
     return list(counts.order_by("-created_at")[:RUNS])
 

@@ -160,7 +160,9 @@ function printCaps(mine) {
 function printLine(mine) {
   const line = document.querySelector("[data-keyline]");
   if (!line) return;
-  const spans = mine.filter((key) => key.line).map((key) => {
+  // what does not fit is left out from the end, and the way to all keys must not be that
+  const first = mine.filter((key) => key.line).sort((a, b) => Number(b.id === "help") - Number(a.id === "help"));
+  const spans = first.map((key) => {
     const span = document.createElement("span");
     span.append(caps(key.keys), ` ${key.words}`);
     return span;

@@ -242,7 +242,8 @@ function startCopies() {
       await navigator.clipboard.writeText(source.value ?? source.textContent);
       button.textContent = "Copied";
     } catch {
-      getSelection().selectAllChildren(source); // no clipboard over plain HTTP: select it, the person presses the keys
+      if (source.select) source.select();
+      else getSelection().selectAllChildren(source); // no clipboard over plain HTTP: select it, the person presses the keys
       button.textContent = "Selected, press Ctrl C";
     }
   });
