@@ -10,12 +10,12 @@ import { seen } from "./shell.js";
 import { coalesce, pauseBefore } from "./stream.js";
 
 const OVER_PX = 900;
-const ROWS = 160; // on the page at once
+const ROWS = 180; // on the page at once
 const KEEP = 360; // kept, those on the page included
-const ASK = 120; // fetched at once
+const ASK = 160; // fetched at once
 const NEAR_PX = 80;
 const AGAIN_MS = 1500; // a row that the server did not send is asked for again after this
-const BESIDE_MS = 500; // what stands beside the steps changes at most so often
+const BESIDE_MS = 1000; // what stands beside the steps changes at most so often
 
 const numbers = (text) => (text || "").split(" ").filter(Boolean).map(Number);
 

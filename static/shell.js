@@ -18,7 +18,7 @@ export function announce(words) {
 }
 
 /** A socket whose state the page shows. Frames correct the clock on their way. */
-export function watch(path, { onFrame, onGap, since, onBack } = {}) {
+export function watch(path, { onFrame, onGap, since, onLost, onBack } = {}) {
   const stream = new Stream({
     path,
     since,
@@ -27,7 +27,7 @@ export function watch(path, { onFrame, onGap, since, onBack } = {}) {
       if (frame.now) syncTo(frame.now);
       onFrame(frame);
     },
-    onState: (state, info) => showState(stream, state, info, onBack),
+    onState: (state, info) => showState(stream, state, info, { onLost, onBack }),
   });
   streams.add(stream);
   return stream.start();
@@ -58,19 +58,29 @@ function showRefused(stream, code) {
   for (const heard of cutOff) heard();
 }
 
-function showState(stream, state, info, onBack) {
+/** The line, the tab or the machine is back: nobody waits for the next attempt. */
+export function wake() {
+  for (const stream of streams) stream.check();
+}
+
+const backs = []; // what the lines that are back have to say, until all of them are
+
+function showState(stream, state, info, { onLost, onBack }) {
   if (state === "refused") return showRefused(stream, info.code);
   if (byId("connection").dataset.told === "refused") return;
-  if (state === "lost") lost.set(stream, info);
   const wasLost = lost.has(stream);
-  if (state === "live") lost.delete(stream);
+  if (state === "lost") {
+    if (!wasLost) onLost?.();
+    lost.set(stream, info);
+  }
+  if (state === "live" && lost.delete(stream) && onBack) backs.push(onBack());
   const dot = byId("dot");
   dot?.classList.toggle("lost", lost.size > 0);
   dot?.classList.toggle("wait", lost.size === 0 && state === "connecting");
   const words = byId("connection-words");
   if (words) words.textContent = lost.size ? "Reconnecting" : state === "live" ? "Live" : "Connecting";
   if (lost.size) showLost();
-  else if (state === "live" && wasLost) showBack(info.away, onBack);
+  else if (state === "live" && wasLost) showBack(info.away);
 }
 
 /** What the banner says while a line is lost: since when, and what is safe. */
@@ -97,11 +107,12 @@ function showLost() {
   bannerTimer = setTimeout(() => lost.size && showLost(), 1000);
 }
 
-async function showBack(away, onBack) {
+async function showBack(away) {
   clearTimeout(bannerTimer);
   const banner = byId("connection");
   const shown = !banner.hidden;
-  const fetched = onBack ? await onBack() : null;
+  const counts = await Promise.all(backs.splice(0));
+  const fetched = counts.length ? counts.reduce((sum, count) => sum + count, 0) : null;
   if (!shown) return;
   const news = fetched === null ? "Everything is up to date." : `${fetched} new ${fetched === 1 ? "step" : "steps"}, none is missing.`;
   banner.classList.remove("lost");
@@ -262,6 +273,8 @@ function start() {
   });
   document.addEventListener("htmx:afterSettle", () => { tick(); print(); });
   setInterval(titleTick, 1000);
+  addEventListener("online", wake);
+  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") wake(); });
   titleTick();
   const path = document.body.dataset.queue;
   if (!path) return;

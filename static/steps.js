@@ -3,7 +3,7 @@
 
 import { bind } from "./keys.js";
 import { LongList } from "./longlist.js";
-import { watch } from "./shell.js";
+import { wake, watch } from "./shell.js";
 
 const SLOW_MS = 10_000;
 const SLEPT_MS = 15_000;
@@ -100,7 +100,8 @@ export function startFind(list) {
 export function keepTrue(list, socket, { hold = () => false, heard = () => {} } = {}) {
   const refresh = () => list.refresh().catch(() => {}); // lost now; the slow timer and the return ask again
   const catchUp = () => (hold() ? 0 : list.catchUp());
-  const stream = watch(socket, {
+  let lostAt = null; // the last number when the line was lost
+  watch(socket, {
     since: () => list.last,
     onFrame(frame) {
       heard(frame);
@@ -112,7 +113,13 @@ export function keepTrue(list, socket, { hold = () => false, heard = () => {} } 
       } else if (frame.type !== "presence") refresh();
     },
     onGap: catchUp,
-    onBack: catchUp,
+    onLost: () => { lostAt ??= list.last; },
+    async onBack() {
+      const before = lostAt ?? list.last;
+      lostAt = null;
+      await catchUp();
+      return list.last - before;
+    },
   });
   const slow = setInterval(() => { if (document.visibilityState === "visible") catchUp(); }, SLOW_MS);
   let awake = Date.now();
@@ -121,7 +128,7 @@ export function keepTrue(list, socket, { hold = () => false, heard = () => {} } 
     awake = Date.now();
   }, 1000);
   const woke = () => {
-    stream.check();
+    wake();
     catchUp();
   };
   addEventListener("online", woke);

@@ -94,6 +94,9 @@ export class Stream {
     if (this.lostAt === null) return;
     this.timer.clear(this.waiting);
     this.attempt = 0;
+    const before = this.socket; // an attempt that may still hang
+    if (before) before.onopen = before.onmessage = null;
+    before?.close?.();
     this.start();
   }
 

@@ -10,6 +10,7 @@ import { actionsIn, pictures, strip } from "./strip.js";
 
 const STALLED_MS = 30_000;
 const SLICE_MS = 5;
+const ROOM = 22;
 const SLOW_MS = 30_000;
 const GONE_MS = 4000;
 const NEEDS = ["person", "stalled", "running", "queued"];
@@ -40,8 +41,13 @@ const pending = new Map();
 const unknown = new Set();
 let frame = 0;
 
-const rowsOf = (root = document) => new Map([...root.querySelectorAll("tr[data-episode]")].map((row) => [row.dataset.episode, row]));
+const rowsOf = (root) => new Map([...root.querySelectorAll("tr[data-episode]")].map((row) => [row.dataset.episode, row]));
 let rows = new Map();
+
+function readRows() {
+  rows = rowsOf(document);
+  for (const row of rows.values()) sight.observe(row);
+}
 const wall = () => document.querySelector("[data-wall]");
 const cell = (row, name) => row.querySelector(`[data-cell="${name}"]`);
 const say = (element, text) => { if (element && element.textContent !== text) element.textContent = text; };
@@ -73,8 +79,31 @@ function update(one) {
   row.dataset.strip = one.strip;
   if (one.last_action) say(cell(row, "action"), one.last_action);
   row.dataset.state = one.state;
-  paint(row);
+  if (inView.has(row)) paint(row);
+  else {
+    unpainted.add(row); // drawn when it comes into view; its place on the wall is kept all the same
+    row.dataset.wants = wantOf(row);
+  }
 }
+
+const inView = new WeakSet();
+const unpainted = new WeakSet();
+const sight = typeof IntersectionObserver === "undefined" ? null : new IntersectionObserver((entries) => {
+  for (const { target, isIntersecting } of entries) {
+    for (const time of target.querySelectorAll(isIntersecting ? "[data-since-then]" : "[data-since]")) {
+      const [from, to] = isIntersecting ? ["sinceThen", "since"] : ["since", "sinceThen"]; // a clock that nobody sees stands
+      time.dataset[to] = time.dataset[from];
+      delete time.dataset[from];
+    }
+    if (!isIntersecting) inView.delete(target);
+    else {
+      inView.add(target);
+      if (unpainted.delete(target)) paint(target);
+    }
+  }
+}, { rootMargin: "200px 0px" });
+
+const wantOf = (row) => (row.closest("[data-wall]") ? needOf(row.dataset.state, Date.parse(row.dataset.lastAt), serverNow()) : LIVE[row.dataset.state] || "over");
 
 /** Actions of an episode by its frame, which carries the end of its strip: counted whole, or on from what was known. */
 export function actedAfter(acted, seq, one, from = pictures()) {
@@ -85,8 +114,7 @@ export function actedAfter(acted, seq, one, from = pictures()) {
 
 function paint(row) {
   const { state } = row.dataset;
-  const lastAt = Date.parse(row.dataset.lastAt);
-  const need = row.closest("[data-wall]") ? needOf(state, lastAt, serverNow()) : LIVE[state] || "over";
+  const need = wantOf(row);
   const stalled = need === "stalled";
   if (row.dataset.strip !== undefined) paintSteps(row, stalled);
   const drawn = stalled ? "stalled" : state;
@@ -99,7 +127,7 @@ function paint(row) {
   const quiet = cell(row, "quiet");
   if (quiet) {
     quiet.hidden = !stalled;
-    quiet.querySelector("[data-since]").dataset.since = row.dataset.lastAt;
+    quiet.querySelector("span").dataset[inView.has(row) ? "since" : "sinceThen"] = row.dataset.lastAt;
   }
   row.dataset.wants = need;
   if (need === "over") row.dataset.overAt ||= String(Date.now());
@@ -111,7 +139,7 @@ function paintSteps(row, stalled) {
   const budget = Number(row.dataset.budget) || 0;
   const [acted, count] = [Number(row.dataset.acted), Number(row.dataset.lastSeq)];
   const running = row.dataset.state === "running";
-  cell(row, "strip").innerHTML = strip(codes, { budget: LIVE[row.dataset.state] ? budget : 0, running, stalled, acted, count });
+  cell(row, "strip").innerHTML = strip(codes, { budget: LIVE[row.dataset.state] ? budget : 0, running, stalled, room: ROOM, acted, count });
   say(cell(row, "count"), `${acted}${budget ? ` / ${budget}` : ""}`);
 }
 
@@ -177,12 +205,17 @@ const fetchRows = coalesce(async () => {
   const fresh = await fetchFragment(`/wall.html?${ids.map((id) => `episode=${encodeURIComponent(id)}`).join("&")}`);
   for (const [id, row] of rowsOf(fresh)) {
     if (rows.get(id)?.isConnected) continue;
-    rows.set(id, row);
-    rowsWaiting.set(id, document.adoptNode(row));
+    welcome(id, row);
   }
   arrange();
   tick();
 }, 300);
+
+function welcome(id, row) {
+  rows.set(id, row);
+  rowsWaiting.set(id, document.adoptNode(row));
+  sight.observe(row);
+}
 
 function fetchRow(id) {
   if (rowsWaiting.has(id)) return;
@@ -198,10 +231,7 @@ const fetchWall = coalesce(async () => {
   for (const [id, row] of known) {
     const old = rows.get(id);
     if (old?.isConnected) adopt(old, row);
-    else {
-      rows.set(id, row);
-      rowsWaiting.set(id, document.adoptNode(row));
-    }
+    else welcome(id, row);
   }
   for (const row of wall().querySelectorAll("tr[data-episode]")) if (!known.has(row.dataset.episode)) row.dataset.wants = "over";
   const [old, now] = [document.querySelector("[data-runs]"), fresh.querySelector("[data-runs]")];
@@ -222,14 +252,14 @@ function adopt(old, fresh) {
 }
 
 function start() {
-  rows = rowsOf();
+  readRows();
   document.addEventListener("awm:frame", ({ detail }) => {
     if (detail.type === "gap") fetchWall().catch(() => {});
     if (detail.type !== "episode") return;
     pending.set(detail.episode, { ...pending.get(detail.episode), ...detail, last_action: detail.last_action || pending.get(detail.episode)?.last_action });
     draw();
   });
-  document.addEventListener("awm:rows", () => { rows = rowsOf(); });
+  document.addEventListener("awm:rows", readRows);
   if (!wall()) return;
   for (const kind of ["mouseleave", "focusout"]) wall().addEventListener(kind, () => setTimeout(arrange, 0));
   document.querySelector("[data-wall-pill]")?.addEventListener("click", () => arrange(true));

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -59,3 +60,32 @@ def test_every_glyph_that_is_used_is_in_the_sprite():
         used |= set(re.findall(r'\{% g "([^"]+)"', path.read_text()))
         used |= set(re.findall(r'href="#([akevpi]-[a-z]+)"', path.read_text()))
     assert used - sprite == set()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs Node to run the modules")
+@pytest.mark.parametrize(
+    ("codes", "options"),
+    [
+        ("", {}),
+        ("trrwe", {"budget": 30, "running": True}),
+        ("trrweo", {"budget": 30}),
+        ("tt", {}),
+        ("rw" * 40, {"running": True, "room": 22}),
+        ("r" * 1500 + "e", {"room": 22}),
+        ("rr", {"budget": 5, "running": True, "stalled": True}),
+        ("r§", {}),
+    ],
+)
+def test_a_strip_is_drawn_alike_by_the_server_and_by_the_page(codes, options):
+    from episodes.strip import picture_book
+    from episodes.templatetags.marks import PITCH, strip
+
+    book = json.dumps({"marks": picture_book(), "pitch": PITCH})
+    script = (
+        f"import {{ strip }} from {json.dumps(str(ROOT / 'static' / 'strip.js'))};"
+        f"process.stdout.write(strip({json.dumps(codes)}, {json.dumps(options)}, {book}));"
+    )
+    done = subprocess.run(
+        ["node", "--input-type=module", "-e", script], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert done.stdout == str(strip(codes, **options))

@@ -1,0 +1,131 @@
+"""The live page after something went wrong: a dead web process, a network that is away, a frame that got lost. Every
+step is there afterwards without a reload, and the page says meanwhile how old it is."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.long_episode import in_view, seqs
+from tests.running import product, until
+
+pytestmark = pytest.mark.browser
+
+WRITE = """
+from awmclient.schema import STEP
+from episodes import recording
+from episodes.models import Episode
+from people import access
+one = Episode.objects.get(pk="{pk}")
+body = {{"kind": "tool_call", "name": "{name}", "arguments": {{}}, "result": "x"}}
+recording.append_steps(
+    access.system(one.project), one.pk, [STEP.validate_python({{**body, "seq": n}}) for n in range({first}, {last} + 1)]
+)
+"""
+
+
+@pytest.fixture(scope="module")
+def running():
+    with product(AWMWEB_HEARTBEAT_S="3600") as one:
+        yield one
+
+
+@pytest.fixture
+def agent(running):
+    with running.http(running.token("agent")) as client:
+        yield client
+
+
+@pytest.fixture
+def episode(agent, request):
+    pk = agent.post("/episodes", json={"key": request.node.name, "task": "lose nothing", "expert": "plain"}).json()[
+        "id"
+    ]
+    append(agent, pk, 1, 20)
+    return pk
+
+
+@pytest.fixture
+def watcher(running, person, episode):
+    page = person(running.link("vera", "viewer"))
+    page.goto(f"{running.url}/episodes/{episode}/")
+    until(lambda: in_view(page, 20), 10)
+    expect(page.locator("#connection-words")).to_have_text("Live")
+    return page
+
+
+def append(agent, pk, first, count, name="look"):
+    steps = [
+        {"seq": first + n, "kind": "tool_call", "name": name, "arguments": {}, "result": "x"} for n in range(count)
+    ]
+    assert agent.post(f"/episodes/{pk}/steps", json={"steps": steps}).status_code == 200
+
+
+def test_steps_written_while_the_web_process_is_dead_are_there_when_it_is_back(running, episode, watcher):
+    watcher.evaluate("window.sameDocument = true")
+    running.kill("web")
+    running.manage("shell", "-c", WRITE.format(pk=episode, name="meanwhile", first=21, last=60))
+    until(running.healthy, 60)
+    until(lambda: in_view(watcher, 60), 30)
+    shown = seqs(watcher)
+    assert shown == list(range(shown[0], 61))
+    assert watcher.evaluate("window.sameDocument") is True
+
+
+def test_a_lost_network_is_said_with_the_age_and_made_good(running, agent, episode, watcher):
+    banner = watcher.locator("#connection")
+    watcher.context.set_offline(True)
+    watcher.evaluate("window.dispatchEvent(new Event('offline'))")
+    running.kill("web")  # an open socket outlives the browser's offline mode
+    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"), timeout=15_000)
+    expect(banner).to_contain_text("You see step 20")
+    expect(watcher.locator("#connection-words")).to_have_text("Reconnecting")
+    until(running.healthy, 60)
+    append(agent, episode, 21, 30, "away")
+    watcher.context.set_offline(False)
+    until(lambda: in_view(watcher, 50), 20)
+    expect(banner).to_contain_text("30 new steps, none is missing", timeout=15_000)
+    expect(banner).to_be_hidden(timeout=10_000)
+
+
+def test_an_answer_whose_frame_was_lost_is_fetched_again(running, agent, episode, person):
+    """The frame of an answer is dropped in the browser; the slow look-up asks for the waiting step once more."""
+    page = person(running.link("vera", "viewer"))
+    page.add_init_script(
+        """const real = WebSocket;
+        window.WebSocket = class extends real {
+          set onmessage(f) { super.onmessage = (m) => { if (!window.deaf) f(m); }; }
+          get onmessage() { return super.onmessage; }
+        };"""
+    )
+    page.goto(f"{running.url}/episodes/{episode}/")
+    ask = agent.post("/asks", json={"key": "q", "episode": episode, "seq": 21, "question": "Left or right?"}).json()[
+        "id"
+    ]
+    append(agent, episode, 22, 40)
+    expect(page.locator("#step-61")).to_be_visible()
+    page.evaluate("window.deaf = true")
+    with running.http(running.token("expert")) as expert:
+        lease = expert.post(f"/asks/{ask}/claim").json()
+        body = {"lease_token": lease["lease_token"], "text": "Left, always left.", "nonce": "n"}
+        assert expert.post(f"/assignments/{lease['assignment']}/answer", json=body).status_code == 200
+    append(agent, episode, 62, 3)
+    until(lambda: in_view(page, 64), 25)
+    page.goto(page.url + "#step-21")
+    expect(page.locator("#step-21")).to_contain_text("Left, always left.", timeout=20_000)
+
+
+def test_a_tab_that_comes_back_catches_up_at_once(running, agent, episode, watcher):
+    """Frames are dropped as by a machine that slept; what wakes the page is the tab becoming visible."""
+    watcher.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    with watcher.expect_request(re.compile(r"steps\.html\?since=20&limit=0"), timeout=3_000):
+        watcher.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+
+
+def test_the_header_counts_asks_without_a_reload(running, agent, episode, watcher):
+    before = int(watcher.locator("#bell").get_attribute("data-open"))
+    agent.post("/asks", json={"key": "bell", "episode": episode, "seq": 21, "question": "Up?", "deadline_s": 60})
+    expect(watcher.locator("#bell")).to_have_attribute("data-open", str(before + 1))
+    expect(watcher.locator("#bell")).to_contain_text(re.compile(r"[01]:\d\d"))
