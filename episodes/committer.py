@@ -132,9 +132,7 @@ class Committer:
     def _run(self) -> None:
         while True:
             group = self._next()
-            close_old_connections()
-            outcomes = commit(group)
-            close_old_connections()
+            outcomes = _visit(group)
             _answer(zip(group, outcomes, strict=True))
             held = [one for one, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, Held)]
             self._again(held, alone=len(held) == len(group))
@@ -157,6 +155,19 @@ class Committer:
             self._bytes += sum(one.size for one in held)
             if held and alone:
                 self._news.wait(0.005)
+
+
+def _visit(group: Sequence[Append]) -> list[Outcome]:
+    """Commit with a connection that is looked at before and given back after; whatever happens there, everybody of the
+    group gets an answer and the writer lives."""
+    try:
+        close_old_connections()
+        outcomes = commit(group)
+        close_old_connections()
+        return outcomes
+    except Exception as error:
+        log.exception("a group of appends failed")
+        return [error for _ in group]
 
 
 def _answer(settled: Iterable[tuple[Append, Outcome]]) -> None:

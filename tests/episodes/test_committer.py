@@ -249,3 +249,22 @@ def test_appends_and_answers_of_the_same_episodes_never_lock_each_other_out(proj
         stop.set()
         other.join()
     assert broken == [] and answers == [list(range(1, 31))] * 6
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_writer_outlives_a_connection_that_breaks_between_two_groups(project, ada, start, monkeypatch):
+    episode, one = start("one"), Committer()
+    breaks = iter([OperationalError("broken")])
+
+    def close():
+        for error in breaks:
+            raise error
+
+    monkeypatch.setattr(committer, "close_old_connections", close)
+
+    async def write():
+        with pytest.raises(OperationalError):
+            await asyncio.wait_for(one.submit(ada, episode, entries(1)), WAIT_S)
+        return await asyncio.wait_for(one.submit(ada, episode, entries(1)), WAIT_S)
+
+    assert asyncio.run(write()) == 1
