@@ -128,6 +128,7 @@ export class LongList {
   /** There are steps up to `last`; a follower sees them once they are here, others find their place kept. */
   extend(last) {
     if (!(last > this.last) || "fixed" in this.list.dataset) return;
+    if (last === Number(this.list.dataset.top)) return; // an open question that nothing follows stands on top of the page
     const before = this.last;
     this.last = last;
     if (!this.following) this.#reveal(last);
@@ -282,7 +283,7 @@ export class LongList {
     const goesOn = this.list.querySelector(":scope > .step:not([data-seq])");
     for (const row of this.#drawn()) {
       const mine = Number(row.dataset.seq) === this.current;
-      row.classList.toggle("tail", Number(row.dataset.seq) === this.end && !goesOn);
+      row.classList.toggle("ends", Number(row.dataset.seq) === this.end && !goesOn);
       if (mine !== row.hasAttribute("aria-current")) {
         if (mine) row.setAttribute("aria-current", "step");
         else row.removeAttribute("aria-current");

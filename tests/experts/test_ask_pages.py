@@ -206,6 +206,7 @@ def test_fragments_of_an_open_ask_leave_the_question_to_the_top_of_the_page(edo,
     client = as_person(edo)
     open_page = client.get(f"/asks/{ask.pk}/steps.html?since=0").content.decode()
     assert 'data-seq="1"' in open_page and 'data-seq="2"' not in open_page
+    assert 'data-top="2"' in client.get(f"/asks/{ask.pk}/").content.decode()
     lease = queue.claim(edo, ask.pk)
     queue.answer(edo, lease.assignment_id, lease.lease_token, "This one.", "n")
     assert 'data-last="1"' in open_page
