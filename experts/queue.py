@@ -14,6 +14,7 @@ import json
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
+from statistics import median
 from typing import Any
 
 from django.db import transaction
@@ -339,5 +340,5 @@ def waiting_time(actor: Actor) -> float | None:
     """Median seconds from ask to answer over the last 20 answered asks of this project; none yet: unknown."""
     rows = Ask.objects.filter(project=actor.project, status=AskStatus.ANSWERED).order_by("-closed_at")
     times = rows.values_list("created_at", "closed_at")[:20]
-    spans = sorted(closed - opened for opened, closed in times if closed is not None)
-    return spans[len(spans) // 2].total_seconds() if spans else None
+    spans = [(closed - opened).total_seconds() for opened, closed in times if closed is not None]
+    return median(spans) if spans else None
