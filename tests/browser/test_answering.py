@@ -1,5 +1,5 @@
-"""Answering in a browser: agents with and without tools, by keyboard alone, against a deadline, a rival and an owner who
-removes people."""
+"""Answering in a browser: agents with and without tools, by keyboard alone, against a deadline, a rival and an owner
+who removes people."""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ago, clock, level } from "../../static/clock.js";
 import { moved } from "../../static/rows.js";
-import { read, typeOf, valueOf } from "../../static/schema-form.js";
+import { isOut, outWords, post } from "../../static/post.js";
+import { chosen, read, shapeOf, typeOf, valueOf } from "../../static/schema-form.js";
 import { nextMark, withStep } from "../../static/scrubber.js";
 import { nearestOf, noteAsk, ripe } from "../../static/shell.js";
 
@@ -64,4 +65,29 @@ test("a form reads into arguments and names what is missing or wrong", () => {
   assert.deepEqual(read({ id: "7", tag: "" }, schema), { arguments: { id: 7 }, problems: [] });
   assert.deepEqual(read({ id: "" }, schema).problems, ["id is missing"]);
   assert.deepEqual(read({ id: "x" }, schema).problems, ["id must be a whole number"]);
+});
+
+test("a tool is meant by its whole name or by a part that only one has", () => {
+  const names = ["merge", "merge_all", "close"];
+  assert.equal(chosen(" Merge ", names).name, "merge");
+  assert.equal(chosen("clo", names).name, "close");
+  assert.match(chosen("mer", names).words, /^2 tools match: merge, merge_all/);
+  assert.match(chosen("x", names).words, /no tool/);
+  assert.equal(chosen("", names).name, "");
+});
+
+test("a schema that is no schema has no arguments", () => {
+  for (const odd of [undefined, null, 7, { properties: "none", required: 3 }]) assert.deepEqual(shapeOf(odd), { properties: {}, required: [] });
+});
+
+test("a refusal is told apart from no contact, in the server's own words", async () => {
+  const answering = (status, type, body, redirected = false) => async () => (
+    { ok: status < 400, status, redirected, headers: new Headers({ "Content-Type": type }), text: async () => body });
+  const told = async (fetch) => (await post("/x", null, { fetch })).error;
+  assert.equal((await told(async () => { throw new TypeError(); })).code, "no_contact");
+  const gone = await told(answering(404, "application/json", '{"error": {"code": "not_found", "message": "No."}}'));
+  assert.ok(isOut(gone) && outWords(gone) === "You are no longer in this project.");
+  assert.equal((await told(answering(503, "text/html", "<h1>The database is away.</h1>"))).message, "The database is away.");
+  assert.equal((await told(answering(200, "text/html", "", true))).code, "signed_out");
+  assert.deepEqual(await post("/x", null, { fetch: answering(200, "application/json", '{"next": "/"}') }), { ok: true, answer: { next: "/" } });
 });
