@@ -20,7 +20,6 @@ from pydantic import ValidationError
 from awmclient.schema import MAX_STEP_BYTES, StepBatch
 from episodes.committer import committer
 from episodes.entries import Entry, entries_of_batch
-from people.access import may_record
 from people.errors import AppError, Away, Busy, TooLarge
 from people.http import AGAIN, RETRY_AFTER_S, TOKENS, envelope, misshapen, read_object
 
@@ -73,7 +72,6 @@ async def _append(scope: dict[str, Any], receive: Receive) -> int:
     actor = await TOKENS.actor(_secret(scope) or "")
     raw = await _body(scope, receive)
     entries = await asyncio.to_thread(_entries, raw) if len(raw) > LARGE_BYTES else _entries(raw)
-    may_record(actor)
     found = PATH.fullmatch(scope["path"])
     return await committer.submit(actor, found[1] if found else "", entries)
 

@@ -19,9 +19,10 @@ from django.utils import timezone
 
 from awmclient.schema import Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
 from episodes import events
-from episodes.entries import Entry, entries_of, entry_of, refuse_gaps
-from episodes.errors import EpisodeEnded, KeyConflict, StepConflict
-from episodes.models import Episode, EpisodeEvent, EpisodeState, Run, Step, VerifierOutcome
+from episodes.appending import Append, append_alone, note, reopen_or_refuse
+from episodes.entries import Entry, entries_of, entry_of
+from episodes.errors import KeyConflict, StepConflict
+from episodes.models import Episode, EpisodeState, Run, Step, VerifierOutcome
 from people.access import Actor, is_id, may_launch, may_record, scoped, visible_or_404
 from people.members import record
 
@@ -103,26 +104,8 @@ def set_tools(episode_id: str, tools: list[dict[str, Any]]) -> None:
 
 
 def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon]) -> int:
-    """One batch in a transaction of its own; the web process goes through `committer.py`, which follows the same rules
-    for many at once."""
-    return append_entries(actor, episode_id, entries_of(steps))
-
-
-@transaction.atomic
-def append_entries(actor: Actor, episode_id: str, entries: Sequence[Entry]) -> int:
-    """1. lock the episode, 2. sort out repeats, conflicts and gaps, 3. refuse what comes after the end, unless the end
-    was only our guess, 4. insert, 5. move the episode on, 6. tell. Returns the last number that stands."""
-    may_record(actor)
-    episode = _locked(actor, episode_id)
-    refuse_gaps(episode.last_seq, entries)
-    fresh = _without_repeats(episode, entries)
-    if not fresh:
-        _touch(episode)
-        announce(episode)  # the first time may have been cut off between commit and hint
-        return entries[-1].seq
-    reopen_or_refuse(episode, actor)
-    _insert(episode, fresh)
-    return episode.last_seq
+    """One batch in a transaction of its own. Returns the last number of the batch, which stands."""
+    return append_alone(Append(actor, episode_id, entries_of(steps)))
 
 
 def _locked(actor: Actor, episode_id: str) -> Episode:
@@ -131,43 +114,6 @@ def _locked(actor: Actor, episode_id: str) -> Episode:
 
 def _digest(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
-
-
-def _without_repeats(episode: Episode, entries: Sequence[Entry]) -> list[Entry]:
-    known = [entry.seq for entry in entries if entry.seq <= episode.last_seq]
-    stored = dict(episode.steps.filter(seq__in=known).values_list("seq", "body")) if known else {}
-    for entry in entries:
-        if entry.seq in stored and stored[entry.seq] != entry.text:
-            raise StepConflict(f"Another step already stands at number {entry.seq}.")
-    return [entry for entry in entries if entry.seq > episode.last_seq]
-
-
-def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
-    """An episode that we gave up for lost goes on when its loop turns out to live; any other end is an end."""
-    if episode.is_live:
-        return
-    if episode.state != EpisodeState.FAILED or episode.fault != "worker" or episode.stop_reason:
-        raise EpisodeEnded
-    episode.state = EpisodeState.RUNNING
-    episode.fault = episode.fault_detail = ""
-    episode.ended_at = None
-    episode.save(update_fields=["state", "fault", "fault_detail", "ended_at"])
-    note(episode, "reopened", actor, "its loop is heard again")
-
-
-def _insert(episode: Episode, entries: Sequence[Entry]) -> None:
-    now = timezone.now()
-    Step.objects.bulk_create(
-        Step(episode=episode, seq=entry.seq, kind=entry.kind, body=entry.text, cut=entry.cut, at=entry.at)
-        for entry in entries
-    )
-    episode.last_seq = entries[-1].seq
-    episode.strip += "".join(entry.code for entry in entries)
-    episode.heartbeat_at = now
-    if episode.state == EpisodeState.QUEUED:
-        episode.state, episode.started_at = EpisodeState.RUNNING, now
-    episode.save(update_fields=["last_seq", "strip", "heartbeat_at", "state", "started_at"])
-    tell_steps(episode, entries)
 
 
 def tell_steps(episode: Episode, entries: Sequence[Entry]) -> None:
@@ -181,10 +127,6 @@ def announce(episode: Episode, last: str | None = None) -> None:
     frame = events.episode_frame(episode.pk, *stands, episode.strip, last)
     events.publish(events.episode_topic(episode.pk), frame)
     events.publish(events.queue_topic(episode.project_id), frame)
-
-
-def note(episode: Episode, verb: str, actor: Actor | None, reason: str = "") -> None:
-    EpisodeEvent.objects.create(episode=episode, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
 
 
 def _touch(episode: Episode) -> None:
@@ -317,14 +259,14 @@ def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "") -> Verifi
     )
 
 
-def open_ask_step(episode: Episode, body: dict[str, Any]) -> None:
+def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
     """The ask takes its step number and the episode waits. Caller holds the episode's lock."""
     entry = entry_of(body, timezone.now())
-    refuse_gaps(episode.last_seq, [entry])
     if entry.seq <= episode.last_seq:
         raise StepConflict(f"Another step already stands at number {entry.seq}.")
     episode.state = EpisodeState.WAITING
-    _insert(episode, [entry])
+    episode.save(update_fields=["state"])
+    episode.last_seq = append_alone(Append(actor, episode.pk, [entry]))
 
 
 def close_ask_step(episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool) -> None:

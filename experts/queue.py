@@ -23,6 +23,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, ToolCall
 from episodes import recording
+from episodes.appending import reopen_or_refuse
 from episodes.models import Episode, ExpertMode
 from experts import events
 from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate, TooManyAsks
@@ -62,7 +63,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             raise ExpertOff
         if Ask.objects.open().filter(episode=episode).count() >= OPEN_MAX:
             raise TooManyAsks
-        recording.reopen_or_refuse(episode, actor)
+        reopen_or_refuse(episode, actor)
         return _insert(actor, episode, wanted, digest), True
 
 
@@ -83,7 +84,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
     said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
-    recording.open_ask_step(episode, {"kind": "ask", "ask": ask.pk, **said})
+    recording.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
     ask.save(force_insert=True)
     Assignment.objects.create(ask=ask)
     _log(ask, "opened", actor)

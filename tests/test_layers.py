@@ -54,7 +54,7 @@ EDGES = {
     "apps",
     "management",
 }
-WRITES = {"members", "recording", "committer", "queue", "review", "launching", "exporting", "importing"}
+WRITES = {"members", "recording", "appending", "committer", "queue", "review", "launching", "exporting", "importing"}
 READS = {
     *("access", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
     *("wall", "windows", "routing", "hub"),

@@ -12,11 +12,15 @@ from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
 from episodes import committer, recording
-from episodes.committer import Append, Committer, Held, commit
+from episodes.appending import Held
+from episodes.committer import Committer, Request, commit
 from episodes.entries import entries_of, entries_of_batch
 from episodes.errors import EpisodeEnded, SeqGap, StepConflict
 from episodes.models import Episode, Step
-from people.errors import Busy, NotFound
+from people.access import bearer
+from people.errors import Busy, NotFound, Unauthenticated, WrongScope
+from people.members import issue_token
+from people.models import ApiToken
 
 WAIT_S = 10
 
@@ -42,7 +46,7 @@ def start(ada):
 @pytest.fixture
 def append(ada, loop):
     def make(episode, *numbers, actor=ada, word="looked around"):
-        return Append(actor, episode, entries(*numbers, word=word), loop, loop.create_future(), 100)
+        return Request(actor, episode, entries(*numbers, word=word), loop, loop.create_future(), 100)
 
     return make
 
@@ -69,12 +73,13 @@ def test_a_bad_batch_fails_alone(start, append, max_):
         append(one, 1),
         append(two, 2),
         append("nothing", 1),
+        append("\x00", 1),
         append(two, 1, actor=max_),
         append(one, 1, word="another"),
         append(two, 1),
         append(one, 2),
     ]
-    assert kinds(commit(group)) == [1, SeqGap, NotFound, NotFound, StepConflict, 1, 2]
+    assert kinds(commit(group)) == [1, SeqGap, NotFound, NotFound, NotFound, StepConflict, 1, 2]
     assert (numbers(one), numbers(two)) == ([1, 2], [1])
 
 
@@ -99,6 +104,18 @@ def test_an_ended_episode_takes_repeats_and_nothing_new(start, append, ada):
     recording.finish(ada, one, Finish(stop_reason="done"))
     assert kinds(commit([append(one, 1), append(one, 2)])) == [1, EpisodeEnded]
     assert numbers(one) == [1]
+
+
+def test_a_token_that_ended_while_its_batch_waited_writes_nothing_more(project, ada, start, append):
+    one, two = start("one"), start("two")
+    revoked, _ = issue_token(ada, "mine", "agent")
+    over, _ = issue_token(ada, "short", "agent", timezone.now() + timedelta(days=1))
+    reader, _ = issue_token(ada, "reads", "export")
+    ApiToken.objects.filter(pk=revoked.pk).update(revoked_at=timezone.now())
+    ApiToken.objects.filter(pk=over.pk).update(ends_at=timezone.now())
+    group = [append(one, 1, actor=bearer(token)) for token in (revoked, over, reader)] + [append(two, 1)]
+    assert kinds(commit(group)) == [Unauthenticated, Unauthenticated, WrongScope, 1]
+    assert (numbers(one), numbers(two)) == ([], [1])
 
 
 def test_an_episode_given_up_for_lost_goes_on_in_the_order_of_its_batches(start, append, settings):
@@ -138,7 +155,7 @@ def test_every_kind_of_step_is_stored_as_recording_stores_it(ada, start, append,
     one, two = start("one"), start("two")
     recording.append_steps(ada, one, steps)
     fast = entries_of_batch(batch["steps"], steps)
-    assert commit([Append(ada, two, fast, loop, loop.create_future(), 100)]) == [5]
+    assert commit([Request(ada, two, fast, loop, loop.create_future(), 100)]) == [5]
     rows = [list(Step.objects.filter(episode=pk).values_list("seq", "kind", "body", "cut")) for pk in (one, two)]
     assert rows[0] == rows[1]
     times = [dict(Step.objects.filter(episode=pk, seq__in=(3, 4)).values_list("seq", "at")) for pk in (one, two)]
@@ -153,7 +170,7 @@ def test_an_absent_database_is_everybodys_error_and_nothing_is_lost(start, appen
         raise OperationalError("gone")
 
     with monkeypatch.context() as patch:
-        patch.setattr(committer, "_transaction", away)
+        patch.setattr(committer, "append_together", away)
         assert kinds(commit([append(one, 1), append(one, 2)])) == [OperationalError, OperationalError]
     assert commit([append(one, 1), append(one, 2)]) == [1, 2]
 

@@ -1,0 +1,250 @@
+"""The append of steps: its rules, and one transaction for the appends of many.
+
+Owns what becomes of a batch: rights, repeats, conflicts, gaps, the end of an episode, the rows, the hints. Called by
+`recording.py` for one batch of this process, and by `committer.py` for all that came over HTTP meanwhile.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from episodes import events
+from episodes.entries import Entry, refuse_gaps
+from episodes.errors import EpisodeEnded, StepConflict
+from episodes.models import LIVE_STATES, Episode, EpisodeEvent, EpisodeState
+from people.access import Actor, is_id, may_record
+from people.errors import AppError, NotFound, Unauthenticated
+
+Outcome = int | Exception
+
+LOCK = """
+SELECT id, project_id, state, last_seq FROM episodes_episode
+ WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
+"""
+EXISTS = "SELECT id FROM episodes_episode WHERE id = ANY(%s)"
+CURRENT = """
+SELECT id FROM people_apitoken
+ WHERE id = ANY(%s) AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > clock_timestamp())
+"""
+STORED = """
+SELECT step.episode_id, step.seq, step.body FROM episodes_step step
+  JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, seq) USING (episode_id, seq)
+"""
+COPY = "COPY episodes_step (episode_id, seq, kind, body, cut, at) FROM STDIN"
+# a sign of life is noted in steps: without a change of an indexed column the update touches no index
+MOVE_ON = """
+UPDATE episodes_episode episode
+   SET last_seq = moved.last_seq,
+       strip = episode.strip || moved.strip,
+       heartbeat_at = CASE WHEN episode.heartbeat_at > %s THEN episode.heartbeat_at ELSE %s END,
+       started_at = CASE WHEN state = 'queued' THEN %s ELSE started_at END,
+       state = CASE WHEN state = 'queued' THEN 'running' ELSE state END
+  FROM unnest(%s::text[], %s::int[], %s::text[]) AS moved(id, last_seq, strip)
+ WHERE episode.id = moved.id
+RETURNING episode.id, episode.project_id, episode.state, episode.last_seq, episode.stop_reason, episode.fault,
+          right(episode.strip, %s)
+"""
+
+
+@dataclass(eq=False, slots=True)
+class Append:
+    """A batch of steps on its way into an episode."""
+
+    actor: Actor
+    episode_id: str
+    entries: Sequence[Entry]
+
+
+@dataclass(slots=True)
+class Standing:
+    """An episode inside one transaction: as it was locked, and what was added to it since."""
+
+    project_id: str
+    state: str
+    stood: int
+    last_seq: int
+    stored: dict[int, str] = field(default_factory=dict)
+    fresh: list[Entry] = field(default_factory=list)
+
+    def text_at(self, seq: int) -> str | None:
+        return self.stored.get(seq) if seq <= self.stood else self.fresh[seq - self.stood - 1].text
+
+
+@dataclass(slots=True)
+class Room:
+    """What one transaction knows: the episodes it holds, those that others hold, the tokens that have ended."""
+
+    standings: dict[str, Standing]
+    held: set[str]
+    ended: set[str]
+
+
+class Held(Exception):
+    """Another transaction holds this episode; later again."""
+
+
+def append_alone(append: Append) -> int:
+    """One batch, which waits for its episode. Returns the last number of the batch, which stands."""
+    outcome = append_together([append], wait=True)[0]
+    if isinstance(outcome, Exception):
+        raise outcome
+    return outcome
+
+
+@transaction.atomic
+def append_together(group: Sequence[Append], *, wait: bool = False) -> list[Outcome]:
+    """1. lock the episodes in one order, 2. sort out rights, repeats, conflicts and gaps batch by batch, 3. insert,
+    4. move the episodes on, 5. word the hints, which leave after the commit. A batch that is refused has added nothing.
+    Unless told to wait, an episode that somebody holds makes `Held` of its batches."""
+    with connection.cursor() as cursor:
+        room = _room(cursor, group, wait)
+        _read_repeats(cursor, group, room.standings)
+        outcomes = [_outcome(append, room) for append in group]
+        heard = {one.episode_id for one, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, int)}
+        moved = {pk: standing for pk, standing in room.standings.items() if pk in heard}
+        if moved:
+            _insert(cursor, moved)
+            transaction.on_commit(functools.partial(events.tell, _moved_on(cursor, moved)))
+        return outcomes
+
+
+def _room(cursor: Any, group: Sequence[Append], wait: bool) -> Room:
+    wanted = sorted({append.episode_id for append in group if is_id(append.episode_id)})
+    cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [wanted])
+    standings = {pk: Standing(project, state, last, last) for pk, project, state, last in cursor.fetchall()}
+    missing = [pk for pk in wanted if pk not in standings]
+    return Room(standings, _ids(cursor, EXISTS, missing), _ended(cursor, group))
+
+
+def _ended(cursor: Any, group: Sequence[Append]) -> set[str]:
+    """Tokens that may not be used any more, whatever was known of them when the request came."""
+    shown = {append.actor.token.pk for append in group if append.actor.token is not None}
+    return shown - _ids(cursor, CURRENT, list(shown))
+
+
+def _ids(cursor: Any, query: str, ids: list[str]) -> set[str]:
+    if not ids:
+        return set()
+    cursor.execute(query, [ids])
+    return {pk for (pk,) in cursor.fetchall()}
+
+
+def _read_repeats(cursor: Any, group: Sequence[Append], standings: dict[str, Standing]) -> None:
+    known = [
+        (append.episode_id, entry.seq)
+        for append in group
+        if (standing := standings.get(append.episode_id)) and append.entries[0].seq <= standing.stood
+        for entry in append.entries
+        if entry.seq <= standing.stood
+    ]
+    if known:
+        cursor.execute(STORED, [[pk for pk, _ in known], [seq for _, seq in known]])
+        for pk, seq, body in cursor.fetchall():
+            standings[pk].stored[seq] = body
+
+
+def _outcome(append: Append, room: Room) -> Outcome:
+    try:
+        return _place(append, room)
+    except (AppError, Held) as refusal:
+        return refusal
+
+
+def _place(append: Append, room: Room) -> int:
+    """Put a batch behind what stands, whole or not at all."""
+    standing = _open_to(append.actor, append.episode_id, room)
+    refuse_gaps(standing.last_seq, append.entries)
+    fresh = [entry for entry in append.entries if entry.seq > standing.last_seq]
+    for entry in append.entries[: len(append.entries) - len(fresh)]:
+        if standing.text_at(entry.seq) not in (entry.text, None):
+            raise StepConflict(f"Another step already stands at number {entry.seq}.")
+    if fresh and standing.state not in LIVE_STATES:
+        standing.state = _reopened(append)
+    if fresh:
+        standing.fresh += fresh
+        standing.last_seq = fresh[-1].seq
+    return append.entries[-1].seq
+
+
+def _open_to(actor: Actor, episode_id: str, room: Room) -> Standing:
+    """The episode, if this actor may record in it."""
+    if actor.token is not None and actor.token.pk in room.ended:
+        raise Unauthenticated
+    may_record(actor)
+    if episode_id in room.held:
+        raise Held
+    standing = room.standings.get(episode_id)
+    if standing is None or standing.project_id != actor.project.pk:
+        raise NotFound
+    return standing
+
+
+def _reopened(append: Append) -> str:
+    episode = Episode.objects.get(pk=append.episode_id)
+    reopen_or_refuse(episode, append.actor)
+    return episode.state
+
+
+def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
+    """An episode that we gave up for lost goes on when its loop turns out to live; any other end is an end."""
+    if episode.is_live:
+        return
+    if episode.state != EpisodeState.FAILED or episode.fault != "worker" or episode.stop_reason:
+        raise EpisodeEnded
+    episode.state = EpisodeState.RUNNING
+    episode.fault = episode.fault_detail = ""
+    episode.ended_at = None
+    episode.save(update_fields=["state", "fault", "fault_detail", "ended_at"])
+    note(episode, "reopened", actor, "its loop is heard again")
+
+
+def note(episode: Episode, verb: str, actor: Actor | None, reason: str = "") -> None:
+    EpisodeEvent.objects.create(episode=episode, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
+
+
+def _insert(cursor: Any, moved: dict[str, Standing]) -> None:
+    rows = [row for pk, standing in moved.items() for row in _rows(pk, standing.fresh)]
+    if rows:
+        with cursor.copy(COPY) as copy:
+            copy.write("".join(rows))
+
+
+def _rows(pk: str, entries: Iterable[Entry]) -> Iterable[str]:
+    """Lines of COPY. JSON in ASCII holds neither tab nor line break; a backslash is doubled."""
+    for entry in entries:
+        body = entry.text.replace("\\", "\\\\")
+        cut = "\\N" if entry.cut is None else entry.cut.replace("\\", "\\\\")
+        yield f"{pk}\t{entry.seq}\t{entry.kind}\t{body}\t{cut}\t{entry.stamp}\n"
+
+
+def _moved_on(cursor: Any, moved: dict[str, Standing]) -> list[str]:
+    now = timezone.now()
+    ids, standings = list(moved), list(moved.values())
+    strips = ["".join(entry.code for entry in one.fresh) for one in standings]
+    last = [one.last_seq for one in standings]
+    cursor.execute(MOVE_ON, [_lately(now), now, now, ids, last, strips, events.STRIP_TOLD])
+    return [line for row in cursor.fetchall() for line in _hints(row, moved[row[0]].fresh)]
+
+
+def _lately(now: datetime) -> datetime:
+    return now - timedelta(seconds=min(1.0, settings.AWMWEB_HEARTBEAT_S / 10))
+
+
+def _hints(row: tuple[Any, ...], fresh: Sequence[Entry]) -> Iterable[str]:
+    """The new steps, and where the episode stands; a batch that only repeats tells where it stands once more, because
+    the first time may have been cut off between commit and hint."""
+    pk, project_id, *stands = row
+    if fresh:
+        told = ",".join(entry.told() for entry in fresh)
+        yield events.hint(events.episode_topic(pk), events.STEPS, pk, told)
+    frame = events.episode_line(pk, *stands, fresh[-1].action if fresh else None)
+    yield events.hint(events.episode_topic(pk), events.LAST, pk, frame)
+    yield events.hint(events.queue_topic(project_id), events.LAST, pk, frame)
