@@ -2,19 +2,21 @@
 row by row.
 
 Owns the pack format and nothing of running it. Rows are read when asked for, so a pack of a thousand scenarios costs an
-index and no more. Called by Django (to show and load packs) and by `awmenv.server` (to build worlds). It executes no
-Python of a pack; SQL is tried only in memory, behind an authorizer and limits, and only where `check_sql` asks for it.
+index and no more, and with a `cache` the index outlives the process. Called by Django (to show and load packs) and by
+`awmenv.server` (to build worlds). It executes no Python of a pack; SQL is tried only in memory, behind an authorizer
+and limits, and only where `check_sql` asks for it.
 """
 
+import itertools
 import json
 import re
 import sqlite3
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import IO, Any, Literal, Self
 
-from awmenv import seeding
+from awmenv import indexes, seeding
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.models import RESERVED_TOOLS, normalise_name
 
@@ -29,6 +31,7 @@ SCENARIO_FILES = {
 }
 VERIFIER_FILES: dict[Mode, str] = {"sql": "gen_verifier.jsonl", "code": "gen_verifier.pure_code.jsonl"}
 SCRIPTS_FILE = "scripts.jsonl"
+FILES = (*SCENARIO_FILES.values(), *VERIFIER_FILES.values(), SCRIPTS_FILE)
 NEEDED = ("tasks", "db", "envs")  # without these a scenario cannot be played; the others are gaps
 MAX_ROW_BYTES = 32 * 1024 * 1024
 
@@ -93,7 +96,7 @@ class Verifier:
     raw_response: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Place:
     file: str
     offset: int
@@ -178,6 +181,38 @@ class Pack:
         """
         return _part(self._script_row(scenario, task_idx), "about")
 
+    def index(self) -> dict[str, Any]:
+        """All that `load_pack` found, as JSON; `from_index` reads it back."""
+        return {
+            "known": [
+                [
+                    one.name,
+                    one.description,
+                    one.task_count,
+                    [[n, sorted(m)] for n, m in one.verifiers.items()],
+                    one.problems,
+                ]
+                for one in self.known.values()
+            ],
+            "rows": [[*key, *astuple(place)] for key, place in self._rows.items()],
+            "verifiers": [[*key, *astuple(place)] for key, place in self._verifiers.items()],
+            "scripts": [[*key, *astuple(place)] for key, place in self._scripts.items()],
+            "findings": [astuple(finding) for finding in self.report.findings],
+            "counts": self.report.rows,
+        }
+
+    @classmethod
+    def from_index(cls, folder: Path, index: dict[str, Any]) -> Self:
+        pack = cls(folder)
+        for name, description, count, verifiers, problems in index["known"]:
+            modes = {task_idx: set(found) for task_idx, found in verifiers}
+            pack.known[name] = Scenario(name, description, count, modes, problems)
+        pack._rows = {(kind, name): _Place(*place) for kind, name, *place in index["rows"]}
+        pack._verifiers = {(name, idx, mode): _Place(*place) for name, idx, mode, *place in index["verifiers"]}
+        pack._scripts = {(name, idx): _Place(*place) for name, idx, *place in index["scripts"]}
+        pack.report = Report([Finding(*finding) for finding in index["findings"]], index["counts"])
+        return pack
+
     def _script_row(self, scenario: str, task_idx: int) -> dict[str, Any] | None:
         place = self._scripts.get((normalise_name(scenario), task_idx))
         return self._read(place) if place else None
@@ -199,12 +234,31 @@ class Pack:
         return row
 
 
-def load_pack(folder: Path | str, *, check_sql: bool = False) -> Pack:
-    """Index and validate a folder. Broken rows end up in `pack.report`; only a folder that is no pack at all raises."""
+def state_of(folder: Path) -> indexes.Prints:
+    """Another value whenever a file of the pack was changed."""
+    return indexes.prints(folder, FILES)
+
+
+def load_pack(folder: Path | str, *, check_sql: bool = False, cache: Path | None = None) -> Pack:
+    """Index and validate a folder. Broken rows end up in `pack.report`; only a folder that is no pack at all raises.
+
+    With `cache`, a folder of ours, an index that was made of the same files is read instead of the files.
+    """
     root = Path(folder)
     files = [*SCENARIO_FILES.values(), *VERIFIER_FILES.values()]
     if not root.is_dir() or not any((root / name).is_file() for name in files):
         raise PackError(f"{root} holds none of {', '.join(files)}")
+    state = state_of(root)  # taken first: what changes while it is read makes the index void
+    kept = indexes.read(cache, root, state) if cache else None
+    pack = Pack.from_index(root, kept) if kept else _read_pack(root)
+    if cache and not kept:
+        indexes.write(cache, root, state, pack.index())
+    if check_sql:
+        _Loader(pack).try_sql()
+    return pack
+
+
+def _read_pack(root: Path) -> Pack:
     pack = Pack(root)
     loader = _Loader(pack)
     for kind, name in SCENARIO_FILES.items():
@@ -213,9 +267,24 @@ def load_pack(folder: Path | str, *, check_sql: bool = False) -> Pack:
         loader.verifier_file(mode, name)
     loader.scripts_file()
     loader.join()
-    if check_sql:
-        loader.try_sql()
     return pack
+
+
+def _lines(stream: IO[bytes], file: str) -> Iterator[tuple[bytes, _Place]]:
+    """Every line that is not blank, with its place; of one that is too long only its beginning is ever held."""
+    offset = 0
+    for number in itertools.count(1):
+        line = stream.readline(MAX_ROW_BYTES + 1)
+        length = len(line)
+        last = line
+        while len(last) > MAX_ROW_BYTES and not last.endswith(b"\n"):
+            last = stream.readline(MAX_ROW_BYTES + 1)
+            length += len(last)
+        if not line:
+            return
+        if line.strip():
+            yield line, _Place(file, offset, length, number)
+        offset += length
 
 
 class _Loader:
@@ -234,20 +303,15 @@ class _Loader:
         if not path.is_file():
             self.remark("warning", "missing_file", f"{file} is not in the folder", file=file)
             return
-        offset = 0
         count = 0
         with path.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                place = _Place(file, offset, len(line), number)
-                offset += len(line)
-                if not line.strip():
-                    continue
+            for line, place in _lines(stream, file):
                 row = self._parse(line, place)
                 if row is None:
                     continue
                 name = row.get(key)
                 if not isinstance(name, str) or not normalise_name(name):
-                    self.remark("error", "no_name", f"the row has no '{key}'", file=file, line=number)
+                    self.remark("error", "no_name", f"the row has no '{key}'", file=file, line=place.line)
                     continue
                 count += 1
                 yield normalise_name(name), row, place
@@ -255,7 +319,7 @@ class _Loader:
 
     def _parse(self, line: bytes, place: _Place) -> dict[str, Any] | None:
         where = {"file": place.file, "line": place.line}
-        if len(line) > MAX_ROW_BYTES:
+        if place.length > MAX_ROW_BYTES:
             self.remark("error", "too_long", f"the row is longer than {MAX_ROW_BYTES} bytes", **where)
             return None
         try:

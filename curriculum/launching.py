@@ -10,7 +10,7 @@ import functools
 import logging
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -25,7 +25,7 @@ from kombu.exceptions import OperationalError as BrokerError
 
 from awmclient.schema import EpisodeStart, ExpertMode, RunStart
 from awmenv.errors import PackError
-from awmenv.packs import Pack, load_pack
+from awmenv.packs import Pack, load_pack, state_of
 from curriculum.errors import BadPack, NoEndpoint, UnknownPolicy, UnknownTask
 from episodes import recording
 from episodes.models import Episode, EpisodeState, Run
@@ -64,13 +64,13 @@ def pack_folders() -> list[Path]:
 
 
 @functools.lru_cache(maxsize=32)
-def _pack(folder: Path, changed: int) -> Pack:
-    return load_pack(folder)
+def _pack(folder: Path, _state: Hashable) -> Pack:
+    return load_pack(folder, cache=settings.VAR / "cache")
 
 
 def packs() -> list[Pack]:
     """The packs as they are on disk now; read again when their files change."""
-    return [_pack(folder, (folder / "gen_tasks.jsonl").stat().st_mtime_ns) for folder in pack_folders()]
+    return [_pack(folder, state_of(folder)) for folder in pack_folders()]
 
 
 def take_in(folder: Path, name: str) -> Pack:
@@ -93,7 +93,7 @@ def take_in(folder: Path, name: str) -> Pack:
         for file in sorted(folder.glob("*.jsonl")):
             shutil.copy2(file, draft / file.name)
         draft.rename(target)
-    taken = load_pack(target)
+    taken = load_pack(target, cache=settings.VAR / "cache")
     taken.report = found.report
     return taken
 

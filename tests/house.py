@@ -23,6 +23,7 @@ for name in [name for name in os.environ if name.startswith(("AWMWEB_", "AWMENV_
 for name in ("DATABASE_URL", "REDIS_URL"):
     os.environ.pop(name, None)
 os.environ["AWMWEB_VAR"] = str(VAR)
+os.environ["AWMENV_CACHE_DIR"] = str(VAR / "cache")
 
 from awmweb.embedded import places, servers  # noqa: E402  the environment had to be set first
 

@@ -19,8 +19,8 @@ SPLIT = "all"
 class Library:
     """Scenarios by name over all packs; the first pack that has a name keeps it."""
 
-    def __init__(self, folders: Iterable[Path | str]) -> None:
-        self.packs = [load_pack(folder) for folder in folders]
+    def __init__(self, folders: Iterable[Path | str], cache: Path | None = None) -> None:
+        self.packs = [load_pack(folder, cache=cache) for folder in folders]
         self._by_name: dict[str, Pack] = {}
         for pack in self.packs:
             for name in pack.scenarios:

@@ -73,7 +73,7 @@ class World:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.library = Library(settings.packs)
+        self.library = Library(settings.packs, settings.cache_dir)
         self.workplace = Workplace(settings.run_dir, settings.uid)
         self.scenarios = ScenarioHouse(settings, self.workplace, die_with_thread=True)
         self.verifiers = VerifierHouse(settings, self.workplace, die_with_thread=True)

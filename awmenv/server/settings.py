@@ -43,6 +43,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8100
     run_dir: str = ""
+    cache_dir: Path | None = None  # where indexes of packs and records of verifiers outlive the process
     max_sessions: int = 1000
     idle_s: float = 86400.0
     detached_s: float = 900.0
@@ -70,6 +71,7 @@ class Settings:
             host=env.get("AWMENV_HOST") or cls.host,
             port=read.whole("AWMENV_PORT", cls.port, 0, 65535),
             run_dir=env.get("AWMENV_RUN_DIR", ""),
+            cache_dir=_cache_dir(env),
             max_sessions=read.whole("AWMENV_MAX_SESSIONS", cls.max_sessions, 1, 100_000),
             idle_s=read.number("AWMENV_IDLE_S", cls.idle_s, 1),
             detached_s=read.number("AWMENV_DETACHED_S", cls.detached_s, 1),
@@ -99,6 +101,16 @@ def _judge(env: Mapping[str, str], read: "_Reader") -> Judge:
         query=env.get("AWMENV_JUDGE_QUERY", ""),
         timeout_s=read.number("AWMENV_JUDGE_TIMEOUT_S", Judge.timeout_s, 1),
     )
+
+
+def _cache_dir(env: Mapping[str, str]) -> Path | None:
+    """A user without a home keeps nothing."""
+    if env.get("AWMENV_CACHE_DIR"):
+        return Path(env["AWMENV_CACHE_DIR"])
+    try:
+        return Path.home() / ".cache" / "awmenv"
+    except RuntimeError:
+        return None
 
 
 def _pack_folders(env: Mapping[str, str]) -> list[str]:

@@ -107,6 +107,7 @@ def environment(name: str, options: Options) -> dict[str, str]:
     ours = dict(os.environ)
     if name == "env":
         ours = {key: value for key, value in ours.items() if key in PLAIN or key.startswith(OPEN_TO_ENVIRONMENT_SERVER)}
+        ours.setdefault("AWMENV_CACHE_DIR", str(Path(options.var) / "cache"))
     else:
         ours |= {"DJANGO_SETTINGS_MODULE": "awmweb.settings", "AWMWEB_VAR": options.var}
     # One allocator arena per thread is what makes threaded workers large; unbuffered output is what makes logs current.

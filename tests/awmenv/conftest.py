@@ -47,7 +47,7 @@ def start_server(
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AWMENV_", "AWMWEB_"))}
-    env |= {"AWMENV_RUN_DIR": str(run_dir), **environment}
+    env |= {"AWMENV_RUN_DIR": str(run_dir), "AWMENV_CACHE_DIR": str(run_dir / "cache"), **environment}
     command = [python, "-m", "awmenv.server", "--packs", str(packs), "--port", str(port)]
     process = subprocess.Popen(
         command, cwd=ROOT, env=env, user=user, group=user, extra_groups=[] if user else None, text=True,

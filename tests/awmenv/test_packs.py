@@ -8,9 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from awmenv import packs
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.models import RESERVED_TOOLS, normalise_name
-from awmenv.packs import load_pack
+from awmenv.packs import Pack, load_pack
 from tests.awmenv.conftest import TINY, OpenFolders
 
 FILES = {
@@ -140,6 +141,56 @@ def test_rows_are_read_when_asked_for_and_a_changed_file_is_noticed(tmp_path: Pa
     (tmp_path / "gen_tasks.jsonl").write_text("nothing of the kind\n")
     with pytest.raises(PackError, match="changed since"):
         pack.tasks("shop_1")
+
+
+def found(pack: Pack) -> Any:
+    name = "shop_1"
+    return (
+        pack.index(),
+        pack.tasks(name),
+        pack.statements(name),
+        pack.verifier(name, 0, "sql"),
+        pack.has_verifier(name, 1),
+    )
+
+
+def test_an_index_that_was_kept_says_the_same_without_reading_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write(tmp_path, **changed("gen_tasks.jsonl", ["{broken\n", *FILES["gen_tasks.jsonl"]]))
+    first = load_pack(folder, cache=tmp_path / "cache")
+    monkeypatch.setattr(packs, "_lines", lambda *_: pytest.fail("the files were read again"))
+    again = load_pack(folder, cache=tmp_path / "cache")
+    assert found(again) == found(first) and again.report == first.report
+    assert list(load_pack(folder, check_sql=True, cache=tmp_path / "cache").scenarios) == ["shop_1"]
+
+
+@pytest.mark.parametrize("spoil", ["changed", "nonsense", "older"])
+def test_an_index_that_holds_no_longer_is_made_anew(tmp_path: Path, spoil: str) -> None:
+    folder, cache = write(tmp_path), tmp_path / "cache"
+    load_pack(folder, cache=cache)
+    (kept,) = (cache / "indexes").iterdir()
+    if spoil == "changed":
+        write(folder, **changed("gen_tasks.jsonl", [{"scenario": "shop_1", "tasks": ["Only this."]}]))
+    else:
+        kept.write_text("[" * 9 if spoil == "nonsense" else kept.read_text().replace('"state":[1', '"state":[0'))
+    assert found(load_pack(folder, cache=cache)) == found(load_pack(folder))
+    assert found(load_pack(folder, cache=cache)) == found(load_pack(folder))
+
+
+def test_where_nothing_can_be_kept_a_pack_loads_all_the_same(tmp_path: Path) -> None:
+    (tmp_path / "cache").write_text("a file stands in the way")
+    assert list(load_pack(write(tmp_path), cache=tmp_path / "cache").scenarios) == ["shop_1"]
+
+
+def test_of_a_row_that_is_too_long_only_its_beginning_is_held_and_the_next_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packs, "MAX_ROW_BYTES", 200)
+    rows = [json.dumps({"scenario": "long_1", "tasks": ["x" * size]}) + "\n" for size in (150, 200, 1000, 3000)]
+    pack = load_pack(write(tmp_path, **changed("gen_tasks.jsonl", [*rows, *FILES["gen_tasks.jsonl"]])))
+    assert [(one.code, one.line) for one in pack.report.errors if one.line] == [("too_long", n) for n in (2, 3, 4)]
+    assert pack.tasks("shop_1") == ["Buy milk.", "Sell milk."]
 
 
 @settings(max_examples=60, deadline=None)

@@ -1,0 +1,62 @@
+"""Keeps what was learnt about a pack's files between starts, so that files that did not change are not read again.
+
+Owns where such a file lies, when it still holds (size and time of every file of the pack), and that a folder nobody may
+write to costs nothing but the reading. Knows nothing of what is kept. Called by `packs`.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+log = logging.getLogger("awmenv.indexes")
+
+VERSION = 1  # of what `packs` keeps; another one is not read
+
+Prints = tuple[tuple[str, int, int], ...]
+
+
+def prints(folder: Path, names: Iterable[str]) -> Prints:
+    """Size and time of change of each file that is there: what tells one state of a pack from the next."""
+    found = []
+    for name in names:
+        with contextlib.suppress(OSError):
+            stat = (folder / name).stat()
+            found.append((name, stat.st_size, stat.st_mtime_ns))
+    return tuple(found)
+
+
+def read(cache: Path, folder: Path, state: Prints) -> dict[str, Any] | None:
+    """What was kept of the folder in this very state, or None."""
+    try:
+        kept = json.loads(_place(cache, folder).read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    same = isinstance(kept, dict) and kept.get("state") == [VERSION, *map(list, state)]
+    return kept["index"] if same and isinstance(kept.get("index"), dict) else None
+
+
+def write(cache: Path, folder: Path, state: Prints, index: dict[str, Any]) -> None:
+    """Whole or not at all; a cache that cannot be written is done without."""
+    place = _place(cache, folder)
+    try:
+        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, draft = tempfile.mkstemp(dir=place.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as stream:
+                json.dump({"state": [VERSION, *state], "index": index}, stream, separators=(",", ":"))
+            os.replace(draft, place)
+        except BaseException:
+            os.unlink(draft)
+            raise
+    except OSError as error:
+        log.info("the index of %s is not kept: %s", folder, error)
+
+
+def _place(cache: Path, folder: Path) -> Path:
+    return cache / "indexes" / f"{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]}.json"

@@ -1,0 +1,116 @@
+"""A pack of the size of AgentWorldModel-1K: seconds to the first answer and memory of the environment server.
+
+Writes 1,000 scenarios of 10 tasks (`--megabytes`, by default 500) into a temporary folder, starts the server on it
+twice, without and with a kept index, and prints one JSON object a line. The limits of the same run are the same server
+on the starter pack, and reading the bytes once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from awmenv.packs import SCENARIO_FILES, VERIFIER_FILES, load_pack  # noqa: E402
+from tests.running import free_ports  # noqa: E402
+
+STARTER = ROOT / "packs" / "starter"
+SCENARIOS, TASKS = 1000, 10
+
+
+def rows(megabytes: int) -> Iterator[tuple[str, dict[str, object]]]:
+    """(file, row): the starter's first scenario under a thousand names, filled up with remarks to the size wanted."""
+    pack = load_pack(STARTER)
+    model = next(iter(pack.scenarios))
+    schema, sample, code = pack.schema(model), pack.sample(model), pack.app_code(model)
+    forms = {mode: pack.verifier(model, 0, mode) for mode in VERIFIER_FILES}
+    plain = len(json.dumps([schema, sample, code])) + TASKS * sum(len(one.code) for one in forms.values() if one)
+    filler = "# " + "x" * max(0, (megabytes * 1_000_000 // SCENARIOS - plain) // (2 * TASKS)) + "\n"
+    for number in range(SCENARIOS):
+        name = f"{model}_{number}"
+        yield SCENARIO_FILES["scenario"], {"name": name, "description": "One of many."}
+        yield SCENARIO_FILES["tasks"], {"scenario": name, "tasks": [f"Task {idx}." for idx in range(TASKS)]}
+        yield SCENARIO_FILES["db"], {"scenario": name, "db_schema": schema, "db_path": ""}
+        yield SCENARIO_FILES["sample"], {"scenario": name, "sample_data": sample}
+        yield SCENARIO_FILES["envs"], {"scenario": name, "full_code": code}
+        for mode, file in VERIFIER_FILES.items():
+            for idx in range(TASKS):
+                verification = {"code": filler + getattr(forms[mode], "code", ""), "raw_response": ""}
+                yield file, {"scenario": name, "task_idx": idx, "verification": verification}
+
+
+def write(folder: Path, megabytes: int) -> float:
+    """Megabytes written."""
+    with contextlib.ExitStack() as stack:
+        files = {
+            name: stack.enter_context((folder / name).open("w"))
+            for name in (*SCENARIO_FILES.values(), *VERIFIER_FILES.values())
+        }
+        for name, row in rows(megabytes):
+            files[name].write(json.dumps(row) + "\n")
+    return sum(path.stat().st_size for path in folder.iterdir()) / 1e6
+
+
+def read_once(folder: Path) -> float:
+    began = time.monotonic()
+    for path in folder.iterdir():
+        with path.open("rb") as stream:
+            while stream.read(1 << 20):
+                continue
+    return time.monotonic() - began
+
+
+def start(pack: Path, cache: Path) -> tuple[float, float, float]:
+    """Seconds from the command to the first 200, megabytes resident then, and at the most until then."""
+    (port,) = free_ports(1)
+    environment = os.environ | {"AWMENV_CACHE_DIR": str(cache)}
+    command = [sys.executable, "-m", "awmenv.server", "--packs", str(pack), "--port", str(port)]
+    began = time.monotonic()
+    process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+    try:
+        while True:
+            with contextlib.suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5):
+                break
+            time.sleep(0.01)
+        seconds = time.monotonic() - began
+        status = dict(line.split(":", 1) for line in Path(f"/proc/{process.pid}/status").read_text().splitlines())
+        return seconds, int(status["VmRSS"].split()[0]) / 1024, int(status["VmHWM"].split()[0]) / 1024
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--megabytes", type=int, default=500)
+    with tempfile.TemporaryDirectory() as folder:
+        pack = Path(folder) / "big"
+        pack.mkdir()
+        size = write(pack, parser.parse_args().megabytes)
+        conditions = f"{size:.0f} MB, {SCENARIOS} scenarios x {TASKS} tasks, {os.cpu_count()} cores"
+        reading = read_once(pack)
+        small, small_resident, _ = min(start(STARTER, Path(folder) / "small") for _ in range(2))
+        for name in ("first", "again"):
+            seconds, resident, peak = start(pack, Path(folder) / "cache")
+            _print(f"packs.{name}_start", seconds, "s", small + (reading if name == "first" else 0), conditions)
+            _print(f"packs.{name}_resident", resident, "MB", small_resident, f"{conditions}, at most {peak:.0f} MB")
+
+
+def _print(name: str, value: float, unit: str, limit: float, conditions: str) -> None:
+    shown = {"value": round(value, 2), "unit": unit, "limit": round(limit, 2), "ratio": round(value / limit, 2)}
+    print(json.dumps({"name": name, **shown, "conditions": conditions}), flush=True)
+
+
+if __name__ == "__main__":
+    main()
