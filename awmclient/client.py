@@ -115,10 +115,13 @@ class HttpEpisode:
         if asked.error is not None:
             raise asked.error
         view = asked.view
-        while view.get("status") == "open":
-            view = await self._poll(asked.id, cutoff)
-        await self._receipt(asked.id)
-        return _advice(view)
+        while True:
+            while view.get("status") == "open":
+                view = await self._poll(asked.id, cutoff)
+            last_word = await self._receipt(asked.id)
+            if last_word.get("status") != "open":
+                return _advice(last_word if last_word.get("advice") else view)
+            view = last_word  # the expert took the answer back before it was read; go on waiting
 
     async def _poll(self, ask: str, cutoff: float) -> dict[str, Any]:
         """One long poll. A refusal while waiting (a restored database, a withdrawn token) leaves the agent without
@@ -136,15 +139,19 @@ class HttpEpisode:
             await asyncio.sleep(_PAUSE_S)  # a dashboard that does not hold the poll is not to be hammered
         return reply.body
 
-    async def _receipt(self, ask: str) -> None:
-        """Tell that the advice reached the agent; the agent does not wait for it."""
+    async def _receipt(self, ask: str) -> dict[str, Any]:
+        """Say that the agent reads the advice now; from here on it stands. The answer is the ask's last word, which an
+        expert may have bettered since; empty if the dashboard does not say. The agent does not wait for it long.
+        """
         try:
             async with asyncio.timeout(_RECEIPT_S):
-                await self._wire.send("POST", f"/asks/{ask}/consumed", {}, retry_s=0)
+                return (await self._wire.send("POST", f"/asks/{ask}/consumed", {}, retry_s=0)).body
         except Refused as error:
             log.info("receipt for ask %s was refused: %s", ask, error)
+            return {"status": "open"} if error.code == "still_open" else {}
         except (TimeoutError, ClientError):
             self._outbox.owe_receipt(ask)
+            return {}
 
     async def finish(
         self,

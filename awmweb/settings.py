@@ -59,6 +59,22 @@ def endpoint(prefix: str) -> EndpointConfig | None:
         return None
 
 
+def expert_endpoints() -> dict[str, EndpointConfig]:
+    """Expert models by name, in the order in which they are asked: the one of AWMWEB_EXPERT_*, then those that
+    AWMWEB_EXPERTS names, each with variables of its own (AWMWEB_EXPERT_SMALL_BASE_URL for `small`)."""
+    first = endpoint("AWMWEB_EXPERT_")
+    found = {"expert": first} if first is not None else {}
+    for name in filter(None, (part.strip() for part in text("AWMWEB_EXPERTS").split(","))):
+        if not name.isidentifier() or name in found:
+            _stop("AWMWEB_EXPERTS", f"expected different plain names, got {name!r}")
+        one = endpoint(f"AWMWEB_EXPERT_{name.upper()}_")
+        if one is None:
+            _stop(f"AWMWEB_EXPERT_{name.upper()}_*", f"AWMWEB_EXPERTS names {name!r}, but its endpoint is not set")
+        else:
+            found[name] = one
+    return found
+
+
 VAR = Path(text("AWMWEB_VAR", str(BASE_DIR / "var"))).resolve()
 AWMWEB_HOST = text("AWMWEB_HOST", "127.0.0.1")
 AWMWEB_PORT = number("AWMWEB_PORT", 8000, 1, 65535)
@@ -73,6 +89,8 @@ AWMWEB_DEMO = switch("AWMWEB_DEMO", True)
 PACKS_DIR = BASE_DIR / "packs"
 AGENT_ENDPOINT = endpoint("AWMWEB_AGENT_")
 EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
+EXPERT_ENDPOINTS = expert_endpoints()
+AWMWEB_EXPERT_LIMIT = number("AWMWEB_EXPERT_LIMIT", 4, 1, 1000)
 JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")
 
 _embedded = embedded.urls(VAR)

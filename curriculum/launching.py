@@ -10,7 +10,7 @@ import functools
 import logging
 import shutil
 import tempfile
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -25,10 +25,11 @@ from kombu.exceptions import OperationalError as BrokerError
 
 from awmclient.schema import EpisodeStart, ExpertMode, RunStart
 from awmenv.errors import PackError
-from awmenv.packs import Pack, load_pack, state_of
+from awmenv.packs import Pack, load_pack
 from curriculum.errors import BadPack, NoEndpoint, UnknownPolicy, UnknownTask
 from episodes import recording
 from episodes.models import Episode, EpisodeState, Run
+from episodes.packs import find_pack, packs
 from people.access import Actor, may_launch, scoped
 
 log = logging.getLogger(__name__)
@@ -57,22 +58,6 @@ class Start:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-def pack_folders() -> list[Path]:
-    """Folders of rows that came with the product or were loaded since."""
-    found = [folder for root in (settings.PACKS_DIR, settings.VAR / "packs") for folder in root.glob("*/")]
-    return sorted(folder for folder in found if (folder / "gen_tasks.jsonl").exists())
-
-
-@functools.lru_cache(maxsize=32)
-def _pack(folder: Path, _state: Hashable) -> Pack:
-    return load_pack(folder, cache=settings.VAR / "cache")
-
-
-def packs() -> list[Pack]:
-    """The packs as they are on disk now; read again when their files change."""
-    return [_pack(folder, state_of(folder)) for folder in pack_folders()]
-
-
 def take_in(folder: Path, name: str) -> Pack:
     """1. read and check a folder of rows, 2. refuse it if nothing in it can be played or the name is taken, 3. copy its
     row files to where packs are found, whole or not at all."""
@@ -99,7 +84,7 @@ def take_in(folder: Path, name: str) -> Pack:
 
 
 def pack_with(scenario: str) -> Pack:
-    found = next((pack for pack in packs() if scenario in pack.scenarios), None)
+    found = find_pack(scenario)
     if found is None:
         raise UnknownTask(f"No loaded pack holds the scenario {scenario!r}.")
     return found

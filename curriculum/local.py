@@ -118,11 +118,17 @@ class LocalEpisode:
         wanted = AskOpen.model_validate({**plan, "question": question, **given})
         ask, _ = await patiently(queue.open_ask, self.actor, wanted)
         self.last_seq = seq
-        view = await self._closed(ask.pk)
-        if view.advice is None:
-            return Advice(text="", source="fallback", reason=view.reason or view.status)
-        await patiently(queue.consume, self.actor, ask.pk)
-        return view.advice
+        while True:
+            view = await self._closed(ask.pk)
+            if view.advice is None:
+                return Advice(text="", source="fallback", reason=view.reason or view.status)
+            try:
+                read = await patiently(queue.consume, self.actor, ask.pk)
+            except errors.Refused as taken_back:
+                if taken_back.code != "still_open":
+                    raise
+                continue
+            return read.accepted.value() if read.accepted else view.advice
 
     async def _closed(self, ask_id: str) -> AskView:
         """Woken by the hint, by the deadline, or after some seconds anyway; the waiting loop settles the deadline."""

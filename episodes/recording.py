@@ -287,6 +287,22 @@ def close_ask_step(episode: Episode, seq: int, advice: Advice | None, status: st
     tell_steps(episode, [entry])
 
 
+def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
+    """Other advice in an ask step that its agent has not read yet, or none again: then the episode waits once more.
+    Caller holds the episode's lock."""
+    step = Step.objects.select_for_update().get(episode=episode, seq=seq)
+    body = {name: value for name, value in json.loads(step.body).items() if name != "advice"}
+    if advice is not None:
+        body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
+    entry = entry_of(body, step.at)
+    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+    if advice is None:
+        episode.state = EpisodeState.WAITING
+        episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
+        episode.save(update_fields=["strip", "state"])
+    tell_steps(episode, [entry])
+
+
 def lose_silent(now: datetime | None = None) -> int:
     """Fail the episodes whose loop was not heard for the heartbeat time, each in its own transaction."""
     silent = Episode.objects.silent_since((now or timezone.now()) - timedelta(seconds=settings.AWMWEB_HEARTBEAT_S))

@@ -19,7 +19,7 @@ WAIT_MAX_S = 25
 def open_ask(request: HttpRequest, payload: schema.AskOpen) -> Status[schema.AskView]:
     actor = actor_of(request)
     ask, made = queue.open_ask(actor, payload)
-    return Status(201 if made else 200, ask_view(ask, queue.waiting_time(actor)))
+    return Status(201 if made else 200, ask_view(ask, ask.expected_wait_s))
 
 
 @router.get("/asks", response={200: schema.AskList, **REFUSALS})

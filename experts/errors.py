@@ -52,3 +52,49 @@ class TooManyAsks(AppError):
 
     code = "too_many_asks"
     status = 429
+
+
+class Passed(AppError):
+    """You passed on this ask; it is the others' now."""
+
+    code = "passed"
+    status = 409
+
+
+class NotForYou(AppError):
+    """This ask needs a skill that you do not have, or a named person."""
+
+    code = "not_eligible"
+    status = 409
+
+
+class AtCapacity(AppError):
+    """You hold as many asks as one person may; answer or give one back first."""
+
+    code = "at_capacity"
+    status = 409
+
+
+class Used(AppError):
+    """The agent has read this advice; it can no longer be changed or taken back."""
+
+    code = "consumed"
+    status = 409
+
+
+class NotYours(AppError):
+    """Only the one who gave this advice may change it or take it back."""
+
+    code = "not_yours"
+    status = 409
+
+
+class DraftConflict(AppError):
+    """You wrote on in another tab or on another device. Nothing was overwritten."""
+
+    code = "draft_conflict"
+    status = 409
+
+    def __init__(self, text: str, version: int) -> None:
+        super().__init__()
+        self.text, self.version = text, version

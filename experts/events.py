@@ -5,10 +5,17 @@ Owns the words of the ask frame; publishes through `episodes.events`, the only p
 
 from __future__ import annotations
 
+import logging
+
+from celery import current_app
+from django.db import transaction
 from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerError
 
 from episodes import events
 from experts.models import Ask
+
+log = logging.getLogger(__name__)
 
 
 def ask_topic(ask_id: str) -> str:
@@ -23,6 +30,7 @@ def tell(ask: Ask) -> None:
         "episode": ask.episode_id,
         "seq": ask.seq,
         "status": ask.status,
+        "tier": ask.tier,
         "deadline_at": events.stamp(ask.deadline_at),
         "delivered_at": events.stamp(ask.delivered_at) if ask.delivered_at else None,
         "consumed_at": events.stamp(ask.consumed_at) if ask.consumed_at else None,
@@ -31,6 +39,24 @@ def tell(ask: Ask) -> None:
     events.publish(events.queue_topic(ask.project_id), frame)
     events.publish(events.people_topic(ask.episode_id), frame)
     events.publish(ask_topic(ask.pk), {"type": "ask", "ask": ask.pk, "status": ask.status})
+
+
+def tell_draft(ask: Ask) -> None:
+    """A model's draft is there, or will not come; agents never hear of drafts."""
+    frame: events.Frame = {"type": "draft", "ask": ask.pk, "episode": ask.episode_id}
+    events.publish(events.queue_topic(ask.project_id), frame)
+
+
+def call_models() -> None:
+    """Wake the worker that lets models answer. A call that is lost costs the time until the next sweep."""
+    transaction.on_commit(_wake)
+
+
+def _wake() -> None:
+    try:
+        current_app.send_task("experts.tasks.advise", queue="default", retry=False)
+    except BrokerError as error:
+        log.warning("no worker could be called for the expert models, the sweep will: %s", error)
 
 
 def _holder(ask: Ask) -> dict[str, str | None]:

@@ -1,7 +1,7 @@
-"""Rows about what people and models said: asks, assignments, advice, declines, and their history.
+"""Rows about what people and models said: asks, assignments, advice, drafts, declines, annotations, and their history.
 
-Owns what a row may contain and facts about one row. Leaves every change to `queue.py`. Advice and events are
-append-only.
+Owns what a row may contain and facts about one row. Leaves changes of an ask to `queue.py`, of the desk around it to
+`desk.py`. Advice, declines, annotations and events are append-only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Any
 
 from django.db import models
 from django.db.models import F, Q
+from django.utils import timezone
 
 from awmclient.schema import Advice as AdviceValue
 from awmclient.schema import ToolCall
@@ -35,6 +36,15 @@ class AssignmentState(models.TextChoices):
 class Privilege(models.TextChoices):
     BLIND = "blind", "Blind"
     SEES_VERIFIER = "sees_verifier", "Sees verifier"
+
+
+class Tier(models.TextChoices):
+    """Who is to answer now. The plan of an ask is a list of these; moving along it is an escalation with its reason."""
+
+    CACHE = "cache", "Cache"
+    LLM = "llm", "Model"
+    PEOPLE = "people", "People"
+    SENIOR = "senior", "Senior"
 
 
 class AskQuerySet(models.QuerySet["Ask"]):
@@ -66,6 +76,14 @@ class Ask(models.Model):
     priority = models.IntegerField(default=0)
     skills = JsonText(default=list, blank=True)
     group_key = models.CharField(max_length=200, blank=True)
+    group = models.CharField(max_length=40, blank=True)
+    tiers = models.JSONField(default=list)
+    tier = models.CharField(max_length=6, choices=Tier.choices, default=Tier.PEOPLE)
+    tier_reason = models.CharField(max_length=40, blank=True)
+    chance = models.FloatField(default=1.0)
+    expected_wait_s = models.FloatField(null=True, blank=True)
+    draft_at = models.DateTimeField(null=True, blank=True)
+    draft_hint = models.TextField(blank=True)
     deadline_at = models.DateTimeField()
     human_deadline_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -82,6 +100,7 @@ class Ask(models.Model):
             models.UniqueConstraint(fields=["episode", "seq"], name="ask_seq_unique"),
             models.CheckConstraint(condition=Q(status__in=AskStatus.values), name="ask_status_known"),
             models.CheckConstraint(condition=Q(privilege__in=Privilege.values), name="ask_privilege_known"),
+            models.CheckConstraint(condition=Q(tier__in=Tier.values), name="ask_tier_known"),
             models.CheckConstraint(
                 condition=~Q(status__in=["answered", "fell_back"]) | Q(accepted__isnull=False),
                 name="closed_ask_has_advice",
@@ -90,6 +109,8 @@ class Ask(models.Model):
         indexes = [
             models.Index(fields=["project", "status", "deadline_at"], name="asks_in_turn"),
             models.Index(fields=["status", "deadline_at"], name="asks_due"),
+            models.Index(fields=["tier", "created_at"], condition=Q(status="open"), name="asks_of_tier"),
+            models.Index(fields=["draft_at"], condition=Q(status="open"), name="asks_wanting_draft"),
         ]
 
     def __str__(self) -> str:
@@ -98,6 +119,11 @@ class Ask(models.Model):
     @property
     def is_open(self) -> bool:
         return self.status == AskStatus.OPEN
+
+    @property
+    def run_key(self) -> str:
+        """What fairness counts: the run, or the episode where an agent plays without one."""
+        return self.episode.run_id or self.episode_id
 
 
 class Assignment(models.Model):
@@ -110,8 +136,10 @@ class Assignment(models.Model):
     holder_name = models.CharField(max_length=160, blank=True)
     lease_token = models.CharField(max_length=64, blank=True)
     lease_until = models.DateTimeField(null=True, blank=True)
+    claimed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        indexes = [models.Index(fields=["holder"], condition=Q(state="claimed"), name="assignments_held")]
         constraints = [
             models.CheckConstraint(condition=Q(state__in=AssignmentState.values), name="assignment_state_known")
         ]
@@ -139,6 +167,13 @@ class Advice(AppendOnly):
     nonce = models.CharField(max_length=200, blank=True)
     late = models.BooleanField(default=False)
     reason = models.CharField(max_length=40, blank=True)
+    confidence = models.FloatField(null=True, blank=True)
+    supersedes = models.OneToOneField(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="amended_by"
+    )
+    drafted_by = models.CharField(max_length=160, blank=True)
+    draft_kept = models.FloatField(null=True, blank=True)
+    took_s = models.FloatField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -163,6 +198,32 @@ class Advice(AppendOnly):
             tool_calls=[ToolCall.model_validate(call) for call in self.tool_calls] if self.tool_calls else None,
             reason=self.reason or None,
         )
+
+
+class Draft(models.Model):
+    """A text that was not sent: what a person is typing, or what a model prepared unseen. One for each author of an
+    ask, saved in place. A model's has no text while the model is at work."""
+
+    ask = models.ForeignKey(Ask, on_delete=models.CASCADE, related_name="drafts")
+    author = models.CharField(max_length=160)
+    author_key = models.CharField(max_length=160)
+    text = JsonText(null=True, blank=True)
+    tool_calls = JsonText(null=True, blank=True)
+    confidence = models.FloatField(null=True, blank=True)
+    privilege = models.CharField(max_length=14, choices=Privilege.choices, default=Privilege.BLIND)
+    failed = models.BooleanField(default=False)
+    version = models.IntegerField(default=1)
+    saved_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["ask", "author_key"], name="one_draft_per_author")]
+
+    def __str__(self) -> str:
+        return f"draft by {self.author}"
+
+    @property
+    def is_ready(self) -> bool:
+        return not self.failed and (self.text is not None)
 
 
 class Decline(AppendOnly):
@@ -192,6 +253,100 @@ class AskEvent(AppendOnly):
 
     def __str__(self) -> str:
         return self.verb
+
+
+class Annotation(AppendOnly):
+    """A label or comment on a step or on a whole episode."""
+
+    id = IdField()
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="annotations")
+    seq = models.IntegerField(null=True, blank=True)
+    ask = models.ForeignKey(Ask, null=True, blank=True, on_delete=models.SET_NULL, related_name="annotations")
+    label = models.CharField(max_length=60)
+    text = JsonText(blank=True)
+    author = models.CharField(max_length=160)
+    author_key = models.CharField(max_length=160)
+    author_kind = models.CharField(max_length=5, choices=[("human", "Human"), ("model", "Model"), ("code", "Code")])
+    privilege = models.CharField(max_length=14, choices=Privilege.choices, default=Privilege.BLIND)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["episode", "seq"], name="annotations_of_step")]
+
+    def __str__(self) -> str:
+        return f"{self.label} by {self.author}"
+
+
+class Desk(models.Model):
+    """How the asks of a project are routed; `routing.py` says what each figure does. No row: the defaults."""
+
+    project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="desk")
+    model_first = models.BooleanField(default=False)
+    cache = models.CharField(
+        max_length=6, default="off", choices=[("off", "Off"), ("models", "Models' answers"), ("all", "All answers")]
+    )
+    audit_share = models.FloatField(default=0.05)
+    low_confidence = models.FloatField(default=0.4)
+    large_group = models.IntegerField(default=4)
+    seed = models.IntegerField(default=1)
+    per_hour = models.IntegerField(null=True, blank=True)
+    per_training_step = models.IntegerField(null=True, blank=True)
+    wait_limit_s = models.IntegerField(null=True, blank=True)
+    capacity = models.IntegerField(default=3)
+    senior = models.ForeignKey(
+        "people.Membership", null=True, blank=True, on_delete=models.SET_NULL, related_name="senior_of"
+    )
+    model_tokens_per_hour = models.IntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(audit_share__gte=0, audit_share__lte=1, low_confidence__gte=0, low_confidence__lte=1),
+                name="shares_from_0_to_1",
+            ),
+            models.CheckConstraint(condition=Q(capacity__gte=1), name="desk_can_work"),
+        ]
+
+    def __str__(self) -> str:
+        return f"desk of {self.project}"
+
+
+class Presence(models.Model):
+    """When an expert was last seen, and whether they said that they are away."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="presence")
+    actor_key = models.CharField(max_length=160)
+    name = models.CharField(max_length=160)
+    skills = models.JSONField(default=list)
+    away = models.BooleanField(default=False)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "actor_key"], name="one_presence_per_expert")]
+
+    def __str__(self) -> str:
+        return f"{self.name} was seen"
+
+
+class ModelCall(AppendOnly):
+    """One call of an expert model: what it was for, what it cost, how it went. A fault is a fault, never advice."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="model_calls")
+    ask = models.ForeignKey(Ask, null=True, on_delete=models.SET_NULL, related_name="model_calls")
+    model_key = models.CharField(max_length=160)
+    purpose = models.CharField(
+        max_length=8, choices=[("answer", "Answer"), ("draft", "Draft"), ("criteria", "Criteria")]
+    )
+    fault = models.TextField(blank=True)
+    tokens = models.IntegerField(default=0)
+    duration_s = models.FloatField()
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-at"], name="model_calls_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} by {self.model_key}"
 
 
 def as_fallback(reason: str) -> dict[str, Any]:

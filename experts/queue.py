@@ -1,7 +1,8 @@
-"""Writes: open, claim, renew, release, decline, answer, expire, cancel, deliver, consume.
+"""Writes: open, claim, renew, release, decline, escalate, answer, amend, take back, expire, cancel, deliver, consume.
 
-Owns the state machine of an ask. Leaves the episode's side to `episodes.recording`, inside the same transaction. People
-claim and answer through the same functions as models and tokens.
+Owns the state machine of an ask. Leaves the episode's side to `episodes.recording`, inside the same transaction, drafts
+and presence to `desk.py`, and who is asked in which order to `routing.py`. People claim and answer through the same
+functions as models and tokens.
 
 Lock order is episode, then ask, then assignment, everywhere: an answer, a deadline and an ending episode race for the
 same rows and exactly one of them wins.
@@ -14,9 +15,11 @@ import json
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
+from difflib import SequenceMatcher
 from statistics import median
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models import F, Q
 from django.utils import timezone
@@ -25,15 +28,42 @@ from awmclient.schema import AskOpen, ToolCall
 from episodes import recording
 from episodes.appending import reopen_or_refuse
 from episodes.models import Episode, ExpertMode
-from experts import events
-from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate, TooManyAsks
-from experts.models import Advice, Ask, AskEvent, AskStatus, Assignment, AssignmentState, Decline, as_fallback
-from experts.routing import deadline, lease_end
+from experts import desk, events, staff
+from experts.errors import (
+    AlreadyClaimed,
+    AskConflict,
+    AtCapacity,
+    ExpertOff,
+    LeaseLost,
+    NotForYou,
+    NotYours,
+    Passed,
+    StillOpen,
+    TooLate,
+    TooManyAsks,
+    Used,
+)
+from experts.models import (
+    Advice,
+    Ask,
+    AskEvent,
+    AskStatus,
+    Assignment,
+    AssignmentState,
+    Decline,
+    Draft,
+    Privilege,
+    Tier,
+    as_fallback,
+)
+from experts.routing import deadline, draft_time, draw, lease_end, next_tier, route
 from people.access import Actor, may_advise, may_read, may_record, visible_or_404
-from people.errors import Invalid
+from people.errors import AppError, Invalid
 
 OPEN_MAX = 50
 """Open asks of one episode; more would push everybody else's off the queue's page."""
+AT_ONCE = {"budget", "backpressure"}
+"""Reasons for which an ask that no model can take falls back in the moment in which it is asked."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +98,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
 
 
 def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask:
+    """1. the ask and its slot, 2. its place at the desk, 3. the step, 4. what can be said at once is said at once."""
     now = timezone.now()
     ask = Ask(
         project=actor.project,
@@ -80,16 +111,64 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
         priority=wanted.priority,
         skills=wanted.skills or [],
         group_key=wanted.group_key or "",
+        privilege=Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND,
+        created_at=now,
         deadline_at=deadline(now, wanted.deadline_s),
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,
     )
+    at_once = _place(ask, now)
     said = wanted.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
     recording.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
     ask.save(force_insert=True)
     Assignment.objects.create(ask=ask)
     _log(ask, "opened", actor)
-    events.tell(ask)
+    _log(ask, _toward(ask), None, ask.tier_reason)
+    if at_once:
+        _close(ask, AskStatus.FELL_BACK, at_once, None)
+    elif (known := staff.known_answer(ask, staff.desk_of(actor.project).cache)) is not None:
+        _close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
+    else:
+        _tell_or_wake(ask)
     return ask
+
+
+def _place(ask: Ask, now: datetime) -> str:
+    """Give the ask its group and its plan; the reason if it must fall back at once."""
+    twin = staff.twin_of(ask)
+    ask.group = twin.group if twin is not None else ask.pk
+    policy = staff.policy_of(staff.desk_of(ask.project))
+    way = route(policy, staff.load_for(ask, policy, now), draw(policy.seed, ask.pk))
+    ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
+    ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
+    ask.expected_wait_s = way.expected_wait_s
+    if policy.has_models and way.tiers:
+        ask.draft_at = draft_time(now, min(ask.deadline_at, ask.human_deadline_at or ask.deadline_at))
+    return way.reason if not way.tiers and way.reason in AT_ONCE else ""
+
+
+def _toward(ask: Ask) -> str:
+    """The word in the log for the tier that an ask has come to; `to_people` is what the human budget counts."""
+    return "to_people" if ask.tier in staff.BEFORE_PEOPLE and ask.tiers else f"to_{ask.tier}"
+
+
+def _again(ask: Ask, known: Advice) -> Advice:
+    """An earlier answer to the very same question, said to be one."""
+    return Advice.objects.create(
+        ask=ask,
+        text=known.text,
+        tool_calls=known.tool_calls,
+        source="cache",
+        author=known.author,
+        author_key=known.author_key,
+        privilege=known.privilege,
+        reason="cache",
+    )
+
+
+def _tell_or_wake(ask: Ask) -> None:
+    events.tell(ask)
+    if ask.tier == Tier.LLM:
+        events.call_models()
 
 
 def _log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
@@ -102,7 +181,14 @@ def claim(actor: Actor, ask_id: str) -> Claim:
     lease is yours."""
     may_advise(actor)
     ask = visible_or_404(Ask.objects.select_for_update(), actor, ask_id)
-    now = timezone.now()
+    desk.seen(actor)
+    return _take(actor, ask, timezone.now())
+
+
+def _take(actor: Actor, ask: Ask, now: datetime) -> Claim:
+    """The claim itself. Caller holds the ask's lock."""
+    if not Assignment.objects.filter(ask=ask, holder=actor.key, state=AssignmentState.CLAIMED).exists():
+        _refuse_unfit(actor, ask, now)
     until, token = lease_end(now, ask.deadline_at), secrets.token_urlsafe(24)
     free = Q(state=AssignmentState.QUEUED) | Q(lease_until__lte=now) | Q(holder=actor.key)
     # conditions on this table only: a join would become a sub-select, which is not looked at again after waiting for
@@ -110,13 +196,50 @@ def claim(actor: Actor, ask_id: str) -> Claim:
     live = Assignment.objects.filter(free, ask=ask, state__in=[AssignmentState.QUEUED, AssignmentState.CLAIMED])
     slot = live if ask.deadline_at > now else live.none()
     taken = slot.update(
-        state=AssignmentState.CLAIMED, holder=actor.key, holder_name=actor.name, lease_token=token, lease_until=until
+        state=AssignmentState.CLAIMED,
+        holder=actor.key,
+        holder_name=actor.name,
+        lease_token=token,
+        lease_until=until,
+        claimed_at=now,
     )
     if taken != 1:
         raise _why_not(ask, now)
     _log(ask, "claimed", actor)
     events.tell(ask)
     return Claim(ask.pk, ask.assignment.pk, token, until)
+
+
+def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
+    """Who passed does not get it again, who lacks the skill does not get it at all, and nobody hoards."""
+    if actor.user is None and actor.token is None:
+        return  # models and the house itself take what they were given
+    if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
+        raise Passed
+    if actor.user is not None:
+        if not staff.fits(actor, ask):
+            raise NotForYou
+        if staff.held_by(actor.key, now) >= staff.desk_of(actor.project).capacity:
+            raise AtCapacity
+
+
+@transaction.atomic
+def claim_for_model(model: Actor) -> tuple[Ask, Claim] | None:
+    """The next ask for this model, if its endpoint has room. One at a time per model over all processes, so that the
+    limit holds; an ask that somebody is just working on is skipped, not waited for."""
+    now = timezone.now()
+    if not desk.has_room(model, now):
+        return None
+    free = Q(assignment__state=AssignmentState.QUEUED) | Q(assignment__lease_until__lte=now)
+    asks = Ask.objects.open().filter(free, project=model.project, tier=Tier.LLM, deadline_at__gt=now)
+    asks = asks.exclude(pk__in=Decline.objects.filter(author_key=model.key).values("ask"))
+    ask = asks.select_for_update(skip_locked=True, of=("self",)).order_by("-priority", "created_at").first()
+    if ask is None:
+        return None
+    try:
+        return ask, _take(model, ask, now)
+    except AlreadyClaimed:
+        return None  # taken between the look and the lock
 
 
 def _why_not(ask: Ask, now: datetime) -> AlreadyClaimed | TooLate:
@@ -152,13 +275,68 @@ def release(actor: Actor, assignment_id: str, lease_token: str) -> None:
 
 @transaction.atomic
 def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = "") -> None:
-    """Pass on an ask: the slot goes back, without this expert."""
+    """Pass on an ask: the slot goes back, without this expert. If nobody is left, the ask moves on."""
     may_advise(actor)
-    slot = _slot(actor, assignment_id)
+    slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
+    ask = slot.ask = _locked(slot.ask_id)
     _let_go(slot, lease_token)
-    Decline.objects.get_or_create(ask=slot.ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason})
-    _log(slot.ask, "declined", actor, reason)
-    events.tell(slot.ask)
+    Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason})
+    _log(ask, "declined", actor, reason)
+    if actor.model:
+        _after_model(ask, reason.partition(":")[0])
+    else:
+        _after_person(ask)
+
+
+def _after_model(ask: Ask, why: str) -> None:
+    passed = Decline.objects.filter(ask=ask).values_list("author_key", flat=True)
+    if any(f"{desk.MODEL}{name}" not in passed for name in settings.EXPERT_ENDPOINTS):
+        _tell_or_wake(ask)
+    else:
+        _move_on(ask, why, "expert_fault" if why == "fault" else "declined")
+
+
+def _after_person(ask: Ask) -> None:
+    everybody, present = staff.pool(ask, timezone.now())
+    if not everybody or (not present and next_tier(ask.tiers, ask.tier)):
+        _move_on(ask, "human_passed", "declined")
+    else:
+        events.tell(ask)
+
+
+def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
+    """Up to the next tier, or, behind the last one, a fallback. Caller holds the locks of episode and ask."""
+    following = next_tier(ask.tiers, ask.tier)
+    if following is None:
+        _close(ask, AskStatus.FELL_BACK, at_the_end, None)
+    else:
+        _set_tier(ask, following, why, None)
+
+
+def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None) -> None:
+    ask.tier, ask.tier_reason = tier, why
+    ask.save(update_fields=["tier", "tier_reason"])
+    _log(ask, _toward(ask), actor, why)
+    _tell_or_wake(ask)
+
+
+@transaction.atomic
+def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason: str) -> None:
+    """Hand an ask that one holds up to the senior or people, or down to the model; the slot goes back."""
+    may_advise(actor)
+    slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
+    ask = slot.ask = _locked(slot.ask_id)
+    if to == Tier.LLM and not settings.EXPERT_ENDPOINTS:
+        raise Invalid("No expert model is set up; see the page Models.")
+    if to == Tier.SENIOR and staff.desk_of(ask.project).senior_id is None:
+        raise Invalid("This project names no senior expert; see the page Desk.")
+    if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
+        raise Invalid("An ask can be handed to people, the senior expert or the model.")
+    _let_go(slot, lease_token)
+    if to not in ask.tiers:
+        ask.tiers = [*ask.tiers, to]
+        ask.save(update_fields=["tiers"])
+    _set_tier(ask, to, reason, actor)
 
 
 def give_back(leaving: Actor) -> None:
@@ -202,7 +380,9 @@ def answer(
     text: str,
     nonce: str,
     tool_calls: list[ToolCall] | None = None,
-    source: str = "human",
+    *,
+    drafted_by: str = "",
+    confidence: float | None = None,
 ) -> Advice:
     """1. a repeated nonce is a quiet yes, 2. lock episode and ask, 3. whoever comes late or lost the lease keeps the
     text but not the ask, 4. accept: advice, ask, slot and step in one transaction, 5. tell the agent and everybody."""
@@ -225,22 +405,103 @@ def answer(
             refusal = TooLate() if not ask.is_open else LeaseLost()
         if refusal is not None and repeated is not None:
             raise refusal  # the text is kept already; with the lease back in hand the same words count
-        advice = Advice.objects.create(
-            ask=ask,
-            text=text,
-            tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
-            source=source,
-            author=actor.name,
-            author_key=actor.key,
-            privilege=ask.privilege,
-            nonce=nonce,
-            late=refusal is not None,
-        )
+        advice = _written(ask, actor, text, tool_calls, nonce=nonce, confidence=confidence, drafted_by=drafted_by)
+        advice.late = refusal is not None
+        advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
+        advice.save(force_insert=True)
+        Draft.objects.filter(ask=ask, author_key=actor.key).delete()  # it is kept as advice now, late or not
         if refusal is None:
             _close(ask, AskStatus.ANSWERED, "", actor, advice)
     if refusal is not None:
         raise refusal
     return advice
+
+
+def _written(
+    ask: Ask, actor: Actor, text: str, tool_calls: list[ToolCall] | None, drafted_by: str = "", **more: Any
+) -> Advice:
+    """An answer as a row, not yet saved. If it began as a model's draft, the share of that draft it kept, 0 to 1."""
+    draft = Draft.objects.filter(ask=ask, author_key=drafted_by).first() if drafted_by else None
+    kept = SequenceMatcher(None, draft.text or "", text, autojunk=False).ratio() if draft is not None else None
+    return Advice(
+        ask=ask,
+        text=text,
+        tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
+        source="llm" if actor.model else "human",
+        author=actor.name,
+        author_key=actor.key,
+        privilege=ask.privilege,
+        drafted_by=draft.author if draft is not None else "",
+        draft_kept=kept,
+        **more,
+    )
+
+
+@transaction.atomic
+def amend(actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None, nonce: str = "") -> Advice:
+    """Say it better, as long as the agent has not read it: a new row that supersedes mine takes its place."""
+    may_advise(actor)
+    if not text.strip() and not tool_calls:
+        raise Invalid("Write the advice, or suggest a call.")
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = _locked(ask_id)
+    before = _unread(ask, actor)
+    if nonce and before.nonce == nonce:
+        return before
+    advice = _written(ask, actor, text, tool_calls, nonce=nonce, supersedes=before, took_s=before.took_s)
+    advice.save(force_insert=True)
+    ask.accepted = advice
+    ask.save(update_fields=["accepted"])
+    recording.reword_ask_step(ask.episode, ask.seq, advice.value())
+    _log(ask, "amended", actor)
+    events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
+    return advice
+
+
+@transaction.atomic
+def take_back(actor: Actor, ask_id: str) -> Claim:
+    """Undo my answer, as long as the agent has not read it: the ask is open again and in my hands."""
+    may_advise(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask, now = _locked(ask_id), timezone.now()
+    _unread(ask, actor)
+    if ask.deadline_at <= now or not ask.episode.is_live:
+        raise TooLate("The deadline has passed; the agent will get your advice.")
+    ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
+    ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
+    Assignment.objects.filter(ask=ask).update(state=AssignmentState.QUEUED, holder="", lease_token="", lease_until=None)
+    recording.reword_ask_step(ask.episode, ask.seq, None)
+    _log(ask, "taken_back", actor)
+    return _take(actor, ask, now)
+
+
+def _unread(ask: Ask, actor: Actor) -> Advice:
+    """My accepted answer, if it can still be changed. Caller holds the locks of episode and ask."""
+    if ask.status != AskStatus.ANSWERED or ask.accepted is None:
+        raise TooLate if ask.status != AskStatus.OPEN else StillOpen
+    if ask.accepted.author_key != actor.key or ask.accepted.source == "cache":
+        raise NotYours
+    if ask.consumed_at is not None:
+        raise Used
+    return ask.accepted
+
+
+def answer_group(
+    actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, chosen: list[str]
+) -> dict[str, str]:
+    """Send what answered one ask to the chosen open asks that ask the same, each in a transaction of its own; by ask,
+    empty or why it did not get it. Each can be taken back by itself until its agent has read it."""
+    twins = Ask.objects.filter(project=actor.project, group=ask.group, pk__in=chosen).exclude(pk=ask.pk)
+    return {one.pk: _answer_twin(actor, one, text, tool_calls, nonce) for one in twins.order_by("deadline_at")}
+
+
+def _answer_twin(actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str) -> str:
+    try:
+        lease = claim(actor, ask.pk)
+        answer(actor, lease.assignment_id, lease.lease_token, text, f"{nonce}/{ask.pk}"[:200], tool_calls)
+    except AppError as refused:
+        return refused.message
+    return ""
 
 
 def _locked(ask_id: str) -> Ask:
@@ -254,7 +515,7 @@ def _locked(ask_id: str) -> Ask:
 def _close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advice | None = None) -> None:
     """The one way in which an ask ends. Caller holds the locks of episode and ask."""
     if status == AskStatus.FELL_BACK:
-        advice = Advice.objects.create(ask=ask, privilege=ask.privilege, **as_fallback(reason))
+        advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **as_fallback(reason))
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
     ask.save(update_fields=["status", "reason", "closed_at", "accepted"])
     ended = AssignmentState.SUBMITTED if status == AskStatus.ANSWERED else AssignmentState.VOID
@@ -263,6 +524,25 @@ def _close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advi
     recording.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting)
     _log(ask, str(status), actor, reason)
     events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
+
+
+def _prepared(ask: Ask) -> Advice | None:
+    """What a model prepared in time, unseen by people, is what the agent falls back to."""
+    drafts = Draft.objects.filter(ask=ask, author_key__startswith=desk.MODEL, text__isnull=False, failed=False)
+    draft = drafts.order_by("saved_at").first()
+    if draft is None:
+        return None
+    return Advice.objects.create(
+        ask=ask,
+        text=draft.text,
+        tool_calls=draft.tool_calls,
+        source="llm",
+        author=draft.author,
+        author_key=draft.author_key,
+        privilege=draft.privilege,
+        confidence=draft.confidence,
+        reason="prepared",
+    )
 
 
 @transaction.atomic
@@ -330,10 +610,14 @@ def consume(actor: Actor, ask_id: str) -> Ask:
         raise StillOpen
     recording.hear(actor, ask.episode_id)
     now = timezone.now()
-    fresh = Ask.objects.filter(pk=ask_id, consumed_at__isnull=True)
+    fresh = Ask.objects.filter(pk=ask_id, consumed_at__isnull=True).exclude(status=AskStatus.OPEN)
     if fresh.update(consumed_at=now, delivered_at=F("delivered_at") if ask.delivered_at else now) == 1:
-        ask.refresh_from_db(fields=["consumed_at", "delivered_at"])
+        ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)  # perhaps amended since
         events.tell(ask)
+        return ask
+    ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
+    if ask.is_open:
+        raise StillOpen  # taken back between the look and the receipt
     return ask
 
 

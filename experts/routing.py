@@ -1,16 +1,202 @@
-"""Decisions from numbers alone: by when an ask must be answered, how long a lease lasts. Pure, clock passed in."""
+"""Decisions from numbers alone: who is to answer an ask, in which order, by when, and what if nobody does.
+
+Pure: the clock, the load and the draw are passed in, so that a simulated desk and the real one decide by the same
+lines. Called by `queue.py`, `desk.py` and `bench/desk.py`.
+
+An ask follows its *plan*, a list of tiers. Human time is the scarce thing, so the plan is made from a stated rule:
+where the policy lets the model answer first, an ask reaches people at once with a probability that is stored with it,
+drawn from a seed. The rest reach people only when the model is unsure, asks for a person, or breaks.
+"""
 
 from __future__ import annotations
 
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Protocol, TypeVar
 
 LEASE = timedelta(seconds=90)
+PRESENT_FOR = timedelta(seconds=100)
+DRAFT_SHARE = 0.6
+"""When this share of an ask's time has gone, a model's answer is prepared, unseen, for the case that nobody comes."""
+USUAL_S = 60.0
+"""How long an answer takes as long as nobody has given one."""
+ROOM_PER_PERSON = 2
+"""Asks that may stand before people for each of them: one in hand and one that waits."""
+AGING_S = 60.0
+"""A point of priority is worth as much as waiting for so long."""
+ALIKE = 0.75
+"""From this share of common words on, two questions about one task are the same question."""
 
 
-def deadline(now: datetime, deadline_s: int) -> datetime:
+@dataclass(frozen=True)
+class Policy:
+    """How a project wants its asks routed; the columns of `models.Desk` as a value."""
+
+    model_first: bool = False
+    cache: str = "off"
+    audit_share: float = 0.05
+    low_confidence: float = 0.4
+    large_group: int = 4
+    seed: int = 1
+    per_hour: int | None = None
+    per_training_step: int | None = None
+    wait_limit_s: int | None = None
+    capacity: int = 3
+    has_senior: bool = False
+    has_models: bool = False
+
+
+@dataclass(frozen=True)
+class Load:
+    """The desk at the moment in which an ask comes. Times in seconds.
+
+    `present`: people who may answer this ask, are here and not away. `ahead`: asks that stand before people, and
+    `ahead_of_run` those of the same run among them. `runs`: runs with asks before people, this one included.
+    `hour` and `step`: how many of this run's asks went to people in the last hour and in this training step.
+    `group`: open asks that ask the same, this one included.
+    """
+
+    present: int = 0
+    ahead: int = 0
+    ahead_of_run: int = 0
+    runs: int = 1
+    usual_s: float = USUAL_S
+    hour: int = 0
+    step: int = 0
+    group: int = 1
+
+
+@dataclass(frozen=True)
+class Route:
+    """The plan of an ask; no tiers at all means that it falls back at once, for `reason`."""
+
+    tiers: tuple[str, ...]
+    reason: str
+    chance: float
+    expected_wait_s: float
+
+
+def deadline(now: datetime, deadline_s: float) -> datetime:
     return now + timedelta(seconds=deadline_s)
 
 
 def lease_end(now: datetime, deadline_at: datetime) -> datetime:
     """A lease never outlives the ask's deadline: beyond it there is nothing left to answer."""
     return min(now + LEASE, deadline_at)
+
+
+def draft_time(now: datetime, deadline_at: datetime) -> datetime:
+    return now + (deadline_at - now) * DRAFT_SHARE
+
+
+def draw(seed: int, ask_id: str) -> float:
+    """A number from 0 to 1 that follows from the seed and the ask, so that a decision can be checked afterwards."""
+    digest = hashlib.sha256(f"{seed}/{ask_id}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64
+
+
+def expected_wait(load: Load) -> float:
+    """Seconds until an ask that joins the people's queue now is answered, by its place in it."""
+    return load.usual_s * (1 + load.ahead // max(load.present, 1))
+
+
+def spare(load: Load) -> float:
+    """How free people are for this run, from 0 to 1: room before them, shared between the runs that want it."""
+    room = load.present * ROOM_PER_PERSON
+    if load.ahead >= room or load.ahead_of_run >= math.ceil(room / max(load.runs, 1)):
+        return 0.0
+    return 1 - load.ahead / room
+
+
+def route(policy: Policy, load: Load, drawn: float, *, privileged: bool = False) -> Route:
+    """1. what the budgets and the wait limit leave, 2. whether people come before the model, 3. the tiers in order."""
+    wait, people = expected_wait(load), ["people", *(["senior"] if policy.has_senior else [])]
+    models = ["llm"] if policy.has_models else []
+    why = _refused(policy, load, wait)
+    if why:
+        return Route(tuple(models), why, 0.0, 0.0 if models else wait)
+    if not policy.model_first or not models:
+        return Route((*people, *models), "policy", 1.0, wait)
+    chance, reason = _chance(policy, load)
+    if drawn < chance:
+        return Route((*people, *models), reason, chance, wait)
+    return Route((*models, *people), "model_first", chance, 0.0)
+
+
+def _refused(policy: Policy, load: Load, wait: float) -> str:
+    """Why no person may be asked; empty if one may."""
+    over_hour = policy.per_hour is not None and load.hour >= policy.per_hour
+    over_step = policy.per_training_step is not None and load.step >= policy.per_training_step
+    if over_hour or over_step:
+        return "budget"
+    return "backpressure" if policy.wait_limit_s is not None and wait > policy.wait_limit_s else ""
+
+
+def _chance(policy: Policy, load: Load) -> tuple[float, str]:
+    """The probability that people see an ask before the model does, and the rule behind it."""
+    if load.group >= policy.large_group:
+        return 1.0, "large_group"
+    room = spare(load)
+    if room > 0:
+        return policy.audit_share + (1 - policy.audit_share) * room, "people_free"
+    return policy.audit_share, "audit_sample"
+
+
+class Waiting(Protocol):
+    """What the order of the queue depends on; an `Ask` has it, and so has an ask of the simulated desk."""
+
+    pk: str
+    priority: int
+    created_at: datetime
+    deadline_at: datetime
+
+    @property
+    def run_key(self) -> str: ...
+
+
+W = TypeVar("W", bound=Waiting)
+
+
+def in_turn(asks: Iterable[W], now: datetime, served: Counter[str], usual_s: float = USUAL_S) -> list[W]:
+    """The order in which people should take asks.
+
+    What would miss its deadline comes first, then the run that was served least, so that none starves another; within
+    a run priority counts, and so does age, so that a low priority waits longer but not for ever.
+    """
+    return sorted(asks, key=lambda ask: _turn(ask, now, served, usual_s))
+
+
+def _turn(ask: Waiting, now: datetime, served: Counter[str], usual_s: float) -> tuple[int, float, float, str]:
+    left = (ask.deadline_at - now).total_seconds()
+    if left < 2 * usual_s:
+        return (0, 0, left, ask.pk)
+    worth = ask.priority * AGING_S + (now - ask.created_at).total_seconds()
+    return (1, served[ask.run_key], -worth, ask.pk)
+
+
+def may_take(needs: Collection[str], skills: Collection[str]) -> bool:
+    """Whether somebody with these skills may answer an ask that needs those."""
+    return set(needs) <= set(skills)
+
+
+def words_of(question: str) -> frozenset[str]:
+    return frozenset(re.findall(r"\w+", question.casefold()))
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two questions about one task ask the same: equal, or most of their words in common."""
+    mine, theirs = words_of(one), words_of(other)
+    if not mine or not theirs:
+        return one.strip() == other.strip()
+    return len(mine & theirs) / len(mine | theirs) >= ALIKE
+
+
+def next_tier(plan: Sequence[str], tier: str) -> str | None:
+    """The tier after this one in the plan; None at its end."""
+    place = plan.index(tier) if tier in plan else -1
+    return next(iter(plan[place + 1 :]), None)

@@ -1,14 +1,20 @@
-"""Celery: the sweep, a second net below what waiting requests settle by themselves."""
+"""Celery: the sweep, a second net below what waiting requests settle by themselves, and the models' turn."""
 
 from __future__ import annotations
 
 from celery import shared_task
 
 from episodes import recording
-from experts import queue
+from experts import llm, queue
 
 
 @shared_task
 def sweep() -> None:
     queue.settle_due()
     recording.lose_silent()
+    llm.work()
+
+
+@shared_task
+def advise() -> None:
+    llm.work()

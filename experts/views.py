@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Iterator
 from typing import Any
 
 from django.contrib import messages
@@ -16,8 +15,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
-from jsonschema import Draft202012Validator, validators
-from jsonschema.exceptions import SchemaError
 from pydantic import TypeAdapter, ValidationError
 
 from awmclient.schema import AnswerBody, ToolCall
@@ -26,34 +23,13 @@ from episodes.cards import clean
 from episodes.windows import number, numbers
 from experts import board, queue
 from experts.errors import AlreadyClaimed, TooLate
+from experts.fitting import refuse_unfit
 from experts.models import Ask
 from experts.reading import asks_of
 from people.access import Actor, MemberRequest, holds, may_advise, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Invalid
 
 CALLS = TypeAdapter(list[ToolCall])
-
-
-def _not_checked(*given: object) -> Iterator[ValidationError]:
-    return iter(())
-
-
-# A tool's schema is the agent's word. References could make us fetch an address or walk a maze without end, patterns
-# could hold the process for hours; both are left to the environment, which checks every call anyway.
-FITS = validators.extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator,
-    dict.fromkeys(
-        ("$ref", "$dynamicRef", "pattern", "patternProperties", "unevaluatedProperties", "unevaluatedItems"),
-        _not_checked,
-    )
-    | {"additionalProperties": lambda fits, value, instance, schema: _additional(fits, value, instance, schema)},
-)
-
-
-def _additional(fits: Any, value: Any, instance: Any, schema: Any) -> Iterator[Any]:
-    if "patternProperties" in schema:
-        return iter(())
-    return Draft202012Validator.VALIDATORS["additionalProperties"](fits, value, instance, schema) or iter(())
 
 
 ask_page = member_required(may_see_queue, rows=Ask.objects.all)
@@ -277,21 +253,6 @@ def _calls(text: str) -> list[ToolCall] | None:
         return CALLS.validate_python(json.loads(text))
     except ValueError as error:
         raise Invalid("The suggested calls are not readable; remove them and add them again.") from error
-
-
-def refuse_unfit(calls: list[ToolCall] | None, tools: list[dict[str, Any]]) -> None:
-    """A suggested call must name a tool the agent has and fit its schema, if that schema is one."""
-    schemas = {tool.get("name"): tool.get("input_schema") or {} for tool in tools}
-    for call in calls or []:
-        if call.name not in schemas:
-            raise Invalid(f"The agent has no tool {call.name}.")
-        try:
-            Draft202012Validator.check_schema(schemas[call.name])
-            problem = next(FITS(schemas[call.name]).iter_errors(call.arguments), None)
-        except (SchemaError, ArithmeticError, RecursionError):
-            continue  # the agent's own schema is broken; the call is then its business
-        if problem is not None:
-            raise Invalid(f"{call.name}: {clean(problem.message)[:300]}")
 
 
 def _next_url(request: MemberRequest) -> str:

@@ -38,18 +38,23 @@ class Actor:
     scope: str | None = None
     user: User | None = None
     token: ApiToken | None = None
+    model: str = ""
 
     @property
     def name(self) -> str:
         if self.user is not None:
             return display_name(self.user)
+        if self.model:
+            return self.model
         return f"token {self.token.name}" if self.token is not None else "awmweb"
 
     @property
     def key(self) -> str:
-        """Stable id for rows: `user:3`, `token:…` or `system`."""
+        """Stable id for rows: `user:3`, `token:…`, `model:…` or `system`."""
         if self.user is not None:
             return f"user:{self.user.pk}"
+        if self.model:
+            return f"model:{self.model}"
         return f"token:{self.token.pk}" if self.token is not None else "system"
 
 
@@ -59,6 +64,11 @@ def person(membership: Membership) -> Actor:
 
 def bearer(token: ApiToken) -> Actor:
     return Actor(project=token.project, scope=token.scope, token=token)
+
+
+def expert_model(project: Project, name: str) -> Actor:
+    """A model that advises, by the name of its endpoint; what it says is told apart from people's words."""
+    return Actor(project=project, model=name)
 
 
 def system(project: Project) -> Actor:
@@ -118,6 +128,11 @@ def may_advise(actor: Actor) -> None:
 
 def may_see_queue(actor: Actor) -> None:
     _demand(_holds(actor, Role.values, {"expert"}), actor)
+
+
+def may_set_desk(actor: Actor) -> None:
+    """Say how asks are routed and what they may cost."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
 
 
 def may_launch(actor: Actor) -> None:

@@ -54,7 +54,7 @@ def variables_read() -> set[str]:
 def _names_in(node: ast.AST) -> Iterator[str]:
     if isinstance(node, ast.Call) and node.args:
         called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
-        if called == "endpoint":
+        if called == "endpoint" and _text(node.args[0]):
             yield from _role(_text(node.args[0]))
         elif called in READERS and NAME.fullmatch(_text(node.args[0])):
             yield _text(node.args[0])

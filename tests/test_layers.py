@@ -22,7 +22,7 @@ PACKAGES = ("people", "episodes", "experts", "curriculum", "exports", "awmweb", 
 MAY_IMPORT = {
     "people": {"awmclient.schema"},
     "episodes": {"people", "awmclient.schema", "awmenv.packs"},
-    "experts": {"people", "episodes", "awmclient.schema", "awmenv.packs"},
+    "experts": {"people", "episodes", "awmclient.schema", "awmclient.chat", "awmclient.errors", "awmenv.packs"},
     "curriculum": {
         "people",
         "episodes",
@@ -54,10 +54,13 @@ EDGES = {
     "apps",
     "management",
 }
-WRITES = {"members", "recording", "appending", "committer", "queue", "review", "launching", "exporting", "importing"}
+WRITES = {
+    *("members", "recording", "appending", "committer", "queue", "desk", "review"),
+    *("launching", "exporting", "importing"),
+}
 READS = {
     *("access", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
-    *("wall", "windows", "routing", "hub"),
+    *("wall", "windows", "routing", "staff", "fitting", "packs", "hub"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from curriculum import launching
+from episodes import packs
 from tests.running import ROOT
 
 TINY = ROOT / "tests" / "packs" / "tiny"
@@ -24,7 +24,7 @@ def var(settings, tmp_path):
 def test_a_good_folder_is_found_afterwards(var, capsys):
     call_command("loadpack", str(TINY))
     assert "2 scenarios" in capsys.readouterr().out
-    assert {pack.name for pack in launching.packs()} == {"starter", "tiny"}
+    assert {pack.name for pack in packs.packs()} == {"starter", "tiny"}
     with pytest.raises(CommandError, match="already"):
         call_command("loadpack", str(TINY))
 

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 
 from curriculum import launching
+from episodes import packs
 from episodes.models import Run
 from people import access, members
 from people.models import Role
@@ -25,7 +26,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = members.ensure_project(DEMO, "Demo")
         owner = members.ensure_member(project, OWNER, Role.ADMIN).user
-        for pack in launching.packs():
+        for pack in packs.packs():
             rejected = f", {len(pack.rejected)} rejected" if pack.rejected else ""
             self.stdout.write(f"pack {pack.name}: {len(pack.scenarios)} scenarios{rejected}")
         if settings.AWMWEB_DEMO and not Run.objects.exists():

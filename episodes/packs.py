@@ -1,0 +1,41 @@
+"""Reads: the packs on disk, as rows of text. Nothing in them is ever run here.
+
+Called by the apps that show a task, plan a run, or let an informed expert read a verifier.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Hashable
+from pathlib import Path
+
+from django.conf import settings
+
+from awmenv.packs import Pack, load_pack, state_of
+
+
+def pack_folders() -> list[Path]:
+    """Folders of rows that came with the product or were loaded since."""
+    found = [folder for root in (settings.PACKS_DIR, settings.VAR / "packs") for folder in root.glob("*/")]
+    return sorted(folder for folder in found if (folder / "gen_tasks.jsonl").exists())
+
+
+@functools.lru_cache(maxsize=32)
+def _pack(folder: Path, _state: Hashable) -> Pack:
+    return load_pack(folder, cache=settings.VAR / "cache")
+
+
+def packs() -> list[Pack]:
+    """The packs as they are on disk now; read again when their files change."""
+    return [_pack(folder, state_of(folder)) for folder in pack_folders()]
+
+
+def find_pack(scenario: str) -> Pack | None:
+    return next((pack for pack in packs() if scenario in pack.scenarios), None)
+
+
+def verifier_text(scenario: str, task_idx: int | None) -> str:
+    """The code verifier of a task, to be read by those who may; empty if no pack here holds it."""
+    pack = find_pack(scenario) if scenario and task_idx is not None else None
+    found = pack.verifier(scenario, task_idx, "code") if pack is not None and task_idx is not None else None
+    return found.code if found is not None else ""

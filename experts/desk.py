@@ -1,0 +1,182 @@
+"""Writes around the queue: who is here, drafts of people and models, how asks are routed, calls of models.
+
+Owns everything that changes at the desk and is not the state of an ask. Leaves that to `queue.py`, which calls
+`seen`. A draft never reaches an agent by itself: only `queue.answer` sends, and the deadline takes what a model
+prepared.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Exists, OuterRef, Q
+from django.utils import timezone
+
+from awmclient.schema import ToolCall
+from episodes import events as live
+from experts import events
+from experts.errors import DraftConflict, TooLate
+from experts.models import Ask, Desk, Draft, ModelCall, Presence
+from experts.routing import PRESENT_FOR
+from experts.staff import desk_of, held_by, may_be_present
+from people.access import Actor, may_advise, may_set_desk, visible_or_404
+from people.errors import Invalid
+from people.members import record
+from people.models import Membership
+
+SEEN_EVERY = timedelta(seconds=15)
+"""A presence younger than this is not written again."""
+MODEL = "model:"
+DRAFT_ALIVE = timedelta(minutes=3)
+"""A model that has not delivered a draft after so long is taken for dead; another may begin."""
+
+
+def seen(actor: Actor, away: bool | None = None) -> None:
+    """Note that an expert is here; everybody at the desk is told when somebody comes, leaves or returns."""
+    if not may_be_present(actor.role, actor.scope):
+        return
+    now = timezone.now()
+    before = Presence.objects.filter(project=actor.project, actor_key=actor.key).first()
+    gone = bool(before and before.away) if away is None else away
+    if before is not None and before.away == gone and before.seen_at > now - SEEN_EVERY:
+        return
+    row = {"name": actor.name, "skills": _skills(actor), "seen_at": now, "away": gone}
+    Presence.objects.update_or_create(project=actor.project, actor_key=actor.key, defaults=row)
+    if before is None or before.away != gone or before.seen_at < now - PRESENT_FOR:
+        _tell_presence(actor, "away" if gone else "here")
+
+
+def _skills(actor: Actor) -> list[str]:
+    if actor.user is None:
+        return []
+    return (
+        Membership.objects.filter(user=actor.user, project=actor.project).values_list("skills", flat=True).first() or []
+    )
+
+
+def _tell_presence(actor: Actor, state: str) -> None:
+    frame: live.Frame = {"type": "presence", "who": actor.key, "name": actor.name, "state": state}
+    live.publish(live.queue_topic(actor.project.pk), frame)
+
+
+@transaction.atomic
+def set_policy(actor: Actor, **wanted: Any) -> Desk:
+    """Change how asks are routed from now on; open ones keep their plan. Audited with old and new."""
+    may_set_desk(actor)
+    desk = desk_of(actor.project)
+    before = {name: getattr(desk, name) for name in wanted}
+    changed = {name: f"{name}: {before[name]} to {value}" for name, value in wanted.items() if before[name] != value}
+    for name, value in wanted.items():
+        setattr(desk, name, value)
+    desk.full_clean(exclude=["project"])
+    desk.save()
+    if changed:
+        record(actor, "desk.changed", ", ".join(sorted(changed)), "; ".join(changed[name] for name in sorted(changed)))
+    return desk
+
+
+def save_draft(
+    actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None = None, version: int = 0
+) -> Draft:
+    """Keep what a person is writing. `version` is the one they last saw: a save from an older tab or device is refused
+    with `DraftConflict`, which carries the newer text, so that nobody overwrites unread words."""
+    may_advise(actor)
+    ask = visible_or_404(Ask.objects.all(), actor, ask_id)
+    if len(text) > 100_000:
+        raise Invalid("A draft holds at most 100,000 characters.")
+    calls = [call.model_dump() for call in tool_calls] if tool_calls else None
+    with transaction.atomic():
+        mine = Draft.objects.select_for_update().filter(ask=ask, author_key=actor.key).first()
+        if mine is None:
+            return _first_draft(actor, ask, text, calls)
+        if mine.version != version and (mine.text, mine.tool_calls) != (text, calls):
+            raise DraftConflict(mine.text or "", mine.version)
+        mine.text, mine.tool_calls, mine.version, mine.saved_at = text, calls, mine.version + 1, timezone.now()
+        mine.save(update_fields=["text", "tool_calls", "version", "saved_at"])
+        return mine
+
+
+def _first_draft(actor: Actor, ask: Ask, text: str, calls: list[dict[str, Any]] | None) -> Draft:
+    try:
+        with transaction.atomic():
+            return Draft.objects.create(
+                ask=ask,
+                author=actor.name,
+                author_key=actor.key,
+                text=text,
+                tool_calls=calls,
+                privilege=ask.privilege,
+            )
+    except IntegrityError as twin:
+        other = Draft.objects.get(ask=ask, author_key=actor.key)
+        raise DraftConflict(other.text or "", other.version) from twin
+
+
+@transaction.atomic
+def want_draft(actor: Actor, ask_id: str, hint: str = "") -> None:
+    """Let a model prepare a draft now. One that failed, or with a hint the one that is there, is made anew."""
+    may_advise(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = Ask.objects.select_for_update().get(pk=ask_id)
+    if not ask.is_open:
+        raise TooLate
+    prepared = Draft.objects.filter(ask=ask, author_key__startswith=MODEL)
+    (prepared if hint else prepared.filter(failed=True)).delete()
+    ask.draft_at, ask.draft_hint = timezone.now(), hint[:2000]
+    ask.save(update_fields=["draft_at", "draft_hint"])
+    events.call_models()
+
+
+def has_room(model: Actor, now: datetime) -> bool:
+    """Whether a model's endpoint may take one more call. Holds a lock until the transaction ends, so that the limit
+    is kept over all processes."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [model.key])
+    begun = Draft.objects.filter(author_key=model.key, text=None, failed=False, saved_at__gt=now - DRAFT_ALIVE)
+    return held_by(model.key, now) + begun.count() < settings.AWMWEB_EXPERT_LIMIT
+
+
+@transaction.atomic
+def begin_draft(model: Actor) -> Ask | None:
+    """Take the next open ask that wants a draft which no model has begun; the empty draft marks it as begun."""
+    now = timezone.now()
+    if not has_room(model, now):
+        return None
+    due = Ask.objects.open().filter(draft_at__lte=now, deadline_at__gt=now, project=model.project)
+    prepared = Draft.objects.filter(author_key__startswith=MODEL)
+    prepared.filter(text=None, failed=False, saved_at__lt=now - DRAFT_ALIVE, ask__in=due).delete()
+    taken = prepared.filter(Q(failed=False) | Q(author_key=model.key), ask=OuterRef("pk"))
+    free = due.filter(~Exists(taken)).select_for_update(skip_locked=True, of=("self",))
+    ask = free.select_related("episode", "project").order_by("draft_at").first()
+    if ask is not None:
+        Draft.objects.create(ask=ask, author=model.name, author_key=model.key, privilege=ask.privilege)
+    return ask
+
+
+def keep_model_draft(
+    model: Actor, ask: Ask, text: str | None, tool_calls: list[ToolCall] | None = None, confidence: float | None = None
+) -> None:
+    """What a model prepared; None where it broke. Nobody sees it unless asked for."""
+    calls = [call.model_dump() for call in tool_calls] if tool_calls else None
+    row = {"author": model.name, "text": text, "tool_calls": calls, "confidence": confidence, "failed": text is None}
+    Draft.objects.update_or_create(
+        ask=ask, author_key=model.key, defaults={**row, "privilege": ask.privilege, "saved_at": timezone.now()}
+    )
+    with transaction.atomic():
+        events.tell_draft(ask)
+
+
+def called(model: Actor, ask: Ask | None, purpose: str, *, tokens: int, duration_s: float, fault: str = "") -> None:
+    """One line for every call of a model, a fault included."""
+    ModelCall.objects.create(
+        project=model.project,
+        ask=ask,
+        model_key=model.key,
+        purpose=purpose,
+        tokens=tokens,
+        duration_s=duration_s,
+        fault=fault[:2000],
+    )

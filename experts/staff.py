@@ -1,0 +1,168 @@
+"""Reads: how a project wants its asks routed, who is at the desk, and how much they have to do.
+
+Owns the figures that `routing.py` decides from. Leaves changes to `desk.py` and `queue.py`. Called by both, and by the
+pages that show who is here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+
+from django.conf import settings
+from django.db.models import F, Q, QuerySet, Sum
+
+from episodes.models import Episode
+from experts.models import Advice, Ask, Assignment, AssignmentState, Decline, Desk, ModelCall, Presence, Tier
+from experts.routing import PRESENT_FOR, USUAL_S, Load, Policy, alike, may_take
+from people.access import Actor
+from people.models import Membership, Project, Role, TokenScope
+
+ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
+BEFORE_PEOPLE = (Tier.PEOPLE, Tier.SENIOR)
+LOOKED_AT = 200
+"""Open asks of one task that a new question is compared with."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """Somebody who may answer, here or not."""
+
+    key: str
+    skills: frozenset[str]
+    is_senior: bool
+
+
+def desk_of(project: Project) -> Desk:
+    """The desk's settings; a project that never changed them has the defaults."""
+    return Desk.objects.filter(project=project).first() or Desk(project=project)
+
+
+def policy_of(desk: Desk) -> Policy:
+    shared = ("model_first", "cache", "audit_share", "low_confidence", "large_group", "seed", "per_hour")
+    more = ("per_training_step", "wait_limit_s", "capacity")
+    given = {name: getattr(desk, name) for name in (*shared, *more)}
+    return Policy(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
+
+
+def members_of(project: Project, now: datetime) -> list[Member]:
+    """The people who may answer in this project."""
+    current = Q(ends_at__isnull=True) | Q(ends_at__gt=now)
+    rows = Membership.objects.filter(current, project=project, role__in=ADVISERS, user__is_active=True)
+    senior = Desk.objects.filter(project=project).values_list("senior_id", flat=True).first()
+    return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior) for row in rows]
+
+
+def here(project: Project, now: datetime) -> QuerySet[Presence]:
+    """Who is at the desk: seen a moment ago and not away."""
+    return Presence.objects.filter(project=project, away=False, seen_at__gt=now - PRESENT_FOR).order_by("name")
+
+
+def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
+    """Keys of those who may still answer this ask: all of them, and those who are here.
+
+    Scripts with an expert token are nobody's members: they count while they are here.
+    """
+    passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
+    members = members_of(ask.project, now)
+    fit = {one.key for one in members if may_take(ask.skills, one.skills)}
+    if ask.tier == Tier.SENIOR and any(one.is_senior for one in members):
+        fit &= {one.key for one in members if one.is_senior}
+    present = {one.actor_key: one for one in here(ask.project, now)}
+    scripts = {key for key, one in present.items() if key.startswith("token:") and may_take(ask.skills, one.skills)}
+    all_of_them = (fit | (scripts if ask.tier != Tier.SENIOR else set())) - passed
+    return all_of_them, all_of_them & set(present)
+
+
+def fits(actor: Actor, ask: Ask) -> bool:
+    """Whether this person has the skills, and is the senior if it must be the senior."""
+    mine = Membership.objects.filter(project=actor.project, user=actor.user).first()
+    if mine is None or not may_take(ask.skills, mine.skills):
+        return False
+    senior = Desk.objects.filter(project=actor.project).values_list("senior_id", flat=True).first()
+    return ask.tier != Tier.SENIOR or senior in (None, mine.pk)
+
+
+def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
+    """What stands before people at the moment in which this ask comes."""
+    ahead = Counter(one.run_key for one in _before_people(ask.project).exclude(pk=ask.pk))
+    mine = ask.run_key
+    return Load(
+        present=len(pool(ask, now)[1]),
+        ahead=ahead.total(),
+        ahead_of_run=ahead[mine],
+        runs=len(ahead | Counter([mine])),
+        usual_s=usual_time(ask.project),
+        group=Ask.objects.open().filter(project=ask.project, group=ask.group).exclude(pk=ask.pk).count() + 1,
+        **_spent(ask, policy, now),
+    )
+
+
+def _before_people(project: Project) -> QuerySet[Ask]:
+    rows = Ask.objects.open().filter(project=project, tier__in=BEFORE_PEOPLE)
+    return rows.select_related("episode").only("pk", "episode__run_id")
+
+
+def _spent(ask: Ask, policy: Policy, now: datetime) -> dict[str, int]:
+    """How much human time this ask's run has had; counted only where there is a budget."""
+    if policy.per_hour is None and policy.per_training_step is None:
+        return {}
+    same = {"episode__run": ask.episode.run_id} if ask.episode.run_id else {"episode": ask.episode_id}
+    had = Ask.objects.filter(events__verb="to_people", **same).distinct()
+    return {
+        "hour": had.filter(created_at__gt=now - timedelta(hours=1)).count(),
+        "step": had.filter(episode__training_step=ask.episode.training_step).count(),
+    }
+
+
+def usual_time(project: Project) -> float:
+    """Median seconds from claim to answer over the last 20 answers of people."""
+    rows = Advice.objects.filter(ask__project=project, source="human", late=False, took_s__isnull=False)
+    times = [took for took in rows.order_by("-created_at").values_list("took_s", flat=True)[:20] if took is not None]
+    return median(times) if times else USUAL_S
+
+
+def twin_of(ask: Ask) -> Ask | None:
+    """An open ask that asks the same: about the same task, or of the group that the asker named."""
+    same = Q(group_key=ask.group_key) if ask.group_key else Q(pk__in=[])
+    rows = Ask.objects.open().filter(same | _same_task(ask.episode), project=ask.project).exclude(pk=ask.pk)
+    recent = rows.order_by("-created_at").only("pk", "question", "group")[:LOOKED_AT]
+    return next((one for one in recent if alike(one.question, ask.question)), None)
+
+
+def _same_task(episode: Episode, path: str = "episode") -> Q:
+    if episode.scenario and episode.task_idx is not None:
+        return Q(**{f"{path}__scenario": episode.scenario, f"{path}__task_idx": episode.task_idx})
+    return Q(**{f"{path}__task": episode.task})
+
+
+def known_answer(ask: Ask, cache: str) -> Advice | None:
+    """The newest advice that was given to this very question of this very task, if the policy lets it serve again."""
+    sources = {"models": ["llm"], "all": ["llm", "human"]}.get(cache, [])
+    rows = Advice.objects.filter(_same_task(ask.episode, "ask__episode"), ask__project=ask.project, source__in=sources)
+    same = rows.filter(ask__question=ask.question, ask__context=ask.context, privilege=ask.privilege, late=False)
+    return same.filter(ask__accepted=F("pk")).order_by("-created_at").first() if sources else None
+
+
+def held_by(key: str, now: datetime) -> int:
+    """How many asks this expert has in hand."""
+    return Assignment.objects.filter(holder=key, state=AssignmentState.CLAIMED, lease_until__gt=now).count()
+
+
+def served(project: Project) -> Counter[str]:
+    """How many asks of each run somebody has in hand now."""
+    rows = _before_people(project).filter(assignment__state=AssignmentState.CLAIMED)
+    return Counter(one.run_key for one in rows)
+
+
+def tokens_spent(project: Project, now: datetime) -> int:
+    """What this project's models have used within the hour."""
+    recent = ModelCall.objects.filter(project=project, at__gt=now - timedelta(hours=1))
+    return recent.aggregate(total=Sum("tokens"))["total"] or 0
+
+
+def may_be_present(role: str | None, scope: str | None) -> bool:
+    """Whether this kind of actor is somebody whom asks may wait for."""
+    return role in ADVISERS or scope == TokenScope.EXPERT
