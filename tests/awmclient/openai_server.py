@@ -4,10 +4,13 @@
 or a starlette `Response` to give as it is. `python -m tests.awmclient.openai_server PORT` serves one that says "ready".
 """
 
+import asyncio
+import contextlib
 import json
 import sys
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import uvicorn
@@ -77,6 +80,23 @@ class OpenAIServer(Served):
             "model": body.get("model"),
         }
         return JSONResponse({**answer, "choices": [choice], "usage": usage})
+
+
+@contextlib.contextmanager
+def answering(*servers: OpenAIServer) -> Iterator[None]:
+    """Serve from a thread, for tests that are not coroutines."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        for server in servers:
+            asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
+        yield
+    finally:
+        for server in servers:
+            asyncio.run_coroutine_threadsafe(server.kill(), loop).result(10)
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(10)
 
 
 if __name__ == "__main__":

@@ -3,18 +3,16 @@ key is in no page, no log and no export."""
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import subprocess
 import sys
-import threading
 
 import httpx
 import pytest
 
 from awmenv.packs import load_pack
-from tests.awmclient.openai_server import OpenAIServer, tool_call
+from tests.awmclient.openai_server import OpenAIServer, answering, tool_call
 from tests.running import ROOT, product, until
 
 AGENT_KEY, EXPERT_KEY = "sk-agent-0123456789abcdef", "sk-expert-fedcba9876543210"
@@ -29,14 +27,9 @@ def oracle(body):
 
 @pytest.fixture(scope="module")
 def endpoint():
-    server, loop = OpenAIServer(oracle, key=AGENT_KEY), asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    asyncio.run_coroutine_threadsafe(server.start(), loop).result(10)
-    yield server
-    asyncio.run_coroutine_threadsafe(server.kill(), loop).result(10)
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join(10)
+    server = OpenAIServer(oracle, key=AGENT_KEY)
+    with answering(server):
+        yield server
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,110 @@
+"""Who is to answer, in which order: decisions from numbers alone, no database."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from experts.routing import Load, Policy, alike, draw, expected_wait, in_turn, next_tier, route
+
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+MODEL_FIRST = Policy(model_first=True, has_models=True, audit_share=0.05)
+FULL = Load(present=2, ahead=4, ahead_of_run=2, runs=2)
+
+
+@dataclass
+class Waits:
+    pk: str
+    run_key: str = "a"
+    priority: int = 0
+    created_at: datetime = NOW
+    deadline_at: datetime = NOW + timedelta(minutes=10)
+
+
+def test_without_models_and_limits_everything_goes_to_people():
+    way = route(Policy(), Load(), 0.99)
+    assert (way.tiers, way.chance) == (("people",), 1.0)
+
+
+def test_a_senior_comes_after_people_and_the_model_is_the_last_resort():
+    assert route(Policy(has_senior=True, has_models=True), Load(), 0.5).tiers == ("people", "senior", "llm")
+
+
+def test_where_the_model_is_first_people_see_a_stated_share_when_they_are_busy():
+    seen = [route(MODEL_FIRST, FULL, draw(1, f"ask{n}")) for n in range(4000)]
+    people = [way for way in seen if way.tiers[0] == "people"]
+    assert {way.chance for way in seen} == {0.05}
+    assert len(people) / len(seen) == pytest.approx(0.05, abs=0.015)
+    assert {way.reason for way in people} == {"audit_sample"}
+    assert {way.tiers for way in seen} == {("people", "llm"), ("llm", "people")}
+
+
+def test_idle_people_get_asks_and_the_probability_is_told():
+    way = route(MODEL_FIRST, Load(present=2), 0.5)
+    assert (way.tiers[0], way.chance, way.reason) == ("people", 1.0, "people_free")
+    half = route(MODEL_FIRST, Load(present=2, ahead=2, ahead_of_run=0, runs=2), 0.99)
+    assert half.tiers[0] == "llm" and half.chance == pytest.approx(0.05 + 0.95 * 0.5)
+
+
+def test_a_run_that_has_its_share_of_people_leaves_room_for_the_other():
+    mine = Load(present=4, ahead=4, ahead_of_run=4, runs=2)
+    theirs = Load(present=4, ahead=4, ahead_of_run=0, runs=2)
+    assert route(MODEL_FIRST, mine, 0.2).tiers[0] == "llm"
+    assert route(MODEL_FIRST, theirs, 0.2).tiers[0] == "people"
+
+
+def test_a_group_that_is_large_enough_is_worth_a_person():
+    way = route(MODEL_FIRST, Load(present=2, ahead=9, group=4), 0.99)
+    assert (way.tiers[0], way.chance, way.reason) == ("people", 1.0, "large_group")
+
+
+@pytest.mark.parametrize("budget", [Policy(per_hour=3, has_models=True), Policy(per_training_step=3, has_models=True)])
+def test_a_spent_human_budget_leaves_the_model(budget):
+    assert route(budget, Load(hour=3, step=3), 0.0).tiers == ("llm",)
+    assert route(budget, Load(hour=2, step=2), 0.0).tiers[0] == "people"
+
+
+def test_without_a_model_a_spent_budget_or_a_long_queue_falls_back_at_once():
+    assert route(Policy(per_hour=1), Load(hour=1), 0.0).tiers == ()
+    long = route(Policy(wait_limit_s=120), Load(present=1, ahead=5, usual_s=60), 0.0)
+    assert (long.tiers, long.reason, long.expected_wait_s) == ((), "backpressure", 360)
+
+
+def test_the_wait_follows_from_the_place_in_the_queue():
+    assert expected_wait(Load(present=3, ahead=5, usual_s=40)) == 80
+
+
+def test_a_draw_can_be_checked_afterwards():
+    assert draw(1, "x") == draw(1, "x") != draw(2, "x")
+    assert 0 <= draw(1, "x") < 1
+
+
+def test_what_presses_comes_first_then_the_run_that_was_served_least_then_worth():
+    pressing = Waits("p", "busy", deadline_at=NOW + timedelta(seconds=30))
+    starved, low, high = Waits("s", "starved"), Waits("l", "busy"), Waits("h", "busy", priority=1)
+    aged = Waits("o", "busy", created_at=NOW - timedelta(seconds=90))
+    turn = in_turn([low, high, aged, starved, pressing], NOW, Counter(busy=2))
+    assert [one.pk for one in turn] == ["p", "s", "o", "h", "l"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("Into which ticket should I merge?", "into which ticket should I merge", True),
+        ("Into which ticket should I merge it?", "Into which ticket should I merge?", True),
+        ("Into which ticket should I merge?", "May I refund order 7?", False),
+        ("?", "?", True),
+        ("?", "!", False),
+    ],
+)
+def test_questions_are_alike_by_their_words(one, other, same):
+    assert alike(one, other) is same
+
+
+def test_a_plan_ends():
+    assert next_tier(["llm", "people"], "llm") == "people"
+    assert next_tier(["llm", "people"], "people") is None
+    assert next_tier(["people"], "llm") == "people"

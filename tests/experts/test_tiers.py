@@ -1,0 +1,328 @@
+"""The desk around an ask: tiers, budgets, groups, presence, drafts, and answers changed before they are read."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from django.core.exceptions import ValidationError
+from django.utils import timezone
+
+from awmclient.schema import AskOpen, EpisodeStart, RunStart
+from episodes import recording, trajectory
+from episodes.models import Episode
+from experts import desk, queue, staff
+from experts.errors import AtCapacity, DraftConflict, NotForYou, NotYours, Passed, StillOpen, TooLate, Used
+from experts.models import Advice, Ask, AskEvent, Desk, Draft, Presence
+from people.access import bearer, expert_model, system
+from people.errors import Forbidden, Invalid, NotFound
+from people.members import issue_token
+from people.models import Membership
+
+MODEL = "small"
+
+
+@pytest.fixture
+def models(settings):
+    """One expert model is set up; nobody calls it here."""
+    settings.EXPERT_ENDPOINTS = {MODEL: object()}
+
+
+@pytest.fixture
+def asked(ada):
+    """Open an ask of an episode of its own."""
+    count = iter(range(1000))
+
+    def ask(question="Into which one?", task="merge the tickets", expert="plain", run=None, **more):
+        start = EpisodeStart(key=f"e{next(count)}", task=task, expert=expert, run=run)
+        episode, _ = recording.start_episode(ada, start)
+        return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question, **more))[0]
+
+    return ask
+
+
+def fresh(ask):
+    return Ask.objects.select_related("accepted", "assignment").get(pk=ask.pk)
+
+
+def answered(actor, ask, text="The oldest."):
+    lease = queue.claim(actor, ask.pk)
+    return queue.answer(actor, lease.assignment_id, lease.lease_token, text, "n1")
+
+
+def passes(actor, ask, reason=""):
+    lease = queue.claim(actor, ask.pk)
+    queue.decline(actor, lease.assignment_id, lease.lease_token, reason)
+
+
+def verbs(ask):
+    return list(AskEvent.objects.filter(ask=ask).order_by("pk").values_list("verb", "reason"))
+
+
+def test_an_ask_keeps_its_plan_its_reason_and_its_probability(asked, ada, models):
+    desk.set_policy(ada, model_first=True, audit_share=0.0)
+    ask = fresh(asked())
+    assert (ask.tiers, ask.tier, ask.tier_reason, ask.chance) == (["llm", "people"], "llm", "model_first", 0.0)
+    assert verbs(ask) == [("opened", ""), ("to_llm", "model_first")]
+    assert ask.draft_at is not None and ask.draft_at < ask.deadline_at
+
+
+def test_who_passed_does_not_get_it_again_and_the_others_still_do(asked, ada, edo):
+    ask = asked()
+    passes(edo, ask, "not my field")
+    with pytest.raises(Passed):
+        queue.claim(edo, ask.pk)
+    assert queue.claim(ada, ask.pk).ask_id == ask.pk
+
+
+def test_when_everybody_passed_the_agent_does_not_wait_for_the_deadline(asked, ada, edo):
+    ask = asked()
+    passes(edo, ask)
+    assert fresh(ask).is_open
+    passes(ada, ask)
+    ask = fresh(ask)
+    assert (ask.status, ask.reason, ask.accepted.source, ask.accepted.text) == ("fell_back", "declined", "fallback", "")
+
+
+def test_when_everybody_passed_the_model_is_asked_before_that(asked, ada, edo, models):
+    ask = asked()
+    passes(edo, ask)
+    assert fresh(ask).tier == "llm"  # ada is not at the desk, and nothing is reserved for people who are away
+    assert verbs(ask)[-1] == ("to_llm", "human_passed")
+
+
+def test_an_ask_waits_for_whoever_is_at_the_desk(asked, ada, edo, models):
+    desk.seen(ada)
+    ask = asked()
+    passes(edo, ask)
+    assert fresh(ask).tier == "people"
+    desk.seen(ada, away=True)
+    assert not staff.pool(fresh(ask), timezone.now())[1]
+
+
+def test_a_skill_that_nobody_has_is_a_refusal_that_says_so(asked, edo, project):
+    ask = asked(skills=["refunds"])
+    with pytest.raises(NotForYou):
+        queue.claim(edo, ask.pk)
+    Membership.objects.filter(user=edo.user, project=project).update(skills=["refunds", "returns"])
+    assert queue.claim(edo, ask.pk)
+
+
+def test_nobody_hoards_and_the_own_lease_may_be_taken_again(asked, ada, edo):
+    desk.set_policy(ada, capacity=2)
+    first, second, third = asked(), asked("May I refund?"), asked("Who decides?")
+    queue.claim(edo, first.pk)
+    queue.claim(edo, second.pk)
+    with pytest.raises(AtCapacity):
+        queue.claim(edo, third.pk)
+    assert queue.claim(edo, first.pk)
+
+
+def test_the_senior_tier_is_for_the_senior(asked, ada, edo, rita, project):
+    with pytest.raises(Invalid):
+        lease = queue.claim(edo, asked().pk)
+        queue.escalate(edo, lease.assignment_id, lease.lease_token, "senior", "over my head")
+    desk.set_policy(ada, senior=Membership.objects.get(user=ada.user, project=project))
+    ask = asked("May I refund?")
+    lease = queue.claim(edo, ask.pk)
+    queue.escalate(edo, lease.assignment_id, lease.lease_token, "senior", "over my head")
+    assert verbs(ask)[-1] == ("to_people", "over my head") and fresh(ask).tier == "senior"
+    with pytest.raises(NotForYou):
+        queue.claim(edo, ask.pk)
+    assert answered(ada, ask).source == "human"
+
+
+def test_a_human_budget_counts_what_went_to_people_of_this_run_only(asked, ada):
+    desk.set_policy(ada, per_hour=2)
+    mine, other = (recording.start_run(ada, RunStart(name=name)).pk for name in ("mine", "other"))
+    asks = [asked(run=mine) for _ in range(3)]
+    assert [fresh(ask).status for ask in asks] == ["open", "open", "fell_back"]
+    last = fresh(asks[-1])
+    assert (last.reason, last.accepted.text) == ("budget", "")
+    assert fresh(asked(run=other)).is_open
+
+
+def test_a_long_queue_is_refused_at_once_only_where_the_project_wants_it(asked, ada):
+    busy = [asked(f"Question number {n} about thing {n}?") for n in range(4)]
+    assert all(fresh(ask).is_open for ask in busy)
+    desk.set_policy(ada, wait_limit_s=60)
+    ask = fresh(asked("One more?"))
+    assert (ask.status, ask.reason, ask.expected_wait_s) == ("fell_back", "backpressure", 300)
+    assert Episode.objects.get(pk=ask.episode_id).state == "running"
+
+
+def test_an_exact_repeat_is_answered_from_the_cache_only_where_the_policy_says_so(asked, ada, edo):
+    answered(edo, asked())
+    assert fresh(asked()).is_open
+    desk.set_policy(ada, cache="models")
+    assert fresh(asked()).is_open  # people's answers serve again only if told to
+    desk.set_policy(ada, cache="all")
+    ask = fresh(asked())
+    assert (ask.status, ask.accepted.source, ask.accepted.author, ask.accepted.text) == (
+        "answered",
+        "cache",
+        "edo",
+        "The oldest.",
+    )
+    assert fresh(asked(expert="informed")).is_open  # what a blind answerer said is no answer of one who saw more
+    assert fresh(asked(task="another task")).is_open
+
+
+def test_the_same_question_of_one_task_is_a_group_and_one_answer_may_serve_all(asked, edo):
+    group = [asked(f"Into which one?{'!' * n}") for n in range(3)]
+    other = asked("May I refund order 7?")
+    assert {ask.group for ask in map(fresh, group)} == {group[0].pk} != {fresh(other).group}
+    first = answered(edo, group[0])
+    said = queue.answer_group(
+        edo, fresh(group[0]), first.text, None, "n1", [group[1].pk, group[2].pk, other.pk, group[0].pk]
+    )
+    assert said == {group[1].pk: "", group[2].pk: ""}
+    assert fresh(other).is_open
+    assert Advice.objects.filter(text="The oldest.").count() == 3  # each is logged by itself
+    again = queue.answer_group(edo, fresh(group[0]), first.text, None, "n1", [group[1].pk])
+    assert again[group[1].pk] and Advice.objects.filter(ask=group[1]).count() == 1
+
+
+def test_informed_asks_are_marked_and_so_is_all_that_is_said_to_them(asked, edo):
+    ask = asked(expert="informed")
+    assert fresh(ask).privilege == "sees_verifier"
+    assert desk.save_draft(edo, ask.pk, "half a tho").privilege == "sees_verifier"
+    assert answered(edo, ask).privilege == "sees_verifier"
+
+
+def test_an_answer_may_be_bettered_until_the_agent_reads_it(asked, ada, edo):
+    ask = asked()
+    first = answered(edo, ask)
+    queue.deliver(ada, ask.pk)
+    better = queue.amend(edo, ask.pk, "The newest.", None, "n2")
+    assert queue.amend(edo, ask.pk, "The newest.", None, "n2").pk == better.pk
+    assert better.supersedes_id == first.pk
+    read = queue.consume(ada, ask.pk)
+    assert read.accepted.text == "The newest."
+    (step,) = trajectory.steps_for(ada, ask.episode_id)
+    assert step["advice"]["text"] == "The newest."
+    with pytest.raises(Used):
+        queue.amend(edo, ask.pk, "No, the first.", None, "n3")
+    with pytest.raises(Used):
+        queue.take_back(edo, ask.pk)
+
+
+def test_an_answer_may_be_taken_back_until_the_agent_reads_it(asked, ada, edo):
+    ask = asked()
+    answered(edo, ask)
+    queue.deliver(ada, ask.pk)
+    with pytest.raises(NotYours):
+        queue.take_back(ada, ask.pk)
+    lease = queue.take_back(edo, ask.pk)
+    assert Episode.objects.get(pk=ask.episode_id).state == "waiting"
+    assert "advice" not in trajectory.steps_for(ada, ask.episode_id)[0]
+    with pytest.raises(StillOpen):
+        queue.consume(ada, ask.pk)
+    queue.answer(edo, lease.assignment_id, lease.lease_token, "On second thought, the newest.", "n2")
+    assert queue.consume(ada, ask.pk).accepted.text == "On second thought, the newest."
+
+
+def test_past_the_deadline_an_answer_stands(asked, edo):
+    ask = asked()
+    answered(edo, ask)
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    with pytest.raises(TooLate):
+        queue.take_back(edo, ask.pk)
+
+
+def test_a_stranger_changes_nothing(asked, edo, max_, rita):
+    ask = asked()
+    answered(edo, ask)
+    for stranger, refusal in ((max_, NotFound), (rita, Forbidden)):
+        with pytest.raises(refusal):
+            queue.amend(stranger, ask.pk, "mine", None)
+        with pytest.raises(refusal):
+            queue.take_back(stranger, ask.pk)
+        with pytest.raises(refusal):
+            desk.save_draft(stranger, ask.pk, "mine")
+    for other in (rita, edo):
+        with pytest.raises(Forbidden):
+            desk.set_policy(other, capacity=9)
+
+
+def test_a_draft_of_an_older_tab_overwrites_nothing(asked, edo):
+    ask = asked()
+    first = desk.save_draft(edo, ask.pk, "The ol")
+    second = desk.save_draft(edo, ask.pk, "The oldest, bec", version=first.version)
+    with pytest.raises(DraftConflict) as refused:
+        desk.save_draft(edo, ask.pk, "The new", version=first.version)
+    assert (refused.value.text, refused.value.version) == ("The oldest, bec", second.version)
+    assert desk.save_draft(edo, ask.pk, "The oldest, bec", version=first.version).text == "The oldest, bec"
+
+
+def test_a_draft_outlives_the_ask_and_is_gone_once_it_was_sent(asked, edo):
+    ask, other = asked(), asked("May I?")
+    desk.save_draft(edo, ask.pk, "The oldest")
+    desk.save_draft(edo, other.pk, "You may")
+    answered(edo, ask)
+    recording.fail(system(other.project), other.episode_id, "worker", "gone")
+    assert list(Draft.objects.values_list("text", flat=True)) == ["You may"]
+    assert fresh(other).status == "cancelled"
+
+
+def test_what_a_model_prepared_serves_at_the_deadline_and_not_before(asked, edo, models, project):
+    ask, model = asked(), expert_model(project, MODEL)
+    assert desk.begin_draft(model) is None  # not yet: people have the first 60 % of the time
+    Ask.objects.filter(pk=ask.pk).update(draft_at=timezone.now())
+    assert desk.begin_draft(model).pk == ask.pk
+    assert desk.begin_draft(model) is None  # begun
+    desk.keep_model_draft(model, ask, "Take the oldest.", None, 0.7)
+    assert fresh(ask).accepted is None
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    ask = queue.settle(ask.pk)
+    assert (ask.status, ask.reason) == ("fell_back", "deadline")
+    assert (ask.accepted.source, ask.accepted.author, ask.accepted.text) == ("llm", MODEL, "Take the oldest.")
+
+
+def test_a_draft_that_was_used_is_measured(asked, edo, models, project):
+    ask, model = asked(), expert_model(project, MODEL)
+    desk.want_draft(edo, ask.pk)
+    desk.begin_draft(model)
+    desk.keep_model_draft(model, ask, "Take the oldest.")
+    lease = queue.claim(edo, ask.pk)
+    advice = queue.answer(
+        edo, lease.assignment_id, lease.lease_token, "Take the oldest one.", "n", drafted_by=model.key
+    )
+    assert (advice.source, advice.drafted_by) == ("human", MODEL)
+    assert 0.8 < advice.draft_kept < 1
+
+
+def test_a_hint_asks_for_another_draft(asked, edo, models, project):
+    ask, model = asked(), expert_model(project, MODEL)
+    desk.want_draft(edo, ask.pk)
+    desk.begin_draft(model)
+    desk.keep_model_draft(model, ask, "Take the oldest.")
+    desk.want_draft(edo, ask.pk)
+    assert desk.begin_draft(model) is None
+    desk.want_draft(edo, ask.pk, "think of the customer")
+    assert desk.begin_draft(model).draft_hint == "think of the customer"
+
+
+def test_a_broken_draft_is_not_advice(asked, models, project, edo):
+    ask, model = asked(), expert_model(project, MODEL)
+    desk.want_draft(edo, ask.pk)
+    desk.begin_draft(model)
+    desk.keep_model_draft(model, ask, None)
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    assert queue.settle(ask.pk).accepted.source == "fallback"
+
+
+def test_a_claim_counts_as_presence_and_a_look_of_an_agent_does_not(asked, ada, project):
+    script = bearer(issue_token(ada, "script", "expert")[0])
+    agent = bearer(issue_token(ada, "loop", "agent")[0])
+    queue.claim(script, asked().pk)
+    desk.seen(agent)
+    assert [one.actor_key for one in staff.here(project, timezone.now())] == [script.key]
+    Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
+    assert not staff.here(project, timezone.now())
+
+
+def test_bad_policies_are_refused_and_change_nothing(ada):
+    with pytest.raises(ValidationError):
+        desk.set_policy(ada, audit_share=1.5)
+    assert not Desk.objects.exists()
