@@ -172,7 +172,8 @@ def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
 
 
 def demo_starts() -> list[Start]:
-    """Every task with a demo script. The first one that asks gets a person's help; beside it all play without help."""
+    """Every task with a demo script. The first one that asks gets a person's help, and a second time a model's where
+    one is set up; beside them all play without help."""
     helped: list[Start] = []
     alone: list[Start] = []
     for pack in packs():
@@ -193,6 +194,8 @@ def _add_demo(
     if asks and not helped:
         asking = policy | {"pace_s": DEMO_ASKING_PACE_S, "house_note": note}
         helped.append(Start(*task, policy=asking, expert="plain", arm="expert"))
+        if settings.EXPERT_ENDPOINTS:
+            helped.append(Start(*task, policy=policy | {"experts": "models"}, expert="plain", arm="model expert"))
     alone.append(Start(*task, policy=policy, arm="baseline"))
 
 

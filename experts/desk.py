@@ -21,7 +21,7 @@ from experts import events
 from experts.errors import DraftConflict, TooLate
 from experts.models import Ask, Desk, Draft, ModelCall, Presence
 from experts.routing import PRESENT_FOR
-from experts.staff import desk_of, held_by, may_be_present
+from experts.staff import desk_of, held_by, may_be_present, models_may_help
 from people.access import Actor, may_advise, may_set_desk, visible_or_404
 from people.errors import Invalid
 from people.members import record
@@ -123,6 +123,8 @@ def want_draft(actor: Actor, ask_id: str, hint: str = "") -> None:
     ask = Ask.objects.select_for_update().get(pk=ask_id)
     if not ask.is_open:
         raise TooLate
+    if not models_may_help(ask):
+        raise Invalid("No expert model may help here: none is set up, or this arm asks people only.")
     prepared = Draft.objects.filter(ask=ask, author_key__startswith=MODEL)
     (prepared if hint else prepared.filter(failed=True)).delete()
     ask.draft_at, ask.draft_hint = timezone.now(), hint[:2000]

@@ -62,7 +62,7 @@ from people.errors import AppError, Invalid
 
 OPEN_MAX = 50
 """Open asks of one episode; more would push everybody else's off the queue's page."""
-AT_ONCE = {"budget", "backpressure"}
+AT_ONCE = {"budget", "backpressure", "no_model"}
 """Reasons for which an ask that no model can take falls back in the moment in which it is asked."""
 
 
@@ -136,12 +136,12 @@ def _place(ask: Ask, now: datetime) -> str:
     """Give the ask its group and its plan; the reason if it must fall back at once."""
     twin = staff.twin_of(ask)
     ask.group = twin.group if twin is not None else ask.pk
-    policy = staff.policy_of(staff.desk_of(ask.project))
+    policy = staff.policy_of(staff.desk_of(ask.project), ask.episode)
     way = route(policy, staff.load_for(ask, policy, now), draw(policy.seed, ask.pk))
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
     ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
     ask.expected_wait_s = way.expected_wait_s
-    if policy.has_models and way.tiers:
+    if Tier.LLM in way.tiers:
         ask.draft_at = draft_time(now, min(ask.deadline_at, ask.human_deadline_at or ask.deadline_at))
     return way.reason if not way.tiers and way.reason in AT_ONCE else ""
 
@@ -326,8 +326,8 @@ def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     ask = slot.ask = _locked(slot.ask_id)
-    if to == Tier.LLM and not settings.EXPERT_ENDPOINTS:
-        raise Invalid("No expert model is set up; see the page Models.")
+    if to == Tier.LLM and not staff.models_may_help(ask):
+        raise Invalid("No expert model may help here: none is set up, or this arm asks people only.")
     if to == Tier.SENIOR and staff.desk_of(ask.project).senior_id is None:
         raise Invalid("This project names no senior expert; see the page Desk.")
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):

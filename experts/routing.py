@@ -49,6 +49,8 @@ class Policy:
     capacity: int = 3
     has_senior: bool = False
     has_models: bool = False
+    only: str = ""
+    """`people` or `models` where the episode's arm has only these to ask; empty: both."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +118,9 @@ def spare(load: Load) -> float:
 def route(policy: Policy, load: Load, drawn: float, *, privileged: bool = False) -> Route:
     """1. what the budgets and the wait limit leave, 2. whether people come before the model, 3. the tiers in order."""
     wait, people = expected_wait(load), ["people", *(["senior"] if policy.has_senior else [])]
-    models = ["llm"] if policy.has_models else []
+    models = ["llm"] if policy.has_models and policy.only != "people" else []
+    if policy.only == "models":
+        return Route(tuple(models), "arm" if models else "no_model", 0.0, 0.0)
     why = _refused(policy, load, wait)
     if why:
         return Route(tuple(models), why, 0.0, 0.0 if models else wait)

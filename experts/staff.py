@@ -10,6 +10,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
+from typing import Any
 
 from django.conf import settings
 from django.db.models import F, Q, QuerySet, Sum
@@ -40,11 +41,19 @@ def desk_of(project: Project) -> Desk:
     return Desk.objects.filter(project=project).first() or Desk(project=project)
 
 
-def policy_of(desk: Desk) -> Policy:
+def policy_of(desk: Desk, episode: Episode) -> Policy:
+    """The desk's settings as a value. An arm may narrow whom its episodes ask: `policy.experts` of the episode."""
     shared = ("model_first", "cache", "audit_share", "low_confidence", "large_group", "seed", "per_hour")
     more = ("per_training_step", "wait_limit_s", "capacity")
-    given = {name: getattr(desk, name) for name in (*shared, *more)}
+    given: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
+    only = episode.policy.get("experts") if isinstance(episode.policy, dict) else ""
+    given["only"] = only if only in ("people", "models") else ""
     return Policy(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
+
+
+def models_may_help(ask: Ask) -> bool:
+    policy = policy_of(desk_of(ask.project), Episode.objects.get(pk=ask.episode_id))
+    return policy.has_models and policy.only != "people"
 
 
 def members_of(project: Project, now: datetime) -> list[Member]:

@@ -77,6 +77,13 @@ def test_the_wait_follows_from_the_place_in_the_queue():
     assert expected_wait(Load(present=3, ahead=5, usual_s=40)) == 80
 
 
+def test_an_arm_may_ask_only_models_or_only_people():
+    assert route(Policy(only="models", has_models=True), Load(present=3), 0.0).tiers == ("llm",)
+    assert route(Policy(only="people", has_models=True), Load(), 0.0).tiers == ("people",)
+    none = route(Policy(only="models"), Load(present=3), 0.0)
+    assert (none.tiers, none.reason) == ((), "no_model")
+
+
 def test_a_draw_can_be_checked_afterwards():
     assert draw(1, "x") == draw(1, "x") != draw(2, "x")
     assert 0 <= draw(1, "x") < 1
