@@ -45,7 +45,8 @@ def write(cache: Path, folder: Path, state: Prints, index: dict[str, Any]) -> No
     """Whole or not at all; a cache that cannot be written is done without."""
     place = _place(cache, folder)
     try:
-        place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.parent.mkdir(mode=0o700, exist_ok=True)
         handle, draft = tempfile.mkstemp(dir=place.parent)
         try:
             with os.fdopen(handle, "w", encoding="ascii") as stream:

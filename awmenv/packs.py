@@ -18,6 +18,7 @@ from typing import IO, Any, Literal, Self
 
 from awmenv import indexes, seeding
 from awmenv.errors import PackError, UnknownScenario
+from awmenv.health import Health
 from awmenv.models import RESERVED_TOOLS, normalise_name
 
 Mode = Literal["code", "sql"]
@@ -55,10 +56,14 @@ class Finding:
 
 @dataclass
 class Report:
-    """Everything that was noticed while loading, in file order."""
+    """Everything that was noticed while loading, in file order.
+
+    `health` is filled by whoever had the verifiers run: by scenario and task, what came of it.
+    """
 
     findings: list[Finding] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
+    health: dict[tuple[str, int], Health] = field(default_factory=dict)
 
     @property
     def errors(self) -> list[Finding]:

@@ -31,3 +31,10 @@ class BadPack(AppError):
 
     code = "bad_pack"
     status = 422
+
+
+class VerifiersUnchecked(AppError):
+    """The verifiers could not be checked here."""
+
+    code = "verifiers_unchecked"
+    status = 503

@@ -21,7 +21,7 @@ PACKAGES = ("people", "episodes", "experts", "curriculum", "exports", "awmweb", 
 
 MAY_IMPORT = {
     "people": {"awmclient.schema"},
-    "episodes": {"people", "awmclient.schema", "awmenv.packs"},
+    "episodes": {"people", "awmclient.schema", "awmenv.packs", "awmenv.health"},
     "experts": {"people", "episodes", "awmclient.schema", "awmclient.chat", "awmclient.errors", "awmenv.packs"},
     "curriculum": {
         "people",
@@ -30,6 +30,7 @@ MAY_IMPORT = {
         "awmclient",
         "awmenv.client",
         "awmenv.errors",
+        "awmenv.health",
         "awmenv.models",
         "awmenv.packs",
     },
@@ -62,7 +63,7 @@ READS = {
     *("access", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
     *("wall", "windows", "routing", "staff", "fitting", "packs", "hub"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
-    *("formats", "leakage", "splits", "ratio", "rewards", "compare"),
+    *("checking", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }
 GROUND = {"models", "events", "errors", "migrations"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)

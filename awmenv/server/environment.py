@@ -238,6 +238,8 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         }
         if session.wants_diff and found.diff is not None:
             metadata["state_diff"] = found.diff
+        if found.health is not None:
+            metadata["health"] = found.health.wire()
         return WorldObservation(
             reward=self._reward(found.reward_type),
             reward_type=found.reward_type,

@@ -131,7 +131,7 @@ def _load(channel: socket.socket) -> App | None:
         return None
     report = database.build(database.FILE, [(table, statement) for table, statement in request["statements"]])
     framing.send(channel, {"statements": report.statements, "repaired": report.repaired, "failed": report.failed})
-    if not report.ok:
+    if not report.ok or request["code"] is None:  # only the database was wanted
         return None
     try:
         app = App(_run_code(request["code"]))

@@ -26,6 +26,13 @@ FUNCTIONS = {"code": "verify_task_completion", "sql": "verify_task"}
 _ZONES = "/usr/share/zoneinfo"
 
 
+_OURS = ("sqlite3", "json.decoder", "awmenv.server.plain", __name__)
+
+
+class DoesNotCompile(ValueError):
+    """The text of a verifier is no Python."""
+
+
 class _Capture(io.TextIOBase):
     """stdout of dataset code: kept up to a bound, the rest counted and dropped."""
 
@@ -91,7 +98,7 @@ def _describe(error: BaseException) -> str:
     """Never `str()` of a foreign exception type, whose code could do anything."""
     kind = type(error)
     name = type.__dict__["__name__"].__get__(kind)
-    if kind.__module__ == "builtins" or kind.__module__ in ("sqlite3", "json.decoder", "awmenv.server.plain"):
+    if kind.__module__ == "builtins" or kind.__module__ in _OURS:
         return f"{name}: {error}"[:2000].encode("utf-8", "replace").decode()
     return str(name)
 
@@ -99,9 +106,6 @@ def _describe(error: BaseException) -> str:
 def _work(request: dict[str, Any]) -> Any:
     if request["work"] == "diff":
         return diffing.diff(*request["paths"])
-    if request["work"] == "compile":
-        _load(request["code"])
-        return None
     function = _find(_load(request["code"]), FUNCTIONS[request["work"]])
     initial, final = request["paths"]
     value = _call(function, initial, final, request["answer"], with_answer=request["work"] == "code")
@@ -118,7 +122,11 @@ def _load(code: str) -> dict[str, Any]:
     module = types.ModuleType("__verifier__")
     module.__dict__.update({name: sys.modules[name] for name in ("sqlite3", "json", "re", "os")})
     sys.modules["__verifier__"] = module
-    exec(compile(code, "<verifier>", "exec", dont_inherit=True), module.__dict__)
+    try:
+        program = compile(code, "<verifier>", "exec", dont_inherit=True)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise DoesNotCompile(f"{type(error).__name__}: {error}") from error
+    exec(program, module.__dict__)
     return module.__dict__
 
 

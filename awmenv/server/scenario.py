@@ -173,7 +173,18 @@ class ScenarioHouse:
         shutil.rmtree(template.home, ignore_errors=True)
         self._slots.discard(template.slot)
 
-    async def _load(self, pack: Pack, scenario: str, key: tuple[str, str]) -> Template:
+    async def untouched(self, pack: Pack, scenario: str) -> Path:
+        """A new file with the database as its rows build it, made behind the same walls; no app is run.
+
+        It is the caller's to remove.
+        """
+        template = await self._load(pack, scenario, (str(pack.folder), scenario), with_app=False)
+        kept = template.snapshot.with_name(f"{template.home.name}-untouched.db")
+        template.snapshot.rename(kept)
+        self._discard(template)
+        return kept
+
+    async def _load(self, pack: Pack, scenario: str, key: tuple[str, str], *, with_app: bool = True) -> Template:
         self._require_tier()
         slot = self._next_slot()
         uid = self.workplace.uid + slot if self._as_root else None
@@ -193,9 +204,10 @@ class ScenarioHouse:
                 await asyncio.to_thread(self.zygote.request, request, fds)
             pid = await _hear_pid(leash)
             with channel:
-                await self._hear_load(channel, template, pack, scenario)
-            widen = {"widen": pid, "uid": uid, "processes": self._process_limits()[1]}
-            await asyncio.to_thread(self.zygote.request, widen, [])
+                await self._hear_load(channel, template, pack, scenario, with_app)
+            if with_app:
+                widen = {"widen": pid, "uid": uid, "processes": self._process_limits()[1]}
+                await asyncio.to_thread(self.zygote.request, widen, [])
             database.copy(home / "template" / database.FILE, template.snapshot)
         except BaseException:
             self._discard(template)
@@ -232,8 +244,11 @@ class ScenarioHouse:
             "processes": self._process_limits(),
         }
 
-    async def _hear_load(self, channel: socket.socket, template: Template, pack: Pack, scenario: str) -> None:
-        statements, code = await asyncio.to_thread(lambda: (pack.statements(scenario), pack.app_code(scenario)))
+    async def _hear_load(
+        self, channel: socket.socket, template: Template, pack: Pack, scenario: str, with_app: bool
+    ) -> None:
+        statements = await asyncio.to_thread(pack.statements, scenario)
+        code = await asyncio.to_thread(pack.app_code, scenario) if with_app else None
         channel.setblocking(False)
         reader, writer = await asyncio.open_connection(sock=channel, limit=1 << 20)
         try:
@@ -243,6 +258,8 @@ class ScenarioHouse:
                 built = _dict(await framing.read(reader, MAX_TOOL_LIST))
                 if built.get("failed") != []:
                     raise DatabaseBroken(f"the database could not be built: {_first(built.get('failed'))}")
+                if not with_app:
+                    return
                 loaded = _dict(await framing.read(reader, MAX_TOOL_LIST))
         except TimeoutError as error:
             raise HostFailed(f"the scenario's app did not load within {self.settings.load_timeout_s:g} s") from error

@@ -12,14 +12,16 @@ import logging
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from awmenv.errors import DatabaseBroken, EnvironmentFault, HostFailed
+from awmenv.health import Health
 from awmenv.packs import Mode, Pack
 from awmenv.server import database, judge
+from awmenv.server.checkup import Checkup
 from awmenv.server.library import Library
 from awmenv.server.scenario import Host, ScenarioHouse, Template
 from awmenv.server.settings import Settings
@@ -30,6 +32,8 @@ log = logging.getLogger("awmenv.session")
 
 MAX_TRAIL = 200  # calls kept for the judge
 MAX_TEXT = 4 << 20
+CHECKUP_AFTER_S = 1.0
+CHECKUP_WAIT_S = 2.0
 
 Cause = Literal["ok", "unknown_tool", "schema", "http", "timeout", "dead", "sealed"]
 
@@ -52,6 +56,7 @@ class Verification:
     reward_type: str
     result: dict[str, Any]
     diff: dict[str, Any] | None = None
+    health: Health | None = None
 
 
 @dataclass
@@ -77,6 +82,7 @@ class World:
         self.workplace = Workplace(settings.run_dir, settings.uid)
         self.scenarios = ScenarioHouse(settings, self.workplace, die_with_thread=True)
         self.verifiers = VerifierHouse(settings, self.workplace, die_with_thread=True)
+        self.checkup = Checkup(self.scenarios, self.verifiers, settings.cache_dir)
         self.workers = ThreadPoolExecutor(settings.verifier_slots, thread_name_prefix="verifier")
         self.counts = Counts()
         self.sessions: set[Session] = set()
@@ -181,6 +187,13 @@ class Session:
         self._folder = self.world.workplace.fresh("epi-")
         self._initial = await self._take_initial()
         self.world.counts.resets += 1
+        if diff:
+            asyncio.get_running_loop().call_later(CHECKUP_AFTER_S, self._check_ahead)
+
+    def _check_ahead(self) -> None:
+        """Have the verifier's health ready by the time of its verdict, and out of the way of the reset."""
+        if not self.sealed and self.has_verifier and self.task_idx is not None:
+            self.world.checkup.ask(self.world.library.find(self.scenario), self.scenario, self.task_idx)
 
     async def _fork(self, pack: Pack) -> tuple[Template, Host]:
         """A process of this session's own. A template that has died since it was last used is loaded again, once."""
@@ -311,7 +324,8 @@ class Session:
             self.used_at = time.monotonic()
             if mode not in self._verified:
                 await self._seal()
-                self._verified[mode] = await self._run_verifier(mode, final_answer)
+                found = await self._run_verifier(mode, final_answer)
+                self._verified[mode] = replace(found, health=await self._health())
                 self.world.counts.verifications += 1
             return self._verified[mode]
 
@@ -328,6 +342,14 @@ class Session:
             self.host.end()
         if self.wants_diff and self._final is not None:
             self._diff = await self._compare(self._initial, self._final)
+
+    async def _health(self) -> Health | None:
+        """What is known of the verifier that has just spoken; a verdict does not wait for it for long."""
+        if not self.wants_diff or self.task_idx is None:
+            return None
+        asked = self.world.checkup.ask(self.world.library.find(self.scenario), self.scenario, self.task_idx)
+        done, _ = await asyncio.wait({asked}, timeout=CHECKUP_WAIT_S)
+        return asked.result() if done else Health(unchecked="the verdict came before the check was through")
 
     async def _run_verifier(self, mode: Mode, final_answer: str | None) -> Verification:
         task_idx = self.task_idx if self.task_idx is not None else -1
@@ -353,7 +375,7 @@ class Session:
             "about": verifier.raw_response,
         }
         ruling, said = await judge.rule(self.world.settings.judge, evidence)
-        return Verification(ruling, {**result, "llm_judge": said}, self._diff)
+        return Verification(ruling, {**result, **_ruled(ruling, said)}, self._diff)
 
     def over_disk(self) -> bool:
         host = self.host
@@ -379,6 +401,14 @@ class Session:
             self.world.scenarios.close(host)
         if folder is not None:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:
+    """What a ruling makes of the verifier's result: a judge that failed is an error, and never a verdict."""
+    if ruling == "judge_error":
+        reason = f"the judge gave no ruling: {said.get('error', 'no reason')}"
+        return {"llm_judge": said, "execution_status": "error", "error_message": reason}
+    return {"llm_judge": said, "result": "complete" if ruling == "complete" else "others"}
 
 
 def _result(answer: dict[str, Any]) -> CallResult:

@@ -1,8 +1,7 @@
 """Runs verifiers, and trusted readings of databases that dataset code wrote, in sandboxed children of one zygote.
 
 Owns `run_verifier`, the function others know: it never raises, ends in time, and works imported alone. Called by
-`environment`, by management commands through `checks`, and by anybody's tests. It never imports, compiles or runs
-dataset code itself.
+`sessions`, by `checkup`, and by anybody's tests. It never imports, compiles or runs dataset code itself.
 """
 
 import atexit
@@ -85,7 +84,7 @@ class VerifierHouse:
 
     def run(
         self,
-        work: Literal["code", "sql", "diff", "compile"],
+        work: Literal["code", "sql", "diff"],
         paths: list[str],
         code: str = "",
         answer: str | None = None,
@@ -204,7 +203,7 @@ def verdict(
         paths = [str(initial_db), str(final_db)]
         run = house.run("sql" if mode == "sql" else "code", paths, code, final_answer, private=private)
     except (EnvironmentFault, OSError, ValueError) as error:
-        return _failed(str(error), house.tier, started)
+        return _failed(str(error), house.tier, started, getattr(error, "code", "unavailable"))
     value = run.value
     if type(value) is not dict:
         return {**_failed("the verifier returned no dict", run.tier, started), "raw_result": value}
@@ -225,12 +224,14 @@ def verdict(
     }
 
 
-def _failed(message: str, tier: str, started: float) -> dict[str, Any]:
+def _failed(message: str, tier: str, started: float, code: str = RunFailed.code) -> dict[str, Any]:
+    """`error_code` tells a verifier's own failure (run_failed) from one of the place it should have run in."""
     return {
         "result": "others",
         "execution_status": "error",
         "raw_result": None,
         "error_message": message,
+        "error_code": code,
         "tier": tier,
         "duration_ms": round((time.monotonic() - started) * 1000, 1),
     }
@@ -269,5 +270,5 @@ def run_verifier(
     try:
         house = _shared_house()
     except (OSError, HostFailed, BadSetting) as error:
-        return _failed(str(error), sandbox.NONE, started)
+        return _failed(str(error), sandbox.NONE, started, "unavailable")
     return verdict(house, code, mode, initial_db, final_db, final_answer)

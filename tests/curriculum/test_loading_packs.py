@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
 
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from curriculum import checking
 from episodes import packs
 from tests.running import ROOT
 
@@ -37,6 +40,59 @@ def test_a_broken_row_is_reported_by_file_and_line_and_the_rest_is_taken(var, tm
     call_command("loadpack", str(folder))
     said = capsys.readouterr().out
     assert "gen_tasks.jsonl:3" in said and "2 scenarios" in said
+
+
+def spoil(folder, scenario, code):
+    """Another code form for the first task of a scenario."""
+    file = folder / "gen_verifier.pure_code.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    next(row for row in rows if row["scenario"] == scenario)["verification"]["code"] = code
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_loading_names_the_verifiers_that_cannot_be_relied_on(var, tmp_path, capsys):
+    folder = shutil.copytree(TINY, tmp_path / "ill")
+    spoil(folder, "lamps_1", "def verify_task_completion(a, b, c=None):\n    return {'result': 'complete'}\n")
+    spoil(folder, "notes_1", "def verify_task_completion(:")
+    call_command("loadpack", str(folder))
+    said = capsys.readouterr().out
+    assert "lamps_1/0 verifier: it says complete though nothing was done" in said
+    assert "notes_1/0 verifier: the code form does not compile" in said
+    assert "verifiers of 3 tasks checked, 2 with a remark" in said
+    call_command("checkpack", "ill", report=tmp_path / "report.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text().splitlines()]
+    health = {(row["scenario"], row["task_idx"]): row["health"]["remarks"] for row in rows if "health" in row}
+    assert health == {
+        ("lamps_1", 0): ["it says complete though nothing was done"],
+        ("notes_1", 0): ["the code form does not compile"],
+        ("notes_1", 1): [],
+    }
+    assert [row["code"] for row in rows if "code" in row] == ["sql_repaired"]
+
+
+def test_the_process_that_checks_is_given_no_secret_and_its_refusal_takes_no_pack_back(var, monkeypatch, capsys):
+    seen = []
+
+    class Refusing(subprocess.Popen):
+        def __init__(self, command, **options):
+            seen.append(options["env"])
+            super().__init__([sys.executable, "-c", "raise SystemExit('checkpack: sandbox_missing')"], **options)
+
+    monkeypatch.setattr(checking.subprocess, "Popen", Refusing)
+    monkeypatch.setenv("DATABASE_URL", "postgres://awmweb:secret@h/x")
+    monkeypatch.setenv("AWMWEB_EXPERT_API_KEY", "secret")
+    call_command("loadpack", str(TINY))
+    assert (
+        "The verifiers were not checked: 0 of 0 tasks were checked. checkpack: sandbox_missing"
+        in capsys.readouterr().out
+    )
+    assert (var / "packs" / "tiny").is_dir()
+    assert [name for name in seen[0] if name.startswith(("DATABASE", "AWMWEB_", "REDIS"))] == []
+
+
+def test_a_pack_that_is_not_there_cannot_be_checked(var):
+    with pytest.raises(CommandError, match="no pack named bakery; there are: starter"):
+        call_command("checkpack", "bakery")
 
 
 def test_a_scenario_whose_tool_has_a_reserved_name_is_rejected(var, tmp_path, capsys):

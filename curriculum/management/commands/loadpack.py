@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmenv.packs import Report
@@ -22,6 +23,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("folder", type=Path)
         parser.add_argument("--name", default="", help="the pack's name; by default the folder's")
+        parser.add_argument("--unchecked", action="store_true", help="leave the verifiers to `checkpack`, later")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -30,7 +32,16 @@ class Command(BaseCommand):
             raise CommandError(refused.message) from refused
         self._report(pack.report)
         self.stdout.write(f"{len(pack.scenarios)} scenarios in {pack.folder}, {len(pack.rejected)} rejected")
+        if not options["unchecked"]:
+            self._verifiers(pack.name)
         self.stdout.write("Restart awmweb, so that the environment server serves them.")
+
+    def _verifiers(self, name: str) -> None:
+        """The pack is taken in already; that its verifiers cannot be checked here is said and refuses nothing."""
+        try:
+            call_command("checkpack", name, stdout=self.stdout)
+        except CommandError as refused:
+            self.stdout.write(f"The verifiers were not checked: {refused}")
 
     def _report(self, report: Report) -> None:
         for finding in report.findings[:SHOWN]:

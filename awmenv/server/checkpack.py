@@ -1,0 +1,81 @@
+"""`python -m awmenv.server.checkpack --packs DIR [--packs DIR]`: the health of every verifier, one JSON object a line.
+
+The first line says how many tasks there are, each further one what came of one of them. What was found before, of the
+same content, is read from the records of `AWMENV_CACHE_DIR`; so a pass that was stopped goes on where it was. `--judge`
+has the configured judge rule on evidence that says nothing itself. Called by `manage.py checkpack` as a process of its
+own: it holds no secret but the judge's key, and the code of packs runs in its sandboxed children only.
+"""
+
+import argparse
+import asyncio
+import dataclasses
+import json
+import logging
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from awmenv.errors import EnvironmentFault
+from awmenv.health import Health
+from awmenv.packs import Pack
+from awmenv.server.checkup import Checkup
+from awmenv.server.sessions import World
+from awmenv.server.settings import BadSetting, Settings
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m awmenv.server.checkpack", description="Check verifiers of packs.")
+    parser.add_argument("--packs", action="append", metavar="DIR", required=True)
+    parser.add_argument("--judge", action="store_true", help="ask the judge about evidence that says nothing itself")
+    options = parser.parse_args(arguments)
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        packs = tuple(Path(folder) for folder in options.packs)
+        world = World(dataclasses.replace(Settings.from_environment(), packs=packs))
+    except (BadSetting, EnvironmentFault) as error:
+        print(f"checkpack: {error}", file=sys.stderr)
+        return 2
+    try:
+        world.start()
+        world.verifiers.require_tier()
+        asyncio.run(_check(world, options.judge))
+    except EnvironmentFault as error:
+        print(f"checkpack: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        world.stop()
+    return 0
+
+
+async def _check(world: World, with_judge: bool) -> None:
+    settings = world.settings
+    judge = settings.judge if with_judge else None
+    checkup = Checkup(world.scenarios, world.verifiers, settings.cache_dir, settings.verifier_slots, judge)
+    work = [(pack, name) for pack in world.library.packs for name in pack.scenarios]
+    _say({"tasks": sum(pack.scenario(name).task_count for pack, name in work)})
+    async with asyncio.TaskGroup() as group:
+        for pack, name in work:
+            group.create_task(_scenario(checkup, pack, name))
+
+
+async def _scenario(checkup: Checkup, pack: Pack, name: str) -> None:
+    """One scenario that cannot be tried keeps no other from it."""
+    tasks = range(pack.scenario(name).task_count)
+    try:
+        found = await checkup.of(pack, name, tasks)
+    except (EnvironmentFault, OSError) as error:
+        found = dict.fromkeys(tasks, Health(unchecked=str(error)))
+    for task_idx in tasks:
+        _say({"pack": pack.name, "scenario": name, "task_idx": task_idx, "health": found[task_idx].wire()})
+
+
+def _say(line: dict[str, Any]) -> None:
+    print(json.dumps(line), flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,193 @@
+"""The health of verifiers: both forms of each, run behind the walls on the database as its rows build it.
+
+Owns what is tried, once per content, and where the records outlive the process. Leaves building and running to
+`scenario` and `verifier`, words to `awmenv.health`. Called by `sessions` for the task of an episode that people watch,
+and as a process of its own for whole packs (`checkpack`).
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from awmenv.errors import DatabaseBroken, EnvironmentFault
+from awmenv.health import MAX_ERROR, Form, Health
+from awmenv.packs import Mode, Pack, Verifier
+from awmenv.server import judge
+from awmenv.server.scenario import ScenarioHouse
+from awmenv.server.settings import Judge
+from awmenv.server.verifier import RunFailed, VerifierHouse, verdict
+
+log = logging.getLogger("awmenv.checkup")
+
+VERSION = 1  # of what is tried; records of another one are made anew
+UNTOUCHED = "passes_untouched"
+OWN_WORDS = {"complete": "complete", "others": "others", "incomplete": "others"}
+OWN_FLAGS = ("complete", "completed", "task_complete", "task_completed")
+OWN_ERRORS = ("error", "exception", "traceback")
+
+
+class Checkup:
+    """Runs verifiers where nothing was done, at most `at_once` scenarios at a time.
+
+    With a judge, evidence without a word of its own is ruled on; otherwise such a form says nothing.
+    """
+
+    def __init__(
+        self,
+        scenarios: ScenarioHouse,
+        verifiers: VerifierHouse,
+        cache: Path | None,
+        at_once: int = 1,
+        judge: Judge | None = None,
+    ) -> None:
+        self.scenarios = scenarios
+        self.verifiers = verifiers
+        self.records = Records(cache)
+        self.judge = judge
+        self._room = asyncio.Semaphore(at_once)
+        self._asked: dict[tuple[Path, str, int], asyncio.Task[Health]] = {}
+
+    def ask(self, pack: Pack, scenario: str, task_idx: int) -> asyncio.Task[Health]:
+        """What is known of one task, or will be soon; whoever asks meanwhile waits for the same. Never fails."""
+        key = (pack.folder, scenario, task_idx)
+        if key not in self._asked:
+            self._asked[key] = asyncio.ensure_future(self._one(pack, scenario, task_idx))
+            self._asked[key].add_done_callback(lambda task: self._forget_unchecked(key, task))
+        return self._asked[key]
+
+    async def _one(self, pack: Pack, scenario: str, task_idx: int) -> Health:
+        try:
+            return (await self.of(pack, scenario, [task_idx]))[task_idx]
+        except (EnvironmentFault, OSError) as error:
+            return Health(unchecked=str(error))
+
+    def _forget_unchecked(self, key: tuple[Path, str, int], task: asyncio.Task[Health]) -> None:
+        """What could not be checked now may be later."""
+        if task.cancelled() or task.exception() or task.result().unchecked:
+            self._asked.pop(key, None)
+
+    async def of(self, pack: Pack, scenario: str, tasks: Iterable[int]) -> dict[int, Health]:
+        """The health of each task: from the records, else tried now on one database of the scenario.
+
+        Raises an EnvironmentFault where nothing can be tried; then nothing is recorded.
+        """
+        async with self._room:
+            subjects = await asyncio.to_thread(lambda: [Subject(pack, scenario, task_idx) for task_idx in tasks])
+            known = await asyncio.to_thread(lambda: {one.task_idx: self.records.read(one.digest) for one in subjects})
+            found = {
+                task_idx: health for task_idx, health in known.items() if health and not self._could_say_more(health)
+            }
+            for subject, health in await self._tried(pack, scenario, [s for s in subjects if s.task_idx not in found]):
+                await asyncio.to_thread(self.records.write, subject.digest, health)
+                found[subject.task_idx] = health
+            return found
+
+    def _could_say_more(self, health: Health) -> bool:
+        return self.judge is not None and health.sql.state == "runs" and not health.sql.says
+
+    async def _tried(self, pack: Pack, scenario: str, subjects: "Sequence[Subject]") -> "list[tuple[Subject, Health]]":
+        if not subjects:
+            return []
+        try:
+            database = await self.scenarios.untouched(pack, scenario)
+        except DatabaseBroken as error:
+            return [(subject, Health(unchecked=str(error))) for subject in subjects]
+        try:
+            return [(subject, await self._try(subject, str(database))) for subject in subjects]
+        finally:
+            database.unlink(missing_ok=True)
+
+    async def _try(self, subject: "Subject", database: str) -> Health:
+        code = await self._form(subject, "code", database)
+        return Health(code, await self._form(subject, "sql", database), subject.untouched)
+
+    async def _form(self, subject: "Subject", mode: Mode, database: str) -> Form:
+        verifier = subject.forms[mode]
+        if verifier is None:
+            return Form()
+        found = await asyncio.to_thread(
+            verdict, self.verifiers, verifier.code, mode, database, database, None, private=True
+        )
+        if found.get("error_code") not in (None, RunFailed.code):
+            raise EnvironmentFault(str(found["error_message"]))
+        form = form_of(found)
+        if mode == "code" or self.judge is None or form.state != "runs" or form.says:
+            return form
+        about = {"task": subject.task, "steps": [], "evidence": found["raw_result"], "about": verifier.raw_response}
+        ruling, said = await judge.rule(self.judge, about)
+        if ruling == "judge_error":
+            log.warning("no ruling on the untouched database of task %d: %s", subject.task_idx, said)
+            return form
+        return replace(form, says="complete" if ruling == "complete" else "others", judged=True)
+
+
+class Subject:
+    """One task with both forms of its verifier, and the digest of all that decides how they fare."""
+
+    def __init__(self, pack: Pack, scenario: str, task_idx: int) -> None:
+        self.task_idx = task_idx
+        self.task = pack.tasks(scenario)[task_idx]
+        self.forms: dict[Mode, Verifier | None] = {
+            "code": pack.verifier(scenario, task_idx, "code"),
+            "sql": pack.verifier(scenario, task_idx, "sql"),
+        }
+        self.untouched = pack.about(scenario, task_idx).get("kind") == UNTOUCHED
+        texts = [form.code if form else None for form in self.forms.values()]
+        whole = json.dumps([VERSION, pack.statements(scenario), texts, self.untouched])
+        self.digest = hashlib.sha256(whole.encode()).hexdigest()[:40]
+
+
+def form_of(found: dict[str, Any]) -> Form:
+    """What one run of `run_verifier` says about the verifier."""
+    if found["execution_status"] != "success":
+        error = str(found["error_message"])
+        return Form("broken" if error.startswith("DoesNotCompile:") else "fails", "", error[:MAX_ERROR])
+    value = found["raw_result"]
+    hidden = next((value[name] for name in OWN_ERRORS if isinstance(value.get(name), str) and value[name]), "")
+    return Form("runs", own_word(value), hidden[:MAX_ERROR])
+
+
+def own_word(value: dict[str, Any]) -> str:
+    """The verdict that a result states itself; empty where it is evidence for a judge.
+
+    Only names that can mean nothing else count: `status` or `success` may be part of the evidence.
+    """
+    word = value.get("result")
+    if isinstance(word, str) and word.strip().lower() in OWN_WORDS:
+        return OWN_WORDS[word.strip().lower()]
+    flag = next((value[name] for name in OWN_FLAGS if type(value.get(name)) is bool), None)
+    return "" if flag is None else "complete" if flag else "others"
+
+
+class Records:
+    """What was found, by digest, in a small database of our own; where none can be kept, it is found anew each time."""
+
+    def __init__(self, cache: Path | None) -> None:
+        self.file = cache / "verifiers.db" if cache else None
+
+    def read(self, digest: str) -> Health | None:
+        rows = self._run("SELECT found FROM health WHERE digest = ?", [digest])
+        return Health.from_wire(json.loads(rows[0][0])) if rows else None
+
+    def write(self, digest: str, health: Health) -> None:
+        self._run("INSERT OR REPLACE INTO health VALUES (?, ?)", [digest, json.dumps(health.wire())])
+
+    def _run(self, statement: str, values: list[str]) -> list[tuple[Any, ...]]:
+        if self.file is None:
+            return []
+        try:
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with contextlib.closing(sqlite3.connect(self.file, timeout=5, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous=OFF")  # what a power cut takes is found again
+                connection.execute("CREATE TABLE IF NOT EXISTS health (digest TEXT PRIMARY KEY, found TEXT NOT NULL)")
+                return connection.execute(statement, values).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            log.info("records of verifiers are not kept: %s", error)
+            return []

@@ -1,0 +1,96 @@
+"""The health of verifiers in loaded packs, asked of a process of the environment's own: no code of a pack runs here.
+
+Owns starting that process with nothing secret in its environment, and reading its lines. Leaves what is tried to
+`awmenv.server.checkup`, words to `awmenv.health`. Called by the commands that load and check packs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from awmenv.health import Health
+from awmenv.packs import Pack, load_pack
+from curriculum.errors import BadPack, VerifiersUnchecked
+from episodes.packs import packs
+
+PLAIN = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "VIRTUAL_ENV"}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One task's verifiers, and how far the pass is."""
+
+    pack: str
+    scenario: str
+    task_idx: int
+    health: Health
+    done: int
+    total: int
+
+
+def packs_named(names: Sequence[str], *, check_sql: bool = False) -> list[Pack]:
+    """The packs of these names, or all, read anew: their reports are the caller's to add to."""
+    found = {pack.name: pack for pack in packs()}
+    unknown = sorted(set(names) - set(found))
+    if unknown:
+        raise BadPack(f"There is no pack named {', '.join(unknown)}; there are: {', '.join(sorted(found))}.")
+    folders = [found[name].folder for name in names or sorted(found)]
+    return [load_pack(folder, check_sql=check_sql, cache=settings.VAR / "cache") for folder in folders]
+
+
+def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checked]:
+    """Every task as it is checked; each pack's report is filled on the way. Raises `VerifiersUnchecked`."""
+    by_name = {pack.name: pack for pack in chosen}
+    with _process([pack.folder for pack in chosen], judge) as lines:
+        total, done, last = 0, 0, ""
+        for line in lines:
+            said = _object(line)
+            last = line if said is None else last
+            total = int((said or {}).get("tasks", total))
+            health = Health.from_wire((said or {}).get("health"))
+            if said is not None and health is not None:
+                done += 1
+                by_name[said["pack"]].report.health[said["scenario"], said["task_idx"]] = health
+                yield Checked(said["pack"], said["scenario"], said["task_idx"], health, done, total)
+        if done < total or not total:
+            raise VerifiersUnchecked(f"{done} of {total} tasks were checked. {last.strip()}".strip())
+
+
+@contextmanager
+def _process(folders: Sequence[Path], judge: bool) -> Iterator[Iterator[str]]:
+    command = [sys.executable, "-m", "awmenv.server.checkpack", *(["--judge"] if judge else [])]
+    command += [part for folder in folders for part in ("--packs", str(folder))]
+    environment = {name: value for name, value in os.environ.items() if name in PLAIN or name.startswith("AWMENV_")}
+    environment.setdefault("AWMENV_CACHE_DIR", str(settings.VAR / "cache"))
+    with subprocess.Popen(
+        command,
+        cwd=settings.BASE_DIR,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        finally:
+            process.terminate()
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None
