@@ -33,7 +33,8 @@ from episodes.models import Episode
 from experts import desk, queue
 from experts.fitting import refuse_unfit
 from experts.models import Ask, Privilege, Tier
-from experts.staff import desk_of, tokens_spent
+from experts.routing import in_time
+from experts.staff import desk_of, load_for, policy_of, tokens_spent
 from people.access import Actor, expert_model
 from people.errors import AppError
 from people.models import Project
@@ -142,11 +143,13 @@ def _send(model: Actor, lease: queue.Claim, said: Said) -> None:
 
 
 def _unsure(ask: Ask, said: Said) -> str:
-    """Why a person should see this ask first; empty if the model's word is good enough."""
-    if said.needs_person:
-        return "llm_asked"
-    limit = desk_of(ask.project).low_confidence
-    return "low_confidence" if said.confidence is not None and said.confidence < limit else ""
+    """Why a person should see this ask first; empty if the model's word is good enough, or better than none in time."""
+    desk_now, now = desk_of(ask.project), timezone.now()
+    low = said.confidence is not None and said.confidence < desk_now.low_confidence
+    why = "llm_asked" if said.needs_person else "low_confidence" if low else ""
+    if not why or not {Tier.PEOPLE, Tier.SENIOR} & set(ask.tiers):
+        return ""
+    return why if in_time(load_for(ask, policy_of(desk_now, ask.episode), now)) else ""
 
 
 async def _draft(model: Actor, ask: Ask) -> None:

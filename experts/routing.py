@@ -60,7 +60,7 @@ class Load:
     `present`: people who may answer this ask, are here and not away. `ahead`: asks that stand before people, and
     `ahead_of_run` those of the same run among them. `runs`: runs with asks before people, this one included.
     `hour` and `step`: how many of this run's asks went to people in the last hour and in this training step.
-    `group`: open asks that ask the same, this one included.
+    `group`: open asks that ask the same, this one included. `left_s`: time until this ask's deadline.
     """
 
     present: int = 0
@@ -71,6 +71,7 @@ class Load:
     hour: int = 0
     step: int = 0
     group: int = 1
+    left_s: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -103,16 +104,22 @@ def draw(seed: int, ask_id: str) -> float:
 
 
 def expected_wait(load: Load) -> float:
-    """Seconds until an ask that joins the people's queue now is answered, by its place in it."""
-    return load.usual_s * (1 + load.ahead // max(load.present, 1))
+    """Seconds until an ask that joins the people's queue now is answered, by its place in it. Runs take turns, so a run
+    with little before people waits for no more than its own asks and as many of each other run."""
+    ahead = min(load.ahead, load.ahead_of_run * load.runs)
+    return load.usual_s * (1 + ahead // max(load.present, 1))
+
+
+def in_time(load: Load) -> bool:
+    """Whether people would come to this ask before most of its time has gone. If not, a model's answer now is worth
+    more than a person's too late, and the person's time is worth more elsewhere."""
+    return expected_wait(load) <= load.left_s * DRAFT_SHARE
 
 
 def spare(load: Load) -> float:
     """How free people are for this run, from 0 to 1: room before them, shared between the runs that want it."""
-    room = load.present * ROOM_PER_PERSON
-    if load.ahead >= room or load.ahead_of_run >= math.ceil(room / max(load.runs, 1)):
-        return 0.0
-    return 1 - load.ahead / room
+    share = load.present * ROOM_PER_PERSON / load.runs
+    return max(0.0, 1 - load.ahead_of_run / share) if share else 0.0
 
 
 def route(policy: Policy, load: Load, drawn: float, *, privileged: bool = False) -> Route:
@@ -143,6 +150,8 @@ def _refused(policy: Policy, load: Load, wait: float) -> str:
 
 def _chance(policy: Policy, load: Load) -> tuple[float, str]:
     """The probability that people see an ask before the model does, and the rule behind it."""
+    if not in_time(load):
+        return 0.0, "people_busy"
     if load.group >= policy.large_group:
         return 1.0, "large_group"
     room = spare(load)
@@ -169,14 +178,17 @@ W = TypeVar("W", bound=Waiting)
 def in_turn(asks: Iterable[W], now: datetime, served: Counter[str], usual_s: float = USUAL_S) -> list[W]:
     """The order in which people should take asks.
 
-    What would miss its deadline comes first, then the run that was served least, so that none starves another; within
-    a run priority counts, and so does age, so that a low priority waits longer but not for ever.
+    What would miss its deadline if it waited for one more answer comes first, then the run that was served least, so
+    that none starves another; within a run priority counts, and so does age, so that a low priority waits longer but
+    not for ever. What nobody would finish in time any more comes last.
     """
     return sorted(asks, key=lambda ask: _turn(ask, now, served, usual_s))
 
 
 def _turn(ask: Waiting, now: datetime, served: Counter[str], usual_s: float) -> tuple[int, float, float, str]:
     left = (ask.deadline_at - now).total_seconds()
+    if left < usual_s:
+        return (2, 0, -left, ask.pk)
     if left < 2 * usual_s:
         return (0, 0, left, ask.pk)
     worth = ask.priority * AGING_S + (now - ask.created_at).total_seconds()

@@ -104,6 +104,7 @@ def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
         ahead_of_run=ahead[mine],
         runs=len(ahead | Counter([mine])),
         usual_s=usual_time(ask.project),
+        left_s=((ask.human_deadline_at or ask.deadline_at) - now).total_seconds(),
         group=Ask.objects.open().filter(project=ask.project, group=ask.group).exclude(pk=ask.pk).count() + 1,
         **_spent(ask, policy, now),
     )

@@ -45,7 +45,7 @@ def test_where_the_model_is_first_people_see_a_stated_share_when_they_are_busy()
 def test_idle_people_get_asks_and_the_probability_is_told():
     way = route(MODEL_FIRST, Load(present=2), 0.5)
     assert (way.tiers[0], way.chance, way.reason) == ("people", 1.0, "people_free")
-    half = route(MODEL_FIRST, Load(present=2, ahead=2, ahead_of_run=0, runs=2), 0.99)
+    half = route(MODEL_FIRST, Load(present=2, ahead=2, ahead_of_run=1, runs=2), 0.99)
     assert half.tiers[0] == "llm" and half.chance == pytest.approx(0.05 + 0.95 * 0.5)
 
 
@@ -67,14 +67,23 @@ def test_a_spent_human_budget_leaves_the_model(budget):
     assert route(budget, Load(hour=2, step=2), 0.0).tiers[0] == "people"
 
 
+def test_people_are_spared_what_they_could_not_answer_in_time():
+    way = route(MODEL_FIRST, Load(present=2, ahead=6, ahead_of_run=6, usual_s=60, left_s=300), 0.0)
+    assert (way.tiers[0], way.chance, way.reason) == ("llm", 0.0, "model_first")
+    assert (
+        route(MODEL_FIRST, Load(present=2, ahead=4, ahead_of_run=4, usual_s=60, left_s=300), 0.0).tiers[0] == "people"
+    )
+
+
 def test_without_a_model_a_spent_budget_or_a_long_queue_falls_back_at_once():
     assert route(Policy(per_hour=1), Load(hour=1), 0.0).tiers == ()
-    long = route(Policy(wait_limit_s=120), Load(present=1, ahead=5, usual_s=60), 0.0)
+    long = route(Policy(wait_limit_s=120), Load(present=1, ahead=5, ahead_of_run=5, usual_s=60), 0.0)
     assert (long.tiers, long.reason, long.expected_wait_s) == ((), "backpressure", 360)
 
 
 def test_the_wait_follows_from_the_place_in_the_queue():
-    assert expected_wait(Load(present=3, ahead=5, usual_s=40)) == 80
+    assert expected_wait(Load(present=3, ahead=5, ahead_of_run=5, usual_s=40)) == 80
+    assert expected_wait(Load(present=3, ahead=50, ahead_of_run=0, runs=2, usual_s=40)) == 40  # runs take turns
 
 
 def test_an_arm_may_ask_only_models_or_only_people():
@@ -90,11 +99,12 @@ def test_a_draw_can_be_checked_afterwards():
 
 
 def test_what_presses_comes_first_then_the_run_that_was_served_least_then_worth():
-    pressing = Waits("p", "busy", deadline_at=NOW + timedelta(seconds=30))
+    pressing = Waits("p", "busy", deadline_at=NOW + timedelta(seconds=90))
+    hopeless = Waits("x", "starved", deadline_at=NOW + timedelta(seconds=30))
     starved, low, high = Waits("s", "starved"), Waits("l", "busy"), Waits("h", "busy", priority=1)
     aged = Waits("o", "busy", created_at=NOW - timedelta(seconds=90))
-    turn = in_turn([low, high, aged, starved, pressing], NOW, Counter(busy=2))
-    assert [one.pk for one in turn] == ["p", "s", "o", "h", "l"]
+    turn = in_turn([hopeless, low, high, aged, starved, pressing], NOW, Counter(busy=2))
+    assert [one.pk for one in turn] == ["p", "s", "o", "h", "l", "x"]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,383 @@
+"""The expert desk under a flood, under eight claimers, and with a thousand open asks.
+
+*flood*: 200 asks a minute for 30 simulated minutes, five people, two runs, decided by the very functions of
+`experts/routing.py` on a simulated clock; beside an optimum that knows the future and never idles. *claims*: 10,000
+asks in PostgreSQL, claimed and answered by eight processes; beside the syncs of the same disk. *crowd*: 1,000 open asks
+and 500 waiting loops at the running product; beside one committing call of the same API. Run as
+`python bench/desk.py [flood] [claims] [crowd]`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import json
+import math
+import multiprocessing
+import os
+import random
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from bench.asks import commit_once, p95
+from bench.streaming import syncs_per_second
+from experts.routing import Load, Policy, Route, draw, in_time, in_turn, route
+from tests.running import ROOT, Product, product
+
+ZERO = datetime(2026, 11, 21, tzinfo=UTC)
+MINUTES, PER_MINUTE, PEOPLE, MEDIAN_S, SIGMA = 30, 200, 5, 60.0, 0.6
+DEADLINE_S, MODEL_S, UNSURE = 300.0, 5.0, 0.1
+SMALL_RUN_SHARE = 0.2
+CLAIMED, CLAIMERS = 10_000, 8
+OPEN, WAITING = 1_000, 500
+
+
+def line(name: str, value: float, unit: str, limit: float | None, **conditions: object) -> None:
+    ratio = round(value / limit, 3) if limit else None
+    figures = {"name": name, "value": round(value, 3), "unit": unit, "limit": limit and round(limit, 3), "ratio": ratio}
+    print(json.dumps({**figures, "conditions": conditions}), flush=True)
+
+
+# --- the flood -------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Simulated:
+    """An ask of the simulated desk; `routing.in_turn` sees it as it sees a row."""
+
+    pk: str
+    run_key: str
+    created_at: datetime
+    deadline_at: datetime
+    priority: int = 0
+    settled_by: str = ""
+    settled_at: datetime | None = None
+
+
+@dataclass
+class Flood:
+    """Asks arrive, a model answers most, people take what is before them; time jumps from event to event."""
+
+    seed: int = 1
+    policy: Policy = field(default_factory=lambda: Policy(model_first=True, has_models=True))
+    asks: list[Simulated] = field(default_factory=list)
+    before_people: list[Simulated] = field(default_factory=list)
+    held: dict[int, Simulated] = field(default_factory=dict)
+    busy_s: float = 0.0
+    slowest_route_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        self.dice = random.Random(self.seed)  # noqa: S311
+        self.took = [random.Random(f"{self.seed}/{n}") for n in range(PEOPLE)]  # noqa: S311
+        self.events: list[tuple[float, int, Any]] = []
+        self.order = 0
+
+    def at(self, second: float, act: Any) -> None:
+        self.order += 1
+        heapq.heappush(self.events, (second, self.order, act))
+
+    def run(self) -> None:
+        second = 0.0
+        while (second := second + self.dice.expovariate(PER_MINUTE / 60)) < MINUTES * 60:
+            self.at(second, lambda now=second: self.arrive(now))
+        while self.events:
+            now, _, act = heapq.heappop(self.events)
+            act()
+            self.hand_out(now)
+
+    def load(self, ask: Simulated, left_s: float = DEADLINE_S) -> Load:
+        standing = [one for one in [*self.before_people, *self.held.values()] if not one.settled_by]
+        of_run = sum(one.run_key == ask.run_key for one in standing)
+        runs = len({one.run_key for one in standing} | {ask.run_key})
+        ahead = len(standing)
+        return Load(PEOPLE, ahead, of_run, runs, usual_s=MEDIAN_S, left_s=left_s)
+
+    def arrive(self, now: float) -> None:
+        run = "small" if self.dice.random() < SMALL_RUN_SHARE else "large"
+        moment = ZERO + timedelta(seconds=now)
+        ask = Simulated(f"ask{len(self.asks)}", run, moment, moment + timedelta(seconds=DEADLINE_S))
+        self.asks.append(ask)
+        began = time.perf_counter()
+        way: Route = route(self.policy, self.load(ask), draw(self.policy.seed, ask.pk))
+        self.slowest_route_s = max(self.slowest_route_s, time.perf_counter() - began)
+        self.at(now + DEADLINE_S, lambda: self.settle(ask, "deadline", now + DEADLINE_S))
+        if way.tiers[0] == "people":
+            self.before_people.append(ask)
+        else:
+            self.at(now + MODEL_S, lambda: self.model(ask, now + MODEL_S))
+
+    def model(self, ask: Simulated, now: float) -> None:
+        if self.dice.random() < UNSURE and in_time(self.load(ask, DEADLINE_S - MODEL_S)):
+            self.before_people.append(ask)
+        else:
+            self.settle(ask, "model", now)
+
+    def settle(self, ask: Simulated, by: str, now: float) -> None:
+        if not ask.settled_by:
+            ask.settled_by, ask.settled_at = by, ZERO + timedelta(seconds=now)
+
+    def hand_out(self, now: float) -> None:
+        if now >= MINUTES * 60:
+            return
+        self.before_people = [one for one in self.before_people if not one.settled_by]
+        for person in set(range(PEOPLE)) - set(self.held):
+            served = Counter(one.run_key for one in self.held.values())
+            turn = in_turn(self.before_people, ZERO + timedelta(seconds=now), served, MEDIAN_S)
+            if turn:
+                self.take(person, turn[0], now)
+
+    def take(self, person: int, ask: Simulated, now: float) -> None:
+        self.before_people.remove(ask)
+        self.held[person] = ask
+        took = answer_time(self.took[person])
+        self.busy_s += min(took, MINUTES * 60 - now)
+        self.at(now + took, lambda: self.answer(person, ask, now + took))
+
+    def answer(self, person: int, ask: Simulated, now: float) -> None:
+        del self.held[person]
+        self.settle(ask, "people", now)
+
+
+def answer_time(dice: random.Random) -> float:
+    return dice.lognormvariate(math.log(MEDIAN_S), SIGMA)
+
+
+def optimum(seed: int) -> int:
+    """Answers of people who are never idle and never late, with the very times that the simulated ones drew."""
+    total = 0
+    for person in range(PEOPLE):
+        dice, clock = random.Random(f"{seed}/{person}"), 0.0  # noqa: S311
+        while (clock := clock + answer_time(dice)) <= MINUTES * 60:
+            total += 1
+    return total
+
+
+def flood() -> None:
+    desk = Flood()
+    desk.run()
+    within = [one for one in desk.asks if one.settled_by == "people"]
+    late = [one for one in desk.asks if one.settled_at is None or one.settled_at > one.deadline_at]
+    at_deadline = sum(one.settled_by == "deadline" for one in desk.asks)
+    small = sum(one.run_key == "small" for one in within)
+    told = {
+        "asks": len(desk.asks), "people": PEOPLE, "minutes": MINUTES, "by_people": len(within),
+        "by_model": sum(one.settled_by == "model" for one in desk.asks), "prepared_draft_at_deadline": at_deadline,
+    }  # fmt: skip
+    line("flood_past_deadline", len(late), "asks", None, aim=0, **told)
+    line("flood_people_busy", desk.busy_s / (PEOPLE * MINUTES * 60), "share", 1.0, aim=0.85)
+    line("flood_answers_of_people", len(within), "answers in time", optimum(desk.seed), limit_is="knows the future")
+    line("flood_share_of_small_run", small / len(within), "share of people's answers", 0.5, asked_share=SMALL_RUN_SHARE)
+    line("flood_routing", desk.slowest_route_s * 1000, "ms slowest decision", 1000.0, aim_ms=1000)
+
+
+# --- ten thousand claims ---------------------------------------------------------------------------------------------
+
+
+def claims(house: Product) -> None:
+    """Asks are written as rows, then claimed and answered by processes of their own, each a person of its own."""
+    context = multiprocessing.get_context("spawn")
+    os.environ.update({name: value for name, value in house.environment.items() if name.startswith("AWM")})
+    with context.Pool(CLAIMERS) as pool:
+        pool.apply(prepare)
+        syncs = syncs_per_second(house.var)
+        began = time.perf_counter()
+        counts = pool.map(claim_until_empty, range(CLAIMERS), chunksize=1)
+        took = time.perf_counter() - began
+        doubled, answered = pool.apply(check)
+    line(
+        "claims_cycles", answered / took, "claims and answers/s", syncs, claimers=CLAIMERS, asks=CLAIMED,
+        double_claims=doubled, refused=sum(refused for _, refused in counts), by_claimer=[n for n, _ in counts],
+        limit_is="fdatasync/s", peers={"MLflow": "53-63", "Label Studio": 5.9},
+    )  # fmt: skip
+
+
+def _django() -> None:
+    os.chdir(ROOT)
+    os.environ["DJANGO_SETTINGS_MODULE"] = "awmweb.settings"
+    import django
+
+    django.setup()
+
+
+def prepare() -> None:
+    _django()
+    from episodes.models import Episode, Step
+    from experts.models import Ask, Assignment
+    from people import members
+
+    project = members.ensure_project("claims", "Claims")
+    for number in range(CLAIMERS):
+        members.ensure_member(project, f"claimer{number}", "expert")
+    now = datetime.now(UTC)
+    live = {"expert": "plain", "state": "waiting", "last_seq": 1, "strip": "a", "started_at": now, "heartbeat_at": now}
+    episodes = [Episode(project=project, key=f"c{n}", task="bench", **live) for n in range(CLAIMED)]
+    Episode.objects.bulk_create(episodes, 1000)
+    said = {"seq": 1, "kind": "ask", "body": '{"seq": 1, "kind": "ask", "question": "?"}', "at": now}
+    Step.objects.bulk_create([Step(episode=one, **said) for one in episodes], 1000)
+    wants = {"key": "q", "body_digest": "-", "seq": 1, "question": "?", "tiers": ["people"]}
+    until = now + timedelta(hours=1)
+    asks = [Ask(project=project, episode=one, deadline_at=until, **wants) for one in episodes]
+    for ask in asks:
+        ask.group = ask.pk
+    Ask.objects.bulk_create(asks, 1000)
+    Assignment.objects.bulk_create([Assignment(ask=ask) for ask in asks], 1000)
+
+
+def claim_until_empty(number: int) -> tuple[int, int]:
+    _django()
+    from experts import queue
+    from experts.models import Ask, Assignment
+    from people.access import person
+    from people.errors import AppError
+    from people.models import Membership
+
+    actor = person(Membership.objects.select_related("project", "user").get(user__username=f"claimer{number}"))
+    done = refused = 0
+    while True:
+        free = Assignment.objects.filter(state="queued", ask__project=actor.project, ask__status="open")
+        found = list(free.order_by("ask__deadline_at").values_list("ask", flat=True)[:40])
+        if not found:
+            return done, refused
+        for pk in random.sample(found, min(len(found), 10)):  # as people do: not everybody takes the first row
+            try:
+                lease = queue.claim(actor, pk)
+                queue.answer(actor, lease.assignment_id, lease.lease_token, "that one", f"{number}")
+                done += 1
+            except AppError:
+                refused += 1
+    raise AssertionError(Ask)
+
+
+def check() -> tuple[int, int]:
+    _django()
+    from django.db.models import Count
+
+    from experts.models import Ask, AskEvent
+
+    asks = Ask.objects.filter(project__slug="claims")
+    twice = AskEvent.objects.filter(ask__in=asks, verb="claimed").values("ask").annotate(n=Count("pk")).filter(n__gt=1)
+    return twice.count(), asks.filter(status="answered").count()
+
+
+# --- a thousand open asks --------------------------------------------------------------------------------------------
+
+
+def crowd(house: Product) -> None:
+    from bench import asks as single
+
+    token = house.token("agent")
+    with house.http(token) as agent, house.http(house.token("expert")) as expert:
+        limit = p95(commit_once(agent, single.start(agent, "limit")))
+        opened = [open_one(agent, f"crowd-{n}", 3600) for n in range(OPEN)]
+        stop = multiprocessing.get_context("spawn").Event()
+        waiters = multiprocessing.get_context("spawn").Process(
+            target=wait_all, args=(house.url, token, opened[:WAITING], stop)
+        )
+        waiters.start()
+        time.sleep(5)
+        told = {"open_asks": OPEN, "waiting_loops": WAITING}
+        page = page_times(house)
+        line("crowd_queue_page", p95(page), "ms p95 server time", limit, aim_ms=100, **told)
+        seen = single.visible(house, agent)
+        line("crowd_posted_to_visible", p95(seen), "ms p95", limit, aim_ms=150, **told)
+        got = single.delivered(agent, expert)
+        line("crowd_advice_to_delivered", p95(got), "ms p95", limit, aim_ms=100, **told)
+        stop.set()
+        waiters.join(40)
+        lateness = asyncio.run(
+            deadlines(house.url, token, [open_one(agent, f"due-{n}", 5 + n % 10) for n in range(WAITING)])
+        )
+        line("crowd_deadlines_met", max(lateness), "s after the deadline, worst", 1.0, aim_s=1.0, asks=WAITING)
+
+
+def open_one(agent: httpx.Client, name: str, deadline_s: int) -> str:
+    body = {"key": name, "task": f"task {name}", "expert": "plain"}
+    episode = agent.post("/episodes", json=body).raise_for_status().json()["id"]
+    ask = {"key": "q", "episode": episode, "seq": 1, "question": f"What now, {name}?", "deadline_s": deadline_s}
+    return str(agent.post("/asks", json=ask).raise_for_status().json()["id"])
+
+
+def page_times(house: Product) -> list[float]:
+    """Time to the first byte of the queue page for a signed-in expert, on one kept connection."""
+    with httpx.Client(base_url=house.url, follow_redirects=True, timeout=30) as browser:
+        browser.get(house.link("edo", "expert"))
+        return [_page(browser) for _ in range(20)]
+
+
+def _page(browser: httpx.Client) -> float:
+    began = time.perf_counter()
+    with browser.stream("GET", "/queue/") as answer:
+        answer.raise_for_status()
+        return (time.perf_counter() - began) * 1000
+
+
+def wait_all(url: str, token: str, asks: list[str], stop: Any) -> None:
+    asyncio.run(_wait_all(url, token, asks, stop))
+
+
+async def _wait_all(url: str, token: str, asks: list[str], stop: Any) -> None:
+    async with _many(url, token) as http:
+        polls = [asyncio.create_task(_poll_on(http, ask)) for ask in asks]
+        while not stop.is_set():
+            await asyncio.sleep(0.2)
+        for poll in polls:
+            poll.cancel()
+
+
+async def _poll_on(http: httpx.AsyncClient, ask: str) -> None:
+    await asyncio.sleep(random.random() * 4)  # noqa: S311  loops do not poll in step
+    while True:
+        (await http.get(f"/asks/{ask}?wait=25")).raise_for_status()
+
+
+def _many(url: str, token: str) -> httpx.AsyncClient:
+    limits = httpx.Limits(max_connections=WAITING + 10, max_keepalive_connections=WAITING + 10)
+    head = {"Authorization": f"Bearer {token}"}
+    return httpx.AsyncClient(base_url=f"{url}/api/v1", headers=head, timeout=60, limits=limits)
+
+
+async def deadlines(url: str, token: str, asks: list[str]) -> list[float]:
+    """Seconds between each ask's deadline and the moment in which its waiting loop knew."""
+    async with _many(url, token) as http:
+        return await asyncio.gather(*(_late(http, ask) for ask in asks))
+
+
+async def _late(http: httpx.AsyncClient, ask: str) -> float:
+    while True:
+        view = (await http.get(f"/asks/{ask}?wait=25")).raise_for_status().json()
+        if view["status"] != "open":
+            return time.time() - datetime.fromisoformat(view["deadline_at"]).timestamp()
+
+
+PARTS = ("flood", "claims", "crowd")
+
+
+def chosen() -> Iterator[str]:
+    yield from (name for name in PARTS if not sys.argv[1:] or name in sys.argv[1:])
+
+
+def main() -> None:
+    parts = list(chosen())
+    if "flood" in parts:
+        flood()
+    if {"claims", "crowd"} & set(parts):
+        if shutil.which("chromium") is None and "crowd" in parts:
+            sys.exit("bench/desk.py needs a Chromium")
+        with product() as house:
+            for name in parts:
+                if name in ("claims", "crowd"):
+                    {"claims": claims, "crowd": crowd}[name](house)
+
+
+if __name__ == "__main__":
+    main()
