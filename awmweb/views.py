@@ -106,7 +106,7 @@ def _today(actor: Actor, now: datetime) -> list[tuple[str, str, str]]:
     asks = board.closed_today(actor, since)
     episodes = scoped(Episode.objects.filter(created_at__gt=since), actor.project)
     faults = episodes.filter(state=EpisodeState.FAILED).count()
-    outcomes = VerifierOutcome.objects.filter(at__gt=since, source="verifier")
+    outcomes = VerifierOutcome.objects.verdicts().filter(at__gt=since)
     verified = scoped(outcomes, actor.project, "episode__project")
     complete = verified.filter(reward_type="complete").count()
     return [

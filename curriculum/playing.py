@@ -22,6 +22,7 @@ from awmclient.schema import Fault, Outcome
 from awmclient.scripted import ScriptedPolicy
 from awmenv.client import EnvironmentClient
 from awmenv.errors import EnvironmentFault
+from awmenv.health import Health
 from curriculum import launching
 from curriculum.errors import NoEndpoint, UnknownPolicy
 from curriculum.local import LocalDashboard, patiently
@@ -32,6 +33,7 @@ from people.errors import AppError
 
 log = logging.getLogger(__name__)
 ASK_DEADLINE_S = 300
+NO_VERIFIER = "no_verifier"
 
 
 def play(episode_id: str, worker: str = "") -> None:
@@ -96,18 +98,25 @@ def policy_of(episode: Episode) -> Policy:
 
 
 async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str | None) -> None:
-    """Ask the verifier once and keep what it says. An environment that is gone leaves the episode unverified, which is
-    a fault and never a failed task."""
+    """Ask the verifier once, in the form that the task has, and keep what it says. An environment that is gone, or a
+    task without a verifier, leaves the episode unverified, which is never a failed task."""
     try:
-        said = await world.verify(final_answer=final_answer, mode="code")
+        for mode in ("code", "sql"):
+            said = await world.verify(final_answer=final_answer, mode=mode)
+            if said.reward_type != NO_VERIFIER:
+                break
     except EnvironmentFault as gone:
         await patiently(recording.note_unverified, actor, episode.pk, str(gone))
         return
-    await patiently(recording.record_outcome, actor, episode.pk, _outcome(said), str(said.metadata.get("tier", "")))
+    if said.reward_type == NO_VERIFIER:
+        await patiently(recording.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
+        return
+    about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))
+    await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about)
 
 
-def _outcome(said: Any) -> Outcome:
-    details = {"verify_result": said.verify_result, "error": said.error, "mode": "code"}
+def _outcome(said: Any, mode: str) -> Outcome:
+    details = {"verify_result": said.verify_result, "error": said.error, "mode": mode}
     details |= {name: said.metadata[name] for name in ("duration_ms", "tier") if name in said.metadata}
     return Outcome(
         reward_type=said.reward_type or "verifier_error",

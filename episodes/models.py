@@ -15,6 +15,7 @@ from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
+from awmenv.health import Health
 from people.models import IdField, JsonText, Project, shown
 
 LIVE_STATES = ("queued", "running", "waiting")
@@ -187,8 +188,15 @@ class Step(AppendOnly):
         return shown(self.wire())  # type: ignore[no-any-return]
 
 
+class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
+    def verdicts(self) -> OutcomeQuerySet:
+        """What the verifier decided; where it or its judge broke, nobody knows, and no rate counts it."""
+        return self.filter(source="verifier").exclude(reward_type="judge_error")
+
+
 class VerifierOutcome(AppendOnly):
-    """What the verifier found, once per episode; `reported` ones are a loop's own word and kept apart."""
+    """What the verifier found, once per episode; `reported` ones are a loop's own word and kept apart. `health` is what
+    was known then of the verifier itself, empty where nobody told."""
 
     class Source(models.TextChoices):
         VERIFIER = "verifier", "Verifier"
@@ -201,7 +209,10 @@ class VerifierOutcome(AppendOnly):
     details = JsonText(default=dict, blank=True)
     state_diff = JsonText(default=dict, blank=True)
     tier = models.CharField(max_length=40, blank=True)
+    health = JsonText(default=dict, blank=True)
     at = models.DateTimeField(auto_now_add=True)
+
+    objects = OutcomeQuerySet.as_manager()
 
     class Meta:
         constraints = [
@@ -211,6 +222,11 @@ class VerifierOutcome(AppendOnly):
 
     def __str__(self) -> str:
         return self.reward_type
+
+    @property
+    def checked(self) -> Health | None:
+        """The health of the verifier that spoke."""
+        return Health.from_wire(self.health)
 
 
 class EpisodeEvent(AppendOnly):

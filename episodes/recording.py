@@ -18,6 +18,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from awmclient.schema import Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
+from awmenv.health import Health
 from episodes import events
 from episodes.appending import Append, append_alone, note, reopen_or_refuse
 from episodes.entries import Entry, entries_of, entry_of
@@ -212,13 +213,16 @@ def cancel(actor: Actor, episode_id: str, reason: str) -> Episode:
 
 
 @transaction.atomic
-def record_outcome(actor: Actor, episode_id: str, outcome: Outcome, tier: str = "") -> VerifierOutcome:
-    """The verifier's word, once: 1. the row, 2. a verification step after the last, 3. tell people, never agents."""
+def record_outcome(
+    actor: Actor, episode_id: str, outcome: Outcome, tier: str = "", health: Health | None = None
+) -> VerifierOutcome:
+    """The verifier's word, once: 1. the row, 2. a verification step after the last, 3. tell people, never agents. What
+    is known of the verifier itself stands in the row alone."""
     episode = _locked(actor, episode_id)
     known = VerifierOutcome.objects.filter(episode=episode, source=outcome.source).first()
     if known is not None:  # the same word again, after an answer that got lost
         return known
-    stored = _store_outcome(episode, outcome, tier)
+    stored = _store_outcome(episode, outcome, tier, health)
     body = {
         "seq": episode.last_seq + 1,
         "kind": "verification",
@@ -247,7 +251,7 @@ def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
     note(_locked(actor, episode_id), "not verified", actor, reason.replace("\x00", "")[:2000])
 
 
-def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "") -> VerifierOutcome:
+def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "", health: Health | None = None) -> VerifierOutcome:
     return VerifierOutcome.objects.create(
         episode=episode,
         source=outcome.source,
@@ -256,6 +260,7 @@ def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "") -> Verifi
         details=outcome.details,
         state_diff=outcome.state_diff,
         tier=tier,
+        health=health.wire() if health else {},
     )
 
 

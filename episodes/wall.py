@@ -13,6 +13,7 @@ from typing import Any
 from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
+from awmenv.health import Health
 from episodes.cards import DIFF_LINES, DiffLine, clean, diff_lines
 from episodes.models import LIVE_STATES, Episode, EpisodeState, Run, Step, VerifierOutcome
 from episodes.strip import actions_in, changes_of
@@ -21,11 +22,17 @@ from people.access import Actor, scoped
 
 WALL = 200
 NOT_LISTED = ("tools", "policy", "final_answer")
+HEAVY = ("details", "state_diff")
 """Large, and shown in no list."""
 RUNS = 6
 STALLED_S = 30
 GROUPS = {"person": "Needs a person", "stalled": "Stalled", "running": "Running", "queued": "Queued"}
 NEEDS = {"waiting": "person", "running": "running", "queued": "queued"}
+FOUND = {
+    "complete": "The task is complete",
+    "others": "The task is not complete",
+    "judge_error": "Nobody knows whether the task is complete: the verifier or its judge broke",
+}
 STOPS = {
     "done": "the agent, done",
     "max_steps": "the step limit",
@@ -45,6 +52,7 @@ class Row:
     elapsed: float
     last_action: str = ""
     outcome: str = ""
+    health: Health | None = None
     last_at: datetime | None = None
     stalled: bool = False
 
@@ -82,7 +90,7 @@ class Wall:
         return ", ".join(parts + ([f"{stalled} stalled"] if stalled else []))
 
 
-def row_of(episode: Episode, now: datetime, outcome: str = "", last: Shown | None = None) -> Row:
+def row_of(episode: Episode, now: datetime, outcome: VerifierOutcome | None = None, last: Shown | None = None) -> Row:
     start, end = episode.started_at or now, episode.ended_at or now
     acting = episode.state == "running"
     last_at = min(last.at, now) if last else start
@@ -92,7 +100,8 @@ def row_of(episode: Episode, now: datetime, outcome: str = "", last: Shown | Non
         acting=acting,
         elapsed=(end - start).total_seconds(),
         last_action=_name(last) if last else "",
-        outcome=outcome,
+        outcome=outcome.reward_type if outcome else "",
+        health=outcome.checked if outcome else None,
         last_at=last_at,
         stalled=acting and (now - last_at).total_seconds() > STALLED_S,
     )
@@ -136,7 +145,7 @@ def _name(step: Shown) -> str:
 
 
 def recent_outcomes(actor: Actor, count: int = 8) -> list[VerifierOutcome]:
-    rows = VerifierOutcome.objects.filter(source="verifier").select_related("episode")
+    rows = VerifierOutcome.objects.filter(source="verifier").select_related("episode").defer(*HEAVY)
     return list(scoped(rows, actor.project, "episode__project").order_by("-at")[:count])
 
 
@@ -174,14 +183,14 @@ class Filters:
 def rows_with_outcomes(episodes: Iterable[Episode]) -> list[Row]:
     now, rows = timezone.now(), list(episodes)
     found = VerifierOutcome.objects.filter(source="verifier", episode__in=[episode.pk for episode in rows])
-    types = dict(found.values_list("episode_id", "reward_type"))
-    return [row_of(episode, now, types.get(episode.pk, "")) for episode in rows]
+    outcomes = {one.episode_id: one for one in found.defer(*HEAVY)}
+    return [row_of(episode, now, outcomes.get(episode.pk)) for episode in rows]
 
 
 def tallies(actor: Actor) -> dict[str, int]:
     """Counts for the list's headline."""
     episodes = scoped(Episode.objects.all(), actor.project)
-    verified = scoped(VerifierOutcome.objects.filter(source="verifier"), actor.project, "episode__project")
+    verified = scoped(VerifierOutcome.objects.verdicts(), actor.project, "episode__project")
     return {
         **episodes.aggregate(total=Count("pk"), live=Count("pk", filter=Q(state__in=LIVE_STATES))),
         **verified.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete"))),
@@ -247,7 +256,7 @@ def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, 
     acted = actions_in(episode.strip)
     steps = f"{acted} {'step' if acted == 1 else 'steps'}"
     if outcome is not None:
-        found = {"complete": "The task is complete", "others": "The task is not complete"}.get(outcome.reward_type)
+        found = FOUND.get(outcome.reward_type)
         return f"{found or 'The verifier said ' + clean(outcome.reward_type).replace('_', ' ')}, after {steps}."
     if episode.state == "waiting":
         return f"The agent waits for {'an answer' if open_asks < 2 else f'{open_asks} answers'} at step {acted}."

@@ -18,6 +18,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
 
+from awmenv.health import Health
 from episodes import strip as line
 from episodes.cards import card_of, clean, initials, number
 from episodes.strip import MARKS, Mark
@@ -54,6 +55,10 @@ OUTCOMES = {
     "others": ("v-others", "bad", "Others"),
     "judge_error": ("v-judge", "ver", "Judge error"),
 }
+TIERS = {
+    "container": ": as the operator declared, a throw-away container was the wall",
+    "degraded": ": the operator declared that the packs are trusted",
+}
 ARMS = {"off": ("B", "", "baseline"), "plain": ("E", "e", "expert"), "informed": ("E", "e", "informed expert")}
 
 
@@ -83,6 +88,31 @@ def outcome_state(value: str | None, ended: bool = False) -> SafeString:
     if ended and not value:
         return _st("v-hex", "idle", "Not verified")
     return _st(*OUTCOMES.get(value or "", ("v-hex", "", clean(value).replace("_", " "))))
+
+
+@register.simple_tag
+def health_remark(health: Health | None) -> SafeString | str:
+    """In a list, the worst that is known of a verifier, in words; one in good health is not spoken of."""
+    if health is None or not health.words:
+        return ""
+    glyph = g("e-failed", "bad")
+    return format_html(
+        '<small class="remark" title="{}">{} {}</small>', clean(health.explanation), glyph, clean(health.words)
+    )
+
+
+@register.inclusion_tag("episodes/_health.html")
+def verifier_health(health: Health | None) -> dict[str, Any]:
+    """Beside an outcome, all that is known of its verifier."""
+    if health is None:
+        return {}
+    return {"remarks": health.remarks, "explanation": clean(health.explanation), "checked": not health.unchecked}
+
+
+@register.filter
+def tier_words(tier: str) -> str:
+    """What an isolation tier below the full one stands for."""
+    return TIERS.get(tier, "")
 
 
 @register.simple_tag

@@ -1,0 +1,116 @@
+"""What is known of a verifier stands beside its verdict, in words, for people; agents never receive it."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from awmclient.schema import STEP, EpisodeStart, Finish, Outcome
+from awmenv.health import Form, Health
+from episodes import events, recording
+from people import access
+from people.members import issue_token
+from tests.browsing import as_person
+
+SOUND = Health(Form("runs", "others"), Form("runs"))
+QUARREL = Health(Form("runs", "others"), Form("runs", "complete"))
+BROKEN = Health(
+    Form("broken", error="DoesNotCompile: SyntaxError: <b>\u202e\ud800"), Form("fails", error="ZeroDivisionError")
+)
+UNCHECKED = Health(unchecked="sandbox_missing: isolation reached here is 'none'")
+PAGES = ("/episodes/{}/", "/episodes/{}/replay/", "/episodes/{}/steps.html?since=0")
+LISTS = ("/episodes/", "/")
+
+
+def ended(ada, project, health, tier="strict", reward_type="others"):
+    """An episode that our verifier has spoken about; with `health` None, somebody else's environment."""
+    plan = EpisodeStart(key=f"k{tier}{reward_type}{health}"[:200], task="t", scenario="helpdesk_1", task_idx=0)
+    one = recording.start_episode(ada, plan)[0]
+    body = {"seq": 1, "kind": "tool_call", "name": "look", "arguments": {}, "result": 1}
+    recording.append_steps(ada, one.pk, [STEP.validate_python(body)])
+    recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    found = Outcome(reward_type=reward_type, reward=0.0)
+    recording.record_outcome(access.system(project), one.pk, found, tier, health)
+    return one
+
+
+def texts(actor, pages, one):
+    client = as_person(actor)
+    for page in pages:
+        answer = client.get(page.format(one.pk))
+        assert answer.status_code == 200, page
+        yield answer.content.decode()
+
+
+def test_a_verifier_at_odds_with_itself_is_named_beside_its_verdict_everywhere(rita, ada, project):
+    one = ended(ada, project, QUARREL)
+    for page in texts(rita, PAGES, one):
+        assert "Verifier: code and SQL disagree on doing nothing" in page
+        assert "The code form says others. The SQL form says complete." in page
+    for page in texts(rita, LISTS, one):
+        assert page.count("verifier: code and SQL disagree on doing nothing") == 1
+        assert 'title="Run on the database before anything was done' in page
+
+
+def test_of_several_remarks_a_list_tells_the_worst_and_hostile_text_stays_text(rita, ada, project):
+    one = ended(ada, project, BROKEN)
+    for page in texts(rita, PAGES, one):
+        assert "the code form does not compile" in page and "does not run on the untouched database" in page
+        assert "&lt;b&gt;" in page and "<b>\u202e" not in page
+    for page in texts(rita, LISTS, one):
+        assert "verifier: the code form does not compile, and 1 more" in page
+
+
+def test_a_sound_verifier_is_not_spoken_of_in_lists_and_quietly_beside_its_verdict(rita, ada, project):
+    one = ended(ada, project, SOUND)
+    assert all("its verifier passed the check" in page for page in texts(rita, PAGES, one))
+    assert not any("verifier:" in page.lower() for page in texts(rita, LISTS, one))
+
+
+@pytest.mark.parametrize(("health", "said"), [(None, False), (UNCHECKED, True)])
+def test_what_nobody_checked_is_not_called_sound(rita, ada, project, health, said):
+    one = ended(ada, project, health)
+    for page in texts(rita, PAGES, one):
+        assert ("was not checked: sandbox_missing" in page) == said
+        assert "passed the check" not in page and "Verifier: " not in page
+    assert not any("not checked" in page for page in texts(rita, LISTS, one))
+
+
+@pytest.mark.parametrize(
+    ("tier", "words"),
+    [
+        ("strict", "in isolation tier <b>strict</b>."),
+        ("degraded", "in isolation tier <b>degraded</b>: the operator declared that the packs are trusted."),
+        ("container", "in isolation tier <b>container</b>: as the operator declared"),
+    ],
+)
+def test_every_outcome_says_behind_which_walls_it_was_found(rita, ada, project, tier, words):
+    assert all(words in page for page in texts(rita, PAGES, ended(ada, project, SOUND, tier)))
+
+
+def test_a_verifier_that_broke_decided_nothing_and_no_rate_counts_it(rita, ada, project):
+    one = ended(ada, project, BROKEN, reward_type="judge_error")
+    ended(ada, project, SOUND, reward_type="complete")
+    (page,) = texts(rita, PAGES[:1], one)
+    assert "Nobody knows whether the task is complete" in page
+    assert "1 of 1 verified are complete" in next(texts(rita, LISTS, one))
+
+
+def test_an_agent_never_receives_the_health_of_a_verifier(
+    ada, project, monkeypatch, django_capture_on_commit_callbacks
+):
+    told = []
+    monkeypatch.setattr(events, "tell", told.extend)
+    with django_capture_on_commit_callbacks(execute=True):
+        one = ended(ada, project, QUARREL)
+    agent = Client(headers={"Authorization": f"Bearer {issue_token(ada, 'loop', 'agent')[1]}"})
+    calls = ["", "/steps", "/steps?since=0&limit=2000", "/steps/1"]
+    answers = [agent.get(f"/api/v1/episodes/{one.pk}{call}") for call in calls]
+    assert [answer.status_code for answer in answers] == [200] * 4
+    assert agent.get(f"/api/v1/episodes/{one.pk}/steps/2").status_code == 404
+    heard = [line for line in told if line.startswith(f"{events.episode_topic(one.pk)} ")]
+    assert heard and all("look" in line or '"episode"' in line for line in heard)
+    for text in [*heard, *(answer.content.decode() for answer in answers)]:
+        assert not any(word in text for word in ("health", "disagree", "untouched", "reward_type", "strict"))
+    for page in (*PAGES, *LISTS):
+        assert agent.get(page.format(one.pk)).status_code == 302  # a token is no way into the pages
