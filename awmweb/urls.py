@@ -25,6 +25,7 @@ urlpatterns = [
     path("demo/again", views.play_demo, name="play_demo"),
     path("models/", views.models_page, name="models"),
     path("models/<str:role>/test", views.test_model, name="test_model"),
+    path("environment/", views.environment_page, name="environment"),
     path("vocabulary/", views.vocabulary, name="vocabulary"),
     path("", include("people.urls")),
     path("", include("episodes.urls")),

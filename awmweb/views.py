@@ -16,9 +16,10 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
-from curriculum import launching
+from curriculum import environment, launching
 from episodes import events, wall
 from episodes import vocabulary as sheet
+from episodes.cards import clean
 from episodes.models import Episode, EpisodeState, VerifierOutcome
 from episodes.words import clock, in_words
 from experts import board, queue
@@ -193,6 +194,26 @@ def test_model(request: MemberRequest, role: str) -> HttpResponse:
         )
     probe = asyncio.run(endpoint.probe())
     return render(request, "awmweb/_model_test.html", {"ok": probe.ok, "words": probe.message})
+
+
+PROBES = {
+    "landlock": "the kernel has Landlock",
+    "reads_own": "a confined process reads what it was given",
+    "no_reading": "it reads no other file",
+    "no_writing": "it writes no file",
+    "no_network": "it opens no socket",
+    "no_fork": "it starts no process",
+    "no_signals": "it signals nobody",
+}
+
+
+@require_GET
+@member_required(may_read)
+def environment_page(request: MemberRequest) -> HttpResponse:
+    """Behind which walls the code of packs runs, asked of the running server."""
+    at = environment.standing()
+    probes = [(PROBES.get(name, clean(name)), holds) for name, holds in at.probes.items()]
+    return render(request, "awmweb/environment.html", {"at": at, "probes": probes})
 
 
 @require_GET

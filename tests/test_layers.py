@@ -63,7 +63,7 @@ READS = {
     *("access", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
     *("wall", "windows", "routing", "staff", "fitting", "packs", "hub"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
-    *("checking", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
+    *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }
 GROUND = {"models", "events", "errors", "migrations"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)

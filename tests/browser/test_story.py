@@ -105,7 +105,17 @@ def test_no_page_scrolls_sideways_on_a_phone(demo, person, theme):
         has_touch=True,
         is_mobile=True,
     )
-    for path in ["/", "/queue/", "/episodes/", "/connect/", "/people/", "/tokens/", "/models/", "/vocabulary/"]:
+    for path in [
+        "/",
+        "/queue/",
+        "/episodes/",
+        "/connect/",
+        "/people/",
+        "/tokens/",
+        "/models/",
+        "/environment/",
+        "/vocabulary/",
+    ]:
         phone.goto(demo.url + path)
         wide = phone.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
         assert wide <= 0, f"{path} is {wide} px too wide"

@@ -63,6 +63,15 @@ def test_a_model_plays_a_task_to_its_verified_end(ours, endpoint, tmp_path):
     assert AGENT_KEY not in file.read_text()
 
 
+def test_an_outcome_says_its_tier_and_the_health_of_its_verifier_and_a_page_how_the_server_stands(owner):
+    listed = owner.get("/episodes/").text
+    page = owner.get(re.search(r'href="(/episodes/[^"/]+/)"', listed)[1]).text
+    assert "isolation tier <b>strict</b>" in page and "its verifier passed the check" in page
+    standing = owner.get("/environment/").text
+    assert "Code of packs runs behind tier strict." in standing and "sandbox_missing" in standing
+    assert "it opens no socket" in standing and "does not hold" not in standing
+
+
 def press_test(owner, role):
     page = owner.get("/models/").text
     token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)[1]

@@ -1,0 +1,79 @@
+"""Reads how the environment server stands: does it answer, behind which walls does it run the code of packs, and what
+is the least that its operator allows. For a page; nothing is decided here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+from django.conf import settings
+
+TIERS = ("none", "degraded", "container", "strict")  # weakest first, as `awmenv.server.sandbox` has them
+PATIENCE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the server said of itself; `problem` where it did not answer."""
+
+    address: str
+    problem: str = ""
+    tier: str = ""
+    minimum: str = ""
+    version: str = ""
+    scenarios: int = 0
+    sessions: int = 0
+    max_sessions: int = 0
+    probes: dict[str, bool] = field(default_factory=dict)
+
+    @property
+    def known(self) -> bool:
+        """A server of others may tell no tier."""
+        return self.tier in TIERS and self.minimum in TIERS
+
+    @property
+    def runs(self) -> bool:
+        return self.known and TIERS.index(self.tier) >= TIERS.index(self.minimum)
+
+
+def address() -> str:
+    """Where the environment server answers HTTP."""
+    url = settings.AWMENV_URL
+    parts = urlsplit(url if "://" in url else f"http://{url}")
+    scheme = {"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme)
+    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/").removesuffix("/ws"), "", ""))
+
+
+def standing() -> Standing:
+    """Ask it, now."""
+    where = address()
+    try:
+        with httpx.Client(base_url=where, timeout=PATIENCE_S, trust_env=False) as client:
+            health, stats = _object(client.get("/health")), _object(client.get("/stats"))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        return Standing(where, problem=str(error) or type(error).__name__)
+    probes = stats.get("probes")
+    return Standing(
+        where,
+        tier=str(stats.get("tier", health.get("tier", ""))),
+        minimum=str(stats.get("min_tier", "")),
+        version=str(health.get("version", "")),
+        scenarios=_count(health, "scenarios"),
+        sessions=_count(stats, "sessions"),
+        max_sessions=_count(stats, "max_sessions"),
+        probes={str(name): holds is True for name, holds in probes.items()} if isinstance(probes, dict) else {},
+    )
+
+
+def _object(answer: httpx.Response) -> dict[str, Any]:
+    """A server of others may have no such address; it answers all the same."""
+    said = answer.json() if answer.is_success else {}
+    return said if isinstance(said, dict) else {}
+
+
+def _count(said: dict[str, Any], name: str) -> int:
+    value = said.get(name)
+    return value if isinstance(value, int) else 0
