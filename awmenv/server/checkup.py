@@ -148,7 +148,8 @@ def form_of(found: dict[str, Any]) -> Form:
     """What one run of `run_verifier` says about the verifier."""
     if found["execution_status"] != "success":
         error = str(found["error_message"])
-        return Form("broken" if error.startswith("DoesNotCompile:") else "fails", "", error[:MAX_ERROR])
+        reason = error.removeprefix("DoesNotCompile: ")
+        return Form("fails" if reason == error else "broken", "", reason[:MAX_ERROR])
     value = found["raw_result"]
     hidden = next((value[name] for name in OWN_ERRORS if isinstance(value.get(name), str) and value[name]), "")
     return Form("runs", own_word(value), hidden[:MAX_ERROR])

@@ -14,9 +14,7 @@ from tests.browsing import as_person
 
 SOUND = Health(Form("runs", "others"), Form("runs"))
 QUARREL = Health(Form("runs", "others"), Form("runs", "complete"))
-BROKEN = Health(
-    Form("broken", error="DoesNotCompile: SyntaxError: <b>\u202e\ud800"), Form("fails", error="ZeroDivisionError")
-)
+BROKEN = Health(Form("broken", error="SyntaxError: <b>\u202e\ud800"), Form("fails", error="ZeroDivisionError"))
 UNCHECKED = Health(unchecked="sandbox_missing: isolation reached here is 'none'")
 PAGES = ("/episodes/{}/", "/episodes/{}/replay/", "/episodes/{}/steps.html?since=0")
 LISTS = ("/episodes/", "/")
