@@ -373,7 +373,7 @@ def main() -> None:
     if {"claims", "crowd"} & set(parts):
         if shutil.which("chromium") is None and "crowd" in parts:
             sys.exit("bench/desk.py needs a Chromium")
-        with product() as house:
+        with product(AWMWEB_HEARTBEAT_S="3600") as house:  # nobody plays the episodes of these asks
             for name in parts:
                 if name in ("claims", "crowd"):
                     {"claims": claims, "crowd": crowd}[name](house)

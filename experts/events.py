@@ -60,6 +60,6 @@ def _wake() -> None:
 
 
 def _holder(ask: Ask) -> dict[str, str | None]:
-    held = ask.assignment if ask.assignment.is_held(timezone.now()) else None
+    held = ask.assignment if ask.is_open and ask.assignment.is_held(timezone.now()) else None
     until = events.stamp(held.lease_until) if held is not None else None
     return {"held_by": held.holder_name if held is not None else None, "lease_until": until}

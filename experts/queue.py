@@ -180,34 +180,32 @@ def claim(actor: Actor, ask_id: str) -> Claim:
     """One conditional update: open, not past its deadline, and unheld, lapsed, or mine already. One row back and the
     lease is yours."""
     may_advise(actor)
-    ask = visible_or_404(Ask.objects.select_for_update(), actor, ask_id)
+    asks = Ask.objects.select_related("assignment").select_for_update(of=("self",))
+    ask = visible_or_404(asks, actor, ask_id)
     desk.seen(actor)
     return _take(actor, ask, timezone.now())
 
 
 def _take(actor: Actor, ask: Ask, now: datetime) -> Claim:
     """The claim itself. Caller holds the ask's lock."""
-    if not Assignment.objects.filter(ask=ask, holder=actor.key, state=AssignmentState.CLAIMED).exists():
+    slot = ask.assignment
+    if slot.holder != actor.key or slot.state != AssignmentState.CLAIMED:
         _refuse_unfit(actor, ask, now)
     until, token = lease_end(now, ask.deadline_at), secrets.token_urlsafe(24)
     free = Q(state=AssignmentState.QUEUED) | Q(lease_until__lte=now) | Q(holder=actor.key)
     # conditions on this table only: a join would become a sub-select, which is not looked at again after waiting for
     # a row that somebody else was just changing, and two would hold the ask
     live = Assignment.objects.filter(free, ask=ask, state__in=[AssignmentState.QUEUED, AssignmentState.CLAIMED])
-    slot = live if ask.deadline_at > now else live.none()
-    taken = slot.update(
-        state=AssignmentState.CLAIMED,
-        holder=actor.key,
-        holder_name=actor.name,
-        lease_token=token,
-        lease_until=until,
-        claimed_at=now,
-    )
-    if taken != 1:
+    mine = {"holder": actor.key, "holder_name": actor.name, "lease_token": token, "lease_until": until}
+    mine |= {"state": AssignmentState.CLAIMED, "claimed_at": now}
+    if ask.deadline_at <= now or live.update(**mine) != 1:
+        slot.refresh_from_db()
         raise _why_not(ask, now)
+    for name, value in mine.items():
+        setattr(slot, name, value)
     _log(ask, "claimed", actor)
     events.tell(ask)
-    return Claim(ask.pk, ask.assignment.pk, token, until)
+    return Claim(ask.pk, slot.pk, token, until)
 
 
 def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
@@ -217,9 +215,10 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
         raise Passed
     if actor.user is not None:
-        if not staff.fits(actor, ask):
+        rules = staff.desk_of(actor.project)
+        if not staff.fits(actor, ask, rules):
             raise NotForYou
-        if staff.held_by(actor.key, now) >= staff.desk_of(actor.project).capacity:
+        if staff.held_by(actor.key, now) >= rules.capacity:
             raise AtCapacity
 
 
@@ -523,7 +522,7 @@ def _close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advi
     waiting = Ask.objects.open().filter(episode=ask.episode).exists()
     recording.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting)
     _log(ask, str(status), actor, reason)
-    events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
+    events.tell(ask)
 
 
 def _prepared(ask: Ask) -> Advice | None:

@@ -85,13 +85,12 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
     return all_of_them, all_of_them & set(present)
 
 
-def fits(actor: Actor, ask: Ask) -> bool:
+def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
     """Whether this person has the skills, and is the senior if it must be the senior."""
     mine = Membership.objects.filter(project=actor.project, user=actor.user).first()
     if mine is None or not may_take(ask.skills, mine.skills):
         return False
-    senior = Desk.objects.filter(project=actor.project).values_list("senior_id", flat=True).first()
-    return ask.tier != Tier.SENIOR or senior in (None, mine.pk)
+    return ask.tier != Tier.SENIOR or desk.senior_id in (None, mine.pk)
 
 
 def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:

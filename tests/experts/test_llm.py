@@ -56,7 +56,7 @@ def serve(settings):
 def asked(ada):
     count = iter(range(1000))
 
-    def ask(question="Into which one?", expert="plain", model_first=True, deadline_s=60, **start):
+    def ask(question="Into which one?", expert="plain", model_first=True, deadline_s=300, **start):
         desk.set_policy(ada, model_first=model_first, audit_share=0.0)
         plan = EpisodeStart(key=f"e{next(count)}", task="merge the tickets", expert=expert, tools=[MERGE], **start)
         episode, _ = recording.start_episode(ada, plan)

@@ -143,10 +143,11 @@ def test_a_human_budget_counts_what_went_to_people_of_this_run_only(asked, ada):
 
 
 def test_a_long_queue_is_refused_at_once_only_where_the_project_wants_it(asked, ada):
-    busy = [asked(f"Question number {n} about thing {n}?") for n in range(4)]
+    run = recording.start_run(ada, RunStart(name="busy")).pk
+    busy = [asked(f"Question number {n} about thing {n}?", run=run) for n in range(4)]
     assert all(fresh(ask).is_open for ask in busy)
     desk.set_policy(ada, wait_limit_s=60)
-    ask = fresh(asked("One more?"))
+    ask = fresh(asked("One more?", run=run))
     assert (ask.status, ask.reason, ask.expected_wait_s) == ("fell_back", "backpressure", 300)
     assert Episode.objects.get(pk=ask.episode_id).state == "running"
 
