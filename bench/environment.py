@@ -1,14 +1,20 @@
 """The environment server's promises, measured over /ws with the starter pack, beside the limits of the same run.
 
-Prints one JSON object a line: name, value, unit, limit, ratio, conditions. The limits are a bare fork with a database
-copy (for resets) and the same app called as ASGI in this process (for tool calls). `--sessions N` sets how many live
-sessions are held (default 100).
+Prints one JSON object a line: name, value, unit, limit, ratio, conditions with the aim. Limits: for resets and
+verifiers a bare fork with a copy of a database; for tool calls the same app called as ASGI in process; for throughput
+that app in one process per core, all at once; for memory what a bare fork of the loaded app holds after the same call.
+`--sessions N` sets how many live sessions are held (default 1000; fewer where the memory is short, and it says so).
 """
+
+from __future__ import annotations
 
 import argparse
 import asyncio
+import base64
+import itertools
 import json
 import os
+import resource
 import shutil
 import socket
 import statistics
@@ -28,16 +34,26 @@ from awmenv.client import EnvironmentClient  # noqa: E402
 from awmenv.packs import load_pack  # noqa: E402
 
 PACK = ROOT / "packs" / "starter"
+CORES = os.cpu_count() or 1
+AT_ONCE = 16
+MB_EACH = 16  # what we want to be free for a session before we open it
+AIMS = {
+    "reset_warm_median": 15, "reset_warm_p95": 50, "reset_first_use": 1000, "call_read_p95": 5,
+    "verify_code_median": 15, "verify_code_p95": 60, "throughput_8_sessions": 800, "sessions_answering": 1000,
+    "memory_per_session": 10, "memory_of_the_largest_session": 30, "processes_left": 0,
+}  # fmt: skip
+tier = "?"
 
 
-def report(name: str, value: float, unit: str, limit: float | None = None) -> None:
+def report(name: str, value: float, unit: str, limit: float | None = None, **conditions: object) -> None:
+    aim = {"aim": AIMS[name]} if name in AIMS else {}
     line = {
         "name": f"environment.{name}",
         "value": round(value, 2),
         "unit": unit,
         "limit": None if limit is None else round(limit, 2),
         "ratio": None if not limit else round(value / limit, 2),
-        "conditions": f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, strict tier, starter pack",
+        "conditions": {**aim, **conditions, "cores": CORES, "load": round(os.getloadavg()[0], 1), "tier": tier},
     }
     print(json.dumps(line), flush=True)
 
@@ -53,29 +69,110 @@ async def timed(action: Callable[[], Awaitable[Any]]) -> float:
     return (time.perf_counter() - started) * 1000
 
 
-class Script:
-    """A reading and a writing call of one scenario, taken from its oracle scripts."""
+class Player(asyncio.Protocol):
+    """One raw websocket that does next to nothing itself, so that the server is what is measured."""
+
+    KEY = base64.b64encode(b"awmenv benchmark").decode()
 
     def __init__(self) -> None:
-        self.pack = load_pack(PACK)
-        self.scenario = next(iter(self.pack.scenarios))
-        calls = [
-            turn["call"]
-            for task in range(self.pack.scenario(self.scenario).task_count)
-            for turn in self.pack.scripts(self.scenario, task).get("oracle", [])
-            if "call" in turn
+        self.buffer = b""
+        self.open = False
+        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def connect(cls, port: int) -> Player:
+        _, player = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", port)
+        await player.answer
+        return player
+
+    async def ask(self, frame: bytes) -> bytes:
+        self.answer = asyncio.get_running_loop().create_future()
+        self.transport.write(frame)
+        return await self.answer
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
+        upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13"
+        self.transport.write(
+            f"GET /ws HTTP/1.1\r\nHost: x\r\n{upgrade}\r\nSec-WebSocket-Key: {self.KEY}\r\n\r\n".encode()
+        )
+
+    def data_received(self, data: bytes) -> None:
+        self.buffer += data
+        if not self.open:
+            _, found, self.buffer = self.buffer.partition(b"\r\n\r\n")
+            self.open = bool(found)
+            self.answer.set_result(b"")
+        while len(self.buffer) >= 2:
+            size = {126: 2, 127: 8}.get(self.buffer[1], 0)
+            length = int.from_bytes(self.buffer[2 : 2 + size], "big") if size else self.buffer[1]
+            if len(self.buffer) < 2 + size + length:
+                return
+            opcode, body = self.buffer[0] & 15, self.buffer[2 + size : 2 + size + length]
+            self.buffer = self.buffer[2 + size + length :]
+            self._came(opcode, body)
+
+    def _came(self, opcode: int, body: bytes) -> None:
+        if opcode == 9:
+            self.transport.write(bytes((0x8A, 0x80 | len(body))) + b"\0\0\0\0" + body)
+        elif not self.answer.done():
+            self.answer.set_result(body)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.answer.done():
+            self.answer.set_exception(ConnectionError("the server hung up"))
+
+
+def frame(kind: str, **data: Any) -> bytes:
+    """A client's frame, masked with zeros."""
+    body = json.dumps({"type": kind, "data": data}).encode()
+    size = bytes((0x80 | len(body),)) if len(body) < 126 else b"\xfe" + len(body).to_bytes(2, "big")
+    return b"\x81" + size + b"\0\0\0\0" + body
+
+
+class Script:
+    """The calls of one scenario's oracles; a read, and a write that changes the database every time."""
+
+    def __init__(self, scenario: str) -> None:
+        pack = load_pack(PACK)
+        self.scenario = scenario
+        tasks = range(pack.scenario(scenario).task_count)
+        self.oracles = [
+            [turn["call"] for turn in pack.scripts(scenario, task).get("oracle", []) if "call" in turn]
+            for task in tasks
         ]
-        self.read = next(call for call in calls if call["name"].startswith(("list", "search", "get")))
-        self.write = next(call for call in calls if call["name"].startswith(("add", "create", "update", "set")))
+        self.read = next(call for call in self._calls() if call["name"].startswith(("list", "search", "get")))
+        self.write = self.read
+
+    def _calls(self) -> list[dict[str, Any]]:
+        return list(itertools.chain.from_iterable(self.oracles))
+
+    async def find_write(self, url: str) -> None:
+        async with EnvironmentClient(url) as env:
+            await env.reset(scenario=self.scenario, task_idx=0, state_diff=True)
+            for call in self._calls():
+                await env.call_tool(call["name"], call["arguments"])
+                if (await env.call_tool(call["name"], call["arguments"])).state_diff:
+                    self.write = call
+                    return
+        raise SystemExit(f"no oracle of {self.scenario} has a call that writes twice")
+
+    def reset_frame(self) -> bytes:
+        return frame("reset", scenario=self.scenario, task_idx=0)
 
 
-def start(port: int) -> subprocess.Popen[bytes]:
+def call_frame(call: dict[str, Any]) -> bytes:
+    return frame("step", type="call_tool", tool_name=call["name"], arguments=call["arguments"])
+
+
+def start(port: int, sessions: int) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "awmenv.server", "--packs", str(PACK), "--port", str(port)]
-    env = {**os.environ, "AWMENV_MAX_SESSIONS": "5000"}
+    env = {**os.environ, "AWMENV_MAX_SESSIONS": str(sessions + 100)}
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(400):
         try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1).close()
+            with urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=1) as answer:
+                globals()["tier"] = json.loads(answer.read())["tier"]
             return process
         except OSError:
             time.sleep(0.05)
@@ -99,9 +196,10 @@ def fork_limit() -> float:
     return statistics.median(times)
 
 
-LIMIT = """
+IN_PROCESS = """
 import asyncio, json, os, sys, tempfile, time
 sys.path.insert(0, {root!r})
+from pathlib import Path
 from awmenv.packs import load_pack
 from awmenv.server import database, host, tools
 os.chdir(tempfile.mkdtemp())
@@ -109,117 +207,239 @@ host.preload_libraries()
 pack = load_pack({pack!r})
 database.build(database.FILE, pack.statements({scenario!r}))
 app = host.App(host._run_code(pack.app_code({scenario!r})))
+read, write = json.loads({calls!r})
 loop = asyncio.new_event_loop()
-call = json.loads({call!r})
-times = []
-for _ in range(200):
+
+def play(call):
+    request = tools.request(app.operations[call["name"]], call["arguments"])
     started = time.perf_counter()
-    loop.run_until_complete(host._exchange(app.asgi, tools.request(app.operations[call["name"]], call["arguments"])))
-    times.append((time.perf_counter() - started) * 1000)
-print(sorted(times)[100], sorted(times)[190])
+    loop.run_until_complete(host._exchange(app.asgi, request))
+    return (time.perf_counter() - started) * 1000
+
+reads = sorted(play(read) for _ in range(300))
+host.let_go_of_database()
+pid = os.fork()
+if pid == 0:
+    loop = asyncio.new_event_loop()
+    play(read)
+    text = Path("/proc/self/smaps_rollup").read_text()
+    print(next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Private_Dirty:")), flush=True)
+    os._exit(0)
+os.waitpid(pid, 0)
+print(reads[150], reads[285], flush=True)
+sys.stdin.readline()
+started, steps = time.perf_counter(), 0
+while time.perf_counter() - started < 1.5:
+    play(write if steps % 5 == 0 else read)
+    steps += 1
+print(steps / (time.perf_counter() - started))
 """
 
 
-def asgi_limit(script: Script) -> tuple[float, float]:
-    """Median and p95 of the same reading call, as ASGI in one process without any wall or wire."""
-    code = LIMIT.format(root=str(ROOT), pack=str(PACK), scenario=script.scenario, call=json.dumps(script.read))
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    median, p95 = done.stdout.split()
-    return float(median), float(p95)
+class Limits:
+    """The same app without any wall or wire: one process alone, and then one per core."""
+
+    def __init__(self, script: Script) -> None:
+        calls = json.dumps([script.read, script.write])
+        code = IN_PROCESS.format(root=str(ROOT), pack=str(PACK), scenario=script.scenario, calls=calls)
+        self.fork_ms = fork_limit()
+        first, *others = [self._ready(code) for _ in range(CORES)]
+        self.fork_mb, self.read_ms, self.read_p95_ms = first[1]
+        processes = [first[0], *(other[0] for other in others)]
+        for process in processes:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        self.steps_per_s = sum(float(process.communicate()[0]) for process in processes)
+
+    @staticmethod
+    def _ready(code: str) -> tuple[subprocess.Popen[str], list[float]]:
+        process = subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1, text=True)
+        assert process.stdout is not None
+        memory, times = process.stdout.readline(), process.stdout.readline()
+        return process, [int(memory) / 1024, *map(float, times.split())]
 
 
-async def episodes(url: str, script: Script) -> None:
-    fork_ms = fork_limit()
-    asgi_median, asgi_p95 = asgi_limit(script)
+async def latencies(url: str, script: Script, limits: Limits) -> None:
     async with EnvironmentClient(url) as env:
-        first = await timed(lambda: env.reset(scenario=script.scenario, task_idx=0))
-        report("reset_first_use", first, "ms")
+        await env.reset(scenario=script.scenario, task_idx=0)
         resets = [await timed(lambda: env.reset(scenario=script.scenario, task_idx=0)) for _ in range(40)]
-        report("reset_warm_median", statistics.median(resets), "ms", fork_ms)
-        report("reset_warm_p95", percentile(resets, 0.95), "ms", fork_ms)
-        reads = [await timed(lambda: env.call_tool(script.read["name"], script.read["arguments"])) for _ in range(200)]
-        report("call_read_median", statistics.median(reads), "ms", asgi_median)
-        report("call_read_p95", percentile(reads, 0.95), "ms", asgi_p95)
-        writes = [
-            await timed(lambda: env.call_tool(script.write["name"], script.write["arguments"])) for _ in range(60)
-        ]
-        report("call_write_median", statistics.median(writes), "ms", asgi_median)
+        report("reset_warm_median", statistics.median(resets), "ms", limits.fork_ms)
+        report("reset_warm_p95", percentile(resets, 0.95), "ms", limits.fork_ms)
+        for kind, call, count in (("read", script.read, 200), ("write", script.write, 60)):
+            arguments = call["arguments"]
+            times = [await timed(lambda: env.call_tool(call["name"], arguments)) for _ in range(count)]  # noqa: B023
+            report(f"call_{kind}_median", statistics.median(times), "ms", limits.read_ms)
+            report(f"call_{kind}_p95", percentile(times, 0.95), "ms", limits.read_p95_ms)
     verifies = []
     for _ in range(20):
         async with EnvironmentClient(url) as env:
             await env.reset(scenario=script.scenario, task_idx=0)
             verifies.append(await timed(env.verify))
-    report("verify_code_median", statistics.median(verifies), "ms", fork_ms)
-    report("verify_code_p95", percentile(verifies, 0.95), "ms", fork_ms)
+    report("verify_code_median", statistics.median(verifies), "ms", limits.fork_ms)
+    report("verify_code_p95", percentile(verifies, 0.95), "ms", limits.fork_ms)
 
 
-async def throughput(url: str, script: Script, sessions: int = 8, steps: int = 100) -> None:
-    limit = 1000 * (os.cpu_count() or 1) / asgi_limit(script)[0]  # every core does nothing but the app's own work
+async def throughput(port: int, script: Script, limits: Limits, pid: int, sessions: int = 8, steps: int = 100) -> None:
+    """Three times eight fresh sessions; the middle one counts."""
+    read, write = call_frame(script.read), call_frame(script.write)
 
-    async def play(env: EnvironmentClient) -> None:
+    async def play(player: Player) -> None:
         for number in range(steps):
-            call = script.write if number % 5 == 0 else script.read
-            await env.call_tool(call["name"], call["arguments"])
+            await player.ask(write if number % 5 == 0 else read)
 
-    clients = await opened(url, script, sessions)
-    started = time.perf_counter()
-    await asyncio.gather(*(play(client) for client in clients))
-    report("throughput_8_sessions", sessions * steps / (time.perf_counter() - started), "steps/s", limit)
-    for client in clients:
-        await client.close()
-
-
-async def opened(url: str, script: Script, count: int) -> list[EnvironmentClient]:
-    clients = [EnvironmentClient(url) for _ in range(count)]
-    for client in clients:
-        await client.open()
-        await client.reset(scenario=script.scenario, task_idx=0)
-    return clients
+    rounds = []
+    for _ in range(3):
+        players = await opened(port, [script], sessions)
+        before, started = cpu(pid), time.perf_counter()
+        await asyncio.gather(*(play(player) for player in players))
+        rate = sessions * steps / (time.perf_counter() - started)
+        after = cpu(pid)
+        rounds.append((rate, {name: round((after[name] - before[name]) / sessions / steps, 2) for name in after}))
+        for player in players:
+            player.transport.close()
+    rate, spent = sorted(rounds, key=lambda one: one[0])[1]
+    report("throughput_8_sessions", rate, "steps/s", limits.steps_per_s, writes="20 %", cpu_ms_per_step=spent)
 
 
-def family_pss(pid: int) -> int:
-    """KiB of a process and all below it, shared pages counted once."""
-    total, waiting = 0, [pid]
-    while waiting:
-        one = waiting.pop()
+def cpu(pid: int) -> dict[str, float]:
+    """CPU milliseconds so far of the server's own process, of the processes below it, and of this one, its client."""
+    tick = 1000 / os.sysconf("SC_CLK_TCK")
+
+    def used(one: int) -> float:
         try:
-            text = Path(f"/proc/{one}/smaps_rollup").read_text()
-            total += next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            return 0.0
+        return (int(fields[11]) + int(fields[12])) * tick
+
+    below = sum(used(one) for one in family(pid) if one != pid)
+    return {"server": used(pid), "sessions": below, "client": time.process_time() * 1000}
+
+
+async def opened(port: int, scripts: list[Script], count: int) -> list[Player]:
+    """Live sessions, of all the scenarios in turn, opened some at a time."""
+    turn = asyncio.Semaphore(AT_ONCE)
+
+    async def one(script: Script) -> Player:
+        async with turn:
+            player = await Player.connect(port)
+            answer = await player.ask(script.reset_frame())
+            if b'"reset_ok"' not in answer:
+                raise SystemExit(f"a reset failed: {answer[:300]!r}")
+            return player
+
+    return await asyncio.gather(
+        *(one(script) for script, _ in zip(itertools.cycle(scripts), range(count), strict=False))
+    )
+
+
+def family(pid: int) -> list[int]:
+    """A process and all below it."""
+    found = [pid]
+    for one in found:
+        try:
             for task in Path(f"/proc/{one}/task").iterdir():
-                waiting += [int(child) for child in (task / "children").read_text().split()]
+                found += [int(child) for child in (task / "children").read_text().split()]
         except OSError:
             continue
-    return total
+    return found
 
 
-async def holding(url: str, script: Script, pid: int, count: int) -> None:
-    """Many live sessions, each of which has answered a call."""
-    empty = family_pss(pid)
-    clients = await opened(url, script, count)
-    answers = await asyncio.gather(*(c.call_tool(script.read["name"], script.read["arguments"]) for c in clients))
-    report("sessions_answering", sum(answer.ok for answer in answers), "sessions", count)
-    report("memory_per_session", (family_pss(pid) - empty) / 1024 / count, "MB PSS")
-    for client in clients:
-        await client.close()
+def pss(pid: int) -> int:
+    """KiB of one process, shared pages divided among those who share them."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+        return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
+    except (OSError, StopIteration):
+        return 0
+
+
+async def holding(port: int, scripts: list[Script], limits: Limits, pid: int, wanted: int) -> None:
+    """Many live sessions of all scenarios: each answers a call, all at once; then some play on; then all are closed."""
+    for player in await opened(port, scripts, len(scripts)):  # every scenario is loaded now
+        player.transport.close()
+    await settled(pid, 3 + len(scripts))
+    count = min(wanted, free_mb() // MB_EACH)
+    resting = set(family(pid))
+    empty = sum(map(pss, resting))
+    started = time.perf_counter()
+    players = await opened(port, scripts, count)
+    opening = time.perf_counter() - started
+    reads = [call_frame(script.read) for script, _ in zip(itertools.cycle(scripts), players, strict=False)]
+    answers: list[bytes] = []
+
+    async def answer() -> None:
+        asked = (player.ask(read) for player, read in zip(players, reads, strict=True))
+        answers.extend(await asyncio.gather(*asked))
+
+    answering = await timed(answer)
+    good = sum(b'"tool_call_ok"' in one for one in answers)
+    report(
+        "sessions_answering", good, "sessions", wanted, opened_in_s=round(opening, 1), answered_in_ms=round(answering)
+    )
+    held = sum(map(pss, family(pid)))
+    report("memory_per_session", (held - empty) / 1024 / count, "MB PSS", limits.fork_mb, sessions=count)
+    await asyncio.gather(*(play_on(player, script) for player, script in zip(players[:40], itertools.cycle(scripts))))
+    largest = max(pss(one) for one in set(family(pid)) - resting)
+    report(
+        "memory_of_the_largest_session", largest / 1024, "MB PSS", limits.fork_mb, sessions=count, played="an oracle"
+    )
+    started = time.perf_counter()
+    for player in players:
+        player.transport.close()
+    await settled(pid, len(resting))
+    left = len(set(family(pid)) - resting)
+    report("processes_left", left, "processes", None, closed_in_s=round(time.perf_counter() - started, 1))
+
+
+async def play_on(player: Player, script: Script) -> None:
+    for call in max(script.oracles, key=len):
+        await player.ask(call_frame(call))
+
+
+async def settled(pid: int, processes: int) -> None:
+    """Wait until no more processes are there than should be."""
+    ends = time.monotonic() + 30
+    while len(family(pid)) > processes and time.monotonic() < ends:
+        await asyncio.sleep(0.05)
+
+
+def free_mb() -> int:
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) // 1024
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--sessions", type=int, default=100)
+    parser.add_argument("--sessions", type=int, default=1000)
     options = parser.parse_args()
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    script, url = Script(), f"http://127.0.0.1:{port}"
-    process = start(port)
+    scripts = [Script(scenario) for scenario in load_pack(PACK).scenarios]
+    url = f"http://127.0.0.1:{port}"
+    process = start(port, options.sessions)
     try:
-        report("idle_memory", family_pss(process.pid) / 1024, "MB PSS")
-        asyncio.run(episodes(url, script))
-        asyncio.run(throughput(url, script))
-        asyncio.run(holding(url, script, process.pid, options.sessions))
+        asyncio.run(measure(url, port, scripts, process.pid, options.sessions))
     finally:
         process.terminate()
         process.wait(20)
+
+
+async def measure(url: str, port: int, scripts: list[Script], pid: int, sessions: int) -> None:
+    report("idle_memory", sum(map(pss, family(pid))) / 1024, "MB PSS")
+    script = scripts[0]
+    async with EnvironmentClient(url) as env:
+        first = await timed(lambda: env.reset(scenario=script.scenario, task_idx=0))
+    await script.find_write(url)
+    limits = await asyncio.to_thread(Limits, script)
+    report("reset_first_use", first, "ms", limits.fork_ms)
+    await latencies(url, script, limits)
+    await throughput(port, script, limits, pid)
+    await holding(port, scripts, limits, pid, sessions)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ SIGINT, and then ends every process and removes every file it made.
 import argparse
 import dataclasses
 import logging
-import resource
 import signal
 import sys
 from pathlib import Path
@@ -38,7 +37,6 @@ def main(arguments: list[str] | None = None) -> int:
     except (BadSetting, EnvironmentFault) as error:
         print(f"awmenv: {error}", file=sys.stderr)
         return 2
-    _raise_file_limit()
     # uvicorn sends itself the signal again once it has shut down; it must find this, and not end us before `finally`.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
@@ -73,19 +71,13 @@ def _config(app: object, settings: Settings) -> uvicorn.Config:
         port=settings.port,
         ws="websockets-sansio",
         ws_max_size=100 * 1024 * 1024,
+        ws_per_message_deflate=False,  # frames are small and mostly near by: compressing each costs more than it saves
         ws_ping_interval=PING_S,
         ws_ping_timeout=PONG_S,
         timeout_graceful_shutdown=3,
         log_level="warning",
         access_log=False,
     )
-
-
-def _raise_file_limit() -> None:
-    """Each session holds three descriptors."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 if __name__ == "__main__":

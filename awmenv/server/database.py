@@ -54,12 +54,12 @@ def fingerprint(path: Path) -> Fingerprint:
         size = os.fstat(fd).st_size
     finally:
         os.close(fd)
-    return (header[_COUNTER], size, *_stat(Path(f"{path}-wal")))
+    return (header[_COUNTER], size, *_stat(f"{path}-wal"))
 
 
-def _stat(path: Path) -> tuple[int, ...]:
+def _stat(path: str) -> tuple[int, ...]:
     try:
-        found = path.lstat()
+        found = os.lstat(path)
     except OSError:
         return ()
     return (found.st_size, found.st_mtime_ns)

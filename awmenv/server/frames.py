@@ -89,9 +89,10 @@ def _parsed(text: str | None) -> tuple[Any, str | None]:
         return None, "binary frames are not understood"
     try:
         frame = json.loads(text)
-        # What cannot be written again cannot be answered: lone surrogates, and nesting beyond reason.
+        # What cannot be written again cannot be answered: lone surrogates, which hide in escapes, and deep nesting.
         text.encode("utf-8")
-        json.dumps(frame, ensure_ascii=False).encode("utf-8")
+        if "\\u" in text:
+            json.dumps(frame, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         return None, "lone surrogates are not text"
     except (ValueError, RecursionError) as error:

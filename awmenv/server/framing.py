@@ -72,6 +72,20 @@ def only_frame(stream: bytes) -> Any:
     return decode(stream[_HEAD.size :])
 
 
+def whole(buffer: bytearray, limit: int) -> bytes | None:
+    """The one frame that a growing buffer holds, None while it is not complete."""
+    if len(buffer) < _HEAD.size:
+        return None
+    (length,) = _HEAD.unpack_from(buffer)
+    if length > limit:
+        raise BadFrame(f"a frame of {length} bytes, more than {limit}")
+    if len(buffer) < _HEAD.size + length:
+        return None
+    if len(buffer) > _HEAD.size + length:
+        raise BadFrame("more than one frame")
+    return bytes(memoryview(buffer)[_HEAD.size :])
+
+
 async def read(reader: asyncio.StreamReader, limit: int) -> Any:
     """The next frame from an asyncio stream; BadFrame also at its end."""
     try:

@@ -6,7 +6,7 @@ line of dataset code; each session then takes a second wall, to its own folder, 
 """
 
 import asyncio
-import gc
+import contextlib
 import importlib
 import json
 import linecache
@@ -19,13 +19,13 @@ import traceback
 import types
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from awmenv.server import database, framing, sandbox, tools
+from awmenv.server import database, framing, sandbox, sharing, tools
 from awmenv.server.preloading import APP_MODULES, preload
 
 MAX_LOAD = 64 << 20
@@ -33,7 +33,8 @@ MAX_CALL = 8 << 20
 MAX_RESPONSE = 4 << 20
 MAX_DETAIL = 16_000
 SOURCE = "scenario_app.py"
-WARM_READS = 3
+TRIAL_S = 0.5
+MAX_TRIALS = 200
 
 engines: list[Any] = []
 
@@ -110,8 +111,7 @@ def run_template(request: dict[str, Any], fds: list[int], tier: str, parent: int
         app = _load(channel)
     if app is None:
         os._exit(0)
-    gc.collect()
-    gc.freeze()
+    sharing.settle()
     _fork_on_request(socket.socket(fileno=control_fd), app, tier)
 
 
@@ -122,6 +122,8 @@ class App:
         self.asgi = asgi
         self.operations = {operation.name: operation for operation in tools.operations(asgi.openapi())}
         self.checkers = {name: Draft202012Validator(op.input_schema) for name, op in self.operations.items()}
+        self.starts_something = _starts_something(asgi)
+        self.libraries = sandbox.library_rules()  # asked for here, because a confined session would have to look again
 
 
 def _load(channel: socket.socket) -> App | None:
@@ -164,29 +166,69 @@ def _run_code(code: str) -> Any:
 
 
 def _warm(app: App) -> None:
-    """Walk the paths that every session walks, so that the memory they build is shared: reads that need no argument.
+    """Walk the paths that every session walks, so that the memory they build is shared: reads, with arguments made up
+    from their schemas.
 
     A read that writes all the same leaves no trace in the database, which is put back as it was built.
     """
     built = Path(database.FILE).read_bytes()
+    let_go_of_database()
+    _find_sources(app.asgi)
     loop = asyncio.new_event_loop()
-    try:
-        loop.run_until_complete(_exchange(app.asgi, tools.Request("GET", "/__nowhere__", "", [], b"")))
-        for name in _free_reads(app)[:WARM_READS]:
-            _call(loop, app, name, {})
-    finally:
-        loop.close()
-    for engine in engines:
-        engine.connect().close()
-        engine.dispose()
+    loop.run_until_complete(_exchange(app.asgi, tools.Request("GET", "/__nowhere__", "", [], b"")))
+    for name, arguments in _harmless_reads(app):
+        call(loop, app, name, arguments)
+    loop.close()
+    let_go_of_database()
     if database.has_sidecars(Path(database.FILE)):
         database.settle(database.FILE)
     if Path(database.FILE).read_bytes() != built:
         Path(database.FILE).write_bytes(built)
 
 
-def _free_reads(app: App) -> list[str]:
-    return [op.name for op in app.operations.values() if op.method == "GET" and not op.input_schema.get("required")]
+def _harmless_reads(app: App) -> list[tuple[str, dict[str, Any]]]:
+    """Those that answer in time and without a fault, as a child finds out that is thrown away: one may hang or exit, or
+    break something that lives in the app.
+    """
+    reads = [operation for operation in app.operations.values() if operation.method == "GET"]
+    calls = [(read.name, arguments) for read in reads for arguments in tools.samples(read)][:MAX_TRIALS]
+    hear, tell = os.pipe()
+    with open(hear, "rb") as answers:
+        try:
+            if os.fork() == 0:
+                _try(app, calls, tell)
+        except OSError:
+            calls = []  # its import used up the processes that it may have
+        os.close(tell)
+        return [calls[number] for number in sorted(answers.read()) if number < len(calls)]
+
+
+def _try(app: App, calls: list[tuple[str, dict[str, Any]]], tell: int) -> NoReturn:
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    signal.setitimer(signal.ITIMER_REAL, TRIAL_S)
+    try:
+        loop = asyncio.new_event_loop()
+        for number, (name, arguments) in enumerate(calls):
+            with contextlib.suppress(Exception):
+                if call(loop, app, name, arguments).get("code", 200) < 500:
+                    os.write(tell, bytes([number]))
+    finally:
+        os._exit(0)
+
+
+def _find_sources(asgi: Any) -> None:
+    """FastAPI reads an endpoint's source at its first call, for error messages: once here, and not in each fork."""
+    find = getattr(sys.modules["fastapi.routing"], "_extract_endpoint_context", lambda _endpoint: None)
+    for route in asgi.routes:
+        if hasattr(route, "dependant"):
+            find(route.endpoint)
+
+
+def let_go_of_database() -> None:
+    """Close every connection of the engines; the next use opens a new one, in the folder of whoever uses it."""
+    for engine in engines:
+        engine.connect().close()
+        engine.dispose()
 
 
 def _fork_on_request(control: socket.socket, app: App, tier: str) -> None:
@@ -218,11 +260,11 @@ def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, ti
     folder = request["folder"]
     os.chdir(folder)
     os.environ.update(HOME=folder, TMPDIR=folder)
-    sandbox.confine("scenario", [(folder, sandbox.WORK), *sandbox.library_rules()], tier)
+    sandbox.confine("scenario", [(folder, sandbox.WORK), *app.libraries], tier)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
-    startup = loop.run_until_complete(_start_up(app.asgi))
+    startup = loop.run_until_complete(_start_up(app.asgi)) if app.starts_something else None
     framing.send(channel, {"hello": os.getpid(), "error": startup})
     while True:
         message = framing.receive(channel, MAX_CALL)
@@ -238,12 +280,12 @@ def _answer(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) 
                 engine.dispose()
             database.settle(database.FILE)
             return {"status": "ok", "text": ""}
-        return _call(loop, app, message["tool"], message["arguments"])
+        return call(loop, app, message["tool"], message["arguments"])
     except Exception as error:
         return {"status": "http", "code": 500, "text": "Internal Server Error", "detail": _detail(error)}
 
 
-def _call(loop: asyncio.AbstractEventLoop, app: App, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+def call(loop: asyncio.AbstractEventLoop, app: App, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     operation = app.operations[name]
     problem = _argument_problem(app.checkers[name], arguments)
     if problem:
@@ -302,6 +344,14 @@ def _scope(request: tools.Request) -> dict[str, Any]:
         "query_string": request.query.encode(), "headers": [(b"host", b"scenario"), *request.headers],
         "client": ("127.0.0.1", 0), "server": ("scenario", 80),
     }  # fmt: skip
+
+
+def _starts_something(app: Any) -> bool:
+    """False only for an app whose start-up is surely empty: then no session pays for firing it."""
+    plain = type(sys.modules["fastapi"].FastAPI().router.lifespan_context)
+    ours = all(entry.cls.__module__.startswith(("starlette.", "fastapi.")) for entry in app.user_middleware)
+    empty = type(app.router.lifespan_context) is plain is not types.FunctionType and not app.router.on_startup
+    return not (empty and ours)
 
 
 async def _start_up(app: Any) -> str | None:

@@ -8,6 +8,7 @@ elsewhere the tier is `none`.
 
 import ctypes
 import errno
+import functools
 import os
 import resource
 import signal
@@ -45,6 +46,7 @@ class Limits:
     processes: tuple[int, int] | None = None  # soft and hard; counted per user
 
 
+@functools.cache
 def _libc() -> ctypes.CDLL:
     return ctypes.CDLL(None, use_errno=True)
 

@@ -26,6 +26,7 @@ from awmenv.errors import DatabaseBroken, HostFailed, SandboxMissing
 from awmenv.models import RESERVED_TOOLS
 from awmenv.packs import Pack
 from awmenv.server import database, framing, sandbox
+from awmenv.server.channel import Channel
 from awmenv.server.launching import Zygote
 from awmenv.server.settings import Settings
 from awmenv.server.workplace import UIDS, Workplace
@@ -33,8 +34,8 @@ from awmenv.server.workplace import UIDS, Workplace
 log = logging.getLogger("awmenv.scenario")
 
 MAX_TOOL_LIST = 8 << 20
-MAX_ANSWER = 12 << 20
 HELLO_TIMEOUT_S = 10.0
+AT_ONCE = 8  # sessions that start side by side; with more, the last ones would wait past the timeout
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -59,53 +60,33 @@ class Template:
 class Host:
     """One session's process: a channel to it, its folder, and the means to end it."""
 
-    def __init__(self, template: Template, folder: Path, channel: socket.socket, pidfd: int) -> None:
+    def __init__(self, template: Template, folder: Path, channel: Channel, pidfd: int) -> None:
         self.template = template
         self.folder = folder
+        self.database = folder / database.FILE
         self.channel = channel
-        self.pidfd = pidfd
-        self.loop: asyncio.AbstractEventLoop
-        self.reader: asyncio.StreamReader
-        self.writer: asyncio.StreamWriter
-        self.closed = False
-
-    @property
-    def database(self) -> Path:
-        return self.folder / database.FILE
-
-    async def connect(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.reader, self.writer = await asyncio.open_connection(sock=self.channel, limit=1 << 20)
+        self._pidfd = pidfd
+        self._ended = False
 
     async def ask(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """One request, one answer. Anything else, and lateness, is a HostFailed; the caller then ends this host."""
-        if self.closed:
+        if self._ended:
             raise HostFailed("the scenario's process has ended")
-        try:
-            async with asyncio.timeout(timeout_s):
-                self.writer.write(framing.encode(message))
-                await self.writer.drain()
-                answer = await framing.read(self.reader, MAX_ANSWER)
-        except TimeoutError as error:
-            raise HostFailed(f"timed out after {timeout_s:g} s") from error
-        except (framing.BadFrame, ConnectionError) as error:
-            raise HostFailed(str(error)) from error
-        if type(answer) is not dict:
-            raise HostFailed("the scenario's process answered nonsense")
-        return answer
+        return await self.channel.ask(message, timeout_s)
 
     def end(self) -> None:
         """Kill the process and close the channel. Idempotent, from any thread."""
-        if self.closed:
+        if self._ended:
             return
-        self.closed = True
+        self._ended = True
         try:
-            signal.pidfd_send_signal(self.pidfd, signal.SIGKILL)
+            signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         except ProcessLookupError:
             log.debug("the host had ended by itself")
-        os.close(self.pidfd)
+        os.close(self._pidfd)
         if not self.loop.is_closed():
-            self.loop.call_soon_threadsafe(self.writer.close)
+            self.loop.call_soon_threadsafe(self.channel.close)
 
 
 class ScenarioHouse:
@@ -122,6 +103,7 @@ class ScenarioHouse:
         self._retired: set[int] = set()
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._slots: set[int] = set()
+        self._starting = asyncio.Semaphore(AT_ONCE)
         self._order = itertools.cycle(range(1, UIDS))
         self._as_root = os.geteuid() == 0
 
@@ -280,7 +262,8 @@ class ScenarioHouse:
         template.live += 1
         folder = template.home / f"s-{secrets.token_hex(8)}"
         try:
-            return await self._open(template, folder)
+            async with self._starting:
+                return await self._open(template, folder)
         except BaseException:
             self.release(template, folder)
             raise
@@ -301,15 +284,15 @@ class ScenarioHouse:
             hello, pid = await _hear_hello(near)
             if "failed" in hello:
                 raise framing.BadFrame(str(hello["failed"])[-500:])
-            host = Host(template, folder, near, os.pidfd_open(pid))
+            pidfd = os.pidfd_open(pid)
+            near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
         except (OSError, TimeoutError, framing.BadFrame) as error:
             near.close()
             self._retire(template)
             raise HostFailed(f"the scenario's session did not start: {error or type(error).__name__}") from error
         if hello.get("error"):
             log.warning("start-up of %s: %s", template.key[1], hello["error"])
-        await host.connect()
-        return host
+        return Host(template, folder, await Channel.over(near), pidfd)
 
     def close(self, host: Host) -> None:
         """End a session's process and remove its folder. Callable from any thread."""

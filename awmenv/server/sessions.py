@@ -9,6 +9,7 @@ session, kept by a lock.
 import asyncio
 import hmac
 import logging
+import resource
 import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -90,6 +91,7 @@ class World:
 
     def start(self) -> None:
         """From the main thread, whose end the zygotes watch."""
+        allow_descriptors(self.settings.max_sessions)
         self.verifiers.start()
         self.scenarios.zygote.start()
 
@@ -117,13 +119,26 @@ class World:
         idle = self.settings.idle_s
         while True:
             await asyncio.sleep(min(5.0, idle / 4))
-            for session in list(self.sessions):
+            for number, session in enumerate(list(self.sessions)):
+                if number % 50 == 0:
+                    await asyncio.sleep(0)  # a thousand looks at the disk in a row would hold up the calls
                 session.check()
                 if time.monotonic() - session.used_at > idle:
                     session.expire()
 
     async def in_worker(self, function: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self.workers, lambda: function(*arguments))
+
+
+def allow_descriptors(sessions: int) -> None:
+    """Up to the hard limit; each session holds three: its connection, the channel to its process, the process."""
+    needed = 3 * sessions + 200
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    allowed = needed if hard == resource.RLIM_INFINITY else hard
+    if allowed < needed:
+        log.warning("%d sessions need %d open files, and %d are allowed (ulimit -Hn)", sessions, needed, allowed)
+    if soft != resource.RLIM_INFINITY and soft < allowed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
 
 
 class Session:

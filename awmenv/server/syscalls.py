@@ -5,6 +5,7 @@ architecture is killed.
 """
 
 import errno
+import functools
 import platform
 import struct
 from dataclasses import dataclass
@@ -40,7 +41,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "statx": (332, 291), "rseq": (334, 293), "clone3": (435, 435), "close_range": (436, 436),
     "faccessat2": (439, 439), "epoll_pwait2": (441, 441), "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
-    "fchdir": (81, 50), "membarrier": (324, 283),
+    "fchdir": (81, 50), "membarrier": (324, 283), "setitimer": (38, 103),
 }  # fmt: skip
 
 _READING = (
@@ -60,7 +61,7 @@ _WORKING = (
 )  # fmt: skip
 # What a template still needs once it has run its scenario's code: to fork a session and put a second wall round it.
 _FORKING = (
-    *_WORKING, "wait4", "prctl", "seccomp", "capget", "close_range", "chdir", "fchdir",
+    *_WORKING, "setitimer", "wait4", "prctl", "seccomp", "capget", "close_range", "chdir", "fchdir",
     "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
 )  # fmt: skip
 ALLOWED: dict[Profile, tuple[str, ...]] = {"verifier": _READING, "scenario": _WORKING, "template": _FORKING}
@@ -96,6 +97,7 @@ def number(name: str) -> int | None:
     return NUMBERS[name][column]
 
 
+@functools.cache
 def program(profile: Profile) -> bytes:
     """The BPF program of a profile, ready for seccomp(2)."""
     machine = platform.machine()

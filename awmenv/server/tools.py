@@ -150,6 +150,30 @@ def request(operation: Operation, arguments: dict[str, Any]) -> Request:
     return Request(operation.method, path, urlencode(pairs), headers, body)
 
 
+def samples(operation: Operation) -> list[dict[str, Any]]:
+    """Arguments that the operation is likely to take: what it requires, that and one more each, and all it knows."""
+    properties = operation.input_schema["properties"]
+    required = operation.input_schema.get("required", [])
+    optional = [name for name in properties if name not in required]
+    choices = [required, *([*required, name] for name in optional), [*required, *optional]]
+    return [{name: _made_up(properties.get(name)) for name in names} for names in choices]
+
+
+def _made_up(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return "a"
+    for given in ("default", "const"):
+        if given in schema:
+            return schema[given]
+    for choice in ("enum", "examples", "anyOf", "oneOf", "allOf"):
+        if isinstance(schema.get(choice), list) and schema[choice]:
+            first = schema[choice][0]
+            return _made_up(first) if choice.endswith("Of") else first
+    least = schema.get("minimum", 1)
+    kinds = {"integer": least, "number": least, "boolean": True, "array": [], "object": {}}
+    return kinds.get(str(schema.get("type")), "2026-01-01" if "date" in str(schema.get("format")) else "a")
+
+
 def _values(value: Any) -> list[str]:
     if value is None:
         return []

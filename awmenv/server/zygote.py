@@ -7,7 +7,6 @@ closes.
 """
 
 import contextlib
-import gc
 import importlib
 import json
 import os
@@ -21,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from awmenv.server import sandbox
+from awmenv.server import sandbox, sharing, syscalls
 from awmenv.server.preloading import VERIFIER_MODULES, preload
 
 MAX_REQUEST = 1 << 16
@@ -202,13 +201,15 @@ def main() -> None:
     uid = config["uid"] if os.geteuid() == 0 else None
     probes = sandbox.probe(config["folder"], uid)
     tier = sandbox.reached(probes, config["declared"])
-    work = _verifier_work(uid, tier) if config["kind"] == "verifier" else _scenario_work(tier)
+    work = _verifier_work(uid, tier) if config["kind"] == "verifier" else _scenario_work(tier, config["folder"])
     if sys.platform == "linux":
         sandbox.prctl(sandbox.PR_SET_CHILD_SUBREAPER, 1)
         if config["parent"]:
             sandbox.prctl(sandbox.PR_SET_PDEATHSIG, signal.SIGTERM)
-    gc.collect()
-    gc.freeze()
+    if syscalls.supported():
+        for profile in syscalls.ALLOWED:
+            syscalls.program(profile)  # assembled once, for all forks
+    sharing.settle()
     control.send(json.dumps({"tier": tier, "probes": probes, "pid": os.getpid()}).encode())
     Zygote(control, work).run()
     _end_group()
@@ -223,8 +224,9 @@ def _verifier_work(uid: int | None, tier: str) -> Callable[[dict[str, Any], list
     return lambda request, fds: runner.run(fds[0], tier, parent)
 
 
-def _scenario_work(tier: str) -> Callable[[dict[str, Any], list[int]], None]:
+def _scenario_work(tier: str, folder: str) -> Callable[[dict[str, Any], list[int]], None]:
     host = importlib.import_module("awmenv.server.host")
     host.preload_libraries()
+    importlib.import_module("awmenv.server.rehearsal").play(folder)
     parent = os.getpid()
     return lambda request, fds: host.run_template(request, fds, tier, parent)

@@ -1,0 +1,93 @@
+"""What lets forked processes share their memory: everything that each call uses lies side by side, and no gap is left
+between old objects.
+
+A fork copies a page at the first write to anything on it, and in CPython to use an object is to write to it: its
+reference count. Owns both measures. Called by `zygote`, `rehearsal` and `host`, in processes that are about to fork.
+"""
+
+import contextlib
+import ctypes
+import gc
+import sys
+from collections.abc import Callable
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+POOL = 16_384  # where CPython keeps small objects of one size
+MOST_PER_SIZE = 4 << 20
+EMPTY = sys.getsizeof(b"")
+SMALL = range(32, 513, 16)
+LARGE = (*range(65_536, 4096, -4096), *range(4096, 512, -256), *range(512, 16, -16))
+
+_ballast: list[list[object]] = []
+
+
+def settle() -> None:
+    """Before the first fork: what a child makes anew lands on new pages, and its garbage collector lets the old be."""
+    gc.collect()
+    for size in SMALL:
+        _ballast.append(_fill_pools(size))
+    _fill_heap()
+    gc.freeze()
+
+
+def _fill_pools(size: int) -> list[object]:
+    """Objects of one size until a whole untouched pool took them in a row: the gaps of the older ones are full then."""
+    made: list[object] = []
+    row, last = 0, 0
+    while row < (POOL - 64) // size - 1 and len(made) * size < MOST_PER_SIZE:
+        made.append(float(len(made)) if size == SMALL.start else bytes(size - EMPTY))
+        here = id(made[-1])
+        row = row + 1 if here - last == size and here // POOL == last // POOL else 0
+        last = here
+    return made
+
+
+class _HeapReport(ctypes.Structure):
+    """glibc's `struct mallinfo2`."""
+
+    _fields_ = [(f"field_{number}", ctypes.c_size_t) for number in range(9)] + [("keepcost", ctypes.c_size_t)]
+
+
+def _fill_heap() -> None:
+    """The same for what malloc holds. Only glibc tells where its untouched part begins; elsewhere the gaps stay."""
+    libc = ctypes.CDLL(None)
+    with contextlib.suppress(AttributeError):
+        libc.mallinfo2.restype = _HeapReport
+        for function in (libc.malloc, libc.sbrk):
+            function.restype, function.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+        libc.malloc_trim(ctypes.c_size_t(0))
+        untouched = (libc.sbrk(0) or 0) - libc.mallinfo2().keepcost
+        for size in LARGE:
+            while (block := libc.malloc(size - 8)) and block < untouched:
+                pass  # held for good
+
+
+def lay_together(play: Callable[[], object]) -> None:
+    """Give every function that `play` runs a fresh copy of its code, one beside the other.
+
+    Code that was never replaced lies where its module was imported, between code that nobody calls.
+    """
+    used: set[int] = set()
+
+    def note(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call":
+            used.add(id(frame.f_code))
+
+    sys.setprofile(note)
+    try:
+        play()
+    finally:
+        sys.setprofile(None)
+    gc.unfreeze()
+    functions = [item for item in gc.get_objects() if type(item) is FunctionType and id(item.__code__) in used]
+    copies: dict[int, CodeType] = {}
+    for function in functions:
+        copies.setdefault(id(function.__code__), _copy(function.__code__))
+    for function in functions:
+        function.__code__ = copies[id(function.__code__)]
+
+
+def _copy(code: CodeType) -> CodeType:
+    """With the code of what is defined inside it."""
+    return code.replace(co_consts=tuple(_copy(item) if isinstance(item, CodeType) else item for item in code.co_consts))
