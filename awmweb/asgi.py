@@ -6,6 +6,7 @@ request that waits.
 
 from __future__ import annotations
 
+import logging
 import os
 from typing import Any
 
@@ -19,13 +20,18 @@ from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
+from django.db import Error as DatabaseError
 from django.urls import path, re_path
 from starlette.staticfiles import StaticFiles
 
 from episodes import intake
 from episodes.consumers import WIRE, EpisodeConsumer, socket_token
 from experts.consumers import AskWait, QueueConsumer
+from people.bodies import HungUp, read_body, replayed, room_for
+from people.errors import AppError
+from people.http import refuse
 
+log = logging.getLogger(__name__)
 static = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
 sockets = URLRouter(
@@ -51,12 +57,27 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     if where.startswith("/static/"):
         inner = {**scope, "path": where, "root_path": scope.get("root_path", "") + "/static"}
         await static(inner, receive, _fresh(send))
-    elif scope["method"] == "GET" and where.startswith("/api/v1/asks/") and "/" not in where[13:] and where[13:]:
-        await waiting(scope, receive, send)
     elif intake.takes(scope):
         await intake.append_steps(scope, receive, send)
     else:
-        await django_app(scope, receive, send)
+        await _with_body(waiting if _waits(scope) else django_app, scope, receive, send)
+
+
+def _waits(scope: dict[str, Any]) -> bool:
+    name = scope["path"].removeprefix("/api/v1/asks/")
+    return scope["method"] == "GET" and name not in ("", scope["path"]) and "/" not in name
+
+
+async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """The body is read here, within its limit. What the session's own look at the database meets is told here, too."""
+    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    try:
+        with room_for(scope, limit):
+            await app(scope, replayed(await read_body(scope, receive, limit), receive), send)
+    except HungUp:
+        return
+    except (AppError, DatabaseError) as error:
+        await refuse(send, error)
 
 
 def _fresh(send: Any) -> Any:
@@ -77,11 +98,16 @@ def _fresh(send: Any) -> Any:
 
 async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """A bearer needs no Origin and no session; a cookie needs both."""
-    scope = {**scope, WIRE: send}
-    if socket_token(scope) is not None:
-        await sockets(scope, receive, send)
-    else:
-        await (sockets_of_people if is_ours(scope) else WebsocketDenier.as_asgi())(scope, receive, send)
+    scope[WIRE] = send
+    try:
+        if socket_token(scope) is not None:
+            await sockets(scope, receive, send)
+        else:
+            await (sockets_of_people if is_ours(scope) else WebsocketDenier.as_asgi())(scope, receive, send)
+    except DatabaseError as error:
+        log.warning("database away while a socket connects: %s", error)
+        await send({"type": "websocket.http.response.start", "status": 503, "headers": [(b"retry-after", b"1")]})
+        await send({"type": "websocket.http.response.body", "body": b""})
 
 
 application = ProtocolTypeRouter({"http": http, "websocket": websocket})

@@ -1,7 +1,8 @@
 """What `streaming.py` loads and watches with: HTTP and websocket clients that do little, and a raw frame server.
 
-Libraries would be the limit of what is measured. Run with arguments it is that server: so many sockets, so many
-seconds; it prints its port. Without arguments it does nothing.
+Libraries would be the limit of what is measured. `python loading.py watch` is a process full of watchers that is told
+what to do line by line; `python loading.py raw SOCKETS SECONDS` writes frames without ASGI and prints its port. Without
+arguments it does nothing.
 """
 
 from __future__ import annotations
@@ -9,10 +10,15 @@ from __future__ import annotations
 import asyncio
 import base64
 import hashlib
+import json
+import os
+import random
 import re
 import sys
 import time
+import zlib
 from collections.abc import Sequence
+from typing import Any
 
 import uvloop
 
@@ -20,18 +26,29 @@ MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 KEY = base64.b64encode(b"awmweb benchmark")
 SEQ = re.compile(rb'"seq":(\d+)')
 DUE = re.compile(rb'"t":([\d.]+)')
-TAIL = 140
+PLAIN_FRAME_BYTES = 436
+SAMPLED = 8
+"""Of so many sockets one says when each of its frames came; all are counted."""
+WORDS = """order customer refund ticket open closed pending shipped invoice amount total currency eur usd item stock
+shelf warehouse created updated assigned priority low high urgent note comment internal public email phone address
+street city country the a of to is was with for in on by not has been more than one please check again before answer"""
 
 
-def batch(first: int, times: Sequence[float], filler: str) -> bytes:
-    """A body of steps, each with the time at which it was due; about 0.43 KB each."""
-    steps = ",".join(
-        f'{{"seq":%d,"kind":"tool_call","name":"look_up","arguments":{{"item":"coffee","shelf":12}},'
-        f'"result":{{"left":3,"text":"{filler}"}},"turn":4,"call_id":"call-0001","meta":{{"t":{due:.6f}}}}}'
-        % (first + number)
-        for number, due in enumerate(times)
-    )
-    return f'{{"steps":[{steps}]}}'.encode()
+def batch(first: int, times: Sequence[float]) -> bytes:
+    """A body of steps, each with the time at which it was due; about 0.43 KB each, in words like a tool's result,
+    so that compressing them gains what it gains with real ones."""
+    return b'{"steps":[' + b",".join(_step(first + number, due) for number, due in enumerate(times)) + b"]}"
+
+
+_TEXTS = [" ".join(random.Random(number).choices(WORDS.split(), k=39))[:240].ljust(240, ".") for number in range(997)]
+
+
+def _step(seq: int, due: float) -> bytes:
+    return (
+        f'{{"seq":{seq},"kind":"tool_call","name":"look_up","arguments":{{"item":"coffee","shelf":{seq % 89}}},'
+        f'"result":{{"left":{seq % 31},"text":"{_TEXTS[seq * 31 % 997]}"}},"turn":{seq // 3},'
+        f'"call_id":"call-{seq:06d}","meta":{{"t":{due:.6f}}}}}'
+    ).encode()
 
 
 class Caller(asyncio.Protocol):
@@ -44,7 +61,6 @@ class Caller(asyncio.Protocol):
         ).encode()
         self.buffer = b""
         self.answer: asyncio.Future[None] | None = None
-        self.offset = 0
 
     @classmethod
     async def connect(cls, port: int, token: str, path: str) -> Caller:
@@ -69,8 +85,6 @@ class Caller(asyncio.Protocol):
 
     async def send(self, body: bytes) -> None:
         """Send and wait for the acknowledgement."""
-        if self.offset:
-            body = SEQ.sub(lambda found: b'"seq":%d' % (int(found[1]) + self.offset), body)
         self.answer = asyncio.get_running_loop().create_future()
         self.transport.write(self.head + str(len(body)).encode() + b"\r\n\r\n" + body)
         await self.answer
@@ -79,119 +93,176 @@ class Caller(asyncio.Protocol):
         self.transport.close()
 
 
-class Watcher(asyncio.Protocol):
-    """One websocket. It keeps the end of each frame, which says which one it is and up to which step it goes; of a
-    thousand sockets with the same frames one, the `reader`, keeps them whole."""
+_landing = memoryview(bytearray(512 * 1024))
+"""Where every socket of this process is read into; what is not kept is overwritten by the next."""
 
-    def __init__(self, host: str, path: str, token: str, reader: bool) -> None:
-        key = f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY.decode()}\r\nAuthorization: Bearer {token}"
-        self.hello = (
-            f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{key}\r\n\r\n"
-        )
+
+Read = tuple[list[int], list[float]]
+"""Of a frame: the numbers of its steps, and when each was due."""
+
+
+class Watcher(asyncio.BufferedProtocol):
+    """One websocket that looks at the heads of frames only: how many, how long, and when each was there. All sockets of
+    an episode get the same frames, so one, the `reader`, keeps them whole, and the others are compared with it by the
+    sum over the lengths of their frames."""
+
+    def __init__(self, hello: bytes, reader: bool) -> None:
+        self.hello, self.reader = hello, reader
         self.open = False
         self.head = b""
-        self.left = 0
-        self.tail = b""
-        self.opcode = self.length = 0
-        self.frames = self.bytes = self.last = 0
-        self.whole: list[bytes] | None = [] if reader else None
-        self.pieces: list[bytes] = []
-        self.came: list[tuple[float, int, bytes]] = []
+        self.left = self.opcode = 0
+        self.packed = False
+        self.kept = bytearray()
         self.ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.frames = 0
+        self.restart()
 
-    @classmethod
-    async def connect(cls, host: str, port: int, path: str, token: str, reader: bool = False) -> Watcher:
-        loop = asyncio.get_running_loop()
-        _, watcher = await loop.create_connection(lambda: cls(f"{host}:{port}", path, token, reader), host, port)
-        await watcher.ready
-        return watcher
+    def restart(self) -> None:
+        """Count from here."""
+        self.bytes = self.counted = self.sum = 0
+        self.came: list[float] = []
+        self.read: list[Read] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport: asyncio.Transport = transport  # type: ignore[assignment]
-        self.transport.write(self.hello.encode())
-
-    def data_received(self, data: bytes) -> None:
-        if not self.open:
-            head, found, data = (self.head + data).partition(b"\r\n\r\n")
-            if not found:
-                self.head = head
-                return
-            self.open, self.head = True, b""
-            self.ready.set_result(None)
-        self.bytes += len(data)
-        at = 0
-        while at < len(data):
-            at = self._rest(data, at) if self.left else self._start(data, at)
+        self.transport.write(self.hello)
 
     def connection_lost(self, error: Exception | None) -> None:
         if not self.ready.done():
             self.ready.set_exception(ConnectionError("no socket"))
 
-    def _start(self, data: bytes, at: int) -> int:
+    def get_buffer(self, hint: int) -> memoryview:
+        return _landing
+
+    def buffer_updated(self, size: int) -> None:
+        at = 0 if self.open else self._answered(size)
+        self.bytes += size - at
+        while at < size:
+            at = self._rest(at, size) if self.left else self._start(at, size)
+
+    def _answered(self, size: int) -> int:
+        """Read the answer to the handshake; returns where the frames begin. It comes in one piece on loopback."""
+        answer = bytes(_landing[:size])
+        end = answer.find(b"\r\n\r\n") + 4
+        if not answer.startswith(b"HTTP/1.1 101") or end < 4:
+            self.transport.abort()
+            return size
+        self.open = True
+        self.ready.set_result(None)
+        return end
+
+    def _start(self, at: int, size: int) -> int:
         """Read a frame's head, which may come in two pieces; returns where its payload begins."""
         known = len(self.head)
-        head = self.head + data[at : at + 10 - known]
-        size = 2 if len(head) < 2 or head[1] & 127 < 126 else 4 if head[1] & 127 == 126 else 10
-        if len(head) < size:
+        head = self.head + bytes(_landing[at : min(at + 10 - known, size)])
+        wide = 2 if len(head) < 2 or head[1] < 126 else 4 if head[1] == 126 else 10
+        if len(head) < wide:
             self.head = head
-            return len(data)
-        self.head, self.tail, self.pieces = b"", b"", []
-        self.opcode = head[0] & 15
-        self.length = self.left = head[1] & 127 if size == 2 else int.from_bytes(head[2:size], "big")
+            return size
+        self.head = b""
+        self.opcode, self.packed = head[0] & 15, bool(head[0] & 64)
+        self.left = head[1] if wide == 2 else int.from_bytes(head[2:wide], "big")
+        if self.opcode < 8:
+            self.sum = zlib.crc32(head[:wide], self.sum)
         if not self.left:
             self._end()
-        return at + size - known
+        return at + wide - known
 
-    def _rest(self, data: bytes, at: int) -> int:
-        piece = min(self.left, len(data) - at)
-        end = at + piece
-        self.left -= piece
-        self.tail = (self.tail + data[max(at, end - TAIL) : end])[-TAIL:]
-        if self.whole is not None:
-            self.pieces.append(data[at:end])
+    def _rest(self, at: int, size: int) -> int:
+        end = min(at + self.left, size)
+        self.left -= end - at
+        if self.reader or self.opcode > 7:
+            self.kept += _landing[at:end]
         if not self.left:
             self._end()
         return end
 
     def _end(self) -> None:
-        if self.opcode == 9:
-            self.transport.write(b"\x8a" + bytes((0x80 | self.length,)) + b"\0\0\0\0" + self.tail)
-            return
-        self.frames += 1
-        found = self.tail.rfind(b'"seq":')
-        if found >= 0:
-            self.last = int(self.tail[found + 6 : found + 16].partition(b",")[0])
-        self.came.append((time.perf_counter(), self.length, self.tail))
-        if self.whole is not None:
-            self.whole.append(b"".join(self.pieces))
-
-    def close(self) -> None:
-        self.transport.close()
+        if self.opcode > 7:
+            if self.opcode == 9:
+                self.transport.write(b"\x8a" + bytes((0x80 | len(self.kept),)) + b"\0\0\0\0" + self.kept)
+        else:
+            self.frames += 1
+            self.counted += 1
+            self.came.append(time.perf_counter())
+            if self.reader:
+                self.read.append(_read(bytes(self.kept), self.packed))
+        self.kept.clear()
 
 
-Read = dict[tuple[int, bytes], tuple[int, int, list[float]]]
+def _read(data: bytes, packed: bool) -> Read:
+    if packed:
+        data = zlib.decompressobj(wbits=-15).decompress(data + b"\0\0\xff\xff")
+    if b'"steps":[{' not in data:
+        return [], []
+    return [int(number) for number in SEQ.findall(data)], [float(due) for due in DUE.findall(data)]
 
 
-def read_frames(reader: Watcher) -> Read:
-    """First and last number and due times of each frame of steps, by the frame's length and end."""
-    frames: Read = {}
-    for (_, length, tail), whole in zip(reader.came, reader.whole or (), strict=True):
-        numbers = [int(number) for number in SEQ.findall(whole)] if b'"steps":[{' in whole else []
-        if numbers:
-            assert numbers == list(range(numbers[0], numbers[-1] + 1)), "a frame with a hole"
-            frames[length, tail] = (numbers[0], numbers[-1], [float(due) for due in DUE.findall(whole)])
-    return frames
+class Watching:
+    """A process full of watchers, told what to do by lines of JSON: `open`, `restart`, `report`, `close`."""
 
+    def __init__(self) -> None:
+        self.watchers: list[Watcher] = []
 
-def delivered(watcher: Watcher, frames: Read) -> tuple[int, list[float]]:
-    """How many steps came, in order and without a gap, and the seconds that each measured one took."""
-    seen, delays = 0, []
-    for at, length, tail in watcher.came:
-        first, last, dues = frames.get((length, tail), (0, 0, []))
-        if first == seen + 1:
-            seen = last
-            delays += [at - due for due in dues if due]
-    return seen, delays
+    async def open(self, port: int, path: str, token: str, sockets: int, packed: bool) -> dict[str, Any]:
+        offer = "Sec-WebSocket-Extensions: permessage-deflate\r\n" if packed else ""
+        hello = (
+            f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n{offer}"
+            f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: {KEY.decode()}\r\nAuthorization: Bearer {token}\r\n\r\n"
+        ).encode()
+        loop = asyncio.get_running_loop()
+        while len(self.watchers) < sockets:
+            few = [Watcher(hello, not self.watchers and not number) for number in range(min(50, sockets))]
+            await asyncio.gather(*(loop.create_connection(lambda one=one: one, "127.0.0.1", port) for one in few))  # type: ignore[misc]
+            await asyncio.gather(*(one.ready for one in few))
+            self.watchers += few
+        while not all(one.frames for one in self.watchers):
+            await asyncio.sleep(0.02)
+        return {"open": len(self.watchers)}
+
+    async def restart(self) -> dict[str, Any]:
+        for one in self.watchers:
+            one.restart()
+        self.began, self.cpu = time.perf_counter(), sum(os.times()[:2])
+        return {}
+
+    async def report(self, last: int, seconds: float) -> dict[str, Any]:
+        """Wait until everything up to step `last` came to everybody, then say what came and how late."""
+        end = time.perf_counter() + seconds
+        while self._whole(last) < len(self.watchers) and time.perf_counter() < end:
+            await asyncio.sleep(0.05)
+        read = self.watchers[0].read
+        sampled = [zip(one.came, read, strict=False) for one in self.watchers[::SAMPLED]]
+        delays = [at - due for frames in sampled for at, (_, dues) in frames for due in dues if due]
+        return {
+            "sockets": len(self.watchers),
+            "whole": self._whole(last),
+            "frames": sum(one.counted for one in self.watchers),
+            "frames_of_steps": sum(bool(numbers) for numbers, _ in read) * len(self.watchers),
+            "bytes": sum(one.bytes for one in self.watchers),
+            "seconds": time.perf_counter() - self.began,
+            "cpu": sum(os.times()[:2]) - self.cpu,
+            "delays": sorted(delays)[:: max(1, len(delays) // 5000)],
+        }
+
+    def _whole(self, last: int) -> int:
+        """How many sockets got every step, each once and in order: the reader, and whoever got the same frames."""
+        reader = self.watchers[0]
+        numbers = [number for numbers, _ in reader.read for number in numbers]
+        if not numbers or numbers != list(range(numbers[0], last + 1)):
+            return 0
+        return sum((one.counted, one.sum) == (reader.counted, reader.sum) for one in self.watchers)
+
+    async def close(self) -> dict[str, Any]:
+        for one in self.watchers:
+            one.transport.close()
+        self.watchers = []
+        return {}
+
+    async def run(self) -> None:
+        while line := await asyncio.to_thread(sys.stdin.readline):
+            told = json.loads(line)
+            print(json.dumps(await getattr(self, told.pop("do"))(**told)), flush=True)
 
 
 class _Raw(asyncio.Protocol):
@@ -209,6 +280,7 @@ class _Raw(asyncio.Protocol):
             accept = base64.b64encode(hashlib.sha1(KEY + MAGIC).digest())
             head = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
             self.transport.write(head + b"Sec-WebSocket-Accept: " + accept + b"\r\n\r\n")
+            self.transport.write(_raw_frame())
             self.everybody.append(self)
             self.buffer = b""
 
@@ -219,15 +291,19 @@ class _Raw(asyncio.Protocol):
         self.free = True
 
 
+def _raw_frame() -> bytes:
+    payload = b'{"type":"raw","x":"' + b"x" * (PLAIN_FRAME_BYTES - 25) + b'"}'
+    return b"\x81\x7e" + len(payload).to_bytes(2, "big") + payload
+
+
 async def raw_frames_server(sockets: int, seconds: float) -> None:
-    """Wait for so many sockets, then write frames to all of them for so long."""
+    """Wait for so many sockets, then write a frame to each in turn for so long."""
     server = await asyncio.get_running_loop().create_server(_Raw, "127.0.0.1", 0, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     while len(_Raw.everybody) < sockets:
         await asyncio.sleep(0.01)
-    payload = b'{"type":"raw","x":"' + b"x" * 410 + b'"}'
-    frame = b"\x81\x7e" + len(payload).to_bytes(2, "big") + payload
-    end = time.perf_counter() + seconds
+    await asyncio.sleep(0.5)
+    frame, end = _raw_frame(), time.perf_counter() + seconds
     while time.perf_counter() < end:
         for one in _Raw.everybody:
             if one.free:
@@ -237,5 +313,7 @@ async def raw_frames_server(sockets: int, seconds: float) -> None:
         one.transport.abort()
 
 
-if __name__ == "__main__" and len(sys.argv) == 3:
-    uvloop.run(raw_frames_server(int(sys.argv[1]), float(sys.argv[2])))
+if __name__ == "__main__" and sys.argv[1:2] == ["watch"]:
+    uvloop.run(Watching().run())
+if __name__ == "__main__" and sys.argv[1:2] == ["raw"]:
+    uvloop.run(raw_frames_server(int(sys.argv[2]), float(sys.argv[3])))

@@ -1,8 +1,8 @@
 """The stream under load: durable ingest, delivery to watchers, fan-out, idle sockets; limits probed in the same run.
 
 Starts a product of its own on loopback in a temporary folder, and stops it. Run as `python bench/streaming.py [row]`;
-one JSON object a line. Everything that loads or watches lives in this one process, so on two cores it takes its share
-of what it measures.
+one JSON object a line. Writers live in this process and watchers in two more; what each side used of the processors
+stands apart in every line, and what the rest of the machine used beside it, since all share the same cores.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ import uvloop
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from loading import Caller, Watcher, batch, delivered, read_frames
+from loading import PLAIN_FRAME_BYTES, Caller, batch
 
 from awmweb.embedded import urls
 from tests.running import Product, product
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "5"))
-COALESCE_MS = 20
-FILLER = "x" * 240
-RAW_BYTES = 436
+CROWDS = 2
+EVERY_S = 0.02
+WARM = 20
+LOADING = str(Path(__file__).with_name("loading.py"))
 
 
 def row(name: str, value: float, unit: str, limit: float | None, **conditions: object) -> None:
@@ -74,19 +75,64 @@ def copied_rows_per_second(database: str) -> float:
             cursor.execute("DROP TABLE bench_copy")
 
 
+class Crowd:
+    """Watchers of one episode, spread over processes of their own."""
+
+    def __init__(self) -> None:
+        self.processes = [
+            subprocess.Popen(
+                [sys.executable, LOADING, "watch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            )
+            for _ in range(CROWDS)
+        ]
+
+    async def tell(self, do: str, **what: object) -> list[dict[str, Any]]:
+        """Everybody does it at the same time."""
+        return await asyncio.gather(*(asyncio.to_thread(_ask, one, {"do": do, **what}) for one in self.processes))
+
+    async def open(self, port: int, path: str, token: str, sockets: int, packed: bool) -> None:
+        share = sockets // CROWDS
+        await self.tell("open", port=port, path=path, token=token, sockets=share, packed=packed)
+
+    async def report(self, last: int, seconds: float) -> dict[str, Any]:
+        """What all of them saw, as one."""
+        parts = await self.tell("report", last=last, seconds=seconds)
+        summed = ("sockets", "whole", "frames", "frames_of_steps", "bytes", "cpu")
+        return {
+            **{name: sum(part[name] for part in parts) for name in summed},
+            "seconds": max(part["seconds"] for part in parts),
+            "delays": [delay for part in parts for delay in part["delays"]],
+        }
+
+    def end(self) -> None:
+        for one in self.processes:
+            assert one.stdin is not None
+            one.stdin.close()
+            one.wait(10)
+
+
+def _ask(process: subprocess.Popen[str], told: dict[str, object]) -> dict[str, Any]:
+    assert process.stdin is not None and process.stdout is not None
+    process.stdin.write(json.dumps(told) + "\n")
+    process.stdin.flush()
+    answer: dict[str, Any] = json.loads(process.stdout.readline())
+    return answer
+
+
 async def raw_frames_per_second(sockets: int) -> float:
-    """Frames of 0.43 KB that one event loop writes to sockets without ASGI, counted where they arrive."""
-    command = [sys.executable, str(Path(__file__).with_name("loading.py")), str(sockets), "2.5"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        assert server.stdout is not None
-        port = int(server.stdout.readline())
-        watchers = [await Watcher.connect("127.0.0.1", port, "/", "") for _ in range(sockets)]
-        await asyncio.sleep(0.5)  # until buffers are full and what is written is what is read
-        before, began = sum(watcher.bytes for watcher in watchers), time.perf_counter()
-        await asyncio.sleep(1.5)
-        read, seconds = sum(watcher.bytes for watcher in watchers) - before, time.perf_counter() - began
-        await asyncio.to_thread(server.wait)
-    return read / RAW_BYTES / seconds
+    """Frames of 0.43 KB that one event loop writes to sockets without ASGI, counted by the same watchers."""
+    crowd = Crowd()
+    with subprocess.Popen(
+        [sys.executable, LOADING, "raw", str(sockets), "4"], stdout=subprocess.PIPE, text=True
+    ) as raw:
+        assert raw.stdout is not None
+        await crowd.open(int(raw.stdout.readline()), "/", "", sockets, packed=False)
+        await asyncio.sleep(1.0)  # until buffers are full and what is written is what is read
+        await crowd.tell("restart")
+        await asyncio.sleep(2.0)
+        seen = await crowd.report(0, 0)
+    crowd.end()
+    return float(seen["bytes"] / PLAIN_FRAME_BYTES / seen["seconds"])
 
 
 class House:
@@ -113,35 +159,39 @@ class House:
     async def caller(self, episode: str) -> Caller:
         return await Caller.connect(self.port, self.token, f"/api/v1/episodes/{episode}/steps")
 
-    async def watch(self, episode: str, count: int) -> list[Watcher]:
-        found: list[Watcher] = []
-        while len(found) < count:
-            path = f"/ws/episodes/{episode}"
-            wanted = min(50, count - len(found))
-            found += await asyncio.gather(
-                *(Watcher.connect("127.0.0.1", self.port, path, self.token, not found) for _ in range(wanted))
-            )
-        await until(lambda: all(watcher.frames for watcher in found), 60)
-        return found
-
-    def cpu(self) -> dict[str, float]:
-        """Seconds of processor used so far by the web process, the database and this one."""
-        used: dict[str, float] = {"bench": sum(os.times()[:2])}
-        for process, name in self.product.processes().items():
-            if name in ("web", "postgres", "valkey"):
-                times = process.cpu_times()
-                used[name] = used.get(name, 0.0) + times.user + times.system
-        return used
+    async def watch(self, crowd: Crowd, episode: str, sockets: int, packed: bool) -> None:
+        await crowd.open(self.port, f"/ws/episodes/{episode}", self.token, sockets, packed)
 
     def resident_kb(self) -> float:
         return psutil.Process(self.web).memory_info().rss / 1024
 
 
-async def until(what: Callable[[], bool], seconds: float) -> bool:
-    end = time.perf_counter() + seconds
-    while not what() and time.perf_counter() < end:
-        await asyncio.sleep(0.02)
-    return what()
+class Clock:
+    """Seconds of processor since it was made: the product's parts, this process, and all others of the machine."""
+
+    def __init__(self, house: House) -> None:
+        self.house, self.began, self.before = house, time.perf_counter(), self._now(house)
+
+    def _now(self, house: House) -> dict[str, float]:
+        used = {"web": 0.0, "postgres": 0.0, "valkey": 0.0, "writers": sum(os.times()[:2])}
+        for process, name in house.product.processes().items():
+            if name in used:
+                times = process.cpu_times()
+                used[name] += times.user + times.system
+        whole = psutil.cpu_times()
+        return {**used, "machine": sum(whole) - whole.idle - whole.iowait - whole.guest - whole.guest_nice}
+
+    def read(self, watchers: float = 0.0) -> dict[str, object]:
+        used = {name: after - self.before[name] for name, after in self._now(self.house).items()}
+        clients = {"writers": used.pop("writers"), "watchers": watchers}
+        others = used.pop("machine") - sum(used.values()) - sum(clients.values())
+        return {
+            "server_cpu_s": {name: round(value, 1) for name, value in used.items()},
+            "clients_cpu_s": {name: round(value, 1) for name, value in clients.items()},
+            "others_cpu_s": round(max(0.0, others), 1),
+            "seconds": round(time.perf_counter() - self.began, 1),
+            "load": round(os.getloadavg()[0], 1),
+        }
 
 
 async def ingest(house: House, name: str, clients: int, size: int, limit: float, **conditions: object) -> None:
@@ -156,23 +206,22 @@ async def _ingest(house: House, name: str, clients: int, size: int, seconds: flo
     episodes = [house.episode(name) for _ in range(clients)]
     callers = [await house.caller(episode) for episode in episodes]
     acknowledged, waits = [0] * clients, []
-    before = house.cpu()
-    began = time.perf_counter()
+    clock, began = Clock(house), time.perf_counter()
 
     async def write(number: int) -> None:
         while time.perf_counter() - began < seconds:
             sent = time.perf_counter()
-            await callers[number].send(batch(acknowledged[number] + 1, [sent] * size, FILLER))
+            await callers[number].send(batch(acknowledged[number] + 1, [sent] * size))
             acknowledged[number] += size
             waits.append(time.perf_counter() - sent)
 
     await asyncio.gather(*(write(number) for number in range(clients)))
     seconds = time.perf_counter() - began
-    used = {name: round(after - before[name], 1) for name, after in house.cpu().items()}
+    used = clock.read()
     for caller in callers:
         caller.close()
-    figures = {"acknowledged": sum(acknowledged), "stored": house.stored(episodes), **percentiles(waits)}
-    return {**figures, "cpu_s": used, "load": round(os.getloadavg()[0], 1)}, sum(acknowledged) / seconds
+    figures = {"acknowledged": sum(acknowledged), "stored": house.stored(episodes), **percentiles(waits), **used}
+    return figures, sum(acknowledged) / seconds
 
 
 def percentiles(seconds: list[float]) -> dict[str, float]:
@@ -182,98 +231,86 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
     return {"p50_ms": round(cut[49] * 1000, 1), "p95_ms": round(cut[94] * 1000, 1), "p99_ms": round(cut[98] * 1000, 1)}
 
 
-async def offer(caller: Caller, rate: float, seconds: float) -> int:
+async def offer(caller: Caller, first: int, rate: float, seconds: float) -> int:
     """Events come at a fixed rate, whatever happens; what has come since the last answer goes as the next batch. The
-    time in an event is when it was due, so waiting counts."""
+    time in an event is when it was due, so waiting counts. Returns the number of the last step."""
     began, sent = time.perf_counter(), 0
     while (now := time.perf_counter()) < began + seconds:
         due = min(int((now - began) * rate), sent + 1000)
-        if due == sent:
-            await asyncio.sleep(1 / rate)
-            continue
-        times = [began + number / rate for number in range(sent, due)]
-        await caller.send(batch(sent + 1, times, FILLER))
-        sent = due
-        await asyncio.sleep(max(0.0, COALESCE_MS / 1000 - (time.perf_counter() - now)))
-    return sent
+        if due > sent:
+            times = [began + number / rate for number in range(sent, due)]
+            await caller.send(batch(first + sent, times))
+            sent = due
+        await asyncio.sleep(max(1 / rate, EVERY_S - (time.perf_counter() - now)))
+    return first + sent - 1
 
 
-async def stream(house: House, name: str, sockets: int, rate: float, syncs: float, aim: float) -> None:
+async def stream(
+    house: House, name: str, sockets: int, rate: float, syncs: float, aim: float | None, packed: bool = True
+) -> None:
     """Durable events of one episode to sockets that all watch it."""
-    episode = house.episode(name)
-    watchers = await house.watch(episode, sockets)
+    episode, crowd = house.episode(name), Crowd()
+    await house.watch(crowd, episode, sockets, packed)
     caller = await house.caller(episode)
-    await offer_quietly(caller)
-    before = house.cpu()
-    sent = WARM + await offer_from(caller, rate, SECONDS)
-    whole = await until(lambda: all(watcher.last == sent for watcher in watchers), 20)
-    used = {name: round(after - before[name], 1) for name, after in house.cpu().items()}
-    frames = read_frames(watchers[0])
-    seen = [delivered(watcher, frames) for watcher in watchers]
-    for one in [*watchers, caller]:
-        one.close()
-    found = percentiles([delay for _, delays in seen for delay in delays])
-    row(
-        name, found["p95_ms"], "ms p95 to the client", COALESCE_MS + 1000 / syncs,
-        aim_ms=aim, sockets=sockets, offered_per_s=rate, sent=sent - WARM,
-        delivered=sum(count for count, _ in seen), expected=sent * sockets, every_event=whole,
-        frames=sum(watcher.frames for watcher in watchers),
-        mb_delivered=round(sum(watcher.bytes for watcher in watchers) / 1e6),
-        cpu_s=used, load=round(os.getloadavg()[0], 1), **found,
-        limit_is="the hub's coalescing time and one sync",
-    )  # fmt: skip
-
-
-WARM = 20
-
-
-async def offer_quietly(caller: Caller) -> None:
-    """The first batches, which nobody measures: caches fill, connections open."""
     for number in range(WARM):
-        await caller.send(batch(number + 1, [0.0], FILLER))
-
-
-async def offer_from(caller: Caller, rate: float, seconds: float) -> int:
-    caller.offset = WARM
-    return await offer(caller, rate, seconds)
+        await caller.send(batch(number + 1, [0.0]))
+    await asyncio.sleep(0.5)
+    await crowd.tell("restart")
+    clock = Clock(house)
+    last = await offer(caller, WARM + 1, rate, SECONDS)
+    seen = await crowd.report(last, 20)
+    used = clock.read(seen["cpu"])
+    caller.close()
+    crowd.end()
+    sent, found = last - WARM, percentiles(seen["delays"])
+    row(
+        name, found["p95_ms"], "ms p95 to the client", EVERY_S * 1000 + 1000 / syncs,
+        aim_ms=aim, sockets=seen["sockets"], offered_per_s=rate, compressed=packed, sent=sent,
+        delivered=sent * seen["whole"], expected=sent * seen["sockets"], every_event=seen["whole"] == seen["sockets"],
+        frames=seen["frames"], mb_on_the_line=round(seen["bytes"] / 1e6), **found, **used,
+        limit_is="the time in which events collect at the writer, and one sync",
+    )  # fmt: skip
 
 
 async def fan_out(house: House, sockets: int, raw: float) -> None:
     """One step at a time to many sockets: frames of about 0.43 KB, as many as the hub sends."""
-    episode = house.episode("fan-out")
-    watchers = await house.watch(episode, sockets)
+    episode, crowd = house.episode("fan-out"), Crowd()
+    await house.watch(crowd, episode, sockets, packed=False)
     caller = await house.caller(episode)
-    before, began = sum(watcher.frames for watcher in watchers), time.perf_counter()
-    sent = 0
+    await asyncio.sleep(0.5)
+    await crowd.tell("restart")
+    clock, began, sent = Clock(house), time.perf_counter(), 0
     while time.perf_counter() - began < SECONDS:
-        await caller.send(batch(sent + 1, [0.0], FILLER))
         sent += 1
-    await until(lambda: all(watcher.last == sent for watcher in watchers), 20)
+        await caller.send(batch(sent, [time.perf_counter()]))
     seconds = time.perf_counter() - began
-    frames = sum(watcher.frames for watcher in watchers) - before
-    known = read_frames(watchers[0])
-    count = sum(delivered(watcher, known)[0] for watcher in watchers)
-    for one in [*watchers, caller]:
-        one.close()
+    seen = await crowd.report(sent, 20)
+    used = clock.read(seen["cpu"])
+    caller.close()
+    crowd.end()
     row(
-        "fan_out", frames / seconds, "frames/s", raw, aim_ratio=0.20, sockets=sockets, events=sent,
-        delivered=count, expected=sent * sockets, event_deliveries_per_s=round(count / seconds),
+        "fan_out", seen["frames"] / seconds, "frames/s", raw,
+        aim_ratio=0.20, sockets=seen["sockets"], events=sent, delivered=sent * seen["whole"],
+        expected=sent * seen["sockets"], frames_of_steps_per_s=round(seen["frames_of_steps"] / seconds),
+        **percentiles(seen["delays"]), **used,
     )  # fmt: skip
 
 
 async def idle(house: House, sockets: int) -> None:
-    episode = house.episode("idle")
+    episode, crowd = house.episode("idle"), Crowd()
     await asyncio.sleep(1)
     before, began = house.resident_kb(), time.perf_counter()
-    watchers = await house.watch(episode, sockets)
+    await house.watch(crowd, episode, sockets, packed=True)
     seconds = time.perf_counter() - began
     await asyncio.sleep(1)
     value = (house.resident_kb() - before) / sockets
-    for watcher in watchers:
-        watcher.close()
+    clock = Clock(house)
+    await asyncio.sleep(SECONDS)
+    used = clock.read()
+    crowd.end()
     row(
         "idle_socket", value, "KB resident", None,
-        aim_kb=30, sockets=sockets, connects_per_s=round(sockets / seconds),
+        aim_kb=30, sockets=sockets, connects_per_s=round(sockets / seconds), **used,
     )  # fmt: skip
 
 
@@ -290,6 +327,7 @@ async def measure(house: House) -> None:
         ("single", lambda: ingest(house, "ingest_single_events", 64, 1, syncs, aim_ratio=3)),
         ("stream200", lambda: stream(house, "stream_200_sockets", 200, 2000, syncs, 75)),
         ("stream1000", lambda: stream(house, "stream_1000_sockets", 1000, 2000, syncs, 150)),
+        ("plain1000", lambda: stream(house, "stream_1000_sockets_uncompressed", 1000, 2000, syncs, None, packed=False)),
         ("fanout", lambda: fan_out(house, 1000, raw)),
     ]
     for name, step in steps:

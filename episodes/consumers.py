@@ -9,12 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncIterator, Callable
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
 from urllib.parse import parse_qs
+from weakref import WeakKeyDictionary
 
 from asgiref.sync import sync_to_async
-from channels.exceptions import StopConsumer
 from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
@@ -22,16 +23,19 @@ from django.db import close_old_connections
 from episodes import events, trajectory
 from episodes.hub import SocketListener, hub
 from episodes.models import Episode
-from episodes.wire import writer_of
-from people.access import Actor, bearer, current_memberships, is_id, person, sees_outcomes
-from people.errors import AppError, NotFound, Unauthenticated
-from people.http import TOKENS
+from episodes.wire import Line, Payload
+from people.access import Actor, bearer, current_memberships, is_id, may_read, person, sees_outcomes
+from people.errors import AppError, Away, NotFound, Unauthenticated
 from people.members import token_of
+from people.rights import Right, ended, right_of
 
+log = logging.getLogger(__name__)
 REFUSED = {401: 4401, 403: 4403, 404: 4404}
+TRY_AGAIN, BROKEN = 1013, 1011
 FIRST_PAGE = 200
-RIGHT_S = 10
-"""How often an open socket's right is looked at again: who was removed hears nothing after this."""
+RIGHT_S = 2.0
+"""How often the rights of open sockets are looked at again: who was removed hears nothing after this."""
+CLOSING_S = 10.0
 WIRE = "awmweb.send"
 """Where `awmweb/asgi.py` leaves the server's own `send`, which middleware may wrap."""
 P = ParamSpec("P")
@@ -83,54 +87,41 @@ def _visit(visit: Callable[[], R]) -> R:
 class LiveConsumer(AsyncWebsocketConsumer):
     """Shared course of a live socket: admit, listen, first frames, then every hint."""
 
+    actor: Actor
+    topics: tuple[str, ...] = ()
     listener: SocketListener | None = None
     pump: asyncio.Task[None] | None = None
-    guard: asyncio.Task[None] | None = None
-    topics: tuple[str, ...] = ()
 
-    async def dispatch(self, message: dict[str, Any]) -> None:
-        """Without Channels' visit to the database thread around every message: ours close their own connections."""
-        await getattr(self, message["type"].replace(".", "_"))(message)
-
-    async def websocket_disconnect(self, message: dict[str, Any]) -> None:
-        await self.disconnect(message["code"])
-        raise StopConsumer
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """One task for each socket, without those that Channels starts to hear a channel layer as well, and without its
+        visit to the database thread around every message: ours close their own connections."""
+        self.scope, self.base_send = scope, send
+        self.line = Line(scope[WIRE])
+        try:
+            while (message := await receive())["type"] != "websocket.disconnect":
+                if message["type"] == "websocket.connect":
+                    await self.connect()
+        finally:
+            self.leave()
 
     async def connect(self) -> None:
         try:
-            self.topics = tuple(await self.admitted())
+            self.topics = tuple(await in_database(self.admit))
         except AppError as refused:
             await self.accept()
-            await self.close(code=REFUSED.get(refused.status, 4400), reason=refused.code)
-            return
+            return await self.shut(refused)
         await self.accept()
-        self.listener = SocketListener(writer_of(self.scope.get(WIRE)), self._drain_soon)
-        self.pump = asyncio.create_task(self._begin(self.listener))
-        self.guard = asyncio.create_task(self._guard())
+        self.listener = SocketListener(self.line, self._drain_soon)
+        guard().watch(self)
+        self.pump = asyncio.create_task(self._talk(self._begin))
 
-    async def _guard(self) -> None:
-        """Close once the right has ended; a database that is away ends no right."""
-        while True:
-            await asyncio.sleep(RIGHT_S)
-            try:
-                if tuple(await self.admitted()) != self.topics:  # of another project now
-                    raise NotFound
-            except AppError as refused:
-                if self.listener is not None:
-                    hub().drop(self.listener, *self.topics)
-                await self.close(code=REFUSED.get(refused.status, 4400), reason=refused.code)
-                return
-            except DatabaseError:
-                continue
+    def right(self) -> Right:
+        """What the permission hangs on."""
+        session = self.scope.get("session")
+        return right_of(self.actor, session.session_key if session is not None else "")
 
-    async def admitted(self) -> list[str]:
-        """Check the right and name the topics. A bearer may be known already. Raises `AppError`."""
-        secret = socket_token(self.scope)
-        known = await TOKENS.actor(secret) if secret is not None else None
-        return await in_database(self.admit, known)
-
-    def admit(self, known: Actor | None) -> list[str]:
-        """The same with the database at hand."""
+    def admit(self) -> list[str]:
+        """Check the right, note the actor and name the topics, with the database at hand. Raises `AppError`."""
         raise Unauthenticated
 
     async def first_frames(self) -> AsyncIterator[str]:
@@ -141,31 +132,106 @@ class LiveConsumer(AsyncWebsocketConsumer):
     async def _begin(self, listener: SocketListener) -> None:
         """Listen, then read what is stored, then pass on what comes: so nothing is missed."""
         await hub().add(listener, *self.topics)
-        async for payload in self.first_frames():
-            await self.send(text_data=payload)
+        async for text in self.first_frames():
+            await self.line.send(Payload(text))
         await self._drain(listener)
 
     async def _drain(self, listener: SocketListener) -> None:
-        while (text := listener.take()) is not None:
-            await self.send(text_data=text)
+        while (payload := listener.take()) is not None:
+            await self.line.send(payload)
         listener.flowing()
         self.pump = None
 
     def _drain_soon(self) -> None:
+        self.pump = asyncio.create_task(self._talk(self._drain))
+
+    async def _talk(self, words: Callable[[SocketListener], Awaitable[None]]) -> None:
+        """Never fall silent on an open socket: what cannot be said closes it, and the page connects again."""
         assert self.listener is not None
-        self.pump = asyncio.create_task(self._drain(self.listener))
+        try:
+            await words(self.listener)
+        except OSError:
+            return  # it has gone
+        except Exception as error:
+            if not isinstance(error, DatabaseError | AppError):
+                log.exception("a live socket broke")
+            await self.shut(error)
 
-    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """A socket never takes a write; whatever comes is left unread."""
+    async def shut(self, reason: Exception) -> None:
+        """Close and say why. A refusal is final to a page; after anything else it tries again."""
+        self.leave(pumping=True)
+        code, word = _closing(reason)
+        with contextlib.suppress(OSError):
+            await self.close(code=code, reason=word)
 
-    async def disconnect(self, code: int) -> None:
+    async def cut_off(self, refusal: AppError) -> None:
+        """Close, whether the other side reads or not."""
+        try:
+            await asyncio.wait_for(self.shut(refusal), CLOSING_S)
+        except TimeoutError:
+            self.line.abort()
+
+    def leave(self, pumping: bool = False) -> None:
+        """Hear nothing any more."""
+        guard().forget(self)
         if self.listener is not None:
             hub().drop(self.listener, *self.topics)
-        for task in (self.guard, self.pump):
-            if task is not None:
-                task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+        if self.pump is not None and not pumping:
+            self.pump.cancel()
+
+
+def _closing(reason: Exception) -> tuple[int, str]:
+    if isinstance(reason, AppError):
+        return REFUSED.get(reason.status, 4400), reason.code
+    if isinstance(reason, DatabaseError):
+        return TRY_AGAIN, Away.code
+    return BROKEN, "internal"
+
+
+class Guard:
+    """Looks at the rights of all open sockets of an event loop over and over; who may not listen any more hears nothing
+    after that. One look for all, since thousands of sockets would ask the database thousands of times."""
+
+    def __init__(self) -> None:
+        self._rights: dict[LiveConsumer, Right] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def watch(self, consumer: LiveConsumer) -> None:
+        self._rights[consumer] = consumer.right()
+        if self._task is None:
+            self._task = asyncio.create_task(self._run())
+
+    def forget(self, consumer: LiveConsumer) -> None:
+        self._rights.pop(consumer, None)
+
+    async def _run(self) -> None:
+        """Until nobody is left to look at."""
+        while self._rights:
+            await asyncio.sleep(RIGHT_S)
+            try:
+                gone = await in_database(ended, set(self._rights.values()))
+            except DatabaseError:
+                continue  # a database that is away ends no right
+            for consumer, right in list(self._rights.items()):
+                if right in gone:
+                    self._close(consumer, gone[right])
+        self._task = None
+
+    def _close(self, consumer: LiveConsumer, refusal: AppError) -> None:
+        """On its own: a socket that takes nothing must not hold up the others."""
+        consumer.leave()
+        task = asyncio.create_task(consumer.cut_off(refusal))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+_guards: WeakKeyDictionary[asyncio.AbstractEventLoop, Guard] = WeakKeyDictionary()
+
+
+def guard() -> Guard:
+    """The guard of the running event loop; a web process has one."""
+    return _guards.setdefault(asyncio.get_running_loop(), Guard())
 
 
 class EpisodeConsumer(LiveConsumer):
@@ -173,16 +239,15 @@ class EpisodeConsumer(LiveConsumer):
 
     sees_all = False
 
-    def admit(self, known: Actor | None) -> list[str]:
+    def admit(self) -> list[str]:
         pk = self.scope["url_route"]["kwargs"]["pk"]
-        if known is None:
-            named = Episode.objects.filter(pk=pk).values_list("project_id", flat=True)
-            project_id = named.first() if is_id(pk) else None
-            if project_id is None:
-                raise NotFound
-            known = actor_for(self.scope, project_id)
-        trajectory.visible_episode(known, pk)
-        self.sees_all = sees_outcomes(known)
+        named = Episode.objects.filter(pk=pk).values_list("project_id", flat=True)
+        project_id = named.first() if is_id(pk) else None
+        self.actor = actor_for(self.scope, project_id)
+        may_read(self.actor)
+        if project_id != self.actor.project.pk:
+            raise NotFound
+        self.sees_all = sees_outcomes(self.actor)
         return [events.episode_topic(pk), events.people_topic(pk)] if self.sees_all else [events.episode_topic(pk)]
 
     async def first_frames(self) -> AsyncIterator[str]:
@@ -196,5 +261,5 @@ class EpisodeConsumer(LiveConsumer):
             since = told[-1][0]
 
     def _since(self) -> int:
-        raw = parse_qs(self.scope.get("query_string", b"").decode()).get("since", ["0"])[0]
+        raw = parse_qs(self.scope["query_string"].decode("latin-1")).get("since", ["0"])[0]
         return int(raw) if raw.isdecimal() and len(raw) < 10 else 0

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from weakref import WeakKeyDictionary
@@ -20,16 +21,21 @@ from redis.exceptions import RedisError
 
 from episodes import events
 from episodes.events import CHANNEL
-from episodes.wire import Payload, Writer
+from episodes.wire import Line, Payload
 
 log = logging.getLogger(__name__)
 COALESCE_S = 0.02
+"""The shortest time between two frames of one topic."""
 WALL_S = 0.2
-"""How long states of episodes wait on a wall, where one screen shows hundreds of them."""
+"""The same for states of episodes on a wall, where one screen shows hundreds of them."""
+LONGEST_S = 0.12
+SHARE = 0.5
+"""How much of its time an event loop may write frames, before frames become fewer and larger."""
 QUEUE_FRAMES = 256
 QUEUE_BYTES = 4 * 1024 * 1024
 FRAME_BYTES = 512 * 1024
-GAP = Payload('{"type":"gap"}')
+GAP_FRAME = '{"type":"gap"}'
+GAP = Payload(GAP_FRAME)
 
 
 class Listener:
@@ -43,31 +49,31 @@ class Listener:
         self._waiter: asyncio.Future[None] | None = None
 
     def put(self, payload: Payload) -> None:
-        if self._frames and (len(self._frames) >= QUEUE_FRAMES or self._bytes + len(payload) > QUEUE_BYTES):
+        if self._frames and (len(self._frames) >= QUEUE_FRAMES or self._bytes + payload.size > QUEUE_BYTES):
             self._frames.clear()
             self._bytes = 0
             payload = GAP
         self._frames.append(payload)
-        self._bytes += len(payload)
+        self._bytes += payload.size
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def take(self) -> str | None:
-        """The oldest frame, if there is one."""
+    def take(self) -> Payload | None:
+        """The oldest payload, if there is one."""
         if not self._frames:
             return None
         payload = self._frames.popleft()
-        self._bytes -= len(payload)
-        return payload.text
+        self._bytes -= payload.size
+        return payload
 
-    async def get(self) -> str:
-        while (text := self.take()) is None:
+    async def get(self) -> Payload:
+        while (payload := self.take()) is None:
             self._waiter = asyncio.get_running_loop().create_future()
             try:
                 await self._waiter
             finally:
                 self._waiter = None
-        return text
+        return payload
 
 
 class SocketListener(Listener):
@@ -77,16 +83,16 @@ class SocketListener(Listener):
     `take` says `flowing` when it is.
     """
 
-    __slots__ = ("_flows", "_on_stall", "_write")
+    __slots__ = ("_flows", "_line", "_on_stall")
 
-    def __init__(self, write: Writer | None, on_stall: Callable[[], None]) -> None:
+    def __init__(self, line: Line, on_stall: Callable[[], None]) -> None:
         super().__init__()
-        self._write = write
+        self._line = line
         self._on_stall = on_stall
         self._flows = False
 
     def put(self, payload: Payload) -> None:
-        if self._flows and self._write is not None and self._write(payload):
+        if self._flows and self._line.write(payload):
             return
         super().put(payload)
         if self._flows:
@@ -114,7 +120,7 @@ class Pending:
             self._frames.pop((kind, key), None)
             self._frames[kind, key] = [payload]
         else:
-            self._add_one(payload or GAP.text)
+            self._add_one(payload or GAP_FRAME)
 
     def _add_one(self, text: str) -> None:
         self._count += 1
@@ -128,12 +134,42 @@ class Pending:
             parts = []
         self._frames[events.STEPS, key] = [*parts, payload]
 
-    def payloads(self) -> list[str]:
-        """The frames as text."""
-        return [
-            events.steps_frame(key, parts) if kind == events.STEPS else parts[0]
-            for (kind, key), parts in self._frames.items()
-        ]
+    def payload(self) -> Payload:
+        """The frames, to be written at once."""
+        return Payload(
+            *(
+                events.steps_frame(key, parts) if kind == events.STEPS else parts[0]
+                for (kind, key), parts in self._frames.items()
+            )
+        )
+
+
+class Lane:
+    """Hints on their way to listeners, and when they leave: at once after a quiet time, otherwise some time after those
+    before them; later while writing them takes the loop long, so that many sockets get fewer and larger frames."""
+
+    def __init__(self, every: float, deliver: Callable[[str, Payload], None]) -> None:
+        self._every, self._deliver = every, deliver
+        self._pending: dict[str, Pending] = {}
+        self._next = 0.0
+
+    def add(self, topic: str, kind: str, key: str, payload: str) -> None:
+        if not self._pending:
+            wait = max(0.0, self._next - time.perf_counter())
+            asyncio.get_running_loop().call_later(wait, self._leave)
+        self._pending.setdefault(topic, Pending()).add(kind, key, payload)
+
+    def _leave(self) -> None:
+        began, due, self._pending = time.perf_counter(), self._pending, {}
+        self._next = began + self._every
+        for topic, pending in due.items():
+            self._deliver(topic, pending.payload())
+        asyncio.get_running_loop().call_soon(self._left, began)
+
+    def _left(self, began: float) -> None:
+        """The loop has handed the frames to the kernel by now."""
+        took = time.perf_counter() - began
+        self._next = began + min(max(self._every, took / SHARE), max(self._every, LONGEST_S))
 
 
 class Hub:
@@ -141,8 +177,8 @@ class Hub:
 
     def __init__(self) -> None:
         self._topics: dict[str, set[Listener]] = {}
-        self._soon: dict[str, Pending] = {}
-        self._later: dict[str, Pending] = {}
+        self._soon = Lane(COALESCE_S, self._deliver)
+        self._later = Lane(WALL_S, self._deliver)
         self._task: asyncio.Task[None] | None = None
         self._subscribed = asyncio.Event()
 
@@ -205,21 +241,11 @@ class Hub:
                 self._tell_everybody(GAP)
             elif topic in self._topics:
                 wall = kind == events.LAST and topic.startswith("queue:")
-                self._plan(self._later if wall else self._soon, WALL_S if wall else COALESCE_S)
-                (self._later if wall else self._soon).setdefault(topic, Pending()).add(kind, key, payload)
+                (self._later if wall else self._soon).add(topic, kind, key, payload)
 
-    def _plan(self, waiting: dict[str, Pending], seconds: float) -> None:
-        if not waiting:
-            asyncio.get_running_loop().call_later(seconds, self._deliver, waiting)
-
-    def _deliver(self, waiting: dict[str, Pending]) -> None:
-        due = list(waiting.items())
-        waiting.clear()
-        for topic, pending in due:
-            payloads = [Payload(text) for text in pending.payloads()]
-            for listener in tuple(self._topics.get(topic, ())):
-                for payload in payloads:
-                    listener.put(payload)
+    def _deliver(self, topic: str, payload: Payload) -> None:
+        for listener in tuple(self._topics.get(topic, ())):
+            listener.put(payload)
 
     def _tell_everybody(self, payload: Payload) -> None:
         for listener in {one for listeners in self._topics.values() for one in listeners}:

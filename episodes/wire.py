@@ -1,58 +1,122 @@
-"""One websocket frame for many sockets: its bytes are made once and written to each socket's transport.
+"""Websocket frames for many sockets: their bytes are made once and written to each socket's transport.
 
-Owns the one place that knows the server below ASGI. Under uvicorn's `websockets-sansio` without compression a text
-frame from a server is the same bytes for everybody, and making it again for each of a thousand sockets is most of what
-a fan-out would cost. Under any other server `writer_of` gives None and frames go through ASGI. Called by `hub.py` and
+Owns the one place that knows the server below ASGI. From a server a text frame is the same bytes for everybody, and
+making it again for each of a thousand sockets is most of what a fan-out would cost. Compressed it is the same bytes
+still, if no frame refers to one before it; `Socket` agrees on that with whoever offers compression. The web process
+runs as `uvicorn --ws episodes.wire:Socket`. Under another server frames go through ASGI. Called by `hub.py` and
 `consumers.py`.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import zlib
+from collections.abc import Sequence
 from typing import Any
 
-try:
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol as Known
-except ImportError:  # another server, or a uvicorn that has moved its module
-    Known = None  # type: ignore[assignment,misc]
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.extensions import Extension
+from websockets.extensions.permessage_deflate import PerMessageDeflate, ServerPerMessageDeflateFactory
 
-Writer = Callable[["Payload"], bool]
+PACKED_ABOVE_BYTES = 1024
+"""Below this compressing gains less than it costs."""
+WINDOW_BITS = 15
+LEVEL = 1
+WAITING_BYTES = 1024 * 1024
+"""How much a transport takes before its socket counts as stalled. Frames wait there by reference."""
+SHARED = ServerPerMessageDeflateFactory(
+    server_no_context_takeover=True, client_no_context_takeover=True, compress_settings={"level": LEVEL}
+)
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """uvicorn's websocket, which takes compression where every frame stands for itself."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn.available_extensions = [SHARED]
 
 
 class Payload:
-    """A frame's text, and its bytes once somebody writes them."""
+    """What is told at one moment: the texts of its frames, and their bytes once somebody writes them."""
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __len__(self) -> int:
-        return len(self.text)
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+        self.size = sum(map(len, texts))
 
     @functools.cached_property
-    def frame(self) -> bytes:
-        """The whole text frame as it goes over the line, unmasked as a server's are."""
-        data = self.text.encode()
-        size = len(data)
-        if size < 126:
-            return bytes((0x81, size)) + data
-        if size < 65536:
-            return b"\x81\x7e" + size.to_bytes(2, "big") + data
-        return b"\x81\x7f" + size.to_bytes(8, "big") + data
+    def plain(self) -> bytes:
+        """Whole text frames as they go over the line, unmasked as a server's are."""
+        return b"".join(_frame(0x81, text.encode()) for text in self.texts)
+
+    @functools.cached_property
+    def packed(self) -> bytes:
+        """The same for sockets that take compressed frames."""
+        return b"".join(map(_packed, self.texts))
 
 
-def writer_of(send: Any) -> Writer | None:
-    """What writes a payload to the socket behind an ASGI `send` and says whether it did: not while the transport's
-    buffer is full or the socket is closing."""
-    socket = getattr(send, "__self__", None)
-    if Known is None or not isinstance(socket, Known) or socket.conn.extensions:
-        return None
-    write, writable = socket.transport.write, socket.writable
+def _packed(text: str) -> bytes:
+    data = text.encode()
+    if len(data) < PACKED_ABOVE_BYTES:
+        return _frame(0x81, data)
+    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -WINDOW_BITS)
+    # the end of a flushed block is left out, as the protocol says
+    return _frame(0xC1, (packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH))[:-4])
 
-    def direct(payload: Payload) -> bool:
-        if socket.close_sent or socket.disconnected or not writable.is_set():
+
+def _frame(head: int, data: bytes) -> bytes:
+    size = len(data)
+    if size < 126:
+        return bytes((head, size)) + data
+    if size < 65536:
+        return bytes((head, 126)) + size.to_bytes(2, "big") + data
+    return bytes((head, 127)) + size.to_bytes(8, "big") + data
+
+
+class Line:
+    """The way to one socket."""
+
+    __slots__ = ("_asgi", "_packs", "_socket")
+
+    def __init__(self, send: Any) -> None:
+        """`send` is the server's own; what middleware made of it is not known here."""
+        self._asgi = send
+        self._socket, self._packs = _known(getattr(send, "__self__", None))
+
+    def write(self, payload: Payload) -> bool:
+        """Write at once. False while the transport is full or closing, or not known."""
+        socket = self._socket
+        if socket is None or socket.close_sent or socket.disconnected or not socket.writable.is_set():
             return False
-        write(payload.frame)
+        socket.transport.write(payload.packed if self._packs else payload.plain)
         return True
 
-    return direct
+    def abort(self) -> None:
+        """Drop the connection, whatever still waits to be written."""
+        if self._socket is not None:
+            self._socket.transport.abort()
+
+    async def send(self, payload: Payload) -> None:
+        """Write once the socket takes it. Raises `ConnectionError` when there is none any more."""
+        if self._socket is None:
+            for text in payload.texts:
+                await self._asgi({"type": "websocket.send", "text": text})
+            return
+        await self._socket.writable.wait()
+        if not self.write(payload):
+            raise ConnectionError("the socket is closed")
+
+
+def _known(socket: Any) -> tuple[WebSocketsSansIOProtocol | None, bool]:
+    """The protocol below a `send`, if frames may be written past it, and whether they may be compressed."""
+    if not isinstance(socket, WebSocketsSansIOProtocol) or not _shares(socket.conn.extensions):
+        return None, False
+    socket.transport.set_write_buffer_limits(high=WAITING_BYTES)
+    agreed = socket.conn.extensions
+    # whoever asks for a smaller window may be sent uncompressed frames
+    return socket, bool(agreed) and agreed[0].local_max_window_bits >= WINDOW_BITS  # type: ignore[attr-defined]
+
+
+def _shares(agreed: Sequence[Extension]) -> bool:
+    """Whether no frame changes what a later one means."""
+    return not agreed or (isinstance(agreed[0], PerMessageDeflate) and agreed[0].local_no_context_takeover)

@@ -8,22 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs
 
-from asgiref.sync import sync_to_async
 from channels.generic.http import AsyncHttpConsumer
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db import close_old_connections
 from django.utils import timezone
 
 from awmclient.schema import AskView
 from episodes import events, recording
-from episodes.consumers import LiveConsumer, actor_for
+from episodes.consumers import LiveConsumer, actor_for, in_database
 from episodes.hub import Listener, hub
 from experts import queue
 from experts.events import ask_topic
@@ -31,31 +28,26 @@ from experts.models import Ask
 from experts.reading import ask_view, open_asks
 from people.access import Actor, is_id, may_see_queue
 from people.errors import AppError, Invalid, NotFound
+from people.http import refuse, respond
 
-log = logging.getLogger(__name__)
 WAIT_MAX_S = 25
 
 
 class QueueConsumer(LiveConsumer):
     """`/ws/queue`: changes of asks and of live episodes of the project."""
 
-    actor: Actor
-
-    def admit(self, known: Actor | None) -> list[str]:
-        self.actor = known or actor_for(self.scope)
+    def admit(self) -> list[str]:
+        self.actor = actor_for(self.scope)
         may_see_queue(self.actor)
         return [events.queue_topic(self.actor.project.pk)]
 
     async def first_frames(self) -> AsyncIterator[str]:
-        asks = await sync_to_async(_open_now, thread_sensitive=False)(self.actor)
+        asks = await in_database(_open_now, self.actor)
         yield json.dumps({"type": "queue", "asks": asks, "now": events.stamp(timezone.now())})
 
 
 def _open_now(actor: Actor) -> list[dict[str, Any]]:
-    try:
-        return [ask.model_dump(mode="json", exclude={"context"}) for ask in open_asks(actor)]
-    finally:
-        close_old_connections()
+    return [ask.model_dump(mode="json", exclude={"context"}) for ask in open_asks(actor)]
 
 
 class AskWait(AsyncHttpConsumer):
@@ -63,18 +55,9 @@ class AskWait(AsyncHttpConsumer):
 
     async def handle(self, body: bytes) -> None:
         try:
-            status, answer = 200, (await self._wait()).model_dump(mode="json", exclude_none=True)
-        except AppError as refused:
-            status, answer = refused.status, {"error": {"code": refused.code, "message": refused.message}}
-        except DatabaseError as error:
-            log.warning("database away while an ask waits: %s", error)
-            status, answer = 503, {"error": {"code": "unavailable", "message": "The database is away; try again."}}
-        headers = [
-            (b"Content-Type", b"application/json"),
-            (b"Cache-Control", b"no-store"),
-            (b"X-Content-Type-Options", b"nosniff"),
-        ]
-        await self.send_response(status, json.dumps(answer).encode(), headers=headers)
+            await respond(self.send, 200, (await self._wait()).model_dump(mode="json", exclude_none=True))
+        except (AppError, DatabaseError) as error:
+            await refuse(self.send, error)
 
     async def _wait(self) -> AskView:
         wait = _seconds(parse_qs(self.scope["query_string"].decode("latin-1")))
@@ -89,22 +72,19 @@ class AskWait(AsyncHttpConsumer):
         return view
 
     async def _read(self, pk: str) -> AskView:
-        return await sync_to_async(_read_once, thread_sensitive=False)(self.scope, pk)
+        return await in_database(_read_once, self.scope, pk)
 
 
 def _read_once(scope: dict[str, Any], pk: str) -> AskView:
     """One short visit to the database; the connection goes back before the wait goes on."""
-    try:
-        row = Ask.objects.filter(pk=pk).values_list("project_id", "episode_id").first() if is_id(pk) else None
-        if row is None:
-            actor_for(scope)
-            raise NotFound
-        actor = actor_for(scope, row[0])
-        view = ask_view(queue.look(actor, pk))
-        recording.hear(actor, row[1])
-        return view
-    finally:
-        close_old_connections()
+    row = Ask.objects.filter(pk=pk).values_list("project_id", "episode_id").first() if is_id(pk) else None
+    if row is None:
+        actor_for(scope)
+        raise NotFound
+    actor = actor_for(scope, row[0])
+    view = ask_view(queue.look(actor, pk))
+    recording.hear(actor, row[1])
+    return view
 
 
 def _seconds(query: dict[str, list[str]]) -> int:

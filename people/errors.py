@@ -83,3 +83,10 @@ class Away(AppError):
 
     code = "unavailable"
     status = 503
+
+
+class Broken(AppError):
+    """Something broke on our side; it is in the log."""
+
+    code = "internal"
+    status = 500

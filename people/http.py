@@ -18,6 +18,7 @@ from typing import Any
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.core.exceptions import RequestDataTooBig
+from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, close_old_connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import JsonResponse
@@ -30,7 +31,8 @@ from ninja.security import APIKeyCookie, HttpBearer
 
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES
 from people.access import Actor, bearer, chosen_membership, person
-from people.errors import AppError, Away, BadJson, Invalid, TooLarge, Unauthenticated
+from people.bodies import Send
+from people.errors import AppError, Away, BadJson, Broken, Invalid, TooLarge, Unauthenticated
 from people.members import digest, token_of
 
 log = logging.getLogger(__name__)
@@ -214,6 +216,37 @@ def actor_of(request: HttpRequest) -> Actor:
 
 def envelope(error: AppError) -> dict[str, Any]:
     return {"error": {"code": error.code, "message": error.message}}
+
+
+async def respond(send: Send, status: int, answer: dict[str, Any]) -> None:
+    """A whole answer below Django."""
+    body = json.dumps(answer).encode()
+    headers = [
+        (b"content-type", b"application/json; charset=utf-8"),
+        (b"content-length", str(len(body)).encode()),
+        (b"cache-control", b"private, no-store"),
+        (b"x-content-type-options", b"nosniff"),
+    ]
+    if status in AGAIN:
+        headers.append((b"retry-after", RETRY_AFTER_S.encode()))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def refuse(send: Send, error: Exception) -> None:
+    """The answer below Django to whatever ended a call."""
+    refused = _told(error)
+    await respond(send, refused.status, envelope(refused))
+
+
+def _told(error: Exception) -> AppError:
+    if isinstance(error, AppError):
+        return error
+    if isinstance(error, DatabaseError):
+        log.warning("database away: %s", error)
+        return Away()
+    log.error("a call broke", exc_info=error)
+    return Broken()
 
 
 def refusal(error: AppError) -> HttpResponse:

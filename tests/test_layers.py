@@ -60,7 +60,7 @@ WRITES = {
     *("launching", "exporting", "importing"),
 }
 READS = {
-    *("access", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
+    *("access", "rights", "bodies", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
     *("wall", "windows", "routing", "staff", "fitting", "packs", "hub"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),

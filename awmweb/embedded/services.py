@@ -66,7 +66,7 @@ def commands(options: Options) -> dict[str, list[str]]:
         "web": [
             *web,
             "--ws",
-            "websockets-sansio",
+            "episodes.wire:Socket",
             "--ws-per-message-deflate",
             "false",
             "--no-access-log",

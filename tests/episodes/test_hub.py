@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 
 import pytest
 import redis
 
 from episodes import events, hub
 from episodes.events import Teller, hint
-from episodes.hub import GAP, QUEUE_BYTES, QUEUE_FRAMES, Hub, Listener, Pending, SocketListener
-from episodes.wire import Payload, writer_of
+from episodes.hub import GAP_FRAME, QUEUE_BYTES, QUEUE_FRAMES, Hub, Lane, Listener, Pending, SocketListener
+from episodes.wire import Line, Payload
 
 WAIT_S = 5
 
@@ -34,12 +35,19 @@ def numbers(text):
 
 
 async def heard(listener):
-    return await asyncio.wait_for(listener.get(), WAIT_S)
+    """The next frame, which came alone."""
+    (text,) = (await asyncio.wait_for(listener.get(), WAIT_S)).texts
+    return text
+
+
+def taken(listener):
+    payload = listener.take()
+    return payload and payload.texts[0]
 
 
 async def past_the_first_gap(listener):
     """A new subscription begins with a gap."""
-    assert await heard(listener) == GAP.text
+    assert await heard(listener) == GAP_FRAME
 
 
 async def test_steps_of_several_hints_become_one_frame_in_their_order(valkey):
@@ -70,7 +78,8 @@ async def test_of_several_states_of_an_episode_the_last_is_told(valkey):
         await past_the_first_gap(listener)
         lines = [hint("queue:p", events.LAST, key, json.dumps([key, n])) for n in (1, 2) for key in ("e", "f")]
         valkey.publish(events.CHANNEL, "".join(lines))
-        assert [json.loads(await heard(listener)) for _ in "ef"] == [["e", 2], ["f", 2]]
+        payload = await asyncio.wait_for(listener.get(), WAIT_S)
+        assert [json.loads(text) for text in payload.texts] == [["e", 2], ["f", 2]]
 
 
 def test_a_frame_that_grows_too_large_is_parted_and_keeps_its_order(monkeypatch):
@@ -78,7 +87,7 @@ def test_a_frame_that_grows_too_large_is_parted_and_keeps_its_order(monkeypatch)
     pending = Pending()
     for seq in range(1, 8):
         pending.add(events.STEPS, "e", step(seq))
-    parts = [numbers(text) for text in pending.payloads()]
+    parts = [numbers(text) for text in pending.payload().texts]
     assert len(parts) > 1 and sum(parts, []) == [1, 2, 3, 4, 5, 6, 7]
 
 
@@ -86,20 +95,20 @@ def test_a_listener_that_does_not_read_holds_a_bounded_queue_and_then_a_gap():
     listener = Listener()
     for number in range(QUEUE_FRAMES):
         listener.put(Payload(str(number)))
-    assert listener.take() == "0"
+    assert taken(listener) == "0"
     listener.put(Payload("fits"))
     listener.put(Payload("one too many"))
-    assert (listener.take(), listener.take()) == (GAP.text, None)
+    assert (taken(listener), taken(listener)) == (GAP_FRAME, None)
 
 
 def test_large_frames_are_bounded_by_their_size():
     listener = Listener()
     for _ in range(5):
         listener.put(Payload("x" * (QUEUE_BYTES // 4)))
-    assert (listener.take(), listener.take()) == (GAP.text, None)
+    assert (taken(listener), taken(listener)) == (GAP_FRAME, None)
 
 
-class Line:
+class FullLine:
     """A socket's transport that takes frames until it is full."""
 
     def __init__(self):
@@ -107,7 +116,7 @@ class Line:
 
     def write(self, payload):
         if self.free:
-            self.sent.append(payload.text)
+            self.sent += payload.texts
         return self.free
 
     def stalled(self):
@@ -115,32 +124,37 @@ class Line:
 
 
 def test_frames_go_straight_to_a_socket_once_the_first_ones_have_left():
-    line = Line()
-    listener = SocketListener(line.write, line.stalled)
+    line = FullLine()
+    listener = SocketListener(line, line.stalled)
     listener.put(Payload("before"))
-    assert (line.sent, listener.take()) == ([], "before")
+    assert (line.sent, taken(listener)) == ([], "before")
     listener.flowing()
     listener.put(Payload("after"))
-    assert (line.sent, listener.take()) == (["after"], None)
+    assert (line.sent, taken(listener)) == (["after"], None)
 
 
 def test_a_stalled_socket_queues_in_order_and_wakes_one_task():
-    line = Line()
-    listener = SocketListener(line.write, line.stalled)
+    line = FullLine()
+    listener = SocketListener(line, line.stalled)
     listener.flowing()
     line.free = False
     listener.put(Payload("1"))
     line.free = True
     listener.put(Payload("2"))
     assert (line.sent, line.stalls) == ([], 1)
-    assert [listener.take(), listener.take(), listener.take()] == ["1", "2", None]
+    assert [taken(listener), taken(listener), taken(listener)] == ["1", "2", None]
 
 
-def test_a_server_that_is_not_known_gets_its_frames_through_asgi():
+async def test_a_server_that_is_not_known_gets_its_frames_through_asgi():
+    sent = []
+
     async def send(message):
-        raise AssertionError("nothing was sent")
+        sent.append(message["text"])
 
-    assert writer_of(send) is None and writer_of(None) is None
+    line, payload = Line(send), Payload("one", "two")
+    assert not line.write(payload)
+    await line.send(payload)
+    assert sent == ["one", "two"]
 
 
 @pytest.mark.parametrize("size", [1, 125, 126, 65535, 65536])
@@ -148,14 +162,68 @@ def test_a_prepared_frame_is_what_the_websocket_protocol_says(size):
     from websockets.frames import Frame, Opcode
 
     text = "x" * size
-    assert Payload(text).frame == Frame(Opcode.TEXT, text.encode()).serialize(mask=False)
+    assert Payload(text).plain == Frame(Opcode.TEXT, text.encode()).serialize(mask=False)
+
+
+@pytest.mark.parametrize("size", [1, 2_000, 200_000])
+def test_a_shared_compressed_frame_reads_the_same_whatever_came_before(size):
+    from websockets.extensions.permessage_deflate import PerMessageDeflate
+    from websockets.frames import Frame, Opcode
+    from websockets.streams import StreamReader
+
+    text = json.dumps(list(range(size)))[:size]
+    reader = StreamReader()
+    reader.feed_data(Payload("x" * 5_000, text, text).packed)
+    theirs = PerMessageDeflate(True, True, 15, 15)
+    for expected in ("x" * 5_000, text, text):
+        *_, frame = drive(Frame.parse(reader.read_exact, mask=False, extensions=[theirs]))
+        assert (frame.opcode, bytes(frame.data).decode()) == (Opcode.TEXT, expected)
+
+
+def drive(reading):
+    """Everything is there already, so nothing is waited for."""
+    while True:
+        try:
+            yield next(reading)
+        except StopIteration as done:
+            yield done.value
+            return
+
+
+async def test_frames_leave_at_once_after_a_quiet_time_and_later_while_writing_takes_long():
+    left, heavy = [], 0.0
+
+    def deliver(topic, payload):
+        left.append((time.perf_counter(), payload.texts))
+        time.sleep(heavy)
+
+    lane = Lane(0.02, deliver)
+
+    async def tell(number):
+        lane.add("t", events.EACH, "-", str(number))
+        await until(lambda: left and left[-1][1][-1] == str(number))
+
+    lane.add("t", events.EACH, "-", "0")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [texts for _, texts in left] == [("0",)]
+    heavy = 0.05
+    await tell(1)
+    await tell(2)
+    assert left[1][0] - left[0][0] >= 0.02 and left[2][0] - left[1][0] >= 0.1
+
+
+async def until(what):
+    async with asyncio.timeout(WAIT_S):
+        while not what():
+            await asyncio.sleep(0.001)
 
 
 async def test_a_hub_comes_back_after_its_connection_was_cut_and_says_gap(valkey):
     async with Hub().listening("episode:e") as listener:
         await past_the_first_gap(listener)
         valkey.client_kill_filter(_type="pubsub")
-        assert await heard(listener) == GAP.text
+        assert await heard(listener) == GAP_FRAME
         valkey.publish(events.CHANNEL, steps_hint("e", 5))
         assert numbers(await heard(listener)) == [5]
 
@@ -176,7 +244,7 @@ async def test_what_could_not_be_told_is_followed_by_a_gap_for_its_readers(valke
         teller.tell([steps_hint("e", 1)])
         await asyncio.to_thread(teller.flush, 0.3)
         away = False
-        assert await heard(listener) == GAP.text
+        assert await heard(listener) == GAP_FRAME
         teller.tell([steps_hint("other", 1)])
         assert numbers(await heard(other)) == [1]
 

@@ -119,6 +119,15 @@ def test_an_oversized_body_is_413_and_an_unknown_call_404(agent, episode):
     assert agent.get(f"/episodes/{episode}").json()["last_seq"] == 0
 
 
+@pytest.mark.parametrize("path", ["/api/v1/runs", "/login", "/api/v1/asks/one"])
+def test_a_body_without_an_end_is_413_whoever_it_was_meant_for(house, agent, path):
+    """In pieces, so that nobody knows before how long it gets."""
+    method = "GET" if "asks" in path else "POST"
+    pieces = (b"y" * 1024 * 1024 for _ in range(20))
+    answer = agent.build_request(method, house.url + path, content=pieces)
+    assert refused(agent.send(answer)) == (413, "too_large")
+
+
 def test_a_single_step_of_several_megabytes_is_taken_whole(agent, episode):
     step = {"seq": 1, "kind": "tool_call", "name": "dump", "arguments": {}, "result": "z" * (5 * 1024 * 1024)}
     assert agent.post(f"/episodes/{episode}/steps", json={"steps": [step]}).json() == {"acknowledged": 1}

@@ -1,0 +1,93 @@
+"""The web process below Django: what it says while the database is away, and that no socket is left open and silent."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from asgiref.testing import ApplicationCommunicator
+from channels import auth
+from django.conf import settings
+from django.db import OperationalError
+
+from awmclient.schema import EpisodeStart
+from awmweb.asgi import application
+from episodes import consumers, recording, trajectory
+from tests.people_by_name import token
+
+COOKIE = (b"cookie", f"{settings.SESSION_COOKIE_NAME}=somebody".encode())
+OURS = (b"origin", settings.AWMWEB_PUBLIC_URL.encode())
+WAIT_S = 10
+
+
+def gone(*args, **kwargs):
+    raise OperationalError("connection refused")
+
+
+class Call(ApplicationCommunicator):
+    """One connection to the application, without a server."""
+
+    def __init__(self, kind, path, *headers, query=b""):
+        super().__init__(
+            application,
+            {"type": kind, "method": "GET", "path": path, "query_string": query, "headers": list(headers)},
+        )
+
+    async def connect(self):
+        await self.send_input({"type": "websocket.connect"})
+        return await self.said()
+
+    async def said(self):
+        return await self.receive_output(WAIT_S)
+
+
+@pytest.fixture
+def watching(transactional_db, project, ada):
+    """A socket of an agent on an episode; `since` goes into its address as it is."""
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t"))
+    bearer = (b"authorization", f"Bearer {token(project, 'agent')[1]}".encode())
+    return lambda since="0": Call(
+        "websocket", f"/ws/episodes/{episode.pk}", bearer, query=f"since={since}".encode("latin-1")
+    )
+
+
+async def test_a_waiting_poll_by_cookie_is_503_while_the_database_is_away(monkeypatch):
+    monkeypatch.setattr(auth, "get_user", gone)
+    poll = Call("http", "/api/v1/asks/one", COOKIE, query=b"wait=1")
+    await poll.send_input({"type": "http.request"})
+    head, body = await poll.said(), await poll.said()
+    assert head["status"] == 503 and (b"retry-after", b"1") in head["headers"]
+    assert json.loads(body["body"])["error"]["code"] == "unavailable"
+
+
+async def test_a_socket_by_cookie_is_503_while_the_database_is_away(monkeypatch):
+    monkeypatch.setattr(auth, "get_user", gone)
+    assert (await Call("websocket", "/ws/queue", COOKIE, OURS).connect())["status"] == 503
+
+
+async def test_an_agents_socket_is_503_while_the_database_is_away(watching, monkeypatch):
+    monkeypatch.setattr(consumers, "token_of", gone)
+    assert (await watching().connect())["status"] == 503
+
+
+@pytest.mark.parametrize(("fault", "code"), [(OperationalError, 1013), (ValueError, 1011)])
+async def test_a_socket_whose_first_frames_fail_is_closed(watching, monkeypatch, fault, code):
+    def broken(*args, **kwargs):
+        raise fault("in the middle")
+
+    monkeypatch.setattr(trajectory, "told_after", broken)
+    socket = watching()
+    assert (await socket.connect())["type"] == "websocket.accept"
+    closed = await socket.said()
+    assert (closed["type"], closed["code"]) == ("websocket.close", code)
+    await socket.send_input({"type": "websocket.disconnect", "code": code})
+    await socket.wait()
+
+
+@pytest.mark.parametrize("since", ["\xff", "x", "-1", "9" * 30])
+async def test_an_odd_since_is_the_beginning(watching, since):
+    socket = watching(since)
+    assert (await socket.connect())["type"] == "websocket.accept"
+    assert json.loads((await socket.said())["text"])["steps"] == []
+    await socket.send_input({"type": "websocket.disconnect", "code": 1000})
+    await socket.wait()
