@@ -1,18 +1,27 @@
 """Asks the configured chat model to rule on SQL evidence. The endpoint is the server's own setting, never a client's.
 
-Called by `sessions` after an SQL-mode verifier has run. Returns a reward type of upstream's vocabulary, and
-`judge_error` for every failure.
+Called by `sessions` after an SQL-mode verifier has run, and by `checkup` where an operator asked for it. Returns a
+reward type of upstream's vocabulary, and `judge_error` for every failure: a judge that broke never rules. What comes
+back holds no key of the endpoint and nothing that a frame could not carry.
 """
 
+import asyncio
 import json
 import re
+import time
 from typing import Any
+from urllib.parse import parse_qsl
 
 import httpx
 
 from awmenv.server.settings import Judge
 
 RULINGS = ("complete", "incomplete", "server_error", "agent_error")
+TRIES = 3
+PAUSE_S = 0.5
+MAX_SAID = 20_000
+MAX_ERROR = 500
+SHORTEST_SECRET = 6
 
 _INSTRUCTIONS = """You decide whether an automated agent has done its task in a small simulated application.
 You are given the task, the steps the agent took, and evidence that a program read from the application's database
@@ -30,30 +39,55 @@ async def rule(judge: Judge, evidence: dict[str, Any]) -> tuple[str, dict[str, A
             "error": "no judge is configured on this server (AWMENV_JUDGE_BASE_URL, AWMENV_JUDGE_MODEL)"
         }
     try:
-        text = await _ask(judge, evidence)
-        said = _read(text)
-    except (httpx.HTTPError, ValueError, KeyError, IndexError, TypeError) as error:
-        return "judge_error", {"error": f"{type(error).__name__}: {error}"[:500]}
+        said = _read(await _ask(judge, evidence))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, LookupError, TypeError, RecursionError) as error:
+        return "judge_error", {"error": _carried(judge, f"{type(error).__name__}: {error}", MAX_ERROR)}
     ruling = str(said.get("classification", "")).strip().lower()
+    names = [name for name in ("reasoning", "classification") if name in said]
+    told: dict[str, Any] = {name: _carried(judge, str(said[name]), MAX_SAID) for name in names}
     if ruling not in RULINGS:
-        return "judge_error", {"error": "the judge gave no ruling", "said": said}
-    return ruling, said
+        return "judge_error", {"error": "the judge gave no ruling", **told}
+    return ruling, told
 
 
 async def _ask(judge: Judge, evidence: dict[str, Any]) -> str:
-    headers = {"Authorization": f"Bearer {judge.api_key}"} if judge.api_key else {}
-    headers.update(json.loads(judge.headers) if judge.headers else {})
+    """What the model says. An endpoint that is busy or away is asked again, all within the one limit."""
     messages = [
         {"role": "system", "content": _INSTRUCTIONS},
         {"role": "user", "content": json.dumps(evidence, ensure_ascii=False, indent=1)[:400_000]},
     ]
-    url = judge.base_url.rstrip("/") + "/chat/completions"
-    async with httpx.AsyncClient(timeout=judge.timeout_s, headers=headers) as client:
-        response = await client.post(
-            f"{url}?{judge.query}" if judge.query else url, json={"model": judge.model, "messages": messages}
-        )
-    response.raise_for_status()
-    return str(response.json()["choices"][0]["message"]["content"])
+    body = {"model": judge.model, "messages": messages}
+    url = judge.base_url.rstrip("/") + "/chat/completions" + (f"?{judge.query}" if judge.query else "")
+    headers = {"Authorization": f"Bearer {judge.api_key}"} if judge.api_key else {}
+    headers |= json.loads(judge.headers) if judge.headers else {}
+    ends_at = time.monotonic() + judge.timeout_s
+    async with httpx.AsyncClient(headers=headers) as client:
+        for left in reversed(range(TRIES)):
+            try:
+                response = await _posted(client, url, body, ends_at)
+                response.raise_for_status()
+                return str(response.json()["choices"][0]["message"]["content"])
+            except (httpx.TransportError, httpx.HTTPStatusError) as error:
+                if not left or not _worth_another(error) or time.monotonic() + PAUSE_S > ends_at:
+                    raise
+            await asyncio.sleep(PAUSE_S)
+    raise AssertionError("the last try returns or raises")
+
+
+async def _posted(client: httpx.AsyncClient, url: str, body: dict[str, Any], ends_at: float) -> httpx.Response:
+    """One request; a stream that trickles has no more time than one that is silent."""
+    left = max(0.1, ends_at - time.monotonic())
+    try:
+        async with asyncio.timeout(left):
+            return await client.post(url, json=body, timeout=left)
+    except TimeoutError as error:
+        raise httpx.ReadTimeout(f"no answer within {left:.0f} s") from error
+
+
+def _worth_another(error: httpx.HTTPError) -> bool:
+    if isinstance(error, httpx.HTTPStatusError):
+        return error.response.status_code in (429, 500, 502, 503, 504)
+    return not isinstance(error, httpx.TimeoutException | httpx.UnsupportedProtocol)
 
 
 def _read(text: str) -> dict[str, Any]:
@@ -62,3 +96,12 @@ def _read(text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise ValueError("the judge's answer is no object")
     return value
+
+
+def _carried(judge: Judge, text: str, room: int) -> str:
+    """Text that any frame can carry, without the endpoint's secrets, which errors and answers may repeat."""
+    secrets = [judge.api_key, *(value for _name, value in parse_qsl(judge.query))]
+    secrets += [part for value in json.loads(judge.headers or "{}").values() for part in (value, value.split(" ")[-1])]
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "[key]") if len(secret) >= SHORTEST_SECRET else text
+    return text[:room].encode("utf-8", "replace").decode("utf-8")

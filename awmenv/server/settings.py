@@ -4,6 +4,7 @@ Owns names, defaults and bounds (docs/configuration.md lists them). Called by `a
 `verifier`.
 """
 
+import json
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -93,13 +94,33 @@ class Settings:
 
 
 def _judge(env: Mapping[str, str], read: "_Reader") -> Judge:
-    return Judge(
+    judge = Judge(
         base_url=env.get("AWMENV_JUDGE_BASE_URL", ""),
         api_key=env.get("AWMENV_JUDGE_API_KEY", ""),
         model=env.get("AWMENV_JUDGE_MODEL", ""),
         headers=env.get("AWMENV_JUDGE_HEADERS", ""),
         query=env.get("AWMENV_JUDGE_QUERY", ""),
         timeout_s=read.number("AWMENV_JUDGE_TIMEOUT_S", Judge.timeout_s, 1),
+    )
+    if judge.base_url and not judge.base_url.startswith(("http://", "https://")):
+        raise BadSetting("AWMENV_JUDGE_BASE_URL must be an http or https address")
+    if bool(judge.base_url) != bool(judge.model):
+        raise BadSetting("AWMENV_JUDGE_BASE_URL and AWMENV_JUDGE_MODEL are needed together")
+    if judge.headers and not _is_headers(judge.headers):
+        raise BadSetting("AWMENV_JUDGE_HEADERS must be a JSON object of texts that a header can carry")
+    if not judge.api_key.isascii() or not judge.api_key.isprintable():
+        raise BadSetting("AWMENV_JUDGE_API_KEY holds characters that no header can carry")
+    return judge
+
+
+def _is_headers(text: str) -> bool:
+    """Messages about a value that is none never hold it: it may be a key."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(value, dict) and all(
+        isinstance(part, str) and part.isascii() and part.isprintable() for pair in value.items() for part in pair
     )
 
 

@@ -17,7 +17,8 @@ from awmenv.packs import Pack, load_pack
 from awmenv.server import checkup
 from awmenv.server.checkup import Checkup
 from awmenv.server.sessions import World
-from awmenv.server.settings import Settings
+from awmenv.server.settings import Judge, Settings
+from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.awmenv.conftest import ROOT, TINY, OpenFolders, Server
 from tests.awmenv.hostile_packs import pack
 
@@ -120,6 +121,29 @@ async def test_a_database_that_cannot_be_built_leaves_nothing_to_tell(world: Wor
     found = (await doctor(world).of(load_pack(tmp_path), "shop_1", [0]))[0]
     assert "could not be built" in found.unchecked and found.remarks == []
     assert (await doctor(world).of(load_pack(tmp_path), "shop_2", [0]))[0].remarks
+
+
+@pytest.mark.parametrize(
+    ("said", "remarks"),
+    [
+        ('{"classification": "complete"}', ["code and SQL disagree on doing nothing"]),
+        ('{"classification": "incomplete"}', []),
+        ("hm", []),
+    ],
+)
+async def test_with_a_judge_evidence_is_compared_too_and_a_judge_that_fails_says_nothing(
+    world: World, rows: Pack, tmp_path: Path, said: str, remarks: list[str]
+) -> None:
+    without = (await doctor(world, tmp_path).of(rows, "honest", [0]))[0]
+    endpoint = OpenAIServer(lambda body: said)
+    with answering(endpoint):
+        judge = Judge(endpoint.base_url, model="m", timeout_s=5)
+        for _time in range(2):
+            one = Checkup(world.scenarios, world.verifiers, tmp_path, judge=judge)
+            found = (await one.of(rows, "honest", [0]))[0]
+            assert (found.remarks, found.sql.judged) == (remarks, said != "hm")
+        assert len(endpoint.bodies) == (2 if said == "hm" else 1), "a ruling is paid for once"
+    assert (await doctor(world, tmp_path).of(rows, "honest", [0]))[0] == (found if said != "hm" else without)
 
 
 async def test_without_walls_nothing_is_tried_nothing_recorded_and_later_it_is(
