@@ -206,7 +206,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
     async def _control(self, name: str, arguments: dict[str, Any]) -> WorldObservation:
         session = self._session
         if session is not None and not session.holds_key(arguments.get("control_key")):
-            return self._refused("tool_not_found", name, unknown_tool(name))
+            return await self._tool_call(name, arguments)  # no scenario has a tool of this name
         if name == "done":
             return self._end(session)
         return await self._verify(session, arguments)
@@ -309,10 +309,11 @@ class AgentChannel:
     async def call_tool(self, name: Any, arguments: Any) -> dict[str, Any]:
         """The result as MCP has it, with `data` for openenv's client.
 
-        Every refusal is an error with the agent's words.
+        Every refusal is an error with the agent's words. A control tool goes the way of any name that no scenario has,
+        so that nothing tells the two apart, whatever the state of the episode.
         """
         environment = self.environment
-        if not isinstance(name, str) or name in CONTROL_TOOLS:
+        if not isinstance(name, str):
             raise ToolRefused(unknown_tool(str(name)))
         if environment._done:
             raise ToolRefused(ENDED)

@@ -56,6 +56,26 @@ async def test_a_control_tool_is_never_listed_and_refused_in_the_words_of_an_unk
     rpc(server, "openenv/session/close", session_id=name)
 
 
+@pytest.mark.parametrize("control", sorted(CONTROL_TOOLS))
+async def test_before_the_reset_and_after_the_end_a_control_tool_is_told_apart_by_nothing_either(
+    server: Server, control: str
+) -> None:
+    def same(name: str | None) -> bool:
+        session = {"session_id": name} if name else {}
+        unknown = rpc(server, "tools/call", **session, name="nope", arguments={})
+        refused = rpc(server, "tools/call", **session, name=control, arguments={})
+        return json.dumps(refused).replace(control, "nope") == json.dumps(unknown)
+
+    assert same(None)
+    name, socket = await session(server)
+    for tool in ("verify", "done"):
+        await socket.send(json.dumps({"type": "step", "data": {"type": "call_tool", "tool_name": tool}}))
+        assert json.loads(await socket.recv())["type"] == "observation"
+        assert same(name), tool
+    await socket.close()
+    rpc(server, "openenv/session/close", session_id=name)
+
+
 async def test_a_sealed_episode_takes_no_call_from_the_agent(server: Server) -> None:
     name, socket = await session(server)
     await socket.send(json.dumps({"type": "step", "data": {"type": "call_tool", "tool_name": "verify"}}))

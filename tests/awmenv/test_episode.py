@@ -171,6 +171,8 @@ async def test_a_control_key_is_asked_of_verify_and_done_in_the_words_of_an_unkn
                 assert (refused.reward_type, refused.error) == ("tool_not_found", f"Unknown tool: {name}")
         assert (await env.call_tool("list_notes")).reward_type == "tool_call_ok"
         assert (await env.verify(final_answer="3")).reward_type == "complete"
+        unknown, refused = await env.call_tool("nope"), await env.call_tool("done")
+        assert (refused.reward_type, refused.error) == (unknown.reward_type, unknown.error)
         assert (await env.done()).reward_type == "episode_done"
 
 
