@@ -14,6 +14,7 @@ from awmclient.errors import Invalid
 from awmclient.schema import MAX_STEP_BYTES, ToolSpec
 from awmclient.wire import encode
 
+TRACEBACK = 16_000
 _SHOWN_OF_HUGE = 100_000
 _HIDDEN = ("reward", "reward_type", "state_diff", "done", "usage", "meta")
 
@@ -32,7 +33,16 @@ def came_back(found: Any) -> dict[str, Any]:
     kind = found.reward_type
     if isinstance(kind, str) and 0 < len(kind) <= 200 and kind.isascii() and kind.isprintable():
         came["reward_type"] = kind
+    if broke := _traceback_of(found):
+        came["meta"] = {"traceback": broke}
     return {**came, **signals_of(found)}
+
+
+def _traceback_of(found: Any) -> str:
+    """What broke inside the tool, where the environment tells it: for people; `meta` is never in the agent's sight."""
+    metadata = getattr(found, "metadata", None)
+    detail = metadata.get("detail") if isinstance(metadata, Mapping) else None
+    return detail[-TRACEBACK:] if isinstance(detail, str) else ""
 
 
 def signals_of(found: Any) -> dict[str, Any]:

@@ -110,6 +110,7 @@ class Card:
     verification: VerificationCard | None = None
     waits: bool = False
     cut_from: str = ""
+    traceback: str = ""
 
     @property
     def name(self) -> str:
@@ -159,7 +160,13 @@ def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
         "result": result_of(step),
         "diff": lines[:DIFF_LINES] if len(lines) > DIFF_LINES + 1 else lines,
         "diff_more": lines[DIFF_LINES:] if len(lines) > DIFF_LINES + 1 else [],
+        "traceback": _traceback(step),
     }
+
+
+def _traceback(step: Mapping[str, Any]) -> str:
+    meta = step.get("meta")
+    return clean(str(meta.get("traceback") or "")[-LONG_RESULT:]) if isinstance(meta, Mapping) else ""
 
 
 def argument_of(name: str, value: object) -> Argument:

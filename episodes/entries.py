@@ -38,8 +38,8 @@ class Entry:
     cut: str | None
 
     def told(self) -> str:
-        """The step as the stream carries it: JSON text, cut where it is large, always with its time."""
-        return with_time(self.cut or self.text, self.stamp)
+        """The step as the stream carries it: JSON text, cut where it is large, always with its time, for any ears."""
+        return with_time(for_agents(self.cut or self.text), self.stamp)
 
 
 def entry_of(body: Mapping[str, Any], now: datetime) -> Entry:
@@ -102,6 +102,17 @@ def with_time(text: str, at: datetime | str) -> str:
     if '"at":' not in text:
         return f'{text[:-1]},"at":"{stamp}"}}'
     return json.dumps({"at": stamp, **json.loads(text)}, separators=(",", ":"))
+
+
+def for_agents(text: str) -> str:
+    """A stored text without `meta.traceback`, which tells people what broke inside a tool; an agent hears the error."""
+    if '"traceback":' not in text:
+        return text
+    body = json.loads(text)
+    meta = body.get("meta")
+    if isinstance(meta, dict) and "traceback" in meta:
+        body["meta"] = {name: value for name, value in meta.items() if name != "traceback"}
+    return _WRITER.encode(body)
 
 
 def refuse_gaps(last_seq: int, entries: Sequence[Entry]) -> None:

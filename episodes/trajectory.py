@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime
 from typing import Any
 
 from django.conf import settings
@@ -11,7 +12,7 @@ from django.db.models.functions import Coalesce
 
 from awmclient.schema import MAX_STEP_BYTES, EpisodeView, Outcome, Trajectory
 from episodes.cuts import cut_text
-from episodes.entries import with_time
+from episodes.entries import for_agents, with_time
 from episodes.models import Episode, Step, VerifierOutcome
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import NotFound
@@ -38,7 +39,11 @@ def steps_of(
     episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True
 ) -> list[dict[str, Any]]:
     """Wire steps with seq above `since`, in order; without verification for an agent's eyes."""
-    return [row.wire() for row in step_rows(episode, since, limit, verification=verification)]
+    rows = step_rows(episode, since, limit, verification=verification)
+    if not verification:
+        for row in rows:
+            row.body = for_agents(row.body)
+    return [row.wire() for row in rows]
 
 
 def step_rows(episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True) -> list[Step]:
@@ -66,7 +71,7 @@ def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) 
     page would cost."""
     episode = visible_episode(actor, episode_id)
     rows = _rows(episode, since, sees_outcomes(actor)).values_list("body", "at")
-    return ",".join(with_time(body, at) for body, at in rows[: _fitting(episode, since, limit)])
+    return ",".join(_told_to(actor, body, at) for body, at in rows[: _fitting(episode, since, limit)])
 
 
 def step_text(actor: Actor, episode_id: str, seq: int) -> str:
@@ -75,7 +80,11 @@ def step_text(actor: Actor, episode_id: str, seq: int) -> str:
     found = rows.values_list("body", "at").first()
     if found is None:
         raise NotFound
-    return with_time(*found)
+    return _told_to(actor, *found)
+
+
+def _told_to(actor: Actor, body: str, at: datetime) -> str:
+    return with_time(body if sees_outcomes(actor) else for_agents(body), at)
 
 
 def told_after(episode_id: str, since: int, limit: int, *, verification: bool) -> list[tuple[int, str]]:
@@ -83,7 +92,7 @@ def told_after(episode_id: str, since: int, limit: int, *, verification: bool) -
     rows = (
         _rows(episode_id, since, verification).annotate(told=Coalesce("cut", "body")).values_list("seq", "told", "at")
     )
-    return [(seq, with_time(cut_text(told), at)) for seq, told, at in rows[:limit]]
+    return [(seq, with_time(for_agents(cut_text(told)), at)) for seq, told, at in rows[:limit]]
 
 
 def _rows(episode: Episode | str, since: int, verification: bool) -> QuerySet[Step]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from types import SimpleNamespace
 
 import pytest
 
@@ -364,3 +365,23 @@ async def test_rollouts_side_by_side_do_not_mix():
     results = await asyncio.gather(*[one(number) for number in range(20)])
     assert [result.final_answer for result in results] == [str(number) for number in range(20)]
     assert all(dash.steps(result.episode)[2]["question"] == f"{n}?" for n, result in enumerate(results))
+
+
+class Breaking(FakeEnv):
+    """A world that tells its control side what broke inside a tool."""
+
+    async def call_tool(self, name, arguments):
+        detail = "Traceback\n  line 7, in get_item\nKeyError: 'inner-secret'"
+        return SimpleNamespace(
+            tool_result=None, error="Error calling get_item. Status code: 500.", reward=0.0, reward_type="server_error",
+            done=False, state_diff=None, metadata={"detail": detail, "status": 500},
+        )  # fmt: skip
+
+
+async def test_a_traceback_is_recorded_for_people_and_never_in_sight_of_the_agent():
+    policy = Watching(calls("get_item", item="mug"), Turn(answer="It broke."))
+    result, steps = await run(policy, Breaking())
+    (broken,) = [step for step in steps if step["kind"] == "tool_call"]
+    assert "inner-secret" in broken["meta"]["traceback"] and "inner-secret" not in broken["error"]
+    assert result.stop_reason == "done" and len(policy.views) == 2
+    assert "inner-secret" not in repr(policy.views)

@@ -1,0 +1,62 @@
+"""What broke inside a tool: people see it with the step, an agent's token and sockets never get it back."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.test import Client
+
+from awmclient.schema import CUT_ABOVE_BYTES, STEP, EpisodeStart
+from episodes import events, recording, trajectory
+from people.members import issue_token
+from tests.browsing import as_person
+
+TRACE = "Traceback\n  line 7, in get_item\nKeyError: 'inner-secret' <b>\u202e"
+
+
+@pytest.fixture(params=[10, CUT_ABOVE_BYTES], ids=["small", "cut"])
+def told(request, ada, monkeypatch, django_capture_on_commit_callbacks):
+    """An episode with a call that broke, and what was told of it."""
+    lines = []
+    monkeypatch.setattr(events, "tell", lines.extend)
+    call = {"kind": "tool_call", "name": "get_item", "arguments": {"x": "y" * request.param}, "error": "500"}
+    meta = {"traceback": TRACE, "call": {"detail": 7}}
+    with django_capture_on_commit_callbacks(execute=True):
+        one = recording.start_episode(ada, EpisodeStart(key="one", task="t"))[0]
+        recording.append_steps(ada, one.pk, [STEP.validate_python({**call, "seq": 1, "meta": meta})])
+    return one, lines
+
+
+def test_people_see_it_with_the_step(rita, told):
+    one, _ = told
+    for page in ("", "replay/", "steps.html?since=0"):
+        text = as_person(rita).get(f"/episodes/{one.pk}/{page}").content.decode()
+        assert "what broke inside the tool" in text and "inner-secret" in text
+        assert "&lt;b&gt;" in text and "\u202e" not in text
+    assert "inner-secret" in json.dumps(trajectory.build(one).model_dump(mode="json"))
+
+
+def test_an_agent_reads_the_rest_of_the_step_and_hears_no_traceback(ada, told):
+    one, lines = told
+    secrets = {scope: issue_token(ada, scope, scope)[1] for scope in ("agent", "expert")}
+    for call in ("/steps", "/steps/1"):
+        said = {
+            scope: Client(headers={"Authorization": f"Bearer {secret}"}).get(f"/api/v1/episodes/{one.pk}{call}")
+            for scope, secret in secrets.items()
+        }
+        assert "inner-secret" in said["expert"].content.decode()
+        assert "inner-secret" not in said["agent"].content.decode()
+        step = said["agent"].json()
+        step = step["steps"][0] if "steps" in step else step
+        assert step["meta"] == {"call": {"detail": 7}} and step["error"] == "500"
+    told_later = trajectory.told_after(one.pk, 0, 10, verification=True)
+    assert lines and told_later and "inner-secret" not in json.dumps([lines, told_later])
+    (step,) = trajectory.steps_of(one, verification=False)
+    assert "inner-secret" not in json.dumps(step)
+
+
+def test_the_same_batch_again_is_still_a_quiet_yes(ada, told):
+    one, _ = told
+    (stored,) = trajectory.steps_of(one)
+    assert recording.append_steps(ada, one.pk, [STEP.validate_python({k: stored[k] for k in stored if k != "at"})]) == 1
