@@ -1,6 +1,6 @@
-"""The web process: static files, the waiting poll, appends and sockets beside Django, on one port.
+"""The web process: static files, the waiting poll, appends, MCP and sockets beside Django, on one port.
 
-The waiting poll and the append of steps are routed here because Django's middleware would keep a thread for each
+The waiting poll, the append of steps and MCP are routed here because Django's middleware would keep a thread for each
 request that waits.
 """
 
@@ -26,6 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from episodes import intake
 from episodes.consumers import WIRE, EpisodeConsumer, socket_token
+from experts import mcp
 from experts.consumers import AskWait, QueueConsumer
 from people.bodies import HungUp, read_body, replayed, room_for
 from people.errors import AppError
@@ -59,6 +60,8 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await static(inner, receive, _fresh(send))
     elif intake.takes(scope):
         await intake.append_steps(scope, receive, send)
+    elif where == "/mcp":
+        await mcp.serve(scope, receive, send)
     else:
         await _with_body(waiting if _waits(scope) else django_app, scope, receive, send)
 

@@ -242,13 +242,15 @@ def connect(request: MemberRequest) -> HttpResponse:
             token, secret = issue_token(actor, request.POST.get("name", ""), "agent")
         except AppError as refused:
             problem = refused.message
+    here = {"url": settings.AWMWEB_PUBLIC_URL, "token": secret or "YOUR-TOKEN"}
     context = {
         "token": token,
         "secret": secret,
         "problem": problem,
         "project": actor.project.slug,
         "may_issue": holds(actor, may_issue_tokens),
-        "snippet": SNIPPET.format(url=settings.AWMWEB_PUBLIC_URL, token=secret or "YOUR-TOKEN"),
+        "snippet": SNIPPET.format(**here),
+        "mcp_snippet": MCP_SNIPPET.format(**here),
     }
     return render(request, "awmweb/connect.html", context, status=422 if problem else 200)
 
@@ -279,4 +281,15 @@ async def main() -> None:
 
 
 asyncio.run(main())
+"""
+
+MCP_SNIPPET = """{{
+  "mcpServers": {{
+    "awmweb": {{
+      "type": "http",
+      "url": "{url}/mcp",
+      "headers": {{"Authorization": "Bearer {token}"}}
+    }}
+  }}
+}}
 """

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import datetime
+from functools import partial
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -62,17 +63,23 @@ class AskWait(AsyncHttpConsumer):
     async def _wait(self) -> AskView:
         wait = _seconds(parse_qs(self.scope["query_string"].decode("latin-1")))
         pk = self.scope["url_route"]["kwargs"]["pk"]
-        end = asyncio.get_running_loop().time() + wait
-        async with hub().listening(ask_topic(pk)) as listener:
-            view = await self._read(pk)
-            while view.status == "open" and (left := end - asyncio.get_running_loop().time()) > 0:
-                # a wait longer than the heartbeat time must be heard in between, as it counts as a sign of life
-                await _news(listener, min(left, _until(view.deadline_at), settings.AWMWEB_HEARTBEAT_S / 3))
-                view = await self._read(pk)
-        return view
+        return await until_closed(pk, partial(self._read, pk), wait)
 
     async def _read(self, pk: str) -> AskView:
         return await in_database(_read_once, self.scope, pk)
+
+
+async def until_closed(pk: str, read: Callable[[], Awaitable[AskView]], seconds: float) -> AskView:
+    """The ask once it is closed, or as it stands when the time is up. Between two reads, each of which settles what is
+    due, this holds nothing: a hint, the deadline or the next sign of life wakes it."""
+    end = asyncio.get_running_loop().time() + seconds
+    async with hub().listening(ask_topic(pk)) as listener:
+        view = await read()
+        while view.status == "open" and (left := end - asyncio.get_running_loop().time()) > 0:
+            # a wait longer than the heartbeat time must be heard in between, as it counts as a sign of life
+            await _news(listener, min(left, _until(view.deadline_at), settings.AWMWEB_HEARTBEAT_S / 3))
+            view = await read()
+    return view
 
 
 def _read_once(scope: dict[str, Any], pk: str) -> AskView:

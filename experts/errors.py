@@ -98,3 +98,24 @@ class DraftConflict(AppError):
     def __init__(self, text: str, version: int) -> None:
         super().__init__()
         self.text, self.version = text, version
+
+
+class ForeignOrigin(AppError):
+    """A page of another address may not call this."""
+
+    code = "origin"
+    status = 403
+
+
+class NoSession(AppError):
+    """Send the Mcp-Session-Id that the answer to initialize carried."""
+
+    code = "session_missing"
+    status = 400
+
+
+class NoSuchMethod(AppError):
+    """This address takes GET, POST and DELETE."""
+
+    code = "method_not_allowed"
+    status = 405

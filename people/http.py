@@ -218,7 +218,7 @@ def envelope(error: AppError) -> dict[str, Any]:
     return {"error": {"code": error.code, "message": error.message}}
 
 
-async def respond(send: Send, status: int, answer: dict[str, Any]) -> None:
+async def respond(send: Send, status: int, answer: dict[str, Any], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
     """A whole answer below Django."""
     body = json.dumps(answer).encode()
     headers = [
@@ -226,6 +226,7 @@ async def respond(send: Send, status: int, answer: dict[str, Any]) -> None:
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"private, no-store"),
         (b"x-content-type-options", b"nosniff"),
+        *more,
     ]
     if status in AGAIN:
         headers.append((b"retry-after", RETRY_AFTER_S.encode()))
@@ -235,11 +236,12 @@ async def respond(send: Send, status: int, answer: dict[str, Any]) -> None:
 
 async def refuse(send: Send, error: Exception) -> None:
     """The answer below Django to whatever ended a call."""
-    refused = _told(error)
+    refused = told(error)
     await respond(send, refused.status, envelope(refused))
 
 
-def _told(error: Exception) -> AppError:
+def told(error: Exception) -> AppError:
+    """The refusal that an error becomes; what is none of ours goes to the log."""
     if isinstance(error, AppError):
         return error
     if isinstance(error, DatabaseError):

@@ -44,6 +44,7 @@ EDGES = {
     "views",
     "api",
     "intake",
+    "mcp",
     "consumers",
     "tasks",
     "local",

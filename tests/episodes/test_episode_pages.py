@@ -132,7 +132,7 @@ def test_connect_shows_the_loop_for_this_server_and_turns_green_at_the_first_eve
     client = as_person(ada)
     page = client.post("/connect/", {"name": "trainer"}).content.decode()
     secret = re.search(r'id="secret" readonly value="(awm_[\w-]+)"', page)[1]
-    assert settings.AWMWEB_PUBLIC_URL in page and page.count(secret) == 2
+    assert f"{settings.AWMWEB_PUBLIC_URL}/mcp" in page and page.count(secret) == 3
     status = re.search(r'hx-get="([^"]+)"', page)[1]
     assert "Waiting for the first event" in text(client, status)
     from people.members import token_of
