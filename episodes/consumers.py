@@ -20,9 +20,10 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from episodes import events, trajectory
-from episodes.hub import SocketListener, hub
+from episodes import events, trajectory, windows
+from episodes.hub import Hub, SocketListener, hub
 from episodes.models import Episode
+from episodes.showing import Showings, pictures_frame, showings
 from episodes.wire import Line, Payload
 from people.access import Actor, bearer, current_memberships, is_id, may_read, person, sees_outcomes
 from people.errors import AppError, Away, NotFound, Unauthenticated
@@ -124,6 +125,10 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Check the right, note the actor and name the topics, with the database at hand. Raises `AppError`."""
         raise Unauthenticated
 
+    def source(self) -> Hub | Showings:
+        """Where the listener hears from."""
+        return hub()
+
     async def first_frames(self) -> AsyncIterator[str]:
         """What a new listener hears first, each piece read when the one before has left."""
         return
@@ -131,7 +136,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
     async def _begin(self, listener: SocketListener) -> None:
         """Listen, then read what is stored, then pass on what comes: so nothing is missed."""
-        await hub().add(listener, *self.topics)
+        await self.source().add(listener, *self.topics)
         async for text in self.first_frames():
             await self.line.send(Payload(text))
         await self._drain(listener)
@@ -175,7 +180,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         """Hear nothing any more."""
         guard().forget(self)
         if self.listener is not None:
-            hub().drop(self.listener, *self.topics)
+            self.source().drop(self.listener, *self.topics)
         if self.pump is not None and not pumping:
             self.pump.cancel()
 
@@ -235,7 +240,7 @@ def guard() -> Guard:
 
 
 class EpisodeConsumer(LiveConsumer):
-    """`/ws/episodes/{id}?since=N`."""
+    """`/ws/episodes/{id}?since=N`; our own live page asks for `pictures=1`, which no agent gets."""
 
     sees_all = False
 
@@ -250,9 +255,15 @@ class EpisodeConsumer(LiveConsumer):
         self.sees_all = sees_outcomes(self.actor)
         return [events.episode_topic(pk), events.people_topic(pk)] if self.sees_all else [events.episode_topic(pk)]
 
+    def source(self) -> Hub | Showings:
+        return showings() if self._in_pictures() else hub()
+
     async def first_frames(self) -> AsyncIterator[str]:
-        """Everything after `since`, in pages, as one frame each."""
+        """Everything after `since`, in pages, as one frame each; to a page in pictures only up to where it goes."""
         pk, since = self.scope["url_route"]["kwargs"]["pk"], self._since()
+        if self._in_pictures():
+            yield pictures_frame(pk, await in_database(windows.last_of, pk))
+            return
         while True:
             told = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, verification=self.sees_all)
             yield events.steps_frame(pk, [text for _, text in told])
@@ -261,5 +272,12 @@ class EpisodeConsumer(LiveConsumer):
             since = told[-1][0]
 
     def _since(self) -> int:
-        raw = parse_qs(self.scope["query_string"].decode("latin-1")).get("since", ["0"])[0]
+        raw = self._asked("since")
         return int(raw) if raw.isdecimal() and len(raw) < 10 else 0
+
+    def _in_pictures(self) -> bool:
+        return self.sees_all and self._asked("pictures") == "1"
+
+    def _asked(self, name: str) -> str:
+        query: str = self.scope.get("query_string", b"").decode()
+        return parse_qs(query).get(name, [""])[0]

@@ -32,7 +32,6 @@ VERIFIER = 2
 class Shown:
     """One stored step as pages show it: a large one in its cut form, so that nothing of many megabytes is read."""
 
-    pk: int
     episode_id: str
     seq: int
     kind: str
@@ -69,7 +68,7 @@ class Tick:
     name: str = ""
 
 
-def last_of(episode: Episode) -> int:
+def last_of(episode: Episode | str) -> int:
     """The last number that stands, the verifier's step included, which the episode's own count leaves out."""
     found = Step.objects.filter(episode=episode).aggregate(last=Max("seq"))["last"]
     return int(found or 0)
@@ -81,7 +80,7 @@ def after(
     """Steps above `since`, and once more those of `again` that lie before: asks that were open when last looked at."""
     end = last_of(episode) if last is None else last
     rows = _above(episode, since, min(limit, MOST)) if limit else []
-    before = _at(episode, [seq for seq in again or [] if seq <= since])
+    before = at(episode.pk, [seq for seq in again or [] if seq <= since])
     return Steps(before + [row for row in rows if row.seq <= end], 1, end, waits(episode))
 
 
@@ -102,13 +101,13 @@ def waits(episode: Episode) -> list[int]:
 def asks(episode: Episode) -> tuple[list[dict[str, Any]], int]:
     """The newest asks as wire steps, and how many there are."""
     places = _places(episode.strip, ASKS)
-    return [row.wire() for row in _at(episode, places[-BESIDE:])], len(places)
+    return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
 
 
 def writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
     """The newest steps that changed the database, and how many there are."""
     places = _places(episode.strip, "w")
-    return [row.wire() for row in _at(episode, places[-BESIDE:])], len(places)
+    return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
 
 
 def _places(codes: str, letters: str) -> list[int]:
@@ -120,15 +119,16 @@ def _places(codes: str, letters: str) -> list[int]:
 def shown(rows: QuerySet[Step], limit: int = MOST) -> list[Shown]:
     """Stored steps in order, as pages show them."""
     told = rows.order_by("seq").annotate(told=Coalesce("cut", "body"))
-    return [Shown(*row) for row in told.values_list("pk", "episode_id", "seq", "kind", "told", "at")[:limit]]
+    return [Shown(*row) for row in told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]]
 
 
 def _above(episode: Episode, since: int, limit: int) -> list[Shown]:
     return shown(Step.objects.filter(episode=episode, seq__gt=since), limit)
 
 
-def _at(episode: Episode, seqs: list[int]) -> list[Shown]:
-    return shown(Step.objects.filter(episode=episode, seq__in=seqs[:MOST])) if seqs else []
+def at(episode_id: str, seqs: list[int]) -> list[Shown]:
+    """The steps with these numbers."""
+    return shown(Step.objects.filter(episode=episode_id, seq__in=seqs[:MOST])) if seqs else []
 
 
 def letters(episode: Episode, last: int) -> str:

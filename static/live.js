@@ -2,7 +2,7 @@
 
 import { bind, print } from "./keys.js";
 import { announce } from "./shell.js";
-import { keepTrue, lists, startAddress, startFind, startKeys } from "./steps.js";
+import { keepTrue, lastOf, lists, startAddress, startFind, startKeys } from "./steps.js";
 
 const SAY_MS = 2000;
 
@@ -78,8 +78,8 @@ for (const id of ["newest", "last"]) bind(id, newest);
 const source = living && keepTrue(list, page.dataset.socket, {
   hold: () => paused,
   heard(frame) {
-    if (!paused || frame.type !== "steps") return;
-    missed = Math.max(missed, ...frame.steps.map((step) => step.seq));
+    if (!paused) return;
+    missed = Math.max(missed, lastOf(frame));
     sayFollow();
   },
 });

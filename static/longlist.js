@@ -1,19 +1,22 @@
 // A list of steps of any length of which only what is near the view is on the page. Owns the children of one
-// <ol data-steps>: a filler above, a window of rows drawn by the server, a filler below. Rows are fetched by number in
-// stretches and kept for a while; heights are measured and remembered, so the scrollbar is true to length. All changes
-// of the page happen in one animation frame, and the row at the top of the view stays where it is.
+// <ol data-steps>: a filler above, a window of rows drawn by the server, a filler below. Rows come with the socket or are
+// fetched by number in stretches, and are kept for a while; heights are measured and remembered, so the scrollbar is true
+// to length. All changes of the page happen in one animation frame, and the row at the top of the view stays where it is.
 
 import { localise } from "./clock.js";
 import { Heights, stretch, windowFor } from "./heights.js";
 import { fetchFragment, mergeParts } from "./merge.js";
-import { seen } from "./shell.js";
+import { noteStep } from "./shell.js";
 import { coalesce, pauseBefore } from "./stream.js";
 
 const OVER_PX = 900;
 const ROWS = 180; // on the page at once
 const KEEP = 360; // kept, those on the page included
-const ASK = 160; // fetched at once
+const ASK = 160; // fetched at once, and shown at once to whoever follows
+const AHEAD = 80; // fetched before they are needed, where the reader scrolls to
+const BEHIND = 800; // whoever follows and is further behind goes on at the end
 const NEAR_PX = 80;
+const LATE_MS = 300; // the wheel still turns when a key was pressed already
 const AGAIN_MS = 1500; // a row that the server did not send is asked for again after this
 const BESIDE_MS = 1000; // what stands beside the steps changes at most so often
 
@@ -55,13 +58,17 @@ export class LongList {
     this.following = false;
     this.hand = false; // the reader scrolled by hand, after the last choice or jump
     this.painted = this.last;
+    this.fresh = []; // pictures that came and wait for the next frame
+    this.heading = 0;
     this.frame = 0;
     this.dirty = true;
     this.misses = 0;
     this.heights = new Heights();
     this.heights.extend(this.count);
     this.refresh = coalesce(() => this.#beside(), BESIDE_MS);
-    for (const row of this.#drawn()) this.#keep(row);
+    this.placed = [...list.querySelectorAll(":scope > li.step[data-seq]")]; // the rows on the page
+    this.chosen = this.placed.find((row) => row.hasAttribute("aria-current"));
+    for (const row of this.placed) this.#keep(row);
     this.window = this.rows.size ? [Math.min(...this.rows.keys()), Math.max(...this.rows.keys())] : [this.first, this.first - 1];
     this.#listen();
     this.render();
@@ -69,7 +76,11 @@ export class LongList {
 
   get count() { return Math.max(0, this.end - this.first + 1); }
 
-  #drawn() { return [...this.list.querySelectorAll(":scope > li.step[data-seq]")]; }
+  /** The row of a step, if it is on the page; it may be blank. */
+  #placedAt(seq) {
+    const row = this.placed[seq - Number(this.placed[0]?.dataset.seq)];
+    return row && Number(row.dataset.seq) === seq ? row : null;
+  }
 
   #listen() {
     const draw = () => this.draw();
@@ -88,14 +99,25 @@ export class LongList {
     }).observe(this.list);
     this.list.addEventListener("toggle", (event) => {
       const row = event.target.closest("li[data-seq]");
-      if (row) this.opened.set(Number(row.dataset.seq), [...row.querySelectorAll("details")].map((one) => one.open));
+      if (row) this.#noteOpen(Number(row.dataset.seq), [...row.querySelectorAll("details")].map((one) => one.open));
       draw();
     }, true);
   }
 
+  /** Remember what the reader opened or closed, and nothing of steps that stand as they came. */
+  #noteOpen(seq, open) {
+    const came = this.rows.get(seq)?.came || [];
+    if (open.every((one, n) => one === (this.allOpen || came[n]))) this.opened.delete(seq);
+    else this.opened.set(seq, open);
+  }
+
   #scrolled() {
     const top = this.view.box.scrollTop;
-    if (this.following && top < this.lastTop - 2 && !this.atEnd()) this.follow(false);
+    if (this.following && top < this.lastTop - 2 && !this.atEnd()) {
+      if (this.hand || performance.now() - this.followed > LATE_MS) this.follow(false);
+      else this.draw(); // the end of a movement from before
+    }
+    this.heading = Math.sign(top - this.lastTop) || this.heading;
     this.lastTop = top;
     this.#later();
     this.onChange();
@@ -118,11 +140,20 @@ export class LongList {
   /** Stay at the newest step, or no longer. */
   follow(on = true) {
     this.following = on;
+    this.followed = performance.now();
+    this.fresh = [];
     this.goal = null;
     this.hand = false;
     if (on) this.painted = Math.max(this.painted, this.end);
     else this.#reveal(this.last);
     this.draw();
+  }
+
+  /** The socket told of steps up to `last` and brought pictures of some; what it did not bring is fetched. */
+  hear(last, html) {
+    if (html && this.following && !document.hidden) this.fresh.push(html);
+    this.extend(last);
+    if (this.fresh.length) this.draw();
   }
 
   /** There are steps up to `last`; a follower sees them once they are here, others find their place kept. */
@@ -157,6 +188,7 @@ export class LongList {
 
   render() {
     if (!this.list.clientWidth) return; // in a tab that is closed
+    if (this.following) this.#advance();
     if (!this.dirty && this.#covers()) return;
     this.dirty = false;
     const anchor = this.goal || this.following ? null : this.#anchor();
@@ -168,10 +200,36 @@ export class LongList {
     this.painted = Math.max(this.painted, Math.min(window[1], this.end));
     this.#forgetFar();
     this.#load();
-    seen.step = this.end;
+    noteStep(this.end);
     this.onChange();
     const [a, b] = this.#wanted(this.following || this.goal ? null : this.#anchor());
     if (a < window[0] || b > window[1]) this.draw(); // rows were smaller than believed
+  }
+
+  /** Who follows sees the steps in their order and every one of them, a window full at once. */
+  #advance() {
+    if (this.last - this.end > BEHIND) {
+      this.fresh = [];
+      this.#reveal(this.last - ASK);
+      this.painted = this.end;
+    }
+    for (let taken = 0; this.fresh.length && taken < ASK;) taken += this.#unpack(this.fresh.shift());
+    const most = Math.min(this.last, this.end + ASK);
+    let to = this.end;
+    while (to < most && (this.rows.has(to + 1) || this.asked.has(to + 1))) to += 1; // asked for: the server has it not
+    if (to > this.end) this.#reveal(to);
+    if (this.fresh.length || this.rows.has(to + 1)) this.#later();
+  }
+
+  #unpack(html) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    const rows = [...template.content.children];
+    for (const row of rows) {
+      if (row.classList.contains("waits")) this.waits.add(Number(row.dataset.seq));
+      this.#keep(row);
+    }
+    return rows.length;
   }
 
   #wanted(anchor = null) {
@@ -189,7 +247,7 @@ export class LongList {
   /** The first row in view and where it stands. */
   #anchor() {
     const edge = this.view.top;
-    for (const row of this.#drawn()) {
+    for (const row of this.placed) {
       const box = row.getBoundingClientRect();
       if (box.bottom > edge) return { seq: Number(row.dataset.seq), at: box.top - edge };
     }
@@ -200,12 +258,18 @@ export class LongList {
     const wanted = [];
     for (let seq = from; seq <= to; seq += 1) wanted.push(this.rows.get(seq) || this.#blank(seq));
     const stay = new Set(wanted);
-    for (const row of this.#drawn()) if (!stay.has(row)) row.remove();
-    let next = this.above.nextSibling;
+    for (const row of this.placed) if (!stay.has(row)) row.remove();
+    this.placed = wanted;
+    let [next, run] = [this.above.nextSibling, []];
     for (const row of wanted) {
-      if (row === next) next = next.nextSibling;
-      else this.list.insertBefore(row, next);
+      if (row !== next) {
+        run.push(row);
+        continue;
+      }
+      if (run.length) next.before(...run);
+      [next, run] = [next.nextSibling, []];
     }
+    if (run.length) next.before(...run);
     const set = (fill, height) => { fill.style.height = `${Math.max(0, height)}px`; };
     set(this.above, this.heights.top(from - this.first));
     set(this.below, this.heights.total - this.heights.top(to - this.first + 1));
@@ -213,8 +277,8 @@ export class LongList {
   }
 
   #blank(seq) {
-    const old = this.list.querySelector(`:scope > li.blank[data-seq="${seq}"]`);
-    if (old) return old;
+    const old = this.#placedAt(seq);
+    if (old?.classList.contains("blank")) return old;
     const row = document.createElement("li");
     row.className = "step blank";
     row.dataset.seq = String(seq);
@@ -224,7 +288,7 @@ export class LongList {
   }
 
   #measure() {
-    for (const row of this.#drawn()) {
+    for (const row of this.placed) {
       if (!row.classList.contains("blank")) this.heights.set(Number(row.dataset.seq) - this.first, row.getBoundingClientRect().height);
     }
     if (!this.learned && this.heights.known >= 10) {
@@ -238,7 +302,7 @@ export class LongList {
     if (this.following) this.toEnd();
     else if (this.goal) this.#toGoal();
     else if (anchor) {
-      const row = this.list.querySelector(`:scope > li[data-seq="${anchor.seq}"]`);
+      const row = this.#placedAt(anchor.seq);
       const moved = row ? row.getBoundingClientRect().top - this.view.top - anchor.at : 0;
       if (Math.abs(moved) >= 1) this.view.by(moved);
     }
@@ -252,14 +316,14 @@ export class LongList {
 
   #toGoal() {
     const { seq, block } = this.goal;
-    const row = this.list.querySelector(`:scope > li[data-seq="${seq}"]`);
+    const row = this.#placedAt(seq);
     if (!row) return;
     const [box, top, height] = [row.getBoundingClientRect(), this.view.top + 8, this.view.height - 16];
     const foot = this.view.stacked ? 60 : 0;
     if (block === "center") this.view.by(box.top - top - Math.max(0, (height - box.height) / 2));
     else if (box.top < top + (this.view.stacked ? 50 : 0)) this.view.by(box.top - top - (this.view.stacked ? 50 : 0));
     else if (box.bottom > top + height - foot) this.view.by(Math.min(box.bottom - top - height + foot, box.top - top));
-    if (this.rows.has(seq) && this.#missing() === null) this.goal = null;
+    if (this.rows.has(seq) && this.#holes() === null) this.goal = null;
   }
 
   /** Bring a step into view; it is fetched if need be. */
@@ -281,14 +345,16 @@ export class LongList {
 
   #choose() {
     const goesOn = this.list.querySelector(":scope > .step:not([data-seq])");
-    for (const row of this.#drawn()) {
-      const mine = Number(row.dataset.seq) === this.current;
-      row.classList.toggle("ends", Number(row.dataset.seq) === this.end && !goesOn);
-      if (mine !== row.hasAttribute("aria-current")) {
-        if (mine) row.setAttribute("aria-current", "step");
-        else row.removeAttribute("aria-current");
-      }
+    const [ends, chosen] = [goesOn ? null : this.#placedAt(this.end), this.#placedAt(this.current)];
+    if (this.ends !== ends) {
+      this.ends?.classList.remove("ends");
+      ends?.classList.add("ends");
     }
+    if (this.chosen !== chosen) {
+      this.chosen?.removeAttribute("aria-current");
+      chosen?.setAttribute("aria-current", "step");
+    }
+    [this.ends, this.chosen] = [ends, chosen];
   }
 
   /** Move the choice; from nowhere it starts at what is seen. */
@@ -299,18 +365,34 @@ export class LongList {
   }
 
   openAll() {
-    const details = this.#drawn().flatMap((row) => [...row.querySelectorAll("details")]);
+    const details = this.placed.flatMap((row) => [...row.querySelectorAll("details")]);
     this.allOpen = details.some((one) => !one.open);
     this.opened.clear();
     for (const one of details) one.open = this.allOpen;
     for (const row of this.rows.values()) for (const one of row.querySelectorAll("details")) one.open = this.allOpen;
   }
 
+  #has(seq) {
+    return (this.rows.has(seq) && !this.stale.has(seq)) || Date.now() - (this.asked.get(seq) || 0) < AGAIN_MS;
+  }
+
+  /** The stretch to fetch next, if there is one: what follows the end, then holes on the page, then what comes. */
   #missing() {
-    const now = Date.now();
-    const has = (seq) => (this.rows.has(seq) && !this.stale.has(seq)) || now - (this.asked.get(seq) || 0) < AGAIN_MS;
-    if (this.following && this.end < this.last) return [Math.max(this.end + 1, this.last - ASK + 1), this.last];
-    return stretch(this.window[0], this.window[1], has, ASK);
+    if (!this.following || this.end >= this.last) return this.#holes() || (this.goal || this.following ? null : this.#ahead());
+    const from = this.end + 1;
+    if (this.fresh.length || this.rows.has(from)) return null; // in the next frame
+    let to = from;
+    while (to < Math.min(this.last, from + ASK - 1) && !this.rows.has(to + 1)) to += 1;
+    return [from, to];
+  }
+
+  #holes() { return stretch(this.window[0], this.window[1], (seq) => this.#has(seq), ASK); }
+
+  #ahead() {
+    const [a, b] = this.window;
+    const [from, to] = this.heading > 0 ? [b + 1, Math.min(this.end, b + AHEAD)] : [Math.max(this.first, a - AHEAD), a - 1];
+    const found = this.heading && stretch(from, to, (seq) => this.#has(seq), AHEAD);
+    return found && found[1] - found[0] + 1 >= Math.min(AHEAD / 2, to - from + 1) ? found : null;
   }
 
   async #load() {
@@ -323,7 +405,7 @@ export class LongList {
       this.misses = 0;
     } catch {
       const pause = pauseBefore(this.misses++); // the banner speaks of the connection; its return asks at once
-      for (let seq = want[0]; seq <= want[1]; seq += 1) this.asked.set(seq, Date.now() + pause - AGAIN_MS);
+      for (let seq = want[0]; seq <= Math.min(want[1], this.end); seq += 1) this.asked.set(seq, Date.now() + pause - AGAIN_MS);
       setTimeout(() => this.draw(), pause);
       if (this.following) await new Promise((done) => { this.wake = done; setTimeout(done, pause); });
     }
@@ -340,6 +422,7 @@ export class LongList {
     const seq = Number(row.dataset.seq);
     if (seq < this.first) return;
     const open = this.opened.get(seq);
+    row.came = [...row.querySelectorAll("details")].map((one) => one.open);
     row.querySelectorAll("details").forEach((one, n) => {
       if (open) one.open = open[n] ?? one.open;
       else if (this.allOpen) one.open = true;
@@ -354,16 +437,11 @@ export class LongList {
   /** Rows and what the server knows of the rest: the last number, and which asks wait. */
   take(fresh) {
     const list = fresh.querySelector("ol[data-last]");
-    let newest = 0;
-    for (const row of list.querySelectorAll("li.step[data-seq]")) {
-      newest = Math.max(newest, Number(row.dataset.seq));
-      this.#keep(document.adoptNode(row));
-    }
+    for (const row of list.querySelectorAll("li.step[data-seq]")) this.#keep(document.adoptNode(row));
     const waits = new Set(numbers(list.dataset.waits));
     for (const seq of this.waits) if (!waits.has(seq)) this.#outdate(seq, list);
     this.waits = waits;
     this.extend(Number(list.dataset.last));
-    if (this.following) this.#reveal(newest);
     this.draw();
   }
 
@@ -373,9 +451,10 @@ export class LongList {
   }
 
   #forgetFar() {
+    const soon = this.following ? this.last : 0;
     for (const seq of this.rows.keys()) {
       if (this.rows.size <= KEEP) return;
-      const far = seq < this.window[0] - ROWS / 2 || seq > this.window[1] + ROWS / 2;
+      const far = seq < this.window[0] - ROWS / 2 || seq > Math.max(this.window[1], soon) + ROWS / 2;
       if (far) this.rows.delete(seq);
     }
   }

@@ -25,6 +25,7 @@ export function watch(path, { onFrame, onGap, since, onLost, onBack } = {}) {
     onGap,
     onFrame: (frame) => {
       if (frame.now) syncTo(frame.now);
+      if (EVENTS.has(frame.type)) noteEvent(frame.now);
       onFrame(frame);
     },
     onState: (state, info) => showState(stream, state, info, { onLost, onBack }),
@@ -89,8 +90,30 @@ export function lostWords({ silent, seq, safe }) {
   return `Reconnecting${since}. ${seq ? `You see step ${seq}` : "What you see may be old"}${safe ? "; your text is safe" : ""}.`;
 }
 
-/** The number of the newest step that this page knows of; lists of steps keep it here. */
-export const seen = { step: null };
+const EVENTS = new Set(["steps", "pictures", "episode", "ask"]);
+const SAY_MS = 200;
+let sayStep = 0;
+const seen = { step: null }; // the newest step that this page knows of
+
+/** Lists of steps tell their newest number, for the key line and for the banner of a lost connection. */
+export function noteStep(seq) {
+  if (!seq || seen.step === seq) return;
+  seen.step = seq;
+  sayStep ||= setTimeout(() => {
+    sayStep = 0;
+    sayLast(`, event ${seen.step}`);
+  }, SAY_MS);
+}
+
+/** Where no list of steps is, the newest event has a time and no number. */
+function noteEvent(now) {
+  if (seen.step === null && now) sayLast(`, last event ${new Date(now).toLocaleTimeString("en-GB")}`);
+}
+
+function sayLast(words) {
+  const last = byId("last-event");
+  if (last) last.textContent = words;
+}
 
 function showLost() {
   clearTimeout(bannerTimer);

@@ -93,6 +93,11 @@ export function startFind(list) {
   });
 }
 
+/** The last number that a frame of steps, or of their pictures, tells of. */
+export function lastOf(frame) {
+  return frame.last ?? Math.max(0, ...(frame.steps || []).map((step) => step.seq));
+}
+
 /**
  * Keep a list true to an episode. A frame is a hint: steps extend the list, anything else changes what stands beside
  * it. `hold()` says that the reader paused the view; `heard(frame)` gets every frame.
@@ -106,10 +111,10 @@ export function keepTrue(list, socket, { hold = () => false, heard = () => {} } 
     onFrame(frame) {
       heard(frame);
       if (hold()) return;
-      if (frame.type === "steps") {
-        const seqs = frame.steps.map((step) => step.seq);
-        list.extend(Math.max(list.last, ...seqs));
-        if (frame.steps.length) refresh();
+      if (frame.type === "steps" || frame.type === "pictures") {
+        const before = list.last;
+        list.hear(lastOf(frame), frame.html);
+        if (frame.html || frame.steps?.length || list.last > before) refresh();
       } else if (frame.type !== "presence") refresh();
     },
     onGap: catchUp,

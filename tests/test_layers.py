@@ -62,7 +62,7 @@ WRITES = {
 }
 READS = {
     *("access", "rights", "bodies", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
-    *("wall", "windows", "routing", "staff", "fitting", "packs", "hub"),
+    *("wall", "windows", "routing", "staff", "fitting", "packs", "hub", "pictures", "showing"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }

@@ -5,23 +5,18 @@ Words and shapes come from `strip` and `cards`; markup is that of the design. Ca
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Mapping
 from datetime import datetime
-from threading import Lock
 from typing import Any
 
 from django import template
-from django.template.loader import render_to_string
-from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
 
 from awmenv.health import Health
 from episodes import strip as line
-from episodes.cards import card_of, clean, initials, number
-from episodes.strip import MARKS, Mark
+from episodes.cards import clean, initials, number
+from episodes.pictures import context_of, picture_of
 from episodes.windows import Shown
 from episodes.words import ago, clock, in_words
 
@@ -205,57 +200,13 @@ def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
     )
 
 
-class Album:
-    """Finished pictures of steps, so that many watchers of one episode share the drawing. Bounded by what it holds."""
-
-    def __init__(self, room: int = 8_000_000) -> None:
-        self._pictures: OrderedDict[tuple[Any, ...], SafeString] = OrderedDict()
-        self._left = room
-        self._lock = Lock()
-
-    def of(self, row: Shown, ended: bool) -> SafeString:
-        # a step never changes once it is written, but for the advice of an ask
-        key = (row.pk, ended, row.told if row.kind == "ask" else "")
-        with self._lock:
-            if key in self._pictures:
-                self._pictures.move_to_end(key)
-                return self._pictures[key]
-        drawn = render_to_string("episodes/_step.html", step_card(row.wire(), ended=ended, episode=row.episode_id))
-        with self._lock:
-            if key not in self._pictures:
-                self._left -= len(drawn)
-            self._pictures[key] = drawn
-            while self._left < 0:
-                self._left += len(self._pictures.popitem(last=False)[1])
-        return drawn
-
-
-album = Album()
-
-
 @register.simple_tag
-def step_picture(row: Shown, current: bool = False, ended: bool = False) -> SafeString:
+def step_picture(row: Shown, current: bool = False, ended: bool = False) -> str:
     """The one fragment of a stored step."""
-    if current:
-        return render_to_string("episodes/_step.html", step_card(row.wire(), current, ended, row.episode_id))
-    return album.of(row, ended)
+    return picture_of(row, current, ended)
 
 
-@register.inclusion_tag("episodes/_step.html")
-def step_card(step: Mapping[str, Any], current: bool = False, ended: bool = False, episode: str = "") -> dict[str, Any]:
-    """The one fragment of a step. `ended` says that an ask without advice waits no longer."""
-    card = card_of(step)
-    return {
-        "card": card,
-        "raw_url": f"{reverse('episode', args=[episode])}?raw={card.seq}" if episode else "",
-        "current": current,
-        "waits": card.waits and not ended,
-        "mark": _mark(card.mark, card.waits, ended),
-    }
-
-
-def _mark(mark: Mark, waits: bool, ended: bool) -> Mark:
-    return MARKS["c"] if waits and ended else mark
+register.inclusion_tag("episodes/_step.html", name="step_card")(context_of)
 
 
 @register.inclusion_tag("episodes/_diff.html")

@@ -79,6 +79,14 @@ def test_an_address_names_a_step_that_is_brought_into_view(running, long, reader
     assert shown == list(range(shown[0], shown[-1] + 1)) and len(shown) <= 200
 
 
+@pytest.mark.parametrize("address", ["#'\"]>,%E0%A4%A", "#", "?step=-1#step-x"])
+def test_an_odd_address_names_no_step_and_breaks_nothing(running, long, reader, address):
+    reader.goto(f"{running.url}/episodes/{long}/{address}")
+    until(lambda: in_view(reader, COUNT), 40)
+    expect(reader.locator("#connection-words")).to_have_text("Live")
+    expect(reader.locator("#last-event")).to_have_text(f", event {COUNT}")
+
+
 def test_a_text_is_found_in_steps_that_are_not_on_the_page(running, long, reader):
     reader.goto(f"{running.url}/episodes/{long}/")
     reader.keyboard.press("/")
@@ -159,6 +167,7 @@ def test_sixty_episodes_on_the_wall_change_in_place(running, agent, person):
         append(agent, pk, 1, 3)
     expect(row.locator("[data-cell=count]")).to_have_text("3")
     expect(row.locator("[data-cell=action]")).to_have_text("look")
+    expect(owner.locator("#last-event")).to_have_text(re.compile(r"^, last event \d\d:\d\d:\d\d$"))
     expect(row.locator(".strip use")).to_have_count(4)
     assert owner.evaluate("pk => document.querySelector(`tr[data-episode='${pk}']`).marked", pks[0])
     assert fetched == []

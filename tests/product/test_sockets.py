@@ -57,6 +57,19 @@ def test_what_is_stored_comes_first_then_what_comes(house, agent, agent_token, e
         assert numbers_until(socket, 5) == [4, 5]
 
 
+def test_pictures_are_for_who_may_see_outcomes_and_an_agent_hears_the_steps(house, agent, agent_token, episode):
+    append(agent, episode, 1)
+    path = f"/ws/episodes/{episode}?pictures=1"
+    with listen(house, path, house.token("export")) as page, listen(house, path, agent_token) as loop:
+        first = json.loads(page.recv(timeout=5))
+        assert (first["type"], first["last"], first["html"]) == ("pictures", 1, "")
+        append(agent, episode, 2)
+        while not (frame := json.loads(page.recv(timeout=5))).get("html"):
+            pass
+        assert frame["last"] == 2 and 'id="step-2"' in frame["html"]
+        assert numbers_until(loop, 2) == [1, 2]
+
+
 def test_an_ask_step_is_sent_again_with_its_advice(house, agent, agent_token, episode):
     expert_token = house.token("expert")
     with listen(house, f"/ws/episodes/{episode}", agent_token) as socket, house.http(expert_token) as expert:
