@@ -83,6 +83,7 @@ EpisodeState = Literal["queued", "running", "waiting", "finished", "failed", "ca
 StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error"]
 Fault = Literal["policy", "environment", "expert", "dashboard", "worker"]
 AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
+Tier = Literal["cache", "llm", "people", "senior"]
 AdviceSource = Literal["human", "llm", "cache", "fallback"]
 Scope = Literal["agent", "expert", "export"]
 
@@ -385,6 +386,7 @@ class AskListing(Record):
     question: Text
     context: Text | None = None
     deadline_at: datetime
+    tier: Tier = "people"
     priority: int
     scenario: str | None = None
     task: str

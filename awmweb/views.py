@@ -22,7 +22,7 @@ from episodes import vocabulary as sheet
 from episodes.cards import clean
 from episodes.models import Episode, EpisodeState, VerifierOutcome
 from episodes.words import clock, in_words
-from experts import board, queue
+from experts import board, staff
 from experts.models import Ask
 from people.access import (
     Actor,
@@ -34,6 +34,7 @@ from people.access import (
     may_launch,
     may_read,
     member_required,
+    person,
     scoped,
 )
 from people.errors import NotFound
@@ -43,18 +44,21 @@ HOME_ASKS = 8
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """What the top bar shows: who is here, in which project, and how many asks are open."""
+    """What the top bar shows: who is here, in which project, and how many asks people can take."""
     membership = getattr(request, "membership", None)
     if membership is None:
         return {"shell": None}
     now = timezone.now()
-    waiting = scoped(Ask.objects.open(), membership.project).filter(deadline_at__gt=now).order_by("deadline_at")
+    actor = person(membership)
+    waiting = scoped(Ask.objects.to_take(now), membership.project).order_by("deadline_at")
     nearest = waiting.first()
     return {
         "shell": {
             "name": display_name(membership.user),
             "role": membership.role,
             "project": membership.project.slug,
+            "me": actor.key if staff.may_be_present(actor.role, None) else "",
+            "away": staff.is_away(actor),
             "projects": [{"name": one.project.slug} for one in current_memberships(membership.user)],
             "open": waiting.count(),
             "nearest": nearest.deadline_at if nearest else None,
@@ -70,14 +74,14 @@ def home(request: MemberRequest) -> HttpResponse:
     """Open asks, the wall of live episodes, recent outcomes."""
     actor = request.actor
     now = timezone.now()
-    rows = board.open_rows(actor, now)
+    found, rows = board.front_rows(actor, now, HOME_ASKS)
     return render(
         request,
         "awmweb/home.html",
         {
-            "asks": rows[:HOME_ASKS],
-            "headline": board.headline(rows, "The oldest falls back in") if rows else _calm_headline(actor),
-            "underline": board.underline(queue.waiting_time(actor)),
+            "asks": rows,
+            "headline": board.headline(found, now, "The oldest falls back in") if found else _calm_headline(actor),
+            "underline": board.underline(staff.outlook(actor.project, now)),
             "wall": None if request.GET.get("wall") == "0" else wall.live(actor),
             "outcomes": wall.recent_outcomes(actor),
             "facts": _today(actor, now),

@@ -1,27 +1,32 @@
 """Reads for pages: the queue as rows, its headline, what became of closed asks, and one ask's page.
 
-Owns the words about waiting and leases. Leaves state to `queue.py`, rows to `models.py`. Called by views.
+Owns the words about waiting, leases and why an ask reached whom. Leaves order and place to `lineup.py`, state to
+`queue.py`, rows to `models.py`. Called by views.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from datetime import datetime
-from statistics import median
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Aggregate, Count, DurationField, F, Q
 
 from episodes.cards import clean
 from episodes.models import EpisodeState, VerifierOutcome
 from episodes.strip import actions_in
 from episodes.words import clock, in_words
-from experts.models import Advice, Ask, AskStatus, Assignment
+from experts import lineup
+from experts.lineup import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot
+from experts.models import Advice, Ask, AskStatus, Tier
 from experts.reading import NOT_LISTED, asks_of
-from people.access import Actor, holds, may_advise
+from experts.selection import Wish, groups, matching, says, sorted_by
+from experts.staff import Outlook
+from people.access import Actor
 
-LISTED = 200
+ROWS = 60
+TWINS = 24
 CLOSED = 15
 SEARCHED = 500
 NOT_FETCHED = "The agent has not fetched it yet."
@@ -30,22 +35,43 @@ ENDED: dict[str, str] = {
     EpisodeState.FAILED: "The episode failed",
     EpisodeState.CANCELLED: "The episode was stopped",
 }
+REASONS = {
+    "policy": "they come first here",
+    "audit_sample": "audit sample ({chance})",
+    "people_free": "they had time ({chance})",
+    "large_group": "many ask the same",
+    "model_first": "it comes first, {chance} go to people",
+    "budget": "the run's human budget is spent",
+    "backpressure": "people's wait is above the limit",
+    "people_busy": "people could not come in time",
+    "arm": "this arm asks models only",
+    "low_confidence": "the model was unsure",
+    "llm_asked": "the model asked for a person",
+    "fault": "the model broke",
+    "human_passed": "the people here passed",
+    "handed": "handed over from the queue",
+}
+ESCALATED = ("low_confidence", "llm_asked", "fault")
 
 
-@dataclass(frozen=True)
+@dataclass
 class AskRow:
-    """One open ask in a list."""
+    """One open ask in a list, with those that ask the same below it."""
 
     ask: Ask
+    place: str
     question: str
     budget_s: float
     left_s: float
+    waited_s: float
     held: bool
-    mine: bool
-    passed: bool
     may_claim: bool
-    why: str
+    reached: str
+    declined: str
+    lacks: list[str]
     acted: int
+    twins: list[AskRow] = field(default_factory=list)
+    alike: int = 1
 
     @property
     def late(self) -> bool:
@@ -54,6 +80,33 @@ class AskRow:
     @property
     def state(self) -> str:
         return "leased" if self.held else "open"
+
+    @property
+    def mine(self) -> bool:
+        return self.place == MINE
+
+    @property
+    def more(self) -> int:
+        """Asks of the group that have no row."""
+        return self.alike - 1 - len(self.twins)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a person cannot take so many of the open asks; who holds them until when, if they are leased."""
+
+    words: str
+    holders: list[tuple[str, datetime]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Board:
+    """The queue as one person sees it."""
+
+    found: list[Spot]
+    matching: int
+    rows: list[AskRow]
+    pages: int
 
 
 @dataclass(frozen=True)
@@ -68,71 +121,88 @@ def budget_of(ask: Ask) -> float:
     return (ask.deadline_at - ask.created_at).total_seconds()
 
 
-def open_rows(actor: Actor, now: datetime) -> list[AskRow]:
-    """Open asks in turn, as this person sees them."""
-    open_now = asks_of(actor).filter(status=AskStatus.OPEN, deadline_at__gt=now)
-    asks = open_now.defer("context", *NOT_LISTED).prefetch_related("declines")
-    advises = holds(actor, may_advise)
-    return [_row(ask, actor, now, advises) for ask in asks.in_turn()[:LISTED]]
+def board_of(actor: Actor, now: datetime, wish: Wish) -> Board:
+    """1. every open ask in turn, 2. those that match, in the order that is wished, 3. one row for each group,
+    4. the rows of one page."""
+    found = lineup.spots(actor, now)
+    some = matching(actor, found, wish, now)
+    families = groups(some, found, alone=bool(wish.group))
+    page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
+    return Board(found, len(some), _rows(actor, page, now), max(1, -(-len(families) // ROWS)))
 
 
-def _row(ask: Ask, actor: Actor, now: datetime, advises: bool) -> AskRow:
-    held = ask.assignment.is_held(now)
+def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
+    """The asks that stand before people, and the first rows of them."""
+    found = [one for one in lineup.spots(actor, now) if one.for_people]
+    return found, _rows(actor, groups(sorted_by(found, Wish.sort), found)[:room], now)
+
+
+def next_for(actor: Actor, now: datetime) -> Ask | None:
+    """What this person should do next: go on with theirs, else the first in turn that is free for them."""
+    spot = lineup.next_of(lineup.spots(actor, now))
+    return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
+
+
+def _rows(actor: Actor, families: list[list[Spot]], now: datetime) -> list[AskRow]:
+    shown = [one.pk for group in families for one in group[: 1 + TWINS]]
+    asks = asks_of(actor).filter(pk__in=shown).defer("context", *NOT_LISTED).prefetch_related("declines").in_bulk()
+    rows = []
+    for group in families:
+        drawn = [_row(asks[one.pk], one, now) for one in group[: 1 + TWINS] if one.pk in asks]
+        if drawn:
+            drawn[0].twins, drawn[0].alike = drawn[1:], len(group)
+            rows.append(drawn[0])
+    return rows
+
+
+def _row(ask: Ask, spot: Spot, now: datetime) -> AskRow:
     declined = [one.author for one in ask.declines.all()]
-    passed = any(one.author_key == actor.key for one in ask.declines.all())
     return AskRow(
         ask=ask,
+        place=spot.place,
         question=clean(ask.question),
         budget_s=budget_of(ask),
         left_s=(ask.deadline_at - now).total_seconds(),
-        held=held,
-        mine=held and ask.assignment.holder == actor.key,
-        passed=passed,
-        may_claim=advises and not held,
-        why=_why(ask, ask.assignment if held else None, actor, declined, passed),
+        waited_s=(now - ask.created_at).total_seconds(),
+        held=spot.held(now),
+        may_claim=spot.place == FREE,
+        reached=reached(ask, spot.held(now)),
+        declined=f"{', '.join(declined[:2])} passed." if declined and spot.place != PASSED else "",
+        lacks=spot.lacks,
         acted=actions_in(ask.episode.strip[: ask.seq]),
     )
 
 
-def _why(ask: Ask, held: Assignment | None, actor: Actor, declined: list[str], passed: bool) -> str:
-    if held is not None:
-        return "You are answering." if held.holder == actor.key else f"{held.holder_name} is answering."
-    if passed:
-        return "You passed on it; others may answer."
-    if declined:
-        return f"{', '.join(declined[:2])} passed."
-    return f"Priority {ask.priority}." if ask.priority else "Anybody here may answer."
+def reached(ask: Ask, held: bool = False) -> str:
+    """Whom an ask stands before, and why: "People: audit sample (5 %)." """
+    why = REASONS.get(ask.tier_reason, clean(ask.tier_reason)).format(chance=percent(ask.chance))
+    if ask.tier == Tier.PEOPLE and ask.tier_reason in ESCALATED:
+        return f"Escalated: {why}."
+    who = {Tier.PEOPLE: "People", Tier.SENIOR: "Senior"}.get(Tier(ask.tier), "Model")
+    if who == "Model" and held:
+        who = "Model is answering"
+    return f"{who}: {why}." if why else f"{who}."
 
 
-def _belongs(row: AskRow, show: str) -> bool:
-    if show == "unclaimed":
-        return not row.held
-    return row.mine or show != "mine"
+def percent(share: float) -> str:
+    return "under 1\u00a0%" if 0 < share < 0.01 else f"{share * 100:.0f}\u00a0%"
 
 
-def filtered(rows: Iterable[AskRow], show: str, q: str) -> list[AskRow]:
-    return [row for row in rows if _belongs(row, show) and _says(row.ask, q)]
+def headline(found: list[Spot], now: datetime, last: str = "Next deadline in") -> str:
+    """ "Three asks are open, one of them leased; models have two more. Next deadline in 0:42." """
+    people = [one for one in found if one.for_people]
+    models = len(found) - len(people)
+    if not people:
+        return f"No ask waits for people; {_models_have(models)}." if models else "No ask is open."
+    count = f"{in_words(len(people))} {'ask is' if len(people) == 1 else 'asks are'} open"
+    part = _leased(sum(one.held(now) for one in people), len(people))
+    more = f"; {_models_have(models)} more" if models else ""
+    left = min(one.deadline_at for one in people) - now
+    return f"{count}{part}{more}. {last} {clock(left.total_seconds())}."
 
 
-def _says(ask: Ask, q: str) -> bool:
-    return q.casefold() in f"{clean(ask.question)} {ask.episode} {ask.episode.task}".casefold()
-
-
-def facets(rows: list[AskRow]) -> list[tuple[str, str, int]]:
-    return [
-        ("all", "Open", len(rows)),
-        ("unclaimed", "Unclaimed", sum(not row.held for row in rows)),
-        ("mine", "Mine", sum(row.mine for row in rows)),
-    ]
-
-
-def headline(rows: list[AskRow], last: str = "Next deadline in") -> str:
-    """ "Three asks are open, one is leased. Next deadline in 0:42." """
-    if not rows:
-        return "No ask is open."
-    count = f"{in_words(len(rows))} {'ask is' if len(rows) == 1 else 'asks are'} open"
-    part = _leased(sum(row.held for row in rows), len(rows))
-    return f"{count}{part}. {last} {clock(min(row.left_s for row in rows))}."
+def _models_have(count: int) -> str:
+    return f"models have {in_words(count).lower()}"
 
 
 def _leased(leased: int, total: int) -> str:
@@ -144,15 +214,50 @@ def _leased(leased: int, total: int) -> str:
     return f", {in_words(leased).lower()} of them leased"
 
 
-def underline(usual_s: float | None) -> str:
-    if usual_s is None:
-        return "Nobody has answered one in this project yet."
-    return f"Half of the last answers came within {clock(usual_s)}."
+def reasons(found: list[Spot], now: datetime, capacity: int) -> list[Reason]:
+    """Why none of these, or not more of them, is for this person to take."""
+    by: dict[str, list[Spot]] = {}
+    for one in found:
+        by.setdefault(one.place, []).append(one)
+    count = {place: len(some) for place, some in by.items()}
+    working = sum(one.held(now) for one in by.get(MODEL, []))
+    lacking = Counter(" and ".join(clean(skill) for skill in one.lacks) for one in by.get(SKILL, []))
+    mine = count.get(MINE, 0)
+    return [
+        *_said(mine, "{n} {is} in your hands" + (", as many as one person may hold" if mine >= capacity else "")),
+        *([Reason(_counted(len(held), "{n} {is} leased"), _holders(held))] if (held := by.get(HELD)) else []),
+        *_said(count.get(LOOKS, 0), "{n} {is} open, and your role may look and not answer"),
+        *(Reason(f"{n} need{'s' if n == 1 else ''} {skills}") for skills, n in sorted(lacking.items())),
+        *_said(count.get(SENIOR, 0), "{n} {is} for the senior expert"),
+        *_said(count.get(PASSED, 0), "you passed on {n}"),
+        *_said(working, "a model is at work on {n}"),
+        *_said(count.get(MODEL, 0) - working, "{n} {is} next for a model"),
+    ]
+
+
+def _said(count: int, words: str) -> list[Reason]:
+    return [Reason(_counted(count, words))] if count else []
+
+
+def _counted(count: int, words: str) -> str:
+    return words.format(n=count, **{"is": "is" if count == 1 else "are"})
+
+
+def _holders(held: list[Spot]) -> list[tuple[str, datetime]]:
+    return [(one.holder_name, one.lease_until) for one in held if one.lease_until is not None][:5]
+
+
+def underline(desk: Outlook) -> str:
+    """ "Two people are here. An ask that comes now is told to expect 1:40." """
+    if not desk.present:
+        return "Nobody is at the desk now: what comes waits until somebody is, or falls back."
+    people = f"{in_words(desk.present)} {'person is' if desk.present == 1 else 'people are'} here"
+    return f"{people}. An ask that comes now is told to expect {clock(desk.expected_wait_s)}."
 
 
 def closed_rows(actor: Actor, q: str = "") -> list[ClosedRow]:
     closed = asks_of(actor).exclude(status=AskStatus.OPEN).defer("context", *NOT_LISTED)
-    asks = [ask for ask in closed.order_by("-closed_at")[: SEARCHED if q else CLOSED] if _says(ask, q)][:CLOSED]
+    asks = [ask for ask in closed.order_by("-closed_at")[: SEARCHED if q else CLOSED] if says(ask, q)][:CLOSED]
     return [ClosedRow(ask, clean(ask.question), _by(ask), _waited(ask)) for ask in asks]
 
 
@@ -162,14 +267,6 @@ def _by(ask: Ask) -> str:
 
 def _waited(ask: Ask) -> float:
     return ((ask.closed_at or ask.deadline_at) - ask.created_at).total_seconds()
-
-
-def next_for(actor: Actor, now: datetime) -> Ask | None:
-    """Mine if I hold one, else the nearest deadline among those that are free and that I did not pass on."""
-    rows = open_rows(actor, now)
-    mine = [row.ask for row in rows if row.mine]
-    free = [row.ask for row in rows if not row.held and not row.passed]
-    return next(iter(mine + free), None)
 
 
 def aftermath(ask: Ask) -> tuple[str, str]:
@@ -203,15 +300,48 @@ def late_advice(ask: Ask) -> list[Advice]:
     return list(ask.advice.filter(late=True).order_by("created_at"))
 
 
+class Median(Aggregate):
+    """The middle of a column, by PostgreSQL."""
+
+    function = "PERCENTILE_CONT"
+    template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
+    output_field = DurationField()
+
+
 def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
-    """Counts and the median wait of what was asked since midnight."""
-    rows = asks_of(actor).filter(created_at__gte=since)
-    answered = rows.filter(status=AskStatus.ANSWERED)
-    waits = [_waited(ask) for ask in answered[:500]]
-    return {
-        "asked": rows.count(),
-        "answered": answered.count(),
-        "mine": answered.filter(Q(accepted__author_key=actor.key)).count(),
-        "fell_back": rows.filter(status=AskStatus.FELL_BACK).count(),
-        "median": median(waits) if waits else None,
-    }
+    """Counts and the median wait of what was asked since midnight, in one look."""
+    answered = Q(status=AskStatus.ANSWERED)
+    counts = (
+        asks_of(actor)
+        .filter(created_at__gte=since)
+        .aggregate(
+            asked=Count("pk"),
+            answered=Count("pk", filter=answered),
+            mine=Count("pk", filter=answered & Q(accepted__author_key=actor.key)),
+            people=Count("pk", filter=answered & Q(accepted__source="human")),
+            fell_back=Count("pk", filter=Q(status=AskStatus.FELL_BACK)),
+            open=Count("pk", filter=Q(status=AskStatus.OPEN)),
+            median=Median(F("closed_at") - F("created_at"), filter=answered),
+        )
+    )
+    wait: timedelta | None = counts.pop("median")
+    return {**counts, "median": wait.total_seconds() if wait is not None else None}
+
+
+def burn_down(today: dict[str, Any]) -> list[tuple[str, str, int, float, float]]:
+    """What became of the day's asks, as parts of a bar: words, class, count, start and width in percent."""
+    by_models = today["answered"] - today["people"]
+    closed = today["answered"] + today["fell_back"] + today["open"]
+    parts = [
+        ("answered by people", "by-people", today["people"]),
+        ("answered by models", "by-models", by_models),
+        ("fell back", "fell", today["fell_back"]),
+        ("cancelled", "ended", today["asked"] - closed),
+        ("open", "left", today["open"]),
+    ]
+    bar, start = [], 0.0
+    for words, css, count in parts:
+        width = 100 * count / today["asked"] if today["asked"] else 0.0
+        bar.append((words, css, count, round(start, 2), round(width, 2)))
+        start += width
+    return [part for part in bar if part[2]]

@@ -43,8 +43,9 @@ def seen(actor: Actor, away: bool | None = None) -> None:
     gone = bool(before and before.away) if away is None else away
     if before is not None and before.away == gone and before.seen_at > now - SEEN_EVERY:
         return
-    row = {"name": actor.name, "skills": _skills(actor), "seen_at": now, "away": gone}
-    Presence.objects.update_or_create(project=actor.project, actor_key=actor.key, defaults=row)
+    row = {"name": actor.name, "skills": _skills(actor), "seen_at": now}
+    said = {} if away is None else {"away": away}  # a beat of another tab must not undo what was said meanwhile
+    Presence.objects.update_or_create(project=actor.project, actor_key=actor.key, defaults={**row, **said})
     if before is None or before.away != gone or before.seen_at < now - PRESENT_FOR:
         _tell_presence(actor, "away" if gone else "here")
 

@@ -54,6 +54,11 @@ class AskQuerySet(models.QuerySet["Ask"]):
     def due(self, now: datetime) -> AskQuerySet:
         return self.open().filter(deadline_at__lte=now)
 
+    def to_take(self, now: datetime) -> AskQuerySet:
+        """Open before people, and in nobody's hands."""
+        free = Q(assignment__state=AssignmentState.QUEUED) | Q(assignment__lease_until__lte=now)
+        return self.open().filter(free, tier__in=[Tier.PEOPLE, Tier.SENIOR], deadline_at__gt=now)
+
     def in_turn(self) -> AskQuerySet:
         """The queue's order: nearest deadline first, then priority."""
         return self.order_by("deadline_at", F("priority").desc(), "pk")

@@ -1,4 +1,5 @@
-"""Writes: open, claim, renew, release, decline, escalate, answer, amend, take back, expire, cancel, deliver, consume.
+"""Writes: open, claim, renew, release, decline, escalate, hand, prioritise, answer, amend, take back, expire, cancel,
+deliver, consume.
 
 Owns the state machine of an ask. Leaves the episode's side to `episodes.recording`, inside the same transaction, drafts
 and presence to `desk.py`, and who is asked in which order to `routing.py`. People claim and answer through the same
@@ -57,11 +58,12 @@ from experts.models import (
     as_fallback,
 )
 from experts.routing import deadline, draft_time, draw, lease_end, next_tier, route
-from people.access import Actor, may_advise, may_read, may_record, visible_or_404
+from people.access import Actor, may_advise, may_read, may_record, may_set_desk, visible_or_404
 from people.errors import AppError, Invalid
 
 OPEN_MAX = 50
 """Open asks of one episode; more would push everybody else's off the queue's page."""
+PRIORITY_MAX = 100
 AT_ONCE = {"budget", "backpressure", "no_model"}
 """Reasons for which an ask that no model can take falls back in the moment in which it is asked."""
 
@@ -287,12 +289,35 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
         _after_person(ask)
 
 
+@transaction.atomic
+def pass_over(actor: Actor, ask_id: str, reason: str = "") -> None:
+    """Pass on an ask from the queue, without taking it first. Whoever holds it works on; mine goes back."""
+    may_advise(actor)
+    ask = _open_or_refuse(actor, ask_id)
+    said = {"author": actor.name, "reason": reason}
+    if not Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults=said)[1]:
+        return
+    slot = Assignment.objects.get(ask=ask)
+    if slot.holder == actor.key and slot.state == AssignmentState.CLAIMED:
+        _let_go(slot, slot.lease_token)
+    _log(ask, "declined", actor, reason)
+    if ask.tier in staff.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
+        _after_person(ask)
+    else:
+        events.tell(ask)
+
+
 def _after_model(ask: Ask, why: str) -> None:
-    passed = Decline.objects.filter(ask=ask).values_list("author_key", flat=True)
-    if any(f"{desk.MODEL}{name}" not in passed for name in settings.EXPERT_ENDPOINTS):
+    if _models_left(ask):
         _tell_or_wake(ask)
     else:
         _move_on(ask, why, "expert_fault" if why == "fault" else "declined")
+
+
+def _models_left(ask: Ask) -> bool:
+    """Whether a model may still take this ask."""
+    passed = Decline.objects.filter(ask=ask).values_list("author_key", flat=True)
+    return any(f"{desk.MODEL}{name}" not in passed for name in settings.EXPERT_ENDPOINTS)
 
 
 def _after_person(ask: Ask) -> None:
@@ -325,17 +350,68 @@ def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     ask = slot.ask = _locked(slot.ask_id)
-    if to == Tier.LLM and not staff.models_may_help(ask):
-        raise Invalid("No expert model may help here: none is set up, or this arm asks people only.")
-    if to == Tier.SENIOR and staff.desk_of(ask.project).senior_id is None:
-        raise Invalid("This project names no senior expert; see the page Desk.")
+    _refuse_nobody(ask, to)
+    _let_go(slot, lease_token)
+    _hand_to(ask, to, reason, actor)
+
+
+def _refuse_nobody(ask: Ask, to: str) -> None:
+    """An ask is handed only to somebody who may still take it."""
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
         raise Invalid("An ask can be handed to people, the senior expert or the model.")
-    _let_go(slot, lease_token)
+    if to == Tier.LLM and not staff.models_may_help(ask):
+        raise Invalid("No expert model may help here: none is set up, or this arm asks people only.")
+    if to == Tier.LLM and not _models_left(ask):
+        raise Invalid("The model passed on this ask already.")
+    if to == Tier.SENIOR and staff.desk_of(ask.project).senior_id is None:
+        raise Invalid("This project names no senior expert; see the page Desk.")
+
+
+def _hand_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
     if to not in ask.tiers:
         ask.tiers = [*ask.tiers, to]
         ask.save(update_fields=["tiers"])
     _set_tier(ask, to, reason, actor)
+
+
+@transaction.atomic
+def hand(actor: Actor, ask_id: str, to: str) -> None:
+    """Hand an ask over from the queue. A person who holds it keeps it; a model does not, and what it still says is kept
+    as an alternative."""
+    may_set_desk(actor)
+    ask = _open_or_refuse(actor, ask_id)
+    _refuse_nobody(ask, to)
+    slot = Assignment.objects.get(ask=ask)
+    if slot.is_held(timezone.now()) and not slot.holder.startswith(desk.MODEL):
+        raise AlreadyClaimed(f"{slot.holder_name} is answering it.")
+    if ask.tier == to:
+        return
+    if slot.state == AssignmentState.CLAIMED:
+        _let_go(slot, slot.lease_token)
+    _hand_to(ask, to, "handed", actor)
+
+
+@transaction.atomic
+def set_priority(actor: Actor, ask_id: str, priority: int) -> None:
+    """Let an open ask come sooner or later; within a run, a point is worth a minute of waiting."""
+    may_set_desk(actor)
+    if not -PRIORITY_MAX <= priority <= PRIORITY_MAX:
+        raise Invalid(f"A priority is a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}.")
+    ask = _open_or_refuse(actor, ask_id)
+    if ask.priority != priority:
+        _log(ask, "priority", actor, f"{ask.priority} to {priority}")
+        ask.priority = priority
+        ask.save(update_fields=["priority"])
+        events.tell(ask)
+
+
+def _open_or_refuse(actor: Actor, ask_id: str) -> Ask:
+    """An ask of this project that is open still, locked."""
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = _locked(ask_id)
+    if not ask.is_open or ask.deadline_at <= timezone.now():
+        raise TooLate("This ask is closed.")
+    return ask
 
 
 def give_back(leaving: Actor) -> None:

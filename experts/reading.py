@@ -52,6 +52,7 @@ def listing(ask: Ask, now: datetime) -> AskListing:
         question=ask.question,
         context=ask.context,
         deadline_at=ask.deadline_at,
+        tier=ask.tier,
         priority=ask.priority,
         scenario=ask.episode.scenario or None,
         task=ask.episode.task,

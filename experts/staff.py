@@ -7,17 +7,18 @@ pages that show who is here.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from statistics import median
 from typing import Any
 
 from django.conf import settings
-from django.db.models import F, Q, QuerySet, Sum
+from django.db.models import Count, F, Q, QuerySet, Sum
 
 from episodes.models import Episode
 from experts.models import Advice, Ask, Assignment, AssignmentState, Decline, Desk, ModelCall, Presence, Tier
-from experts.routing import PRESENT_FOR, USUAL_S, Load, Policy, alike, may_take
+from experts.routing import PRESENT_FOR, USUAL_S, Load, Policy, alike, expected_wait, may_take
 from people.access import Actor
 from people.models import Membership, Project, Role, TokenScope
 
@@ -34,6 +35,13 @@ class Member:
     key: str
     skills: frozenset[str]
     is_senior: bool
+
+    def lacks(self, needs: Iterable[str]) -> list[str]:
+        """The skills that an ask needs and this person does not have."""
+        return sorted(set(needs) - self.skills)
+
+    def may_take(self, needs: Collection[str], tier: str) -> bool:
+        return may_take(needs, self.skills) and (tier != Tier.SENIOR or self.is_senior)
 
 
 def desk_of(project: Project) -> Desk:
@@ -69,6 +77,60 @@ def here(project: Project, now: datetime) -> QuerySet[Presence]:
     return Presence.objects.filter(project=project, away=False, seen_at__gt=now - PRESENT_FOR).order_by("name")
 
 
+@dataclass(frozen=True)
+class Seat:
+    """Somebody at the desk: a person, a script, or a model with work in hand."""
+
+    key: str
+    name: str
+    skills: list[str]
+    away: bool
+    in_hand: int
+    seen: bool = True
+
+    @property
+    def is_model(self) -> bool:
+        return self.key.startswith("model:")
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How the desk stands now. `present` counts those for whom asks wait; the wait is what a new ask would be told."""
+
+    seats: list[Seat]
+    present: int
+    by_tier: dict[str, int]
+    expected_wait_s: float
+    usual_s: float
+
+
+def is_away(actor: Actor) -> bool:
+    """Whether this person said that nothing should wait for them."""
+    return Presence.objects.filter(project=actor.project, actor_key=actor.key, away=True).exists()
+
+
+def outlook(project: Project, now: datetime) -> Outlook:
+    """Who is here and who holds what, how much is open by tier, and the wait to expect."""
+    seats, usual_s = _seats(project, now), usual_time(project)
+    rows = Ask.objects.open().filter(project=project, deadline_at__gt=now).values_list("tier")
+    by_tier = {str(tier): count for tier, count in rows.annotate(count=Count("pk")).order_by()}
+    present = sum(one.seen and not one.away and not one.is_model for one in seats)
+    ahead = sum(by_tier.get(tier, 0) for tier in BEFORE_PEOPLE)
+    wait = expected_wait(Load(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
+    return Outlook(seats, present, by_tier, wait, usual_s)
+
+
+def _seats(project: Project, now: datetime) -> list[Seat]:
+    held = Assignment.objects.filter(ask__project=project, state=AssignmentState.CLAIMED, lease_until__gt=now)
+    hands = Counter(held.values_list("holder", "holder_name"))
+    recent = Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).order_by("away", "name")
+    in_hand = {key: count for (key, _), count in hands.items()}
+    seats = [Seat(one.actor_key, one.name, one.skills, one.away, in_hand.get(one.actor_key, 0)) for one in recent]
+    known = {one.key for one in seats}
+    others = sorted((name, key, count) for (key, name), count in hands.items() if key not in known)
+    return [*seats, *(Seat(key, name, [], False, count, seen=False) for name, key, count in others)]
+
+
 def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
     """Keys of those who may still answer this ask: all of them, and those who are here.
 
@@ -85,12 +147,16 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
     return all_of_them, all_of_them & set(present)
 
 
+def member_of(actor: Actor, desk: Desk) -> Member | None:
+    """This person as one who answers. Where no senior is named, everybody is one."""
+    mine = Membership.objects.filter(project=actor.project, user=actor.user).first()
+    return Member(actor.key, frozenset(mine.skills), desk.senior_id in (None, mine.pk)) if mine is not None else None
+
+
 def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
     """Whether this person has the skills, and is the senior if it must be the senior."""
-    mine = Membership.objects.filter(project=actor.project, user=actor.user).first()
-    if mine is None or not may_take(ask.skills, mine.skills):
-        return False
-    return ask.tier != Tier.SENIOR or desk.senior_id in (None, mine.pk)
+    mine = member_of(actor, desk)
+    return mine is not None and mine.may_take(ask.skills, ask.tier)
 
 
 def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:

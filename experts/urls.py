@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from django.urls import path
 
-from experts import views
+from experts import desk_pages, views
 
 urlpatterns = [
-    path("queue/", views.queue_page, name="queue"),
-    path("queue/next", views.next_ask, name="next_ask"),
+    path("queue/", desk_pages.queue_page, name="queue"),
+    path("queue/next", desk_pages.next_ask, name="next_ask"),
+    path("queue/newest", desk_pages.newest_ask, name="newest_ask"),
+    path("presence", desk_pages.presence, name="presence"),
+    path("queue/bulk", desk_pages.bulk, name="bulk"),
+    path("queue/<str:pk>/<str:deed>", desk_pages.row_deed, name="row_deed"),
     path("asks/<str:pk>/", views.ask, name="ask"),
     path("asks/<str:pk>/steps.html", views.ask_fragments, name="ask_fragments"),
     path("asks/<str:pk>/claim", views.claim, name="claim"),

@@ -1,4 +1,4 @@
-"""Pages about asks: the queue, one ask, and the forms that claim, renew, release, pass and answer.
+"""Pages about one ask, and the forms that claim, renew, release, pass and answer. The queue is `desk_pages.py`'s.
 
 Owns HTTP status, redirects and form words. Every write is a function of `queue.py`; what is shown is `board.py`'s.
 """
@@ -34,29 +34,6 @@ CALLS = TypeAdapter(list[ToolCall])
 
 ask_page = member_required(may_see_queue, rows=Ask.objects.all)
 ask_form = member_required(may_advise, rows=Ask.objects.all)
-
-
-@require_GET
-@member_required(may_see_queue)
-def queue_page(request: MemberRequest) -> HttpResponse:
-    """Open asks, nearest deadline first; the facet and the search stand in the query string."""
-    actor = request.actor
-    rows = board.open_rows(actor, timezone.now())
-    show, q = request.GET.get("show", "all"), request.GET.get("q", "")[:200]
-    shown = board.filtered(rows, show, q)
-    context = {
-        "rows": shown,
-        "hidden": len(rows) - len(shown),
-        "filtered": bool(q) or bool(rows),
-        "facets": board.facets(rows),
-        "show": show,
-        "q": q,
-        "headline": f"No open ask says \u201c{q}\u201d." if q and not shown else board.headline(shown if q else rows),
-        "underline": board.underline(queue.waiting_time(actor)),
-        "closed": board.closed_rows(actor, q),
-        "may_advise": holds(actor, may_advise),
-    }
-    return render(request, "experts/queue.html", context)
 
 
 @require_GET
@@ -146,24 +123,6 @@ def claim(request: MemberRequest, pk: str) -> HttpResponse:
     except AppError as refused:
         messages.warning(request, refused.message)
     return redirect("ask", pk)
-
-
-@require_POST
-@member_required(may_advise)
-def next_ask(request: MemberRequest) -> HttpResponse:
-    """Next for me: go on with mine, else claim the nearest free one; somebody quicker means the one after it."""
-    actor = request.actor
-    for _ in range(5):
-        found = board.next_for(actor, timezone.now())
-        if found is None:
-            break
-        try:
-            queue.claim(actor, found.pk)
-        except AppError:
-            continue  # taken or closed between the look and the claim; look again
-        return redirect("ask", found.pk)
-    messages.info(request, "No ask is free for you now.")
-    return redirect("queue")
 
 
 @require_POST

@@ -30,30 +30,91 @@ export function mergeParts(fresh, root = document) {
   }
 }
 
-const isHeld = (list) => list.matches(":hover, :focus-within") || Boolean(list.querySelector('[aria-selected="true"]'));
+const EMPTY = "empty";
+const isHeld = (list) => list.matches(":hover, :focus-within, :has([aria-selected=true], :checked)") && !list.querySelector(`:scope > [data-key="${EMPTY}"]`);
 const waiting = new WeakMap();
 
 /** Rows of `fresh` into `list` by data-key. Held: known rows change in place, gone rows fade, new rows wait. */
 export function mergeList(list, fresh) {
   if (!isHeld(list)) return applyList(list, fresh);
-  const rows = new Map([...fresh.querySelectorAll("[data-key]")].map((row) => [row.dataset.key, row]));
-  for (const row of list.querySelectorAll("[data-key]")) {
-    const next = rows.get(row.dataset.key);
-    rows.delete(row.dataset.key);
-    row.toggleAttribute("data-gone", !next);
-    if (next && !row.matches(":hover, :focus-within, [aria-selected=true]")) row.replaceWith(next.cloneNode(true));
-  }
   waiting.set(list, fresh);
-  tellPill(list, rows.size);
-  return rows.size;
+  const news = inPlace(list, fresh);
+  tellPill(list, news);
+  return news;
 }
 
 function applyList(list, fresh) {
   waiting.delete(list);
-  list.replaceChildren(...fresh.childNodes);
+  arrange(list, fresh);
   tellPill(list, 0);
   return 0;
 }
+
+const rowsOf = (list) => new Map([...list.children].filter((row) => row.dataset.key).map((row) => [row.dataset.key, row]));
+
+/** What stands there changes, nothing comes, goes or moves; answers how many rows are new. */
+function inPlace(list, fresh) {
+  const next = rowsOf(fresh);
+  for (const [key, row] of rowsOf(list)) {
+    row.toggleAttribute("data-gone", !next.has(key));
+    if (next.has(key)) morph(row, next.get(key), true);
+    next.delete(key);
+  }
+  return next.size;
+}
+
+/** The rows of `fresh` in its order; a row that was there stays the same element. */
+function arrange(list, fresh) {
+  const had = rowsOf(list);
+  let at = list.firstElementChild;
+  for (const row of fresh.children) {
+    const old = row.dataset.key && had.get(row.dataset.key);
+    had.delete(row.dataset.key);
+    if (old) morph(old, row, false);
+    const placed = old || row.cloneNode(true);
+    if (placed === at) at = at.nextElementSibling;
+    else list.insertBefore(placed, at);
+  }
+  while (at) {
+    const after = at.nextElementSibling;
+    at.remove();
+    at = after;
+  }
+  for (const row of had.values()) row.remove();
+}
+
+const KEPT = new Set(["aria-selected", "open"]); // the person's, not the server's
+
+/** Make `old` what `next` is, piece by piece: what stays keeps its focus, its tick, and whether it is unfolded. */
+export function morph(old, next, held) {
+  for (const { name } of [...old.attributes]) if (!KEPT.has(name) && !next.hasAttribute(name)) old.removeAttribute(name);
+  for (const { name, value } of [...next.attributes]) if (!KEPT.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
+  if (next.hasAttribute("data-rows")) {
+    const folded = old.closest("details:not([open])");
+    if (held && !folded) inPlace(old, next);
+    else arrange(old, next);
+    return;
+  }
+  const [were, are] = [[...old.childNodes], [...next.childNodes]];
+  are.forEach((node, n) => {
+    const was = were[n];
+    if (!was) old.append(node.cloneNode(true));
+    else if (was.nodeType !== node.nodeType || was.nodeName !== node.nodeName) swap(was, node);
+    else if (was.nodeType !== 1) was.data = node.data;
+    else morph(was, node, held);
+  });
+  for (const rest of were.slice(are.length)) drop(rest);
+}
+
+/** A control that goes while it has the focus leaves it to its row's link. */
+function handOn(gone, act) {
+  const row = gone.nodeType === 1 && gone.contains(document.activeElement) && gone.closest("[data-key]");
+  act();
+  if (row) row.querySelector("a")?.focus({ preventScroll: true });
+}
+
+const swap = (was, node) => handOn(was, () => was.replaceWith(node.cloneNode(true)));
+const drop = (rest) => handOn(rest, () => rest.remove());
 
 function tellPill(list, count) {
   const pill = document.querySelector(`[data-pill="${list.dataset.part}"]`);

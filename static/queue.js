@@ -9,16 +9,29 @@ import { coalesce } from "./stream.js";
 
 const SLOW_MS = 20_000;
 const PAUSE_MS = 1000;
+const BREATH_MS = 200; // between two looks, so that a flood of asks is drawn a few times a second
 
 const states = new Map(); // the last state of each episode that was heard of
 
-/** Whether a frame changes what only the server can draw. */
+/** Whether a frame changes what only the server can draw. What the agent does with an answer stands in no list. */
 export function matters(frame, known = states) {
-  if (frame.type === "presence") return false;
+  if (frame.type === "draft" || (frame.type === "ask" && frame.status !== "open" && frame.delivered_at)) return false;
   if (frame.type !== "episode") return true;
   const before = known.get(frame.episode);
   known.set(frame.episode, frame.state);
   return before !== frame.state;
+}
+
+const ENDS = { answered: "Answered", fell_back: "Fell back", cancelled: "Cancelled" };
+const ended = new Map(); // how an ask ended, for rows that stay while the hand is there
+
+function nameGone() {
+  for (const row of document.querySelectorAll(".askrow[data-gone]")) {
+    const [state, go] = [row.querySelector(".st"), row.querySelector(":scope > .go")];
+    const words = ENDS[ended.get(row.dataset.key)] || "Closed";
+    if (state?.lastChild) state.lastChild.data = words;
+    if (!go.contains(document.activeElement)) go.replaceChildren(Object.assign(document.createElement("small"), { textContent: words }));
+  }
 }
 
 const refresh = coalesce(async () => {
@@ -29,15 +42,17 @@ const refresh = coalesce(async () => {
   } catch {
     return; // the banner speaks of the lost connection; the next frame or the slow timer tries again
   }
+  nameGone();
   document.dispatchEvent(new Event("awm:rows"));
   tick();
   print();
-});
+}, BREATH_MS);
 
 // what an agent does next may wait a moment, what a person must know may not
 let later = null;
 function hear(frame) {
   if (!matters(frame)) return;
+  if (frame.type === "ask" && frame.status in ENDS) ended.set(frame.ask, frame.status);
   if (frame.type !== "episode") refresh();
   else later ??= setTimeout(() => { later = null; refresh(); }, PAUSE_MS);
 }
@@ -47,6 +62,7 @@ function start() {
   startRows();
   print();
   document.addEventListener("awm:frame", ({ detail }) => hear(detail));
+  document.addEventListener("awm:look-again", refresh);
   document.addEventListener("awm:deadline", () => setTimeout(refresh, 500));
   setInterval(() => { if (document.visibilityState === "visible") refresh(); }, SLOW_MS);
 }

@@ -3,6 +3,8 @@
 
 import { start as startClock, clock, serverNow, syncTo, tick } from "./clock.js";
 import { bind, print, start as startKeys } from "./keys.js";
+import { post } from "./post.js";
+import { say } from "./say.js";
 import { Stream } from "./stream.js";
 
 const streams = new Set();
@@ -170,9 +172,9 @@ export function ring(count, nearest) {
 const open = new Map();
 let rung = "";
 
-/** Asks past their deadline are no longer open to anybody, whoever has noticed. */
+/** What people can take now: not past its deadline, whoever has noticed, and in nobody's hands. */
 export function ripe(asks, now) {
-  return new Map([...asks].filter(([, deadline]) => Date.parse(deadline) > now));
+  return new Map([...asks].filter(([, ask]) => Date.parse(ask.deadline) > now && !(Date.parse(ask.until) > now)));
 }
 
 function ringNow() {
@@ -183,23 +185,29 @@ function ringNow() {
 }
 
 
-/** Keep the open asks by frame; answers whether they changed. */
+const MODELS_TIERS = new Set(["llm", "cache"]);
+
+/** Keep the asks that stand before people, by frame; answers whether they changed. */
 export function noteAsk(frame, asks = open) {
   if (frame.type === "queue") {
     asks.clear();
-    for (const ask of frame.asks) asks.set(ask.id, ask.deadline_at);
+    for (const ask of frame.asks) keep(asks, ask.id, ask);
     return true;
   }
   if (frame.type !== "ask") return false;
-  const had = asks.has(frame.ask);
-  if (frame.status === "open") asks.set(frame.ask, frame.deadline_at);
-  else asks.delete(frame.ask);
-  return had !== asks.has(frame.ask);
+  const had = JSON.stringify(asks.get(frame.ask));
+  asks.delete(frame.ask);
+  if (frame.status === "open") keep(asks, frame.ask, frame);
+  return had !== JSON.stringify(asks.get(frame.ask));
+}
+
+function keep(asks, id, { tier, deadline_at: deadline, lease_until: until = null }) {
+  if (!MODELS_TIERS.has(tier)) asks.set(id, { deadline, until });
 }
 
 /** The deadline that comes first, or null. */
 export function nearestOf(asks) {
-  const all = [...asks.values()].sort((a, b) => Date.parse(a) - Date.parse(b));
+  const all = [...asks.values()].map((ask) => ask.deadline).sort((a, b) => Date.parse(a) - Date.parse(b));
   return all[0] || null;
 }
 
@@ -283,6 +291,47 @@ function startCopies() {
   });
 }
 
+const BEAT_MS = 45_000;
+const duties = () => [...document.querySelectorAll("form[data-duty]")];
+
+/** On duty or away, in words, in every place that says so. */
+function showDuty(away) {
+  for (const form of duties()) {
+    const button = form.querySelector("button");
+    button.value = away ? "0" : "1";
+    button.title = away ? "Away: no ask waits for you. Press when you are back." : "On duty: asks may wait for you. Press to be away.";
+    form.querySelector(".dot").classList.toggle("off", away);
+    form.querySelector("[data-say]").textContent = away ? "Away" : "On duty";
+  }
+}
+
+/** "I am here", told while the page is in view; with `away`, whether asks may wait for this person. */
+async function beat(fields = {}) {
+  const [form] = duties();
+  if (document.visibilityState !== "visible") return;
+  const token = form.elements.csrfmiddlewaretoken.value;
+  const { ok, answer, error } = await post(form.getAttribute("action"), new URLSearchParams(fields), { token });
+  if (ok) showDuty(answer.away);
+  if ("away" in fields) say(ok ? (answer.away ? "You are away: no ask waits for you." : "You are on duty.") : error.message, !ok);
+}
+
+function startDuty() {
+  if (!duties().length) return;
+  const beats = setInterval(beat, BEAT_MS);
+  whenRefused(() => clearInterval(beats));
+  document.addEventListener("visibilitychange", () => beat());
+  for (const form of duties()) {
+    form.addEventListener("submit", (event) => {
+      event.preventDefault();
+      beat({ away: form.querySelector("button").value });
+    });
+  }
+  document.addEventListener("awm:frame", ({ detail }) => {
+    if (detail.type === "presence" && detail.who === duties()[0].dataset.duty) showDuty(detail.state === "away");
+  });
+  beat();
+}
+
 function start() {
   startTabs();
   startMenus();
@@ -301,6 +350,7 @@ function start() {
   titleTick();
   const path = document.body.dataset.queue;
   if (!path) return;
+  startDuty();
   watch(path, {
     onFrame: (frame) => {
       if (noteAsk(frame)) ringNow();

@@ -50,6 +50,7 @@ EDGES = {
     "local",
     "playing",
     "llm",
+    "desk_pages",
     "admin",
     "http",
     "urls",
@@ -62,6 +63,7 @@ WRITES = {
 }
 READS = {
     *("access", "rights", "bodies", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
+    *("lineup", "selection"),
     *("wall", "windows", "routing", "staff", "fitting", "packs", "hub", "pictures", "showing"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),

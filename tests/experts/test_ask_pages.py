@@ -181,7 +181,7 @@ def test_passing_frees_the_ask_for_others_and_next_skips_it(edo, ask):
     page = client.post(f"/asks/{ask.pk}/claim", follow=True)
     client.post(f"/asks/{ask.pk}/pass", {"lease_token": hidden(page, "lease_token"), "reason": "not mine"})
     assert board.next_for(edo, timezone.now()) is None
-    assert "No ask is free for you now." in client.post("/queue/next", follow=True).content.decode()
+    assert "No ask is free for you now: you passed on 1." in client.post("/queue/next", follow=True).content.decode()
 
 
 def test_next_for_me_goes_on_with_what_i_hold(edo, ada, episode, ask):

@@ -8,7 +8,7 @@ import pytest
 from django.core.exceptions import ValidationError
 from django.utils import timezone
 
-from awmclient.schema import AskOpen, EpisodeStart, RunStart
+from awmclient.schema import RunStart
 from episodes import recording, trajectory
 from episodes.models import Episode
 from experts import desk, queue, staff
@@ -18,27 +18,7 @@ from people.access import bearer, expert_model, system
 from people.errors import Forbidden, Invalid, NotFound
 from people.members import issue_token
 from people.models import Membership
-
-MODEL = "small"
-
-
-@pytest.fixture
-def models(settings):
-    """One expert model is set up; nobody calls it here."""
-    settings.EXPERT_ENDPOINTS = {MODEL: object()}
-
-
-@pytest.fixture
-def asked(ada):
-    """Open an ask of an episode of its own."""
-    count = iter(range(1000))
-
-    def ask(question="Into which one?", task="merge the tickets", expert="plain", run=None, **more):
-        start = EpisodeStart(key=f"e{next(count)}", task=task, expert=expert, run=run)
-        episode, _ = recording.start_episode(ada, start)
-        return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question, **more))[0]
-
-    return ask
+from tests.experts.conftest import MODEL
 
 
 def fresh(ask):

@@ -19,7 +19,7 @@ def test_what_a_removed_person_holds_is_free_at_once(project, ada, edo):
     members.remove_member(ada, Membership.objects.get(project=project, user=edo.user).pk)
     ask.assignment.refresh_from_db()
     assert (ask.assignment.state, ask.assignment.holder) == ("queued", "")
-    assert [event.verb for event in ask.events.order_by("pk")] == ["opened", "claimed", "released"]
+    assert [event.verb for event in ask.events.order_by("pk")] == ["opened", "to_people", "claimed", "released"]
     assert queue.claim(ada, ask.pk).lease_token
 
 

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ago, clock, level } from "../../static/clock.js";
-import { moved } from "../../static/rows.js";
+import { matters } from "../../static/queue.js";
+import { moved, movedOver } from "../../static/rows.js";
 import { isOut, outWords, post } from "../../static/post.js";
 import { chosen, read, shapeOf, typeOf, valueOf } from "../../static/schema-form.js";
 import { nextMark, withStep } from "../../static/scrubber.js";
@@ -32,15 +33,39 @@ test("the step in view stands in the address and nothing else of it changes", ()
   assert.equal(withStep("http://h/episodes/e/replay/?step=2&x=1#step-2", 14), "/episodes/e/replay/?step=14&x=1");
 });
 
-test("open asks are kept by frame, and the nearest deadline is known", () => {
+test("asks that people can take are kept by frame, and the nearest deadline is known", () => {
   const asks = new Map();
-  noteAsk({ type: "queue", asks: [{ id: "a", deadline_at: "2026-01-01T00:02:00Z" }, { id: "b", deadline_at: "2026-01-01T00:01:00+00:00" }] }, asks);
+  const listed = (id, deadline_at, more) => ({ id, deadline_at, tier: "people", ...more });
+  noteAsk({ type: "queue", asks: [listed("a", "2026-01-01T00:02:00Z"), listed("b", "2026-01-01T00:01:00+00:00"), listed("m", "2026-01-01T00:00:30Z", { tier: "llm" })] }, asks);
   assert.equal(nearestOf(asks), "2026-01-01T00:01:00+00:00");
-  assert.equal(noteAsk({ type: "ask", ask: "b", status: "answered" }, asks), true);
-  assert.equal(noteAsk({ type: "ask", ask: "a", status: "open", deadline_at: "2026-01-01T00:02:00Z" }, asks), false);
+  assert.equal(noteAsk({ type: "ask", ask: "b", status: "answered", tier: "people" }, asks), true);
+  assert.equal(noteAsk({ type: "ask", ask: "a", status: "open", tier: "people", deadline_at: "2026-01-01T00:02:00Z" }, asks), false);
+  assert.equal(noteAsk({ type: "ask", ask: "m", status: "open", tier: "senior", deadline_at: "2026-01-01T00:00:30Z" }, asks), true);
+  assert.equal(noteAsk({ type: "ask", ask: "m", status: "open", tier: "llm", deadline_at: "2026-01-01T00:00:30Z" }, asks), true);
   assert.equal(noteAsk({ type: "episode" }, asks), false);
   assert.deepEqual([...asks.keys()], ["a"]);
   assert.equal(ripe(asks, Date.parse("2026-01-01T00:03:00Z")).size, 0);
+});
+
+test("an ask in somebody's hands is nothing to take until the lease has lapsed", () => {
+  const asks = new Map();
+  noteAsk({ type: "ask", ask: "a", status: "open", tier: "people", deadline_at: "2026-01-01T00:05:00Z", lease_until: "2026-01-01T00:01:30Z" }, asks);
+  assert.equal(ripe(asks, Date.parse("2026-01-01T00:01:00Z")).size, 0);
+  assert.equal(ripe(asks, Date.parse("2026-01-01T00:02:00Z")).size, 1);
+});
+
+test("the selection steps over rows that are gone and stays where none is left", () => {
+  assert.equal(movedOver(0, 1, [false, true, false]), 2);
+  assert.equal(movedOver(1, 1, [false, false, true]), 1);
+  assert.equal(movedOver(-1, 1, [true, false]), 1);
+  assert.equal(movedOver(0, -1, [false]), 0);
+});
+
+test("what an agent does with an answer draws no list anew", () => {
+  assert.equal(matters({ type: "ask", status: "answered" }), true);
+  assert.equal(matters({ type: "ask", status: "answered", delivered_at: "2026-01-01T00:00:00Z" }), false);
+  assert.equal(matters({ type: "presence", who: "user:1", state: "away" }), true);
+  assert.equal(matters({ type: "draft" }), false);
 });
 
 test("a field gives a value of the schema's type, and says what it wants otherwise", () => {

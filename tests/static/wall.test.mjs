@@ -37,7 +37,7 @@ test("only a change of state makes a page fetch itself, a step does not", () => 
     matters({ type: "episode", episode: "e", state: "waiting" }, known),
     matters({ type: "ask" }, known),
     matters({ type: "presence" }, known),
-  ], [false, true, true, false]);
+  ], [false, true, true, true]);
 });
 
 test("an address names a step by hash or by query", () => {

@@ -1,0 +1,103 @@
+"""Reads: the open asks as one person finds them: which they may take, in which order, and why not the others.
+
+Owns the place of an ask before a person. The order is `routing.in_turn`'s; what a row says is `board.py`'s. Light on
+purpose: a thousand open asks are looked through for every page of the queue, their long texts are not read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from experts import staff
+from experts.models import Ask, AskQuerySet, AskStatus, AssignmentState, Decline
+from experts.routing import in_turn
+from people.access import Actor, holds, may_advise, scoped
+
+FREE, MINE, HELD, MODEL = "free", "mine", "held", "model"
+PASSED, SKILL, SENIOR, LOOKS = "passed", "skill", "senior", "looks"
+COLUMNS = (
+    *("pk", "tier", "priority", "created_at", "deadline_at", "skills", "group"),
+    *("episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
+    *("assignment__state", "assignment__holder", "assignment__holder_name", "assignment__lease_until"),
+)
+
+
+@dataclass(slots=True)
+class Spot:
+    """One open ask. `place` says what it is to this person: free to take, mine, held by somebody, a model's, or why
+    they may not take it: they passed, lack a skill, are not the senior, or only look."""
+
+    pk: str
+    tier: str
+    priority: int
+    created_at: datetime
+    deadline_at: datetime
+    skills: list[str]
+    group: str
+    run_id: str | None
+    run: str | None
+    arm: str
+    episode_id: str
+    state: str
+    holder: str
+    holder_name: str
+    lease_until: datetime | None
+    place: str = FREE
+    lacks: list[str] = field(default_factory=list)
+
+    @property
+    def run_key(self) -> str:
+        return self.run_id or self.episode_id
+
+    @property
+    def for_people(self) -> bool:
+        return self.tier in staff.BEFORE_PEOPLE
+
+    def held(self, now: datetime) -> bool:
+        return self.state == AssignmentState.CLAIMED and self.lease_until is not None and self.lease_until > now
+
+    def place_for(self, actor: Actor, me: staff.Member | None, passed: set[str], now: datetime) -> str:
+        held = self.held(now)
+        if held and self.holder == actor.key:
+            return MINE
+        if not self.for_people:
+            return MODEL
+        if held:
+            return HELD
+        if me is None:
+            return LOOKS
+        if self.pk in passed:
+            return PASSED
+        if me.may_take(self.skills, self.tier):
+            return FREE
+        self.lacks = me.lacks(self.skills)
+        return SKILL if self.lacks else SENIOR
+
+
+def open_of(actor: Actor, now: datetime) -> AskQuerySet:
+    return scoped(Ask.objects.filter(status=AskStatus.OPEN, deadline_at__gt=now), actor.project)
+
+
+def spots(actor: Actor, now: datetime) -> list[Spot]:
+    """Every open ask of the project, those before people first, in the order in which people should take them."""
+    me = staff.member_of(actor, staff.desk_of(actor.project)) if holds(actor, may_advise) else None
+    asks = open_of(actor, now)
+    passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
+    found = [Spot(*row) for row in asks.values_list(*COLUMNS)]
+    for one in found:
+        one.place = one.place_for(actor, me, passed, now)
+    for_people = [one for one in found if one.for_people]
+    others = sorted((one for one in found if not one.for_people), key=lambda one: (one.deadline_at, one.pk))
+    return [*in_turn(for_people, now, staff.served(actor.project), staff.usual_time(actor.project)), *others]
+
+
+def newest_of(found: list[Spot]) -> Spot | None:
+    """The newest ask that this person can act on."""
+    return max((one for one in found if one.place in (MINE, FREE)), key=lambda one: one.pk, default=None)
+
+
+def next_of(found: list[Spot]) -> Spot | None:
+    """What a person should do next: go on with the nearest of theirs, else the first in turn that is free for them."""
+    mine = sorted((one for one in found if one.place == MINE), key=lambda one: one.deadline_at)
+    return next(iter([*mine, *(one for one in found if one.place == FREE)]), None)

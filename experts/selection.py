@@ -1,0 +1,173 @@
+"""Reads: what somebody wants to see of the queue, and in which order: facets, filters, search, sort, groups.
+
+Owns the queue's query string. Leaves order in turn and places to `lineup.py`, rows and their words to `board.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from typing import Any
+
+from django.utils.http import urlencode
+
+from episodes.cards import clean
+from experts import lineup
+from experts.lineup import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot
+from experts.models import Ask, Tier
+from people.access import Actor
+
+SHOWS = {
+    "all": "Open",
+    "unclaimed": "Unclaimed",
+    "mine": "Mine",
+    "forme": "For me",
+    "model": "With model",
+    "grouped": "Grouped",
+}
+SORTS = {
+    "deadline": "nearest deadline",
+    "turn": "as next for me",
+    "oldest": "waiting longest",
+    "newest": "newest",
+    "priority": "priority",
+}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What somebody wants to see of the queue, and in which order; it stands in the query string."""
+
+    show: str = "all"
+    q: str = ""
+    sort: str = "deadline"
+    tier: str = ""
+    skill: str = ""
+    run: str = ""
+    arm: str = ""
+    group: str = ""
+    page: int = 1
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> Wish:
+        """What is not known there counts as not said."""
+        given = {name: query.get(name, "")[:200] for name in ("q", "tier", "skill", "run", "arm", "group")}
+        show, sort, page = query.get("show", ""), query.get("sort", ""), query.get("page", "")
+        return cls(
+            **given,
+            show=show if show in SHOWS else "all",
+            sort=sort if sort in SORTS else "deadline",
+            page=int(page) if page.isdecimal() and 0 < len(page) < 6 else 1,
+        )
+
+    def query(self, **other: Any) -> str:
+        """The query string of this wish, changed in these points; another view begins at its first page."""
+        said = {**asdict(self), "page": 1, **other}
+        plain = asdict(Wish())
+        return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
+
+    @property
+    def narrows(self) -> bool:
+        return self.query(sort=Wish.sort) != "?"
+
+
+def matching(actor: Actor, found: list[Spot], wish: Wish, now: datetime) -> list[Spot]:
+    """The open asks that are wished for, in the order that is wished."""
+    sizes = Counter(one.group for one in found)
+    some = [one for one in found if _belongs(one, wish.show, sizes) and _passes(one, wish)]
+    if wish.q:
+        saying = _saying(actor, now, wish.q)
+        some = [one for one in some if one.pk in saying]
+    return sorted_by(some, wish.sort)
+
+
+def _belongs(one: Spot, show: str, sizes: Counter[str]) -> bool:
+    match show:
+        case "unclaimed":
+            return one.for_people and one.place not in (MINE, HELD)
+        case "mine":
+            return one.place == MINE
+        case "forme":
+            return one.place in (MINE, FREE)
+        case "model":
+            return not one.for_people
+        case "grouped":
+            return sizes[one.group] > 1
+    return True
+
+
+def _passes(one: Spot, wish: Wish) -> bool:
+    wanted = ((wish.tier, one.tier), (wish.run, one.run_id), (wish.arm, one.arm), (wish.group, one.group))
+    return all(not want or want == has for want, has in wanted) and (not wish.skill or wish.skill in one.skills)
+
+
+def _saying(actor: Actor, now: datetime, q: str) -> set[str]:
+    """Open asks that hold these words in the question, the task or its name."""
+    asks = lineup.open_of(actor, now).select_related("episode")
+    texts = asks.only("question", "episode__scenario", "episode__task_idx", "episode__task")
+    return {ask.pk for ask in texts if says(ask, q)}
+
+
+def says(ask: Ask, q: str) -> bool:
+    return q.casefold() in f"{clean(ask.question)} {ask.episode} {ask.episode.task}".casefold()
+
+
+def sorted_by(some: list[Spot], sort: str) -> list[Spot]:
+    keys: dict[str, Any] = {
+        "deadline": lambda one: (not one.for_people, one.deadline_at, -one.priority),
+        "oldest": lambda one: one.created_at,
+        "newest": lambda one: -one.created_at.timestamp(),
+        "priority": lambda one: (-one.priority, one.deadline_at),
+    }
+    return sorted(some, key=keys[sort]) if sort in keys else some
+
+
+def groups(some: Iterable[Spot], found: Iterable[Spot], *, alone: bool = False) -> list[list[Spot]]:
+    """Those that ask the same together, at the place of the first; in front the one that this person can act on."""
+    families: dict[str, list[Spot]] = {}
+    for one in found:
+        families.setdefault(one.group, []).append(one)
+    if alone:
+        return [[one] for one in some]
+    seen: dict[str, list[Spot]] = {}
+    for one in some:
+        seen.setdefault(one.group, families[one.group])
+    return [sorted(family, key=_rank) for family in seen.values()]
+
+
+def _rank(one: Spot) -> int:
+    return [MINE, FREE, LOOKS, HELD, PASSED, SKILL, SENIOR, MODEL].index(one.place)
+
+
+def facets(found: list[Spot], wish: Wish) -> list[tuple[str, str, int, str]]:
+    """Name, words, count and address of each."""
+    sizes = Counter(one.group for one in found)
+    counts = {show: sum(_belongs(one, show, sizes) for one in found) for show in SHOWS}
+    return [(show, words, counts[show], wish.query(show=show)) for show, words in SHOWS.items()]
+
+
+def choices(found: list[Spot], wish: Wish) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+    """What the open asks can be narrowed by: name, words, chosen value, values with their counts. A choice that would
+    narrow nothing is left out, unless it is made."""
+    runs = {one.run_id: one.run for one in found if one.run_id}
+    kinds: list[tuple[str, str, list[str], dict[str, str]]] = [
+        ("tier", "Tier", [one.tier for one in found], {str(value): word for value, word in Tier.choices}),
+        ("skill", "Skill", [skill for one in found for skill in one.skills], {}),
+        ("run", "Run", [one.run_id for one in found if one.run_id], {pk: clean(name) for pk, name in runs.items()}),
+        ("arm", "Arm", [one.arm for one in found if one.arm], {}),
+    ]
+    return [choice for kind in kinds if (choice := _choice(*kind, str(getattr(wish, kind[0])), len(found)))]
+
+
+def _choice(
+    name: str, words: str, values: list[str], called: dict[str, str], chosen: str, total: int
+) -> tuple[str, str, str, list[tuple[str, str]]] | None:
+    counts = Counter(values)
+    if not chosen and not any(count < total for count in counts.values()):
+        return None
+    known = [(value, f"{called.get(value, clean(value))} ({count})") for value, count in sorted(counts.items())]
+    if chosen and chosen not in counts:
+        known.append((chosen, f"{called.get(chosen, clean(chosen))} (0)"))
+    return name, words, chosen, known

@@ -1,0 +1,278 @@
+"""The queue as a person gets it: why an ask reached whom, what is for them and why not, what is next, what many get."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+from django.utils import timezone
+
+from awmclient.schema import RunStart
+from episodes import recording
+from experts import board, desk, lineup, queue
+from experts.models import Ask, Presence
+from people.models import Membership
+from tests.browsing import as_person
+
+JSON = {"accept": "application/json"}
+
+
+@pytest.fixture
+def set_(project):
+    def change(ask, **row):
+        Ask.objects.filter(pk=ask.pk).update(**row)
+
+    return change
+
+
+def page(actor, query=""):
+    return as_person(actor).get(f"/queue/{query}").content.decode()
+
+
+def rows(actor, query=""):
+    """Keys of the rows, groups folded."""
+    return re.findall(r'class="askrow" data-key="([^"]+)"', page(actor, query))
+
+
+def skilled(actor, *skills):
+    Membership.objects.filter(user=actor.user).update(skills=list(skills))
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"tier": "people", "tier_reason": "audit_sample", "chance": 0.05}, "People: audit sample (5\u00a0%)."),
+        ({"tier": "people", "tier_reason": "audit_sample", "chance": 0.004}, "People: audit sample (under 1\u00a0%)."),
+        ({"tier": "people", "tier_reason": "low_confidence"}, "Escalated: the model was unsure."),
+        (
+            {"tier": "llm", "tier_reason": "model_first", "chance": 0.05},
+            "Model: it comes first, 5\u00a0% go to people.",
+        ),
+        ({"tier": "senior", "tier_reason": "over my head"}, "Senior: over my head."),
+        ({"tier": "people", "tier_reason": ""}, "People."),
+    ],
+)
+def test_a_row_says_before_whom_an_ask_stands_and_why(asked, edo, set_, row, words):
+    set_(asked(), **row)
+    assert f"<p>{words.replace(chr(39), '&#x27;')}</p>" in page(edo)
+
+
+def test_a_row_names_skills_priority_run_and_arm(asked, ada, edo, set_):
+    run = recording.start_run(ada, RunStart(name="bikes <1>")).pk
+    ask = asked(run=run, skills=["refunds", "german"], priority=5)
+    skilled(edo, "german")
+    seen = page(edo)
+    assert "priority 5" in seen and "bikes &lt;1&gt;" in seen and "needs refunds" in seen and "needs german" not in seen
+    assert "You lack refunds." in seen and f"/asks/{ask.pk}/claim" not in seen
+    assert rows(edo, f"?run={run}") == [ask.pk] and rows(edo, "?skill=german") == [ask.pk]
+    assert rows(edo, "?skill=french") == []
+
+
+def test_facets_count_mine_unclaimed_for_me_and_the_models(asked, ada, edo, set_):
+    mine, theirs, models_, hard, passed, free = (asked(f"Question {n} about thing {n * 7}?") for n in range(6))
+    queue.claim(edo, mine.pk)
+    queue.claim(ada, theirs.pk)
+    set_(models_, tier="llm")
+    set_(hard, skills=["german"])
+    queue.pass_over(edo, passed.pk)
+    seen = page(edo)
+    assert re.findall(r">(Open|Unclaimed|Mine|For me|With model|Grouped) (\d+)</a>", seen) == [
+        ("Open", "6"), ("Unclaimed", "3"), ("Mine", "1"), ("For me", "2"), ("With model", "1"), ("Grouped", "0"),
+    ]  # fmt: skip
+    assert set(rows(edo, "?show=forme")) == {mine.pk, free.pk}
+    assert rows(edo, "?show=model") == [models_.pk] and rows(edo, "?show=mine") == [mine.pk]
+
+
+def test_an_empty_view_says_why(asked, ada, edo, set_):
+    held, hard, passed, busy = (asked(f"Question {n} about thing {n * 7}?") for n in range(4))
+    queue.claim(ada, held.pk)
+    set_(hard, skills=["german"])
+    queue.pass_over(edo, passed.pk)
+    set_(busy, tier="llm")
+    seen = page(edo, "?show=forme")
+    assert "No open ask matches." in seen and "4 open asks are outside this filter" in seen
+    for words in ("1 is leased: by ada until", "1 needs german", "You passed on 1", "1 is next for a model"):
+        assert words in seen
+    told = as_person(edo).post("/queue/next", follow=True).content.decode()
+    assert "No ask is free for you now: 1 is leased, 1 needs german, you passed on 1, 1 is next for a model." in told
+
+
+def test_those_that_ask_the_same_are_one_row_that_unfolds(asked, edo):
+    group = [asked(f"Into which one{'?' * n}") for n in (1, 2, 3)]
+    other = asked("May I refund order 7?")
+    assert rows(edo) == [group[0].pk, other.pk]
+    seen = page(edo)
+    assert "<b>3 ask the same.</b>" in seen and seen.count('class="askrow twin"') == 2
+    queue.claim(edo, group[2].pk)
+    assert rows(edo)[0] == group[2].pk  # what I can act on stands in front of its group
+    assert len(rows(edo, f"?group={group[0].pk}")) == 3
+
+
+def test_search_sort_and_page_stand_in_the_query_string(asked, edo, set_, monkeypatch):
+    late, soon, important = (
+        asked("Alpha or beta?"),
+        asked("Gamma or delta?"),
+        asked("Left or right, please?", priority=9),
+    )
+    set_(soon, deadline_at=timezone.now() + timedelta(seconds=90))
+    assert rows(edo) == [soon.pk, important.pk, late.pk] or rows(edo)[0] == soon.pk
+    assert rows(edo, "?sort=priority")[0] == important.pk and rows(edo, "?sort=newest")[0] == important.pk
+    assert rows(edo, "?sort=nonsense&page=x&show=?")[0] == soon.pk
+    assert rows(edo, "?q=GAMMA") == [soon.pk]
+    monkeypatch.setattr(board, "ROWS", 2)
+    assert len(rows(edo)) == 2 and rows(edo, "?page=2") == [important.pk]
+    assert 'href="?sort=newest&amp;page=2"' in page(edo, "?sort=newest")
+
+
+def test_next_follows_the_turn_of_runs_and_leaves_models_skills_and_passed_ones_aside(asked, ada, edo, set_):
+    big, small = (recording.start_run(ada, RunStart(name=name)).pk for name in ("big", "small"))
+    first = asked("One and only?", run=big)
+    asks = [asked(f"Question {n} of {n * 7}?", run=big) for n in range(3)]
+    fair = asked("Something else entirely?", run=small)
+    queue.claim(ada, first.pk)  # the big run is served, so the small one is next
+    assert board.next_for(edo, timezone.now()).pk == fair.pk
+    set_(fair, tier="llm")
+    assert board.next_for(edo, timezone.now()).pk == asks[0].pk
+    set_(asks[0], skills=["german"])
+    queue.pass_over(edo, asks[1].pk)
+    assert board.next_for(edo, timezone.now()).pk == asks[2].pk
+    set_(asks[2], priority=0, tier="senior")
+    assert board.next_for(edo, timezone.now()).pk == asks[2].pk  # nobody is named senior, so everybody is
+    desk.set_policy(ada, senior=Membership.objects.get(user=ada.user))
+    assert board.next_for(edo, timezone.now()) is None
+    skilled(edo, "german")
+    assert board.next_for(edo, timezone.now()).pk == asks[0].pk
+
+
+def fresh(ask):
+    return Ask.objects.get(pk=ask.pk)
+
+
+def test_next_prefers_what_would_miss_its_deadline_and_what_i_hold(asked, edo, set_):
+    calm, urgent, mine = asked("Alpha?"), asked("Beta or gamma?"), asked("Delta, epsilon?")
+    set_(urgent, deadline_at=timezone.now() + timedelta(seconds=90))
+    assert board.next_for(edo, timezone.now()).pk == urgent.pk
+    queue.claim(edo, mine.pk)
+    assert board.next_for(edo, timezone.now()).pk == mine.pk
+    assert calm.pk in {one.pk for one in lineup.spots(edo, timezone.now()) if one.place == "free"}
+
+
+def test_the_newest_ask_opens_from_any_page(asked, edo, rita):
+    asked("Alpha?")
+    newest = asked("Beta or gamma?")
+    assert as_person(edo).get("/queue/newest")["Location"] == f"/asks/{newest.pk}/"
+    assert as_person(rita).get("/queue/newest")["Location"] == "/queue/"
+
+
+def test_claiming_giving_back_and_passing_stay_in_the_queue(asked, ada, edo):
+    ask, client = asked(), as_person(edo)
+    assert client.post(f"/queue/{ask.pk}/claim", headers=JSON).json() == {"said": "Yours. Enter opens it."}
+    token = re.search(r'name="lease_token" value="([^"]+)"', page(edo))[1]
+    assert token not in page(ada)
+    other = as_person(ada).post(f"/queue/{ask.pk}/claim", headers=JSON)
+    assert other.status_code == 409 and other.json()["error"]["code"] == "already_claimed"
+    assert "edo holds this ask until" in other.json()["error"]["message"]
+    assert client.post(f"/queue/{ask.pk}/release", {"lease_token": token}, headers=JSON).status_code == 200
+    assert client.post(f"/queue/{ask.pk}/release", {"lease_token": token}, headers=JSON).status_code == 409
+    assert client.post(f"/queue/{ask.pk}/pass", {"reason": "no"})["Location"] == "/queue/"
+    refused = client.post(f"/queue/{ask.pk}/claim", headers=JSON).json()["error"]
+    assert refused == {"code": "passed", "message": "You passed on this ask; it is the others' now."}
+    assert "You passed on this ask" in client.post(f"/queue/{ask.pk}/claim", follow=True).content.decode()
+
+
+def test_a_stranger_does_nothing_to_a_row(asked, max_, rita):
+    ask = asked()
+    for deed in ("claim", "release", "pass"):
+        assert as_person(max_).post(f"/queue/{ask.pk}/{deed}").status_code == 404
+        assert as_person(rita).post(f"/queue/{ask.pk}/{deed}").status_code == 403
+    assert as_person(max_).get("/queue/newest")["Location"] == "/queue/"
+
+
+def test_many_at_once_each_by_itself_and_what_failed_is_said(asked, ada, edo, models):
+    asks = [asked(f"Question {n} about thing {n * 7}?") for n in range(3)]
+    queue.claim(edo, asks[0].pk)
+    chosen, client = {"ask": [one.pk for one in asks], "back": "?sort=newest"}, as_person(ada)
+    told = client.post("/queue/bulk", {**chosen, "do": "to-llm"}, follow=True)
+    assert told.redirect_chain == [("/queue/?sort=newest", 302)]
+    assert "2 asks handed to the model." in told.content.decode()
+    assert "1 not changed: edo is answering it." in told.content.decode()
+    client.post("/queue/bulk", {**chosen, "do": "priority", "priority": "4"})
+    assert set(Ask.objects.values_list("priority", flat=True)) == {4}
+    client.post("/queue/bulk", {**chosen, "do": "cancel"}, follow=True)
+    assert set(Ask.objects.values_list("status", "reason")) == {("cancelled", "desk")}
+    again = client.post("/queue/bulk", {**chosen, "do": "cancel"}, follow=True).content.decode()
+    assert "3 not changed: This ask is closed." in again and "asks cancelled" not in again
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ({"do": "priority", "priority": "high"}, "A priority is a whole number"),
+        ({"do": "dance"}, "Say what is to be done"),
+        ({"do": "cancel", "ask": []}, "Choose asks first"),
+    ],
+)
+def test_a_bulk_act_that_makes_no_sense_changes_nothing(asked, ada, body, words):
+    ask = asked()
+    back = {"back": "https://elsewhere.example/"}
+    told = as_person(ada).post("/queue/bulk", {"ask": [ask.pk], **back, **body}, follow=True)
+    assert words in told.content.decode() and told.redirect_chain == [("/queue/", 302)]
+    assert (fresh(ask).priority, fresh(ask).status) == (0, "open")
+
+
+def test_only_those_who_run_the_place_act_on_many(asked, edo, max_):
+    ask = asked()
+    assert 'class="tick"' not in page(edo) and as_person(edo).post("/queue/bulk", {"ask": ask.pk}).status_code == 403
+    as_person(max_).post("/queue/bulk", {"ask": ask.pk, "do": "cancel"})
+    assert fresh(ask).is_open
+
+
+def test_being_here_and_away_is_told_by_a_post_and_survives_a_reload(edo, rita):
+    client = as_person(edo)
+    assert client.post("/presence", headers=JSON).json() == {"away": False}
+    assert client.post("/presence", {"away": "1"}, headers=JSON).json() == {"away": True}
+    assert client.post("/presence", headers=JSON).json() == {"away": True}  # a beat does not bring anybody back
+    assert "Away" in client.get("/queue/").content.decode()
+    assert client.post("/presence", {"away": "0"}, headers={"referer": "http://testserver/people/"})[
+        "Location"
+    ].endswith("/people/")
+    assert not Presence.objects.get().away
+    as_person(rita).post("/presence", headers=JSON)
+    assert Presence.objects.count() == 1  # nobody waits for a reviewer
+
+
+def test_the_page_says_who_is_here_and_what_to_expect(asked, ada, edo):
+    desk.seen(edo)
+    desk.seen(ada, away=True)
+    asked()
+    seen = page(edo)
+    assert "One person is here. An ask that comes now is told to expect" in seen
+    assert re.search(r"ada.*?<small>away</small>", seen, re.S)
+    Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=3))
+    assert "Nobody is at the desk now" in page(edo)
+
+
+def test_the_badge_counts_what_people_can_take(asked, ada, edo, set_):
+    taken, models_, free = asked("Alpha?"), asked("Beta or gamma?"), asked("Delta, epsilon?")
+    queue.claim(ada, taken.pk)
+    set_(models_, tier="llm")
+    assert 'id="bell" href="/queue/" data-part="bell" data-open="1"' in page(edo)
+    set_(free, deadline_at=timezone.now())
+    assert 'data-open="0"' in page(edo)
+
+
+def test_a_look_by_script_gets_the_parts_alone(asked, edo):
+    ask = asked()
+    parts = as_person(edo).get("/queue/", headers={"hx-request": "true"}).content.decode()
+    assert ask.pk in parts and "<header" not in parts and 'data-part="asks"' in parts
+
+
+def test_the_day_is_a_bar_of_what_became_of_it(asked, edo, ada):
+    answered = asked("Alpha?")
+    lease = queue.claim(edo, answered.pk)
+    queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n")
+    queue.cancel(ada, asked("Beta or gamma?").pk)
+    asked("Delta, epsilon?")
+    seen = page(edo)
+    assert 'aria-label="1 answered by people, 1 cancelled, 1 open"' in seen and "of 3 asked, 1 by you" in seen
