@@ -38,7 +38,8 @@ DEMO_RUN = "demo"
 DEMO_PACE_S = 3.0
 DEMO_ASKING_PACE_S = 1.8  # the one that is stuck gets there while a newcomer still looks around
 DEMO_DEADLINE_S = 600
-DEMO_STAGGER_S = 7
+DEMO_STAGGER_S = 6
+DEMO_EACH = 3  # tasks of a scenario: every trade is seen, and all of it starts within a minute
 MAX_STEPS = 30
 WAKE_AFTER = timedelta(minutes=3)
 
@@ -172,18 +173,21 @@ def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
 
 
 def demo_starts() -> list[Start]:
-    """Every task with a demo script. The first one that asks gets a person's help, and a second time a model's where
-    one is set up; beside them all play without help."""
+    """The first tasks of each scenario that have a demo script, played without help. Beside them the first of them that
+    asks, with a person's help, and a second time with a model's where one is set up."""
     helped: list[Start] = []
     alone: list[Start] = []
     for pack in packs():
         for scenario in pack.scenarios:
-            for task_idx, task in enumerate(pack.tasks(scenario)):
-                turns = pack.scripts(scenario, task_idx).get("demo")
-                if turns:
-                    note = pack.about(scenario, task_idx).get("expert_note", "")
-                    _add_demo(helped, alone, (scenario, task_idx, task), turns, note)
+            for task_idx, turns in _demos(pack, scenario)[:DEMO_EACH]:
+                task = (scenario, task_idx, pack.tasks(scenario)[task_idx])
+                _add_demo(helped, alone, task, turns, pack.about(scenario, task_idx).get("expert_note", ""))
     return [*helped, *(_delayed(start, place) for place, start in enumerate(alone, 1))]
+
+
+def _demos(pack: Pack, scenario: str) -> list[tuple[int, list[dict[str, Any]]]]:
+    scripts = [pack.scripts(scenario, task_idx) for task_idx in range(pack.scenario(scenario).task_count)]
+    return [(task_idx, script["demo"]) for task_idx, script in enumerate(scripts) if script.get("demo")]
 
 
 def _add_demo(

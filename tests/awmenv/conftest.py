@@ -86,12 +86,15 @@ class OpenFolders:
         folder.chmod(0o711)
         return folder
 
+    def remove(self) -> None:
+        shutil.rmtree(self.root, ignore_errors=True)
+
 
 @pytest.fixture(scope="session")
 def tmp_path_factory() -> Iterator[OpenFolders]:
     folders = OpenFolders()
     yield folders
-    shutil.rmtree(folders.root, ignore_errors=True)
+    folders.remove()
 
 
 @pytest.fixture

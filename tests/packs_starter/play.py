@@ -1,28 +1,37 @@
 """Plays scripts against a scenario's app, as a process of its own: jobs in, what happened out, both as JSON.
 
 A job is {"code", "database", "calls": [{"name", "arguments"}]}. The code is ours, so nothing is confined here; the
-environment server does that for packs of others. Without calls the answer is just the tools the app offers.
+environment server does that for packs of others. Without calls the answer is just the tools the app offers. An app is
+loaded once, over a working file; each job's database is put there and taken away again.
 """
 
 import asyncio
+import functools
 import json
 import os
+import shutil
 import sys
+import tempfile
 import types
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import httpx
 
 METHODS = ("get", "post", "put", "patch", "delete")
+FOLDER = tempfile.TemporaryDirectory()
 
 
-def load(code: str, database: str) -> Any:
-    os.environ["DATABASE_PATH"] = f"sqlite:///{database}"
-    module = types.ModuleType("scenario_app")
-    sys.modules["scenario_app"] = module
+@functools.cache
+def load(code: str) -> tuple[Any, Path]:
+    """The app's module and the file its engine looks at."""
+    work = Path(tempfile.mkdtemp(dir=FOLDER.name)) / "work.db"
+    os.environ["DATABASE_PATH"] = f"sqlite:///{work}"
+    module = types.ModuleType(f"scenario_app_{work.parent.name}")
+    sys.modules[module.__name__] = module
     exec(compile(code, "app.py", "exec"), module.__dict__)
-    return module.app
+    return module, work
 
 
 def parameters(document: dict[str, Any], operation: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
@@ -64,11 +73,15 @@ async def call(client: httpx.AsyncClient, tool: dict[str, Any], arguments: dict[
 
 
 async def play(job: dict[str, Any]) -> dict[str, Any]:
-    app = load(job["code"], job["database"])
-    offered = tools(app)
-    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+    module, work = load(job["code"])
+    offered = tools(module.app)
+    module.engine.dispose()
+    shutil.copy(job["database"], work)
+    transport = httpx.ASGITransport(app=module.app, raise_app_exceptions=False)
     async with httpx.AsyncClient(transport=transport, base_url="http://app") as client:
         results = [await call(client, offered[each["name"]], each["arguments"]) for each in job["calls"]]
+    module.engine.dispose()
+    shutil.copy(work, job["database"])
     return {"results": results, "tools": offered if not job["calls"] else None}
 
 

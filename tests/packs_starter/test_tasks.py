@@ -107,17 +107,24 @@ def double_a_row(path: Path, table: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "result"),
+    ("key", "answer", "result"),
     [
-        ("count=4, oldest=1006", "complete"),
-        ("There are four.\n**Count** = 4, **oldest** = #1006.", "complete"),
-        ("count=4", "others"),
-        ("count=5, oldest=1006", "others"),
-        ("count=4, oldest=1006, or perhaps oldest=1028", "others"),
-        ("", "others"),
-        (None, "others"),
+        (("helpdesk_1", 3), "count=4, oldest=1006", "complete"),
+        (("helpdesk_1", 3), "There are four.\n**Count** = 4, **oldest** = #1006.", "complete"),
+        (("helpdesk_1", 3), "count=4", "others"),
+        (("helpdesk_1", 3), "count=5, oldest=1006", "others"),
+        (("helpdesk_1", 3), "count=4, oldest=1006, or perhaps oldest=1028", "others"),
+        (("helpdesk_1", 3), "", "others"),
+        (("helpdesk_1", 3), None, "others"),
+        (("library_1", 3), "He is third of five: **Waiting** = 5, **place**: 3.", "complete"),
+        (("library_1", 3), "waiting=8, place=3", "others"),
+        (("library_1", 3), "waiting=5, place=3 or place=2", "others"),
+        (("library_1", 3), "waiting=5", "others"),
+        (("trucking_1", 3), "tour = e-21, pallets_left = 2, kg_left = 1,150 kg", "complete"),
+        (("trucking_1", 3), "tour=E-21, pallets_left=8, kg_left=5350", "others"),
+        (("trucking_1", 3), "tour=N-15 or tour=E-21, pallets_left=2, kg_left=1150", "others"),
+        (("trucking_1", 3), "tour=E-21", "others"),
     ],
 )
-def test_the_help_desk_answer_may_be_dressed_but_not_hedged(tasks, answer, result):
-    task = tasks["helpdesk_1", 3]
-    assert task.verify(task.initial, answer) == result
+def test_an_answer_may_be_dressed_but_not_hedged(tasks, key, answer, result):
+    assert tasks[key].verify(tasks[key].initial, answer) == result
