@@ -310,11 +310,11 @@ def table_of(value: object) -> Table | None:
     if any(isinstance(item, list | Mapping) for row in value for item in row.values()):
         return None
     columns = list(dict.fromkeys(name for row in value for name in row))[:TABLE_COLUMNS]
-    rows = [[_cell(row.get(column)) for column in columns] for row in value[:TABLE_ROWS]]
+    rows = [[cell_of(row.get(column)) for column in columns] for row in value[:TABLE_ROWS]]
     return Table([clean(column) for column in columns], rows, max(0, len(value) - TABLE_ROWS))
 
 
-def _cell(value: object) -> str:
+def cell_of(value: object) -> str:
     text = clean("" if value is None else value if isinstance(value, str) else json.dumps(value))
     return text[:LONG_VALUE] + "…" if len(text) > LONG_VALUE else text
 

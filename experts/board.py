@@ -19,7 +19,7 @@ from episodes.strip import actions_in
 from episodes.words import clock, in_words
 from experts import lineup
 from experts.lineup import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot
-from experts.models import Advice, Ask, AskStatus, Tier
+from experts.models import LATE, Ask, AskStatus, Tier
 from experts.reading import NOT_LISTED, asks_of
 from experts.selection import Wish, groups, matching, says, sorted_by
 from experts.staff import Outlook
@@ -276,7 +276,16 @@ def aftermath(ask: Ask) -> tuple[str, str]:
     if ask.status == AskStatus.FELL_BACK:
         return "Nobody answered in time.", "The agent was told that there is no advice, and went on alone."
     by = ask.accepted.author if ask.accepted else "Somebody"
-    return f"{by} answered after {clock(_waited(ask))}.", _delivery(ask)
+    return f"{by} answered after {clock(_waited(ask))}.", f"{_began(ask)}{_delivery(ask)}"
+
+
+def _began(ask: Ask) -> str:
+    """That a model's draft was used, and how much of it is left."""
+    said = ask.accepted
+    if said is None or not said.drafted_by:
+        return ""
+    kept = f", {said.draft_kept:.0%} alike".replace("%", " %") if said.draft_kept is not None else ""
+    return f"Began with a draft by {said.drafted_by}{kept}. "
 
 
 def _delivery(ask: Ask) -> str:
@@ -295,9 +304,13 @@ def outcome_of(ask: Ask) -> str:
     return found.values_list("reward_type", flat=True).first() or ""
 
 
-def late_advice(ask: Ask) -> list[Advice]:
-    """Texts that came too late or lost the lease, kept beside the accepted one."""
-    return list(ask.advice.filter(late=True).order_by("created_at"))
+def late_words(ask: Ask) -> list[tuple[str, str, str]]:
+    """Texts that came too late or lost the lease, as (author, text, what they are kept as)."""
+    kept = [(one.author, clean(one.text)) for one in ask.annotations.filter(label=LATE).order_by("created_at")]
+    late = [(one.author, clean(one.text)) for one in ask.advice.filter(late=True).order_by("created_at")]
+    beside = [one for one in late if not any(one[0] == by and text.startswith(one[1]) for by, text in kept)]
+    annotation = f"too late, kept with the ask as an annotation of step {ask.seq}"
+    return [(*one, annotation) for one in kept] + [(*one, "without the lease, kept with the ask") for one in beside]
 
 
 class Median(Aggregate):

@@ -7,9 +7,11 @@ prepared.
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime, timedelta
 from typing import Any
 
+import redis
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, Q
@@ -18,18 +20,21 @@ from django.utils import timezone
 from awmclient.schema import ToolCall
 from episodes import events as live
 from experts import events
+from experts.context import replies_of
 from experts.errors import DraftConflict, TooLate
-from experts.models import Ask, Desk, Draft, ModelCall, Presence
+from experts.models import MODEL, Ask, Desk, Draft, ModelCall, Presence, QuickReply
 from experts.routing import PRESENT_FOR
 from experts.staff import desk_of, held_by, may_be_present, models_may_help
-from people.access import Actor, may_advise, may_set_desk, visible_or_404
+from people.access import Actor, is_id, may_advise, may_set_desk, visible_or_404
 from people.errors import Invalid
 from people.members import record
 from people.models import Membership
 
 SEEN_EVERY = timedelta(seconds=15)
 """A presence younger than this is not written again."""
-MODEL = "model:"
+REPLIES_MAX, REPLY_CHARS = 50, 2000
+LOOKING_S = 25.0
+"""For so long after their page last asked somebody counts as looking at an ask."""
 DRAFT_ALIVE = timedelta(minutes=3)
 """A model that has not delivered a draft after so long is taken for dead; another may begin."""
 
@@ -80,36 +85,41 @@ def set_policy(actor: Actor, **wanted: Any) -> Desk:
 
 
 def save_draft(
-    actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None = None, version: int = 0
+    actor: Actor,
+    ask_id: str,
+    text: str,
+    tool_calls: list[ToolCall] | None = None,
+    version: int = 0,
+    *,
+    drafted_by: str = "",
 ) -> Draft:
     """Keep what a person is writing. `version` is the one they last saw: a save from an older tab or device is refused
-    with `DraftConflict`, which carries the newer text, so that nobody overwrites unread words."""
+    with `DraftConflict`, which carries the newer text, so that nobody overwrites unread words. `drafted_by` is the key
+    of the model whose draft is in the text; the mark must outlive a crash as the words do."""
     may_advise(actor)
     ask = visible_or_404(Ask.objects.all(), actor, ask_id)
     if len(text) > 100_000:
         raise Invalid("A draft holds at most 100,000 characters.")
     calls = [call.model_dump() for call in tool_calls] if tool_calls else None
+    written: dict[str, Any] = {"text": text, "tool_calls": calls, "drafted_by": drafted_by[:160]}
     with transaction.atomic():
         mine = Draft.objects.select_for_update().filter(ask=ask, author_key=actor.key).first()
         if mine is None:
-            return _first_draft(actor, ask, text, calls)
+            return _first_draft(actor, ask, written)
         if mine.version != version and (mine.text, mine.tool_calls) != (text, calls):
             raise DraftConflict(mine.text or "", mine.version)
-        mine.text, mine.tool_calls, mine.version, mine.saved_at = text, calls, mine.version + 1, timezone.now()
-        mine.save(update_fields=["text", "tool_calls", "version", "saved_at"])
+        written |= {"version": mine.version + 1, "saved_at": timezone.now()}
+        for name, value in written.items():
+            setattr(mine, name, value)
+        mine.save(update_fields=list(written))
         return mine
 
 
-def _first_draft(actor: Actor, ask: Ask, text: str, calls: list[dict[str, Any]] | None) -> Draft:
+def _first_draft(actor: Actor, ask: Ask, written: dict[str, Any]) -> Draft:
     try:
         with transaction.atomic():
             return Draft.objects.create(
-                ask=ask,
-                author=actor.name,
-                author_key=actor.key,
-                text=text,
-                tool_calls=calls,
-                privilege=ask.privilege,
+                ask=ask, author=actor.name, author_key=actor.key, privilege=ask.privilege, **written
             )
     except IntegrityError as twin:
         other = Draft.objects.get(ask=ask, author_key=actor.key)
@@ -183,3 +193,51 @@ def called(model: Actor, ask: Ask | None, purpose: str, *, tokens: int, duration
         duration_s=duration_s,
         fault=fault[:2000],
     )
+
+
+def keep_reply(actor: Actor, text: str, reply_id: str = "") -> QuickReply:
+    """Keep a text at hand, or better one that is kept. The same text twice is one."""
+    may_advise(actor)
+    if not text.strip() or len(text) > REPLY_CHARS:
+        raise Invalid(f"A quick reply has 1 to {REPLY_CHARS} characters.")
+    mine = replies_of(actor)
+    if not reply_id:
+        if mine.count() >= REPLIES_MAX:
+            raise Invalid(f"You keep {REPLIES_MAX} quick replies already; remove one first.")
+        return QuickReply.objects.get_or_create(project=actor.project, author_key=actor.key, text=text)[0]
+    reply = visible_or_404(mine, actor, reply_id)
+    reply.text = text
+    try:
+        with transaction.atomic():
+            reply.save(update_fields=["text"])
+    except IntegrityError as twin:
+        raise Invalid("You keep this reply already.") from twin
+    return reply
+
+
+def drop_reply(actor: Actor, reply_id: str) -> None:
+    may_advise(actor)
+    replies_of(actor).filter(pk=reply_id if is_id(reply_id) else "").delete()
+
+
+def look_at(actor: Actor, ask_id: str) -> list[str]:
+    """Note that somebody has this ask open before them, and say who else has. Kept in Valkey alone: losing it costs a
+    moment's ignorance."""
+    now = timezone.now().timestamp()
+    try:
+        with _looking().pipeline() as pipe:
+            key = f"awmweb:looking:{ask_id}"
+            pipe.zadd(key, {f"{actor.key} {actor.name}": now})
+            pipe.zremrangebyscore(key, 0, now - LOOKING_S)
+            pipe.expire(key, int(LOOKING_S))
+            pipe.zrange(key, 0, 20)
+            here = pipe.execute()[-1]
+    except redis.RedisError:
+        return []
+    others = (one.decode("utf-8", "replace").partition(" ") for one in here)
+    return [name for key, _, name in others if key != actor.key]
+
+
+@functools.cache
+def _looking() -> redis.Redis:
+    return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=0.3, socket_connect_timeout=0.3)

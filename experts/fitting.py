@@ -1,19 +1,33 @@
-"""Pure: whether a suggested call names a tool that the agent has and fits its schema.
+"""Pure: reading suggested calls, and whether one names a tool that the agent has and fits its schema.
 
 Called by the forms of people and by `llm.py`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
 from jsonschema import Draft202012Validator, validators
 from jsonschema.exceptions import SchemaError, ValidationError
+from pydantic import TypeAdapter
 
 from awmclient.schema import ToolCall
 from episodes.cards import clean
 from people.errors import Invalid
+
+CALLS = TypeAdapter(list[ToolCall])
+
+
+def calls_of(text: str) -> list[ToolCall] | None:
+    """The calls of a form, as the JSON that its builder wrote."""
+    if not text or text == "[]":
+        return None
+    try:
+        return CALLS.validate_python(json.loads(text))
+    except ValueError as error:
+        raise Invalid("The suggested calls are not readable; remove them and add them again.") from error
 
 
 def _not_checked(*given: object) -> Iterator[ValidationError]:

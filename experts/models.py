@@ -11,12 +11,20 @@ from typing import Any
 
 from django.db import models
 from django.db.models import F, Q
+from django.db.models.functions import MD5
 from django.utils import timezone
 
 from awmclient.schema import Advice as AdviceValue
 from awmclient.schema import ToolCall
 from episodes.models import AppendOnly, Episode
 from people.models import IdField, JsonText, Project
+
+MODEL = "model:"
+"""How the key of an actor begins that is a model."""
+
+
+LATE = "late_advice"
+"""The label of an annotation that was meant as advice and came too late."""
 
 
 class AskStatus(models.TextChoices):
@@ -217,6 +225,7 @@ class Draft(models.Model):
     confidence = models.FloatField(null=True, blank=True)
     privilege = models.CharField(max_length=14, choices=Privilege.choices, default=Privilege.BLIND)
     failed = models.BooleanField(default=False)
+    drafted_by = models.CharField(max_length=160, blank=True)
     version = models.IntegerField(default=1)
     saved_at = models.DateTimeField(default=timezone.now)
 
@@ -229,6 +238,24 @@ class Draft(models.Model):
     @property
     def is_ready(self) -> bool:
         return not self.failed and (self.text is not None)
+
+
+class QuickReply(models.Model):
+    """A text that one expert keeps at hand in one project."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="quick_replies")
+    author_key = models.CharField(max_length=160)
+    text = JsonText()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint("project", "author_key", MD5("text"), name="one_quick_reply_per_text"),
+        ]
+
+    def __str__(self) -> str:
+        return f"quick reply of {self.author_key}"
 
 
 class Decline(AppendOnly):

@@ -29,7 +29,7 @@ from awmclient.schema import AskOpen, ToolCall
 from episodes import recording
 from episodes.appending import reopen_or_refuse
 from episodes.models import Episode, ExpertMode
-from experts import desk, events, staff
+from experts import desk, events, review, staff
 from experts.errors import (
     AlreadyClaimed,
     AskConflict,
@@ -44,7 +44,10 @@ from experts.errors import (
     TooManyAsks,
     Used,
 )
+from experts.fitting import refuse_unfit
 from experts.models import (
+    LATE,
+    MODEL,
     Advice,
     Ask,
     AskEvent,
@@ -317,7 +320,7 @@ def _after_model(ask: Ask, why: str) -> None:
 def _models_left(ask: Ask) -> bool:
     """Whether a model may still take this ask."""
     passed = Decline.objects.filter(ask=ask).values_list("author_key", flat=True)
-    return any(f"{desk.MODEL}{name}" not in passed for name in settings.EXPERT_ENDPOINTS)
+    return any(f"{MODEL}{name}" not in passed for name in settings.EXPERT_ENDPOINTS)
 
 
 def _after_person(ask: Ask) -> None:
@@ -382,7 +385,7 @@ def hand(actor: Actor, ask_id: str, to: str) -> None:
     ask = _open_or_refuse(actor, ask_id)
     _refuse_nobody(ask, to)
     slot = Assignment.objects.get(ask=ask)
-    if slot.is_held(timezone.now()) and not slot.holder.startswith(desk.MODEL):
+    if slot.is_held(timezone.now()) and not slot.holder.startswith(MODEL):
         raise AlreadyClaimed(f"{slot.holder_name} is answering it.")
     if ask.tier == to:
         return
@@ -457,10 +460,12 @@ def answer(
     tool_calls: list[ToolCall] | None = None,
     *,
     drafted_by: str = "",
+    draft_of: str = "",
     confidence: float | None = None,
 ) -> Advice:
     """1. a repeated nonce is a quiet yes, 2. lock episode and ask, 3. whoever comes late or lost the lease keeps the
-    text but not the ask, 4. accept: advice, ask, slot and step in one transaction, 5. tell the agent and everybody."""
+    text but not the ask, and a late text is an annotation of the step, 4. accept: advice, ask, slot and step in one
+    transaction, 5. tell the agent and everybody. `draft_of` names the ask whose draft was used, if it is another."""
     may_advise(actor)
     if not text.strip() and not tool_calls:
         raise Invalid("Write the advice, or suggest a call.")
@@ -480,24 +485,36 @@ def answer(
             refusal = TooLate() if not ask.is_open else LeaseLost()
         if refusal is not None and repeated is not None:
             raise refusal  # the text is kept already; with the lease back in hand the same words count
-        advice = _written(ask, actor, text, tool_calls, nonce=nonce, confidence=confidence, drafted_by=drafted_by)
+        advice = _written(ask, actor, text, tool_calls, drafted_by, draft_of, nonce=nonce, confidence=confidence)
         advice.late = refusal is not None
         advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
         advice.save(force_insert=True)
         Draft.objects.filter(ask=ask, author_key=actor.key).delete()  # it is kept as advice now, late or not
         if refusal is None:
             _close(ask, AskStatus.ANSWERED, "", actor, advice)
+        elif isinstance(refusal, TooLate):
+            words = review.words_of(text, [call.model_dump() for call in tool_calls or []])
+            review.annotate(actor, ask.episode, ask.seq, LATE, words, ask)
     if refusal is not None:
         raise refusal
     return advice
 
 
 def _written(
-    ask: Ask, actor: Actor, text: str, tool_calls: list[ToolCall] | None, drafted_by: str = "", **more: Any
+    ask: Ask,
+    actor: Actor,
+    text: str,
+    tool_calls: list[ToolCall] | None,
+    drafted_by: str = "",
+    draft_of: str = "",
+    **more: Any,
 ) -> Advice:
-    """An answer as a row, not yet saved. If it began as a model's draft, the share of that draft it kept, 0 to 1."""
-    draft = Draft.objects.filter(ask=ask, author_key=drafted_by).first() if drafted_by else None
-    kept = SequenceMatcher(None, draft.text or "", text, autojunk=False).ratio() if draft is not None else None
+    """An answer as a row, not yet saved. If it began as a model's draft, the share of that draft it kept, 0 to 1; the
+    mark stays where the draft is just being written anew."""
+    rows = Draft.objects.filter(ask__project=ask.project_id, ask=draft_of or ask.pk, author_key=drafted_by)
+    draft = rows.exclude(text=None).first() if drafted_by.startswith(MODEL) else None
+    kept = SequenceMatcher(None, draft.text, text, autojunk=False).ratio() if draft is not None else None
+    model = drafted_by.removeprefix(MODEL) if drafted_by.startswith(MODEL) else ""
     return Advice(
         ask=ask,
         text=text,
@@ -506,15 +523,18 @@ def _written(
         author=actor.name,
         author_key=actor.key,
         privilege=ask.privilege,
-        drafted_by=draft.author if draft is not None else "",
+        drafted_by=model if draft is not None or model in settings.EXPERT_ENDPOINTS else "",
         draft_kept=kept,
         **more,
     )
 
 
 @transaction.atomic
-def amend(actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None, nonce: str = "") -> Advice:
-    """Say it better, as long as the agent has not read it: a new row that supersedes mine takes its place."""
+def amend(
+    actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None, nonce: str = "", *, drafted_by: str = ""
+) -> Advice:
+    """Say it better, as long as the agent has not read it: a new row that supersedes mine takes its place. What began
+    as a model's draft stays marked."""
     may_advise(actor)
     if not text.strip() and not tool_calls:
         raise Invalid("Write the advice, or suggest a call.")
@@ -523,8 +543,11 @@ def amend(actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | Non
     before = _unread(ask, actor)
     if nonce and before.nonce == nonce:
         return before
-    advice = _written(ask, actor, text, tool_calls, nonce=nonce, supersedes=before, took_s=before.took_s)
+    began = drafted_by or (f"{MODEL}{before.drafted_by}" if before.drafted_by else "")
+    advice = _written(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
+    advice.drafted_by = advice.drafted_by or before.drafted_by
     advice.save(force_insert=True)
+    Draft.objects.filter(ask=ask, author_key=actor.key).delete()
     ask.accepted = advice
     ask.save(update_fields=["accepted"])
     recording.reword_ask_step(ask.episode, ask.seq, advice.value())
@@ -562,18 +585,38 @@ def _unread(ask: Ask, actor: Actor) -> Advice:
 
 
 def answer_group(
-    actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, chosen: list[str]
+    actor: Actor,
+    ask: Ask,
+    text: str,
+    tool_calls: list[ToolCall] | None,
+    nonce: str,
+    chosen: list[str],
+    *,
+    drafted_by: str = "",
 ) -> dict[str, str]:
     """Send what answered one ask to the chosen open asks that ask the same, each in a transaction of its own; by ask,
-    empty or why it did not get it. Each can be taken back by itself until its agent has read it."""
-    twins = Ask.objects.filter(project=actor.project, group=ask.group, pk__in=chosen).exclude(pk=ask.pk)
-    return {one.pk: _answer_twin(actor, one, text, tool_calls, nonce) for one in twins.order_by("deadline_at")}
+    empty or why it did not get it. Each can be taken back by itself until its agent has read it. What was written with
+    the verifier in sight never reaches an ask that is to be answered blind."""
+    twins = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
+    same = twins.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
+    marks: dict[str, Any] = {"drafted_by": drafted_by, "draft_of": ask.pk}
+    return {one.pk: _answer_twin(actor, one, text, tool_calls, twin_nonce(nonce, one.pk), marks) for one in same}
 
 
-def _answer_twin(actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str) -> str:
+def twin_nonce(nonce: str, ask_id: str) -> str:
+    """The nonce of an ask that another one's answer served, too: pages find the family by what stands before the /."""
+    return f"{nonce[:150]}/{ask_id}"
+
+
+def _answer_twin(
+    actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, marks: dict[str, Any]
+) -> str:
+    if ask.accepted is not None and (ask.accepted.author_key, ask.accepted.nonce) == (actor.key, nonce):
+        return ""  # the same press again
     try:
+        refuse_unfit(tool_calls, ask.episode.tools)
         lease = claim(actor, ask.pk)
-        answer(actor, lease.assignment_id, lease.lease_token, text, f"{nonce}/{ask.pk}"[:200], tool_calls)
+        answer(actor, lease.assignment_id, lease.lease_token, text, nonce, tool_calls, **marks)
     except AppError as refused:
         return refused.message
     return ""
@@ -603,7 +646,7 @@ def _close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advi
 
 def _prepared(ask: Ask) -> Advice | None:
     """What a model prepared in time, unseen by people, is what the agent falls back to."""
-    drafts = Draft.objects.filter(ask=ask, author_key__startswith=desk.MODEL, text__isnull=False, failed=False)
+    drafts = Draft.objects.filter(ask=ask, author_key__startswith=MODEL, text__isnull=False, failed=False)
     draft = drafts.order_by("saved_at").first()
     if draft is None:
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from experts import desk_pages, views
+from experts import answering, desk_pages, views
 
 urlpatterns = [
     path("queue/", desk_pages.queue_page, name="queue"),
@@ -20,4 +20,15 @@ urlpatterns = [
     path("asks/<str:pk>/release", views.release, name="release"),
     path("asks/<str:pk>/pass", views.pass_on, name="pass"),
     path("asks/<str:pk>/answer", views.answer, name="answer"),
+    path("asks/<str:pk>/amend", answering.amend, name="amend"),
+    path("asks/<str:pk>/take-back", answering.take_back, name="take_back"),
+    path("asks/<str:pk>/hand", answering.hand_over, name="hand_over"),
+    path("asks/<str:pk>/draft", answering.save_draft, name="save_draft"),
+    path("asks/<str:pk>/keep", answering.keep_unsent, name="keep_unsent"),
+    path("asks/<str:pk>/model-draft", answering.draft_of_model, name="model_draft"),
+    path("asks/<str:pk>/verifier", answering.verifier, name="verifier"),
+    path("asks/<str:pk>/tables", answering.tables, name="tables"),
+    path("asks/<str:pk>/tag", answering.tag, name="tag"),
+    path("replies/", answering.replies, name="replies"),
+    path("replies/<str:pk>/drop", answering.drop_reply, name="drop_reply"),
 ]

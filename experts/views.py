@@ -5,8 +5,8 @@ Owns HTTP status, redirects and form words. Every write is a function of `queue.
 
 from __future__ import annotations
 
-import json
 import secrets
+from datetime import datetime
 from typing import Any
 
 from django.contrib import messages
@@ -15,25 +15,25 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
-from pydantic import TypeAdapter, ValidationError
 
-from awmclient.schema import AnswerBody, ToolCall
 from episodes import wall, windows
 from episodes.cards import clean
 from episodes.windows import number, numbers
-from experts import board, queue
+from experts import board, desk, queue
+from experts.answering import ask_form, ask_page, checked_body, tags_for
+from experts.context import family_of, mine_of, model_draft, twins_of, unsent, ways, written_by
 from experts.errors import AlreadyClaimed, TooLate
-from experts.fitting import refuse_unfit
-from experts.models import Ask
+from experts.models import Advice, Ask, Tier
 from experts.reading import asks_of
-from people.access import Actor, MemberRequest, holds, may_advise, may_see_queue, member_required, visible_or_404
-from people.errors import AppError, Invalid
-
-CALLS = TypeAdapter(list[ToolCall])
-
-
-ask_page = member_required(may_see_queue, rows=Ask.objects.all)
-ask_form = member_required(may_advise, rows=Ask.objects.all)
+from people.access import (
+    Actor,
+    MemberRequest,
+    holds,
+    may_advise,
+    may_annotate,
+    visible_or_404,
+)
+from people.errors import AppError
 
 
 @require_GET
@@ -50,13 +50,20 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
     now, slot = timezone.now(), one.assignment
     held = slot.is_held(now)
     mine = slot.holder == actor.key and slot.state == "claimed"
+    said = mine_of(actor, one, now)
+    amending = said.may_amend and "amend" in request.GET
     context = {
-        **_after(one),
+        **_after(one, actor),
+        **(_hands(actor, one, now) if one.is_open and mine else {}),
+        "me": actor.name,
+        "amending": amending,
+        "writes": amending or (one.is_open and mine),
+        "written": written_by(actor, one) if amending or one.is_open else None,
+        "looking": desk.look_at(actor, one.pk) if one.is_open else [],
         "before": _before(one),
         "fixed_before": not one.is_open,
         "top_seq": one.seq if one.is_open else None,
         "after": None if one.is_open else windows.around(one.episode, one.seq, first=one.seq),
-        "question": clean(one.question),
         "context": clean(one.context or ""),
         "budget_s": board.budget_of(one),
         "mine": mine,
@@ -68,10 +75,21 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
         "house_note": clean(one.episode.policy.get("house_note", "")) if one.episode.is_ours else "",
         "problem": problem,
-        "may_advise": holds(actor, may_advise),
         **given,
     }
     return render(request, "experts/ask.html", context, status=status)
+
+
+def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
+    """What stands beside the form of who holds the ask."""
+    found = ways(actor, one)
+    return {
+        "draft": model_draft(one, now),
+        "twins": twins_of(actor, one, now),
+        "up": [way for way in found if way.to != Tier.LLM and not way.why_not],
+        "model": next((way for way in found if way.to == Tier.LLM and not way.why_not), None),
+        "no_way": [way for way in found if way.why_not],
+    }
 
 
 def _before(one: Ask) -> windows.Steps:
@@ -85,15 +103,22 @@ def _shown_to(one: Ask) -> int:
     return last - 1 if one.is_open and last == one.seq else last
 
 
-def _after(one: Ask) -> dict[str, Any]:
-    """What happened from the ask on."""
+def _after(one: Ask, actor: Actor) -> dict[str, Any]:
+    """What happened from the ask on, and what this person may still do about it."""
     headline, line = board.aftermath(one)
     return {
+        "said": mine_of(actor, one, timezone.now()),
+        "family": [] if one.is_open else family_of(actor, one),
+        "tags": tags_for(actor, one),
+        "question": clean(one.question),
+        "may_advise": holds(actor, may_advise),
+        "may_annotate": holds(actor, may_annotate),
+        "unsent": None if one.is_open else unsent(actor, one),
         "ask": one,
         "episode": one.episode,
         "ended": not one.episode.is_live,
         "budget": one.episode.max_steps if one.episode.is_live else None,
-        "late": board.late_advice(one),
+        "late": board.late_words(one),
         "outcome": board.outcome_of(one),
         "after_headline": headline,
         "after_line": line,
@@ -108,8 +133,15 @@ def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
     again = numbers(request.GET.get("again", ""))
     steps = windows.after(one.episode, since, windows.WINDOW if limit is None else limit, again, _shown_to(one))
-    context = {**_after(one), "steps": steps, "parts": request.GET.get("parts") != "0"}
-    return render(request, "experts/_fragments.html", context)
+    context = {"ask": one, "ended": not one.episode.is_live, "steps": steps}
+    beside = _beside(request.actor, one) if request.GET.get("parts") != "0" else {}
+    return render(request, "experts/_fragments.html", {**context, **beside})
+
+
+def _beside(actor: Actor, one: Ask) -> dict[str, Any]:
+    mine = one.is_open and one.assignment.holder == actor.key
+    twins = twins_of(actor, one, timezone.now()) if mine else None
+    return {"parts": True, "looking": desk.look_at(actor, one.pk), "twins": twins, **_after(one, actor)}
 
 
 @require_POST
@@ -173,7 +205,7 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
     """Send once: the nonce makes a repeated press the same answer. Scripts get JSON, plain forms a page."""
     wants_json = request.headers.get("Accept") == "application/json"
     try:
-        _send(request, pk)
+        sent = _send(request, pk)
     except AppError as refused:
         if wants_json:
             return _refusal(refused)
@@ -181,37 +213,36 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
         given = {} if late else {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
         return _ask(request, pk, refused.message, refused.status, **given)
     where = reverse("ask", args=[pk]) if _watches(request) else _next_url(request)
-    return JsonResponse({"next": where}) if wants_json else redirect(where)
+    at = sent.created_at.isoformat()
+    return JsonResponse({"next": where, "ask": pk, "sent_at": at}) if wants_json else redirect(where)
 
 
 def _watches(request: MemberRequest) -> bool:
     return "watch" in (request.POST.get("then"), request.POST.get("watch"))
 
 
-def _send(request: MemberRequest, pk: str) -> None:
+def _send(request: MemberRequest, pk: str) -> Advice:
+    """The answer to this ask, then to those chosen that ask the same; who did not get it is said on the next page."""
     actor, slot, token = _lease(request, pk)
-    calls = _calls(request.POST.get("tool_calls", ""))
-    body = {"lease_token": token, "text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
-    try:
-        checked = AnswerBody.model_validate({**body, "tool_calls": calls})
-    except ValidationError as error:
-        raise Invalid(_first(error)) from error
-    refuse_unfit(calls, asks_of(actor).get(pk=pk).episode.tools)
-    queue.answer(actor, slot, token, checked.text, checked.nonce, checked.tool_calls)
+    checked = checked_body(request, asks_of(actor).get(pk=pk), token)
+    given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
+    sent = queue.answer(actor, slot, token, *given, drafted_by=drafted_by)
+    if chosen := request.POST.getlist("with"):
+        text, nonce, calls = given
+        one = Ask.objects.get(pk=pk)
+        said = queue.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
+        _tell_family(request, said)
+    return sent
 
 
-def _first(error: ValidationError) -> str:
-    one = error.errors()[0]
-    return f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
-
-
-def _calls(text: str) -> list[ToolCall] | None:
-    if not text or text == "[]":
-        return None
-    try:
-        return CALLS.validate_python(json.loads(text))
-    except ValueError as error:
-        raise Invalid("The suggested calls are not readable; remove them and add them again.") from error
+def _tell_family(request: MemberRequest, said: dict[str, str]) -> None:
+    served = sum(not why for why in said.values())
+    if served:
+        messages.success(request, f"One answer served {served + 1} asks.")
+    names = {one.pk: str(one.episode) for one in asks_of(request.actor).filter(pk__in=said)}
+    for pk, why in said.items():
+        if why:
+            messages.warning(request, f"Not sent to {names[pk]}: {why}")
 
 
 def _next_url(request: MemberRequest) -> str:

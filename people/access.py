@@ -130,6 +130,11 @@ def may_see_queue(actor: Actor) -> None:
     _demand(_holds(actor, Role.values, {"expert"}), actor)
 
 
+def may_annotate(actor: Actor) -> None:
+    """Say something about a step or an episode: whoever may advise or review."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"expert"}), actor)
+
+
 def may_set_desk(actor: Actor) -> None:
     """Say how asks are routed and what they may cost."""
     _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)

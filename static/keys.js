@@ -32,8 +32,21 @@ export const KEYS = [
   { id: "send-watch", keys: "Ctrl+Shift+Enter", words: "send and watch", page: "ask", line: true, inField: true },
   { id: "insert-call", keys: "i", words: "insert call", page: "ask", line: true },
   { id: "write", keys: "w", words: "write advice", page: "ask", line: true },
+  { id: "draft", keys: "d", words: "model draft", page: "ask", line: true },
+  { id: "use-draft", keys: "a", words: "insert the draft", page: "ask" },
+  { id: "redraft", keys: "Shift+D", words: "another draft, with a hint", page: "ask" },
+  { id: "replies", keys: ";", words: "quick replies", page: "ask", line: true },
+  { id: "tables", keys: "t", words: "tables", page: "ask" },
+  { id: "verifier", keys: "v", words: "verifier", page: "ask", line: true },
+  { id: "hand-up", keys: "u", words: "hand up", page: "ask", line: true },
+  { id: "hand-model", keys: "l", words: "hand to the model", page: "ask", line: true },
+  { id: "amend", keys: "e", words: "amend", page: "ask", line: true },
+  { id: "take-back", keys: "z", words: "take back", page: "ask", line: true },
+  { id: "tag-needed", keys: "1", words: "the question was needed, was not", page: "ask" },
+  { id: "tag-answerable", keys: "2", words: "it could be answered, could not", page: "ask" },
+  { id: "tag-late", keys: "3", words: "it was asked too late, in time", page: "ask" },
   { id: "pass", keys: "p", words: "pass", page: "ask", line: true },
-  { id: "keep", keys: "y", words: "keep as late advice", page: "ask", line: true },
+  { id: "keep", keys: "y", words: "keep as annotation", page: "ask", line: true },
   { id: "discard", keys: "n", words: "discard", page: "ask", line: true },
   { id: "leave", keys: "Escape", words: "leave field, again: release", page: "ask", line: true, inField: true },
   { id: "pause", keys: "Space", words: "pause my view", page: "live", line: true },
@@ -210,5 +223,11 @@ export function start() {
   if (field) bind("search", () => field.focus());
   const press = dispatcher({ page: document.body.dataset.page || "plain", usable, run, surroundings });
   document.addEventListener("keydown", press);
+  document.addEventListener("click", (event) => {
+    const id = event.target instanceof Element && event.target.closest("[data-act]")?.dataset.act;
+    if (!id || !handlers.has(id)) return;
+    event.preventDefault();
+    handlers.get(id)(event);
+  });
   print();
 }

@@ -6,26 +6,28 @@ export const NO_CONTACT = "no_contact";
 export function wordsOf(status, type, body) {
   if (type.includes("json")) {
     try {
-      const { error } = JSON.parse(body);
-      if (error?.message) return error;
+      const { error, ...beside } = JSON.parse(body);
+      if (error?.message) return { ...error, ...beside };
     } catch {
       // an envelope cut short says nothing; the status is left
     }
   }
+  if (type.startsWith("text/plain") && body) return { code: String(status), message: body };
   const head = /<h1[^>]*>([^<]*)</.exec(body);
   return { code: String(status), message: head ? head[1].trim() : `The server answered ${status}.` };
 }
 
 /**
  * `{ok, answer}` or `{ok: false, error: {code, message}}`. The code is the contract's, the status where no envelope came,
- * "signed_out" where the door to sign in answered, "no_contact" where nobody did.
+ * "signed_out" where the door to sign in answered, "no_contact" where nobody did. What else stands in the envelope
+ * comes with the error; further options are fetch's.
  */
-export async function post(path, body, { token = "", fetch: ask = globalThis.fetch } = {}) {
+export async function post(path, body, { token = "", fetch: ask = globalThis.fetch, ...more } = {}) {
   let response;
   let text;
   try {
     response = await ask(path, {
-      method: "POST", credentials: "same-origin", headers: { Accept: "application/json", "X-CSRFToken": token }, body,
+      method: "POST", credentials: "same-origin", headers: { Accept: "application/json", "X-CSRFToken": token }, body, ...more,
     });
     text = await response.text();
   } catch {
@@ -35,6 +37,16 @@ export async function post(path, body, { token = "", fetch: ask = globalThis.fet
   const type = response.headers.get("Content-Type") || "";
   if (response.ok && type.includes("json")) return { ok: true, answer: JSON.parse(text) };
   return { ok: false, error: wordsOf(response.status, type, text) };
+}
+
+/** A part of a page as a document; POSTs `body` if there is one. Fails with the server's own words. */
+export async function part(path, body = null, token = "") {
+  const headers = { "HX-Request": "true", "X-CSRFToken": token };
+  const response = await fetch(path, { method: body ? "POST" : "GET", credentials: "same-origin", headers, body });
+  const text = await response.text();
+  if (response.redirected && new URL(response.url).pathname === "/login") throw new Error("You are signed out.");
+  if (!response.ok) throw new Error(wordsOf(response.status, response.headers.get("Content-Type") || "", text).message);
+  return new DOMParser().parseFromString(text, "text/html");
 }
 
 /** Refusals after which this page can do nothing more here: out of the project, out of the role, signed out. */

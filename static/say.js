@@ -2,11 +2,12 @@
 
 let saying = null;
 
-/** Say it at the foot of the page for six seconds. */
-export function say(words, bad = false) {
+/** Say it at the foot of the page for six seconds, perhaps with a way (`{href, words}`) to where it happened. */
+export function say(words, bad = false, way = null) {
   const line = document.querySelector("[data-said]");
   if (!line) return;
-  line.textContent = words;
+  line.replaceChildren(words);
+  if (way) line.append(" ", Object.assign(document.createElement("a"), { href: way.href, textContent: way.words }));
   line.classList.toggle("bad", bad);
   line.hidden = false;
   clearTimeout(saying);

@@ -32,12 +32,39 @@ export function valueOf(text, schema = {}) {
   }
 }
 
+const limitOf = (schema, name) => (typeof schema[name] === "number" ? schema[name] : undefined);
+
+/** Why a value of the right type does not fit, or nothing. Patterns are left to the environment. */
+export function misfit(value, schema = {}) {
+  const [low, high] = [limitOf(schema, "minimum"), limitOf(schema, "maximum")];
+  if (typeof value === "number" && low !== undefined && value < low) return `at least ${low}`;
+  if (typeof value === "number" && high !== undefined && value > high) return `at most ${high}`;
+  const [short, long] = [limitOf(schema, "minLength"), limitOf(schema, "maxLength")];
+  if (typeof value === "string" && short !== undefined && [...value].length < short) return `at least ${short} characters long`;
+  if (typeof value === "string" && long !== undefined && [...value].length > long) return `at most ${long} characters long`;
+  if (Array.isArray(value) && limitOf(schema, "minItems") > value.length) return `a list of at least ${schema.minItems}`;
+  return "";
+}
+
+const TYPES = { integer: "whole number", number: "number", array: "JSON list", object: "JSON object", boolean: "true or false" };
+
+/** What to write into a field, in one line: the tool's words, the type, limits and what is taken if it stays empty. */
+export function helpOf(schema = {}) {
+  const [low, high] = [limitOf(schema, "minimum"), limitOf(schema, "maximum")];
+  const range = low !== undefined && high !== undefined ? `${low} to ${high}` : low !== undefined ? `from ${low}` : high !== undefined ? `to ${high}` : "";
+  const standard = schema.default !== undefined && schema.default !== null ? `else ${JSON.stringify(schema.default)}` : "";
+  const parts = [typeof schema.description === "string" ? schema.description.replace(/\.$/, "") : "", TYPES[typeOf(schema)] || "", range, schema.format || "", standard];
+  return parts.filter((one) => one && typeof one === "string").join("; ");
+}
+
 /** Texts by argument -> `{arguments, problems}`; problems name the argument and what is wanted. */
 export function read(texts, schema = {}) {
   const [given, problems] = [{}, []];
   for (const [name, one] of Object.entries(schema.properties || {})) {
     try {
       const value = valueOf(texts[name] ?? "", one);
+      const why = value === undefined ? "" : misfit(value, one);
+      if (why) problems.push(`${name} must be ${why}`);
       if (value !== undefined) given[name] = value;
       else if ((schema.required || []).includes(name)) problems.push(`${name} is missing`);
     } catch (error) {
@@ -75,9 +102,10 @@ function field(name, schema, required) {
   const words = document.createElement("span");
   words.textContent = name + (required ? "" : " (optional)");
   label.append(words, control(name, schema));
-  if (schema.description) {
+  const help = helpOf(schema);
+  if (help) {
     const hint = document.createElement("small");
-    hint.textContent = schema.description;
+    hint.textContent = help;
     label.append(hint);
   }
   return label;
@@ -168,6 +196,11 @@ export class CallBuilder {
       fits.classList.toggle("bad", problems.length > 0);
       return { name: card.dataset.call, arguments: given, problems, texts };
     });
+  }
+
+  /** The calls as they are typed, also where they do not fit yet: what is kept while somebody writes. */
+  texts() {
+    return this.read().map(({ name, texts }) => ({ name, arguments: Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== "")) }));
   }
 
   changed() {

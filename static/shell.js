@@ -5,6 +5,7 @@ import { start as startClock, clock, serverNow, syncTo, tick } from "./clock.js"
 import { bind, print, start as startKeys } from "./keys.js";
 import { post } from "./post.js";
 import { say } from "./say.js";
+import { startSent } from "./sent.js";
 import { Stream } from "./stream.js";
 
 const streams = new Set();
@@ -233,6 +234,7 @@ function startTabs() {
         const panel = byId(one.getAttribute("aria-controls"));
         if (panel) panel.hidden = one !== tab;
       }
+      byId(tab.getAttribute("aria-controls"))?.dispatchEvent(new CustomEvent("awm:tab", { bubbles: true }));
       if (focus) tab.focus();
     };
     list.addEventListener("click", (event) => {
@@ -348,6 +350,7 @@ function start() {
   addEventListener("online", wake);
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") wake(); });
   titleTick();
+  startSent();
   const path = document.body.dataset.queue;
   if (!path) return;
   startDuty();

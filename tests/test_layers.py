@@ -49,6 +49,7 @@ EDGES = {
     "tasks",
     "local",
     "playing",
+    "answering",
     "llm",
     "desk_pages",
     "admin",
@@ -63,7 +64,7 @@ WRITES = {
 }
 READS = {
     *("access", "rights", "bodies", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
-    *("lineup", "selection"),
+    *("lineup", "selection", "context", "tables"),
     *("wall", "windows", "routing", "staff", "fitting", "packs", "hub", "pictures", "showing"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),

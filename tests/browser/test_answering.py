@@ -173,7 +173,7 @@ def test_after_the_deadline_the_keys_decide_over_the_text(house, agent, person, 
     expect(edo.locator("[data-lease]")).to_contain_text("Yours to the deadline")
     expect(edo.locator("[data-ended]")).to_be_focused(timeout=10_000)
     line = edo.locator("[data-keyline]")
-    expect(line).to_contain_text("keep as late advice")
+    expect(line).to_contain_text("keep as annotation")
     expect(line).to_contain_text("discard")
     for gone in ("send and next", "insert call", "release"):
         expect(line).not_to_contain_text(gone)

@@ -149,7 +149,7 @@ def test_an_exact_repeat_is_answered_from_the_cache_only_where_the_policy_says_s
     assert fresh(asked(task="another task")).is_open
 
 
-def test_the_same_question_of_one_task_is_a_group_and_one_answer_may_serve_all(asked, edo):
+def test_the_same_question_of_one_task_is_a_group_and_one_answer_may_serve_all(asked, ada, edo):
     group = [asked(f"Into which one?{'!' * n}") for n in range(3)]
     other = asked("May I refund order 7?")
     assert {ask.group for ask in map(fresh, group)} == {group[0].pk} != {fresh(other).group}
@@ -161,7 +161,9 @@ def test_the_same_question_of_one_task_is_a_group_and_one_answer_may_serve_all(a
     assert fresh(other).is_open
     assert Advice.objects.filter(text="The oldest.").count() == 3  # each is logged by itself
     again = queue.answer_group(edo, fresh(group[0]), first.text, None, "n1", [group[1].pk])
-    assert again[group[1].pk] and Advice.objects.filter(ask=group[1]).count() == 1
+    assert again == {group[1].pk: ""} and Advice.objects.filter(ask=group[1]).count() == 1
+    ada_says = queue.answer_group(ada, fresh(group[0]), "No, this.", None, "n2", [group[1].pk])
+    assert ada_says[group[1].pk] and Advice.objects.filter(ask=group[1]).count() == 1
 
 
 def test_informed_asks_are_marked_and_so_is_all_that_is_said_to_them(asked, edo):

@@ -1,0 +1,121 @@
+"""The tables browser: rows that recorded steps touched, folded over many steps into what each was before and is now.
+
+Pure, without Django: step dicts in, tables out. Only what the steps recorded is known, so a cell of a changed row that
+no step told of stays empty. Called by the answer page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from episodes.cards import cell_of, clean, row_key
+
+COLUMNS = 24
+ROWS = 200
+SIGNS = {"added": "+", "changed": "~", "removed": "−", "added and removed": "±"}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value before and after; `told` where a step said it."""
+
+    before: str = ""
+    after: str = ""
+    changed: bool = False
+    told: bool = False
+
+
+@dataclass
+class Touched:
+    """One row: its columns as far as they are known, None where the row was not there."""
+
+    key: str
+    before: dict[str, Any] | None
+    after: dict[str, Any] | None
+    steps: list[int] = field(default_factory=list)
+
+    @property
+    def word(self) -> str:
+        if self.before is None:
+            return "added" if self.after is not None else "added and removed"
+        return "changed" if self.after is not None else "removed"
+
+    @property
+    def sign(self) -> str:
+        return SIGNS[self.word]
+
+    def cell(self, column: str) -> Cell:
+        before, after = ({} if side is None else side for side in (self.before, self.after))
+        old, new = cell_of(before.get(column)), cell_of(after.get(column))
+        changed = self.word == "changed" and before.get(column) != after.get(column)
+        return Cell(old, new, changed, column in before or column in after)
+
+
+@dataclass(frozen=True)
+class Table:
+    """One table with its touched rows; `hidden` counts rows that a step left out or that are beyond the limit."""
+
+    name: str
+    columns: list[str]
+    rows: list[tuple[Touched, list[Cell]]]
+    hidden: int
+
+
+def touched(steps: Iterable[Mapping[str, Any]]) -> list[Table]:
+    """All tables that these steps changed, in the order in which they were first touched."""
+    rows: dict[str, dict[str, Touched]] = {}
+    hidden: dict[str, int] = {}
+    for step in steps:
+        for name, kinds in _mapping(step.get("state_diff")).items():
+            kinds, table = _mapping(kinds), rows.setdefault(str(name), {})
+            more = kinds.get("more")
+            hidden[str(name)] = hidden.get(str(name), 0) + (more if isinstance(more, int) and more > 0 else 0)
+            for kind, row in _changes(kinds):
+                _fold(table, kind, row, int(step["seq"]))
+    return [_table(name, list(found.values()), hidden[name]) for name, found in rows.items() if found]
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _changes(kinds: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for kind in ("removed", "changed", "added"):
+        rows = kinds.get(kind)
+        yield from ((kind, row) for row in (rows if isinstance(rows, list) else []) if isinstance(row, Mapping))
+
+
+def _fold(table: dict[str, Touched], kind: str, row: Mapping[str, Any], seq: int) -> None:
+    key = row_key(row)
+    known = table.get(key)
+    before, after = _sides(kind, row)
+    if known is None:
+        known = table[key] = Touched(key, before, after)
+    elif kind == "changed":
+        for column, value in (before or {}).items():
+            if known.before is not None:
+                known.before.setdefault(column, value)
+        known.after = {**(known.after or {}), **(after or {})}
+    else:
+        if kind == "removed" and known.before is not None:
+            known.before = {**(before or {}), **known.before}
+        known.after = after
+    if known.steps[-1:] != [seq]:
+        known.steps.append(seq)
+
+
+def _sides(kind: str, row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, dict[str, Any] | None]:
+    if kind == "changed":
+        named = _mapping(row.get("key"))
+        return {**named, **_mapping(row.get("before"))}, {**named, **_mapping(row.get("after"))}
+    values = dict(_mapping(row.get("row", row)))
+    return (None, values) if kind == "added" else (values, None)
+
+
+def _table(name: str, rows: list[Touched], hidden: int) -> Table:
+    columns = dict.fromkeys(str(column) for row in rows for column in {**(row.before or {}), **(row.after or {})})
+    shown = sorted(columns, key=lambda column: column != "id")[:COLUMNS]
+    cells = [(row, [row.cell(column) for column in shown]) for row in rows[:ROWS]]
+    return Table(clean(name), [clean(column) for column in shown], cells, hidden + max(0, len(rows) - ROWS))

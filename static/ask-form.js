@@ -1,0 +1,355 @@
+// The form of an answer: kept while it is written, the lease held, one press sends once. The deadline is the server's; a
+// form that comes late freezes, and its words can be kept as an annotation.
+
+import { serverNow } from "./clock.js";
+import { Saver, Store, best, same } from "./drafts.js";
+import { bind, print, unbind } from "./keys.js";
+import { Lease } from "./lease.js";
+import { NO_CONTACT, isOut, outWords, post } from "./post.js";
+import { CallBuilder, chosen } from "./schema-form.js";
+import { noteSent } from "./sent.js";
+import { announce } from "./shell.js";
+
+const QUIET_MS = 700;
+const SETTLE_MS = 1500;
+const CSRF = () => document.querySelector('meta[name="csrf"]').content;
+
+export const page = document.querySelector("[data-ask]");
+export const form = document.querySelector("form[data-answer]");
+const store = new Store(page.dataset.ask, globalThis.localStorage);
+const field = (name) => form.elements[name];
+let builder = null;
+let saver = null;
+let lease = null;
+
+/** Words at a named place of the page; none hide it. */
+export function sayNear(selector, words, bad = false) {
+  const place = document.querySelector(selector);
+  if (!place) return;
+  place.textContent = words;
+  place.classList.toggle("bad", bad);
+  place.hidden = !words;
+}
+
+const deliver = (path, body = new FormData(form), more = {}) => post(path, body, { token: CSRF(), ...more });
+const amends = () => "amends" in form.dataset;
+const isBlank = () => !field("text").value.trim() && field("tool_calls").value === "[]";
+
+// --- what is being written
+
+const read = () => ({ text: field("text").value.replaceAll("\0", ""), calls: builder?.texts() || [], drafted: field("drafted_by").value });
+
+function keepHere(words) {
+  const entry = { ...words, nonce: field("nonce").value, version: saver?.version || 0, at: serverNow(), sent: saver?.pending || [] };
+  return store.keep(entry);
+}
+
+function deliverDraft({ text, calls, drafted }, version, keepalive) {
+  const body = new FormData();
+  const all = { text, tool_calls: JSON.stringify(calls), drafted_by: drafted, version: String(version), csrfmiddlewaretoken: CSRF() };
+  for (const [name, value] of Object.entries(all)) body.set(name, value);
+  return deliver(form.dataset.keep, body, keepalive ? { keepalive } : {});
+}
+
+const SAID = {
+  saving: () => ["saving", false],
+  saved: (at) => [`saved ${new Date(at ? Date.parse(at) : serverNow()).toLocaleTimeString("en-GB")}`, false],
+  here: () => ["saved on this device, not on the server yet", true],
+  closed: () => ["this device keeps nothing; the server does", true],
+  refused: (words) => [words, true],
+};
+
+function heardSaver(state, detail) {
+  if (state === "out") return cast(detail);
+  if (state === "choose") return offer({ ...detail, drafted: detail.drafted_by, version: detail.version }, "You wrote on in another tab or on another device.");
+  if (state === "saving" && document.querySelector("[data-saved]").textContent) return; // do not flicker
+  sayNear("[data-saved]", ...SAID[state](detail));
+}
+
+function put({ text, calls = [], drafted = "" }) {
+  field("text").value = text || "";
+  builder?.restore(calls);
+  mark(drafted);
+}
+
+let offered = [];
+
+/** Another text of the same hand: shown beside, never put over this one without a word. */
+function offer(other, why) {
+  offered.push({ other, why });
+  showOffer();
+}
+
+function showOffer() {
+  const box = form.querySelector("[data-other]");
+  const [first] = offered;
+  box.hidden = !first;
+  if (!first) return;
+  box.querySelector("[data-say]").textContent = `${first.why} This is the other text:`;
+  box.querySelector("[data-text]").textContent = [first.other.text, ...(first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`)].join("\n");
+  announce(`${first.why} Choose one of two texts.`);
+}
+
+function choose(what) {
+  const { other } = offered.shift();
+  const mine = read();
+  if (what === "other") put(other);
+  if (what === "both") put({ text: [mine.text, other.text].filter(Boolean).join("\n\n"), calls: [...mine.calls, ...(other.calls || [])], drafted: mine.drafted || other.drafted });
+  showOffer();
+  saver.chosen(Math.max(saver.version, other.version || 0));
+  field("text").focus();
+}
+
+function startWords() {
+  const written = JSON.parse(document.getElementById("written-calls").textContent);
+  const version = Number(form.dataset.version);
+  const server = { text: field("text").value, calls: written, drafted: field("drafted_by").value, version, at: Date.parse(form.dataset.savedAt) || 0 };
+  const { words, others } = best(server, store.all());
+  saver = new Saver({ read, deliver: deliverDraft, keep: keepHere, tell: heardSaver, version, sent: version ? server : null });
+  put(words);
+  if (words.nonce) field("nonce").value = words.nonce;
+  const back = words.text || words.calls.length;
+  if (back && words !== server) sayNear("[data-saved]", "your text from before is back");
+  else if (version && back) heardSaver("saved", form.dataset.savedAt);
+  if (keepHere(words)) store.dropOthers();
+  for (const other of others) offer(other, "There is a second text of yours for this ask.");
+  if (!same(words, server)) saver.save();
+  listen();
+}
+
+function listen() {
+  form.addEventListener("input", (event) => {
+    if (event.target === field("text") && !field("text").value.trim()) mark(""); // nothing of the draft is left
+    if (event.target === field("text")) saver.touch();
+  });
+  field("text").addEventListener("blur", () => saver.save());
+  addEventListener("pagehide", () => saver.leave());
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "hidden") saver.leave();
+    else saver.retry();
+  });
+  addEventListener("online", () => saver.retry());
+  form.querySelector("[data-other]").addEventListener("click", (event) => {
+    const what = event.target instanceof Element && event.target.closest("[data-choose]")?.dataset.choose;
+    if (what) choose(what);
+  });
+}
+
+/** That a model's draft is in the text; the mark goes with the words, to the server and into the answer. */
+function mark(key) {
+  field("drafted_by").value = key || "";
+  form.querySelector("[data-drafted]").hidden = !key;
+}
+
+/** Put words where the caret is, or at the end; what stands there stays. Undo takes them out again. */
+export function insert(words, { atEnd = false, calls = [], drafted = "" } = {}) {
+  const text = field("text");
+  if (atEnd) text.setSelectionRange(text.value.length, text.value.length);
+  else text.setSelectionRange(text.selectionEnd, text.selectionEnd);
+  const gap = atEnd && text.value.trim() ? (text.value.endsWith("\n\n") ? "" : text.value.endsWith("\n") ? "\n" : "\n\n") : "";
+  text.focus();
+  if (!document.execCommand("insertText", false, gap + words)) text.setRangeText(gap + words, text.selectionStart, text.selectionEnd, "end");
+  for (const call of calls) builder?.add(call.name, call.arguments);
+  if (drafted) mark(drafted);
+  saver.touch();
+  requestAnimationFrame(() => text.scrollIntoView({ block: "nearest" }));
+}
+
+/** The words in the form. */
+export const wordsNow = () => field("text").value;
+
+// --- sending
+
+/** The ask is over for this form. `out`: for this person altogether, so nothing is left but to copy the text. */
+export function freeze(words, { out = false } = {}) {
+  if (form.dataset.frozen || form.dataset.sending) return;
+  if (!out && isBlank()) return void setTimeout(() => location.reload(), 500); // nothing to keep: show what became of it
+  form.dataset.frozen = "yes";
+  lease?.stop();
+  if (out) saver.stop();
+  for (const [kind, gone] of [["live", true], ["late", out], ["out", !out]]) {
+    for (const one of form.querySelectorAll(`[data-${kind}-only]`)) one.hidden = gone;
+  }
+  for (const id of ["send", "send-watch", "insert-call", "leave", "draft", "use-draft", "redraft", "replies"]) unbind(id);
+  if (!out) {
+    bind("keep", () => isQuiet() && keepLate());
+    bind("discard", () => isQuiet() && discard());
+  }
+  sayNear("[data-problem]", "");
+  for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
+  const box = document.querySelector("[data-ended]");
+  box.querySelector("[data-say]").textContent = words;
+  box.hidden = false;
+  box.focus();
+  announce(words);
+  print();
+}
+
+/** What a frozen form asks. */
+export const keepWords = () => `Keep your text as an annotation of step ${page.dataset.seq}?`;
+
+// the rest of a word that was being typed when the deadline came decides nothing
+let [pressedAt, pressedBefore] = [0, 0];
+addEventListener("keydown", () => { [pressedBefore, pressedAt] = [pressedAt, performance.now()]; }, true);
+addEventListener("pointerdown", () => { pressedBefore = -Infinity; pressedAt = performance.now(); }, true);
+const isQuiet = () => pressedAt - pressedBefore > QUIET_MS;
+
+function busy(on) {
+  if (on) form.dataset.sending = "yes";
+  else delete form.dataset.sending;
+  if (on) document.body.setAttribute("aria-busy", "true");
+  else document.body.removeAttribute("aria-busy");
+  for (const button of form.querySelectorAll('button[type="submit"]')) button.disabled = on;
+}
+
+/** A save on its way would write a draft behind the answer. */
+async function settle() {
+  const end = performance.now() + SETTLE_MS;
+  while (saver.state === "busy" && performance.now() < end) await new Promise((done) => setTimeout(done, 30));
+}
+
+async function send(then, path = form.action) {
+  if (form.dataset.sending) return;
+  if (isBlank()) {
+    sayNear("[data-problem]", builder ? "Write the advice, or add a call." : "Write the advice.", true);
+    return field("text").focus();
+  }
+  if (form.dataset.problems) return sayNear("[data-problem]", form.dataset.problems, true);
+  busy(true);
+  sayNear("[data-problem]", "Sending");
+  await settle();
+  const before = saver.state;
+  saver.stop();
+  field("then").value = then;
+  const { ok, answer, error } = await deliver(path);
+  if (ok || error.code === "too_late") {
+    store.clear();
+    if (ok && answer.sent_at) noteSent(answer.ask, answer.sent_at);
+    if (ok) location.assign(answer.next);
+    else location.reload(); // the server keeps the text beside the ask, where the page shows it
+    return;
+  }
+  saver.state = before;
+  busy(false);
+  refused(error);
+}
+
+function refused(error) {
+  if (error.code === NO_CONTACT) {
+    saver.touch();
+    sayNear("[data-problem]", "Not sent: no contact with the server. Your text is safe here; send again when the connection is back.", true);
+  } else if (isOut(error)) cast(error);
+  else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
+  else sayNear("[data-problem]", error.message, true);
+}
+
+function cast(error) {
+  freeze(`${outWords(error)} Nothing more can be sent from here; your text stays, to be copied.`, { out: true });
+}
+
+/** Behind the end an answer is kept, not sent; the page then shows as what. */
+const keepLate = () => send("watch", form.dataset.late);
+
+/** Let the words go and be elsewhere. */
+async function discard(where = "/queue/") {
+  const known = saver.version;
+  saver.stop();
+  store.clear();
+  if (known) await deliverDraft({ text: "", calls: [], drafted: "" }, known, false);
+  location.assign(where);
+}
+
+/** Out of the field, then out of the ask: it is free again; an answer that was to be bettered stays as it is. */
+function leave() {
+  const inside = document.activeElement?.closest("input, textarea, select");
+  if (inside) return inside.blur();
+  if (amends()) return discard(location.pathname);
+  saver.leave();
+  return document.querySelector("[data-release]")?.click();
+}
+
+// --- calls
+
+function startCalls() {
+  const box = document.querySelector("[data-calls]");
+  if (!box) return; // the agent named no tools: there is nothing to suggest
+  const tools = JSON.parse(document.getElementById("tools-data").textContent);
+  builder = new CallBuilder(box, tools, (made, problems) => {
+    field("tool_calls").value = JSON.stringify(made);
+    form.dataset.problems = problems[0] || "";
+    box.hidden = made.length === 0;
+    saver?.touch();
+  });
+  startPicker();
+  document.addEventListener("click", (event) => {
+    const name = event.target instanceof Element && event.target.closest("[data-use-tool]")?.dataset.useTool;
+    if (name) addCall(name);
+  });
+}
+
+const addCall = (name) => {
+  const card = builder.add(name);
+  (card?.querySelector("[data-argument]") || card?.querySelector("button"))?.focus();
+};
+
+function startPicker() {
+  const picker = document.querySelector("[data-pick-tool]");
+  const names = [...builder.tools.keys()];
+  const add = () => {
+    const { name, words } = chosen(picker.value, names);
+    sayNear("[data-pick-problem]", words, true);
+    if (!name) return picker.focus();
+    picker.value = "";
+    return addCall(name);
+  };
+  picker.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) add();
+  });
+  picker.addEventListener("input", (event) => {
+    // a pick from the list is one act; typing goes on until Enter
+    if (event.inputType === "insertReplacementText" && names.includes(picker.value)) add();
+  });
+  document.querySelector("[data-add-call]").addEventListener("click", add);
+  bind("insert-call", () => picker.focus());
+}
+
+function startLease() {
+  const chip = document.querySelector("[data-lease]");
+  if (!chip) return;
+  lease = new Lease(chip, {
+    deliver,
+    idle: () => Boolean(form.dataset.sending),
+    closed: () => freeze(`This ask is closed. ${keepWords()}`),
+    cast,
+    lost: (gone) => {
+      const again = document.querySelector("[data-again]");
+      if (again) again.hidden = !gone;
+    },
+  });
+}
+
+/** Somebody else took the ask while our lease had lapsed. */
+export const heldBy = (name) => lease?.heldBy(name);
+
+export function startForm() {
+  startCalls();
+  startWords();
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    send(event.submitter?.value || "next");
+  });
+  form.addEventListener("keydown", (event) => {
+    const plain = event.key === "Enter" && !event.ctrlKey && !event.metaKey;
+    if (plain && event.target.matches("input, select")) event.preventDefault(); // only Ctrl+Enter and the buttons send
+    if (event.key === "Escape" && form.dataset.frozen) document.querySelector("[data-ended]").focus();
+  });
+  bind("send", () => send(amends() ? "watch" : "next"));
+  bind("send-watch", () => send("watch"));
+  bind("write", () => field("text").focus());
+  bind("leave", leave);
+  startLease();
+  document.addEventListener("awm:deadline", (event) => {
+    if (event.target.closest("[data-in-hand]")) freeze(`The deadline has passed and the agent went on without advice. ${keepWords()}`);
+  });
+  if (matchMedia("(pointer: fine)").matches) field("text").focus({ preventScroll: true });
+}

@@ -1,0 +1,86 @@
+// Tabs beside the question that are fetched when they are opened: the tables that steps touched, and, only where the ask is
+// answered with it in sight, the verifier's text. A key opens a tab and, pressed again, goes back to the steps.
+
+import { bind } from "./keys.js";
+import { part } from "./post.js";
+
+const byId = (id) => document.getElementById(id);
+
+/** Which rows of a table hold a text; case and order do not count. */
+export function holds(text, wanted) {
+  const words = text.toLowerCase();
+  return wanted.toLowerCase().split(/\s+/).filter(Boolean).every((one) => words.includes(one));
+}
+
+function filter(box, wanted) {
+  let left = 0;
+  for (const table of box.querySelectorAll("[data-table]")) {
+    const name = table.querySelector("h3").textContent;
+    let rows = 0;
+    for (const row of table.querySelectorAll("tbody tr")) {
+      row.hidden = !holds(`${name} ${row.textContent}`, wanted);
+      rows += row.hidden ? 0 : 1;
+    }
+    table.hidden = rows === 0;
+    left += rows;
+  }
+  const none = box.querySelector("[data-no-rows]");
+  if (none) none.hidden = left > 0;
+}
+
+async function load(panel) {
+  const before = { filter: panel.querySelector("[data-filter]")?.value || "", side: panel.querySelector(".tables")?.dataset.show };
+  panel.setAttribute("aria-busy", "true");
+  try {
+    const fresh = await part(panel.dataset.lazy);
+    panel.replaceChildren(...fresh.body.childNodes);
+    restore(panel, before);
+  } catch (error) {
+    const words = document.createElement("p");
+    words.className = "problem";
+    words.textContent = error instanceof TypeError ? "No contact with the server; open this again when it is back." : error.message;
+    panel.replaceChildren(words);
+  }
+  panel.removeAttribute("aria-busy");
+}
+
+function restore(panel, before) {
+  const field = panel.querySelector("[data-filter]");
+  if (!field) return;
+  field.value = before.filter;
+  filter(panel, before.filter);
+  if (before.side) show(panel, before.side);
+}
+
+function show(panel, side) {
+  panel.querySelector(".tables").dataset.show = side;
+  for (const button of panel.querySelectorAll("[data-side]")) button.setAttribute("aria-pressed", String(button.dataset.side === side));
+}
+
+function toggle(name) {
+  const tab = byId(`tab-${name}`);
+  const open = tab.getAttribute("aria-selected") === "true";
+  (open ? byId("tab-steps") : tab).click();
+}
+
+/** `goTo(seq)` brings a step into view. */
+export function startContext(goTo) {
+  for (const panel of document.querySelectorAll("[data-lazy]")) {
+    panel.addEventListener("awm:tab", () => load(panel));
+    panel.addEventListener("input", ({ target }) => {
+      if (target.matches("[data-filter]")) filter(panel, target.value);
+    });
+    panel.addEventListener("click", (event) => {
+      const target = event.target instanceof Element ? event.target : null;
+      const side = target?.closest("[data-side]")?.dataset.side;
+      if (side) show(panel, side);
+      const step = /^#step-(\d+)$/.exec(target?.closest("a")?.getAttribute("href") || "")?.[1];
+      if (!step) return;
+      event.preventDefault();
+      byId("tab-steps").click();
+      goTo(Number(step));
+    });
+  }
+  bind("tables", () => toggle("tables"));
+  if (byId("tab-verifier")) bind("verifier", () => toggle("verifier"));
+}

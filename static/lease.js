@@ -1,0 +1,80 @@
+// The lease of the ask in hand: renewed while this page lives, and said in three colours: yours, no contact, gone.
+
+import { clock, serverNow } from "./clock.js";
+import { NO_CONTACT, isOut } from "./post.js";
+import { whenRefused } from "./shell.js";
+
+const RENEW_MS = 25_000;
+const AGAIN_MS = 5_000;
+
+/** What the chip says: words and colour (act, ask for no contact, bad for gone). Times in seconds. */
+export function leaseWords({ left, toDeadline, nextIn, trouble, taken, holder }) {
+  if (taken) return { words: holder ? `${holder} holds it now, your text is safe` : "No longer yours, your text is safe", css: "bad" };
+  if (left <= 0) return { words: "Lapsed, your text is safe", css: "bad" };
+  if (trouble) return { words: `${trouble}, yours for ${Math.round(left)} s more`, css: "ask" };
+  return { words: toDeadline ? "Yours to the deadline" : `Yours, renews in ${clock(Math.max(0, nextIn))}`, css: "act" };
+}
+
+/**
+ * Keep the lease of `chip`. `deliver(path)` posts the form's token; `idle()` says that the answer is on its way;
+ * `closed()`, `cast(error)` and `lost(isGone)` hear what became of it.
+ */
+export class Lease {
+  constructor(chip, { deliver, idle, closed, cast, lost }) {
+    Object.assign(this, { chip, deliver, idle, closed, cast, lost });
+    this.deadline = Date.parse(document.querySelector("[data-in-hand] [data-deadline]").dataset.deadline);
+    this.until = Date.parse(chip.dataset.until);
+    this.nextAt = Date.now() + RENEW_MS;
+    Object.assign(this, { trouble: "", taken: false, holder: "", stopped: false });
+    setInterval(() => this.#tick(), 500);
+    const now = () => this.renew();
+    addEventListener("online", now);
+    document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") now(); });
+    whenRefused(now); // the socket was cut off: ask what holds, in words
+  }
+
+  async renew() {
+    if (this.stopped || this.idle()) return;
+    this.nextAt = Date.now() + RENEW_MS;
+    const { ok, answer, error } = await this.deliver(this.chip.dataset.renew);
+    this.trouble = "";
+    if (ok) [this.until, this.taken] = [Date.parse(answer.lease_until), false];
+    else if (error.code === "too_late") this.closed();
+    else if (isOut(error)) this.cast(error);
+    else if (error.code === "lease_lost") this.taken = true;
+    else {
+      this.trouble = error.code === NO_CONTACT ? "Lost contact" : error.message.replace(/\.$/, "");
+      this.nextAt = Date.now() + AGAIN_MS;
+    }
+    this.#say();
+  }
+
+  /** A frame said who holds it. */
+  heldBy(name) {
+    [this.taken, this.holder] = [true, name];
+    this.#say();
+  }
+
+  /** There is nothing to hold any more. */
+  stop() {
+    this.stopped = true;
+    this.#say();
+  }
+
+  #tick() {
+    if (Date.now() >= this.nextAt) this.renew();
+    this.#say();
+  }
+
+  #say() {
+    this.chip.hidden = this.stopped;
+    if (this.stopped) return;
+    const left = (this.until - serverNow()) / 1000;
+    const toDeadline = this.until >= this.deadline - 500;
+    const { words, css } = leaseWords({ ...this, left, toDeadline, nextIn: (this.nextAt - Date.now()) / 1000 });
+    const say = this.chip.querySelector("[data-say]");
+    if (say.textContent !== words) say.textContent = words;
+    for (const name of ["act", "ask", "bad"]) this.chip.classList.toggle(name, name === css);
+    this.lost(css === "bad");
+  }
+}

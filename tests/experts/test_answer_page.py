@@ -1,0 +1,290 @@
+"""What helps beside the form of an answer: drafts, the verifier, tables, who asks the same, changes, tags."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.utils import timezone
+
+from awmclient.schema import STEP, AskOpen, EpisodeStart
+from episodes import packs, recording
+from experts import desk, queue
+from experts.models import Advice, Annotation, Ask, Desk, Draft, QuickReply
+from people.access import expert_model, system
+from people.models import Membership
+from tests.browsing import as_person
+
+MODEL = "small"
+TOOLS = [{"name": "merge", "input_schema": {"type": "object", "properties": {"into": {"type": "integer"}}}}]
+
+
+@pytest.fixture
+def models(settings):
+    """One expert model is set up; nobody calls it here."""
+    settings.EXPERT_ENDPOINTS = {MODEL: object()}
+
+
+@pytest.fixture
+def asked(ada):
+    """Open an ask of an episode of its own."""
+    count = iter(range(100))
+
+    def ask(question="Into which one?", steps=(), **more):
+        plan = {"task": "merge the tickets", "expert": "plain", "scenario": "helpdesk_1", "task_idx": 4, "tools": TOOLS}
+        episode, _ = recording.start_episode(ada, EpisodeStart(key=f"e{next(count)}", **{**plan, **more}))
+        if steps:
+            recording.append_steps(ada, episode.pk, [STEP.validate_python(step) for step in steps])
+        wanted = AskOpen(key="q", episode=episode.pk, seq=len(steps) + 1, question=question)
+        return queue.open_ask(ada, wanted)[0]
+
+    return ask
+
+
+def held(actor, ask):
+    client = as_person(actor)
+    client.post(f"/asks/{ask.pk}/claim")
+    return client
+
+
+def page(client, ask, query=""):
+    return client.get(f"/asks/{ask.pk}/{query}").content.decode()
+
+
+def send(client, ask, text="Into 4127.", to="answer", query="", **more):
+    found = dict(re.findall(r'name="(lease_token|nonce)" value="([^"]*)"', page(client, ask, query)))
+    body = {**found, "text": text, "tool_calls": "[]", "then": "watch", **more}
+    return client.post(f"/asks/{ask.pk}/{to}", body, follow=True)
+
+
+def fresh(ask):
+    return Ask.objects.select_related("accepted", "assignment").get(pk=ask.pk)
+
+
+def save(client, ask, text, version=0, **more):
+    return client.post(f"/asks/{ask.pk}/draft", {"text": text, "version": version, **more})
+
+
+def drafted(ask, project, text="Take the oldest.", **more):
+    model = expert_model(project, MODEL)
+    desk.want_draft(system(project), ask.pk)
+    assert desk.begin_draft(model).pk == ask.pk
+    desk.keep_model_draft(model, ask, text, **more)
+    return model
+
+
+def test_a_draft_is_kept_and_stands_in_the_form_again(asked, edo):
+    ask = asked()
+    client = held(edo, ask)
+    calls = json.dumps([{"name": "merge", "arguments": {"into": "41x"}}])  # as typed, not yet a number
+    first = save(client, ask, "Into 41", tool_calls=calls).json()
+    assert save(client, ask, "Into 41", first["version"], tool_calls=calls).status_code == 200
+    shown = page(client, ask)
+    assert ">Into 41</textarea>" in shown and 'data-version="2"' in shown and "41x" in shown
+
+
+def test_an_older_tab_overwrites_nothing_and_gets_both_texts(asked, edo):
+    ask = asked()
+    client = held(edo, ask)
+    save(client, ask, "The oldest, because", drafted_by="model:small")
+    refused = save(client, ask, "The newest")
+    assert refused.status_code == 409 and refused.json()["error"]["code"] == "draft_conflict"
+    newer = {"text": "The oldest, because", "calls": [], "version": 1, "drafted_by": "model:small"}
+    assert refused.json()["draft"] == newer
+
+
+@pytest.mark.parametrize(
+    ("path", "method", "fields"),
+    [
+        ("draft", "post", {"text": "x"}),
+        ("model-draft", "get", {}),
+        ("model-draft", "post", {}),
+        ("amend", "post", {"text": "x", "nonce": "n"}),
+        ("take-back", "post", {}),
+        ("hand", "post", {"to": "llm"}),
+        ("verifier", "get", {}),
+        ("keep", "post", {}),
+    ],
+)
+def test_who_may_not_advise_gets_nothing_done(asked, max_, rita, path, method, fields):
+    ask = asked(expert="informed")
+    for stranger, status in ((max_, 404), (rita, 403)):
+        assert getattr(as_person(stranger), method)(f"/asks/{ask.pk}/{path}", fields).status_code == status
+    assert not Draft.objects.exists() and not Annotation.objects.exists() and fresh(ask).draft_at is None
+
+
+def test_a_models_draft_is_not_on_the_page_until_it_is_asked_for(asked, edo, project, models):
+    ask = asked()
+    client = held(edo, ask)
+    assert 'data-state="idle"' in page(client, ask)
+    assert 'data-state="writing"' in client.post(f"/asks/{ask.pk}/model-draft").content.decode()
+    drafted(ask, project, "Take the <b>oldest</b>.", confidence=0.7)
+    shown = page(client, ask)
+    assert 'data-state="ready"' in shown and "oldest" not in shown
+    words = client.get(f"/asks/{ask.pk}/model-draft?show=1").content.decode()
+    assert "Take the &lt;b&gt;oldest&lt;/b&gt;." in words and "70 % sure by its own word" in words
+
+
+def test_a_failed_draft_says_why_and_no_model_says_so(asked, edo, project, settings, models):
+    ask = asked()
+    client = held(edo, ask)
+    model = drafted(ask, project, None)
+    desk.called(model, ask, "draft", tokens=0, duration_s=1.0, fault="402: no credit <left>")
+    shown = page(client, ask)
+    assert 'data-state="failed"' in shown and "402: no credit &lt;left&gt;" in shown
+    settings.EXPERT_ENDPOINTS = {}
+    Draft.objects.all().delete()
+    assert "No model draft here: no expert model is set up." in page(client, ask)
+    assert "Not to the model: no expert model is set up." in page(client, ask)
+
+
+def test_a_used_draft_is_marked_on_the_answer_and_said(asked, edo, project, models):
+    ask = asked()
+    client = held(edo, ask)
+    model = drafted(ask, project)
+    save(client, ask, "Take the oldest one.", drafted_by=model.key)
+    assert f'name="drafted_by" value="{model.key}"' in page(client, ask)
+    shown = send(client, ask, "Take the oldest one.", drafted_by=model.key).content.decode()
+    assert "Began with a draft by small, 89 % alike." in shown
+    better = send(client, ask, "Take the very oldest.", "amend", "?amend=1")
+    assert better.status_code == 200 and fresh(ask).accepted.drafted_by == MODEL
+
+
+def test_the_verifier_is_shown_only_where_it_may_be_seen_and_as_text(asked, edo, monkeypatch):
+    monkeypatch.setattr(packs, "verifier_text", lambda scenario, idx: f"# {scenario} {idx} <script>x</script>")
+    blind, informed = asked(), asked(expert="informed")
+    client = held(edo, blind)
+    refused = client.get(f"/asks/{blind.pk}/verifier", headers={"accept": "application/json"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
+    assert "panel-verifier" not in page(client, blind) and 'data-privilege="blind"' in page(client, blind)
+    assert 'data-privilege="verifier"' in page(client, informed)
+    shown = client.get(f"/asks/{informed.pk}/verifier").content.decode()
+    assert "# helpdesk_1 4 &lt;script&gt;" in shown and "<script" not in shown
+
+
+def test_tables_show_what_recorded_steps_touched(asked, rita):
+    diff = {"tickets": {"changed": [{"key": {"id": 7}, "before": {"status": "<new>"}, "after": {"status": "open"}}]}}
+    call = {"seq": 1, "kind": "tool_call", "name": "merge", "arguments": {}, "result": 1, "state_diff": diff}
+    shown = as_person(rita).get(f"/asks/{asked(steps=[call]).pk}/tables").content.decode()
+    assert "<del>&lt;new&gt;</del>" in shown and "<ins>open</ins>" in shown and 'href="#step-1"' in shown
+    assert "No step has changed a row" in as_person(rita).get(f"/asks/{asked().pk}/tables").content.decode()
+
+
+def test_one_answer_serves_those_that_ask_the_same_and_each_can_be_taken_back(asked, ada, edo):
+    first, second, third, informed = asked(), asked(), asked(), asked(expert="informed")
+    queue.claim(ada, third.pk)
+    client = held(edo, first)
+    shown = page(client, first)
+    assert f'value="{second.pk}" checked' in shown and f'value="{third.pk}" disabled' in shown
+    assert "ada holds it" in shown and informed.pk not in shown
+    chosen = {"with": [second.pk, third.pk, informed.pk]}
+    after = send(client, first, **chosen).content.decode()
+    assert "One answer served 2 asks." in after and "Not sent to helpdesk_1 / 4: ada holds this ask" in after
+    assert {fresh(one).status for one in (first, second)} == {"answered"}
+    assert {fresh(one).status for one in (third, informed)} == {"open"}
+    assert "The same answer went to one more" in after
+    back = client.post(f"/asks/{second.pk}/take-back", {"back": first.pk}, follow=True)
+    assert back.redirect_chain == [(f"/asks/{first.pk}/", 302)] and "taken back" in back.content.decode()
+    assert fresh(second).is_open and fresh(first).status == "answered"
+    assert ">Into 4127.</textarea>" in page(client, second)  # nobody types it again
+
+
+def test_the_same_press_twice_serves_each_once(asked, edo):
+    first, second = asked(), asked()
+    client = held(edo, first)
+    found = dict(re.findall(r'name="(lease_token|nonce)" value="([^"]*)"', page(client, first)))
+    body = {**found, "text": "Into 4127.", "then": "watch", "with": [second.pk]}
+    for _ in range(2):
+        assert "Not sent" not in client.post(f"/asks/{first.pk}/answer", body, follow=True).content.decode()
+    assert Advice.objects.count() == 2
+
+
+def test_an_answer_is_amended_until_the_agent_has_read_it(asked, ada, edo):
+    ask = asked()
+    client = held(edo, ask)
+    save(client, ask, "Into 41")
+    send(client, ask)
+    assert ">Into 4127.</textarea>" in page(client, ask, "?amend=1")
+    shown = send(client, ask, "Into 4131.", "amend", "?amend=1").content.decode()
+    assert "Into 4131." in shown and not Draft.objects.exists()
+    queue.consume(ada, ask.pk)
+    late = client.post(f"/asks/{ask.pk}/amend", {"text": "No!", "nonce": "z"}, headers={"accept": "application/json"})
+    assert (late.status_code, late.json()["error"]["code"]) == (409, "consumed")
+    gone = page(client, ask, "?amend=1")
+    assert "Amend" not in gone and "<textarea" not in gone
+
+
+def test_an_answer_is_taken_back_by_its_author_only(asked, ada, edo):
+    ask = asked()
+    client = held(edo, ask)
+    send(client, ask)
+    assert "Only the one who gave this advice" in as_person(ada).post(
+        f"/asks/{ask.pk}/take-back", follow=True
+    ).content.decode().replace("\n", " ")
+    assert "the answer that you took back" in client.post(f"/asks/{ask.pk}/take-back", follow=True).content.decode()
+    assert fresh(ask).assignment.holder == edo.key
+
+
+def test_tags_go_yes_no_and_nothing_and_a_script_gets_the_row_back(asked, rita, edo):
+    ask = asked()
+    client = as_person(rita)
+    client.post(f"/asks/{ask.pk}/tag", {"tag": "question_needed:yes"})
+    row = client.post(f"/asks/{ask.pk}/tag", {"tag": "answerable:no"}, headers={"hx-request": "true"}).content.decode()
+    assert 'value="question_needed:no"' in row and "Needed</button>" in row and "Not answerable</button>" in row
+    assert set(Annotation.objects.values_list("label", "text")) == {("question_needed", "yes"), ("answerable", "no")}
+    assert client.post(f"/asks/{ask.pk}/tag", {"tag": "question_needed:maybe"}).status_code == 422
+    assert "Needed?</button>" in page(held(edo, ask), ask)  # everybody has their own word
+
+
+def test_it_goes_up_with_a_reason_and_over_to_the_model_and_says_why_not(asked, ada, edo, project, models):
+    ask = asked()
+    client = held(edo, ask)
+    assert "Not to the senior expert: this project names no senior expert." in page(client, ask)
+    Desk.objects.create(project=project, senior=Membership.objects.get(user=ada.user))
+    token = fresh(ask).assignment.lease_token
+    body = {"lease_token": token, "to": "senior", "reason": "money"}
+    assert client.post(f"/asks/{ask.pk}/hand", body).headers["Location"] == "/queue/"
+    assert (fresh(ask).tier, fresh(ask).tier_reason) == ("senior", "money")
+    ada_page = page(held(ada, ask), ask)
+    assert "Not to the senior expert: you are the senior expert." in ada_page and 'value="people"' in ada_page
+    body = {"lease_token": fresh(ask).assignment.lease_token, "to": "llm"}
+    as_person(ada).post(f"/asks/{ask.pk}/hand", body)
+    assert fresh(ask).tier == "llm"
+    assert "no longer yours" in as_person(ada).post(f"/asks/{ask.pk}/hand", body, follow=True).content.decode()
+
+
+def test_quick_replies_are_ones_own_and_once(asked, ada, edo, rita):
+    client = as_person(edo)
+    for _ in range(2):
+        shown = client.post("/replies/", {"text": "Reopen <b>it</b>."}).content.decode()
+    assert shown.count("Reopen &lt;b&gt;it&lt;/b&gt;.</button>") == 1
+    [kept] = QuickReply.objects.all()
+    assert "Reopen" not in as_person(ada).get("/replies/").content.decode()
+    assert as_person(ada).post("/replies/", {"id": kept.pk, "text": "mine"}).status_code == 404
+    as_person(ada).post(f"/replies/{kept.pk}/drop")
+    assert as_person(rita).get("/replies/").status_code == 403
+    assert "Reopen it first." in client.post("/replies/", {"id": kept.pk, "text": "Reopen it first."}).content.decode()
+    client.post("/replies/", {"text": "Second."})
+    assert client.post("/replies/", {"id": kept.pk, "text": "Second."}).status_code == 422
+    client.post(f"/replies/{kept.pk}/drop")
+    assert list(QuickReply.objects.values_list("text", flat=True)) == ["Second."]
+    assert client.post("/replies/", {"text": "  "}).status_code == 422
+
+
+def test_words_that_were_not_sent_are_offered_once_the_ask_is_closed(asked, edo):
+    ask = asked()
+    client = held(edo, ask)
+    save(client, ask, "Half a thought")
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    shown = page(client, ask)
+    assert "You wrote this and did not send it." in shown and "Half a thought" in shown
+    kept = client.post(f"/asks/{ask.pk}/keep", follow=True).content.decode()
+    assert "edo, too late, kept with the ask as an annotation of step 1" in kept and "did not send" not in kept
+
+
+def test_who_else_has_the_ask_open_is_named(asked, ada, edo):
+    ask = asked()
+    page(as_person(ada), ask)
+    assert "ada is looking" in page(held(edo, ask), ask)
+    assert "edo is looking" in as_person(ada).get(f"/asks/{ask.pk}/steps.html?since=0").content.decode()

@@ -1,0 +1,90 @@
+"""Annotations: append-only words about a step or an episode, and what becomes of texts that came too late."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from django.db import connections
+
+from awmclient.schema import AskOpen, EpisodeStart, ToolCall
+from episodes import recording
+from experts import desk, queue, review
+from experts.errors import StillOpen, TooLate
+from experts.models import Annotation, Draft
+from people.access import system
+from people.errors import Forbidden, Invalid, NotFound, WrongScope
+from tests.people_by_name import person, token
+
+
+@pytest.fixture
+def ask(ada):
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="e", task="merge", expert="informed"))
+    return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Into which one?"))[0]
+
+
+def test_what_is_said_stands_with_author_privilege_and_place(ask, edo):
+    said = review.annotate(edo, ask.episode, 1, "note", "He means the oldest.", ask)
+    assert (said.author_key, said.author_kind, said.privilege, said.seq) == (edo.key, "human", "sees_verifier", 1)
+    said.text = "other words"
+    with pytest.raises(TypeError):
+        said.save()
+
+
+def test_the_same_again_is_quiet_and_a_change_of_mind_is_a_new_row(ask, edo):
+    for value in ("yes", "yes", "no", "yes"):
+        review.tag(edo, ask, "question_needed", value)
+    rows = Annotation.objects.order_by("created_at", "pk")
+    assert list(rows.values_list("text", flat=True)) == ["yes", "no", "yes"]
+
+
+def test_strangers_viewers_and_agents_say_nothing(ask, max_, project):
+    agent, _ = token(project, "agent")
+    for stranger, refusal in ((max_, NotFound), (person(project, "vera", "viewer"), Forbidden)):
+        with pytest.raises(refusal):
+            review.annotate(stranger, ask.episode, 1, "note", "mine")
+    with pytest.raises(WrongScope):
+        review.annotate(agent, ask.episode, 1, "note", "mine")
+    assert not Annotation.objects.exists()
+
+
+@pytest.mark.parametrize(("seq", "label"), [(1, "Not A Label"), (1, ""), (99, "note")])
+def test_a_bad_label_and_a_step_that_is_not_there_are_refused(ask, edo, seq, label):
+    with pytest.raises(Invalid):
+        review.annotate(edo, ask.episode, seq, label, "x")
+
+
+def test_a_late_answer_is_an_annotation_of_its_step_once(ask, edo):
+    lease = queue.claim(edo, ask.pk)
+    recording.fail(system(ask.project), ask.episode_id, "worker", "gone")
+    call = ToolCall(name="merge", arguments={"into": 7})
+    for _ in range(2):
+        with pytest.raises(TooLate):
+            queue.answer(edo, lease.assignment_id, lease.lease_token, "The oldest.", "n", [call])
+    [kept] = Annotation.objects.all()
+    assert (kept.label, kept.seq, kept.text) == ("late_advice", 1, 'The oldest.\nmerge("into": 7)')
+
+
+def test_an_unsent_draft_can_be_kept_once_the_ask_is_closed(ask, edo, rita):
+    desk.save_draft(edo, ask.pk, "Half a thought")
+    with pytest.raises(StillOpen):
+        review.keep_unsent(edo, ask)
+    recording.fail(system(ask.project), ask.episode_id, "worker", "gone")
+    review.keep_unsent(rita, ask)  # nothing of hers
+    review.keep_unsent(edo, ask)
+    review.keep_unsent(edo, ask)
+    assert list(Annotation.objects.values_list("author", "text")) == [("edo", "Half a thought")]
+    assert not Draft.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_same_tag_from_many_tabs_at_once_is_one_row(ask, edo):
+    def press(_):
+        try:
+            review.tag(edo, ask, "answerable", "no")
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(6) as tabs:
+        list(tabs.map(press, range(12)))
+    assert Annotation.objects.count() == 1
