@@ -32,6 +32,7 @@ class Zygote:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._greeted = False
 
     @property
     def pid(self) -> int | None:
@@ -41,14 +42,22 @@ class Zygote:
     def alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    def start(self) -> None:
-        """Idempotent: a living zygote stays as it is."""
+    def launch(self) -> None:
+        """Begin to start it, so that something else can start meanwhile."""
         with self._lock:
             if not self.alive:
                 self._forget()
-                self._start()
+                self._launch()
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Idempotent: a living zygote stays as it is."""
+        self.launch()
+        with self._lock:
+            if self._process is not None and self._control is not None and not self._greeted:
+                hello = self._hello(self._control, self._process)
+                self.tier, self.probes, self._greeted = str(hello["tier"]), dict(hello["probes"]), True
+
+    def _launch(self) -> None:
         near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with far:
             config = json.dumps({**self._config, "fd": far.fileno()})
@@ -63,10 +72,7 @@ class Zygote:
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )
-        self._process, self._control = process, near
-        hello = self._hello(near, process)
-        self.tier = str(hello["tier"])
-        self.probes = dict(hello["probes"])
+        self._process, self._control, self._greeted = process, near, False
 
     def _hello(self, near: socket.socket, process: subprocess.Popen[bytes]) -> dict[str, Any]:
         ready, _, _ = select.select([near], [], [], START_TIMEOUT_S)

@@ -92,6 +92,7 @@ class World:
     def start(self) -> None:
         """From the main thread, whose end the zygotes watch."""
         allow_descriptors(self.settings.max_sessions)
+        self.scenarios.zygote.launch()
         self.verifiers.start()
         self.scenarios.zygote.start()
 

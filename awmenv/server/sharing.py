@@ -9,7 +9,9 @@ import contextlib
 import ctypes
 import gc
 import sys
+from collections import Counter
 from collections.abc import Callable
+from itertools import repeat
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -32,14 +34,15 @@ def settle() -> None:
 
 
 def _fill_pools(size: int) -> list[object]:
-    """Objects of one size until a whole untouched pool took them in a row: the gaps of the older ones are full then."""
+    """Objects of one size until they alone took a whole pool: the gaps between the older ones are full then."""
     made: list[object] = []
-    row, last = 0, 0
-    while row < (POOL - 64) // size - 1 and len(made) * size < MOST_PER_SIZE:
-        made.append(float(len(made)) if size == SMALL.start else bytes(size - EMPTY))
-        here = id(made[-1])
-        row = row + 1 if here - last == size and here // POOL == last // POOL else 0
-        last = here
+    in_a_pool, one = (POOL - 64) // size - 1, 1.0  # the list below may take a place itself
+    while len(made) * size < MOST_PER_SIZE:
+        # Nothing else may be made meanwhile, numbers included: they are of the smallest size.
+        some = [-one if size == SMALL.start else bytes(size - EMPTY) for _ in repeat(None, 2 * in_a_pool)]
+        made += some
+        if max(Counter(id(item) // POOL for item in some).values()) >= in_a_pool:
+            break
     return made
 
 
