@@ -25,7 +25,7 @@ from experts.selection import Wish, groups, matching, says, sorted_by
 from experts.staff import Outlook
 from people.access import Actor
 
-ROWS = 60
+ROWS = 40
 TWINS = 24
 CLOSED = 15
 SEARCHED = 500

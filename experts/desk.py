@@ -21,20 +21,33 @@ from awmclient.schema import ToolCall
 from episodes import events as live
 from experts import events
 from experts.context import replies_of
-from experts.errors import DraftConflict, TooLate
+from experts.errors import DraftConflict, PolicyRefused, TooLate
 from experts.models import MODEL, Ask, Desk, Draft, ModelCall, Presence, QuickReply
 from experts.routing import PRESENT_FOR
-from experts.staff import desk_of, held_by, may_be_present, models_may_help
+from experts.staff import ADVISERS, held_by, may_be_present, models_may_help
 from people.access import Actor, is_id, may_advise, may_set_desk, visible_or_404
 from people.errors import Invalid
 from people.members import record
-from people.models import Membership
+from people.models import Membership, display_name
 
 SEEN_EVERY = timedelta(seconds=15)
 """A presence younger than this is not written again."""
 REPLIES_MAX, REPLY_CHARS = 50, 2000
 LOOKING_S = 25.0
 """For so long after their page last asked somebody counts as looking at an ask."""
+SHARES = ("audit_share", "low_confidence")
+CHOICES = {"cache": ("off", "models", "all"), "model_first": (True, False)}
+WHOLES = {
+    "large_group": (2, 1000),
+    "seed": (0, 2_147_483_647),
+    "capacity": (1, 100),
+    "per_hour": (0, 1_000_000),
+    "per_training_step": (0, 1_000_000),
+    "wait_limit_s": (1, 86_400),
+    "model_tokens_per_hour": (0, 2_000_000_000),
+}
+NO_LIMIT = ("per_hour", "per_training_step", "wait_limit_s", "model_tokens_per_hour")
+"""Figures that may be left empty."""
 DRAFT_ALIVE = timedelta(minutes=3)
 """A model that has not delivered a draft after so long is taken for dead; another may begin."""
 
@@ -70,18 +83,51 @@ def _tell_presence(actor: Actor, state: str) -> None:
 
 @transaction.atomic
 def set_policy(actor: Actor, **wanted: Any) -> Desk:
-    """Change how asks are routed from now on; open ones keep their plan. Audited with old and new."""
+    """Change how asks are routed from now on; open ones keep their plan. Audited with old and new. All or nothing:
+    `PolicyRefused` names what is wrong with which value."""
     may_set_desk(actor)
-    desk = desk_of(actor.project)
+    problems = problems_of(actor, wanted)
+    if problems:
+        raise PolicyRefused(problems)
+    desk, _ = Desk.objects.select_for_update(of=("self",)).get_or_create(project=actor.project)
     before = {name: getattr(desk, name) for name in wanted}
-    changed = {name: f"{name}: {before[name]} to {value}" for name, value in wanted.items() if before[name] != value}
-    for name, value in wanted.items():
+    changed = {name: value for name, value in sorted(wanted.items()) if before[name] != value}
+    for name, value in changed.items():
         setattr(desk, name, value)
-    desk.full_clean(exclude=["project"])
-    desk.save()
     if changed:
-        record(actor, "desk.changed", ", ".join(sorted(changed)), "; ".join(changed[name] for name in sorted(changed)))
+        desk.save()
+        said = [f"{name}: {_in_words(before[name])} to {_in_words(value)}" for name, value in changed.items()]
+        record(actor, "desk.changed", ", ".join(changed), "; ".join(said))
     return desk
+
+
+def problems_of(actor: Actor, wanted: dict[str, Any]) -> dict[str, str]:
+    """What is wrong with these values of the desk, in words by name."""
+    found = {name: words for name, value in wanted.items() if (words := _problem(name, value))}
+    senior = wanted.get("senior")
+    if senior is not None and (senior.project_id != actor.project.pk or senior.role not in ADVISERS):
+        found["senior"] = "Somebody of this project who may answer."
+    return found
+
+
+def _problem(name: str, value: Any) -> str:
+    if name in SHARES:
+        return "" if isinstance(value, int | float) and 0 <= value <= 1 else "A share from 0 to 1, for example 0.05."
+    if name in CHOICES:
+        return "" if value in CHOICES[name] else "One of the choices."
+    if name not in WHOLES or (value is None and name in NO_LIMIT):
+        return ""
+    least, most = WHOLES[name]
+    fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+    return "" if fits else f"A whole number from {least} to {most}{', or nothing' if name in NO_LIMIT else ''}."
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, Membership):
+        return display_name(value.user)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return "none" if value is None else str(value)
 
 
 def save_draft(

@@ -89,6 +89,17 @@ class NotYours(AppError):
     status = 409
 
 
+class PolicyRefused(AppError):
+    """Nothing was saved: a value of the desk needs another look."""
+
+    code = "invalid"
+    status = 422
+
+    def __init__(self, problems: dict[str, str]) -> None:
+        super().__init__("Nothing was saved. " + " ".join(f"{name}: {words}" for name, words in problems.items()))
+        self.problems = problems
+
+
 class DraftConflict(AppError):
     """You wrote on in another tab or on another device. Nothing was overwritten."""
 

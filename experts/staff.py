@@ -20,7 +20,7 @@ from episodes.models import Episode
 from experts.models import Advice, Ask, Assignment, AssignmentState, Decline, Desk, ModelCall, Presence, Tier
 from experts.routing import PRESENT_FOR, USUAL_S, Load, Policy, alike, expected_wait, may_take
 from people.access import Actor
-from people.models import Membership, Project, Role, TokenScope
+from people.models import Membership, Project, Role, TokenScope, display_name
 
 ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
 BEFORE_PEOPLE = (Tier.PEOPLE, Tier.SENIOR)
@@ -66,10 +66,19 @@ def models_may_help(ask: Ask) -> bool:
 
 def members_of(project: Project, now: datetime) -> list[Member]:
     """The people who may answer in this project."""
-    current = Q(ends_at__isnull=True) | Q(ends_at__gt=now)
-    rows = Membership.objects.filter(current, project=project, role__in=ADVISERS, user__is_active=True)
+    rows = Membership.objects.filter(_current(now), project=project, role__in=ADVISERS, user__is_active=True)
     senior = Desk.objects.filter(project=project).values_list("senior_id", flat=True).first()
     return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior) for row in rows]
+
+
+def advisers(project: Project, now: datetime) -> list[Membership]:
+    """The memberships of those who may answer, by name; one of them may be the senior."""
+    rows = Membership.objects.filter(_current(now), project=project, role__in=ADVISERS, user__is_active=True)
+    return sorted(rows.select_related("user"), key=lambda row: display_name(row.user))
+
+
+def _current(now: datetime) -> Q:
+    return Q(ends_at__isnull=True) | Q(ends_at__gt=now)
 
 
 def here(project: Project, now: datetime) -> QuerySet[Presence]:
@@ -230,6 +239,32 @@ def served(project: Project) -> Counter[str]:
     """How many asks of each run somebody has in hand now."""
     rows = _before_people(project).filter(assignment__state=AssignmentState.CLAIMED)
     return Counter(one.run_key for one in rows)
+
+
+@dataclass(frozen=True)
+class ExpertModel:
+    """A configured expert model, and how its last call went."""
+
+    name: str
+    model: str
+    base_url: str
+    at_work: int
+    last: ModelCall | None
+
+
+def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
+    """The models that may answer, in the order in which they are asked."""
+    calls = ModelCall.objects.filter(project=project).order_by("-at")
+    return [
+        ExpertModel(
+            name,
+            endpoint.model,
+            endpoint.base_url,
+            held_by(f"model:{name}", now),
+            calls.filter(model_key=f"model:{name}").first(),
+        )
+        for name, endpoint in settings.EXPERT_ENDPOINTS.items()
+    ]
 
 
 def tokens_spent(project: Project, now: datetime) -> int:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from experts import answering, desk_pages, views
+from experts import answering, desk_pages, settings_pages, views
 
 urlpatterns = [
     path("queue/", desk_pages.queue_page, name="queue"),
     path("queue/next", desk_pages.next_ask, name="next_ask"),
     path("queue/newest", desk_pages.newest_ask, name="newest_ask"),
+    path("desk/", settings_pages.desk_page, name="desk"),
+    path("desk/models/<str:name>/test", settings_pages.test_expert, name="test_expert"),
     path("presence", desk_pages.presence, name="presence"),
     path("queue/bulk", desk_pages.bulk, name="bulk"),
     path("queue/<str:pk>/<str:deed>", desk_pages.row_deed, name="row_deed"),

@@ -1,4 +1,4 @@
-"""Writes: invite, remove, issue and revoke tokens and links, sign in by a link, and the audit trail.
+"""Writes: invite, remove, name skills, issue and revoke tokens and links, sign in by a link, and the audit trail.
 
 Owns every change of a row in `people.models`. Leaves rights to `access.py`. Called by views, commands and `http.py`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 
 from django.contrib.auth.models import User
@@ -23,6 +23,7 @@ from people.models import ApiToken, AuditEntry, LoginLink, Membership, Project, 
 OnLeave = Callable[[Actor], None]
 _on_leave: list[OnLeave] = []
 LINK_LIFE = timedelta(hours=24)
+SKILLS_MAX, SKILL_CHARS = 30, 60
 LAST_USED_STEP = timedelta(seconds=30)
 
 
@@ -166,6 +167,25 @@ def remove_member(actor: Actor, membership_id: int) -> None:
         callback(person(membership))
     membership.delete()
     record(actor, "removed", membership.user.username)
+
+
+@transaction.atomic
+def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[str]:
+    """What a person may be asked about: an ask that names skills goes to those who have all of them."""
+    may_manage_people(actor)
+    plain = list(dict.fromkeys(" ".join(skill.split()) for skill in skills if skill.split()))
+    if len(plain) > SKILLS_MAX or any(len(skill) > SKILL_CHARS for skill in plain):
+        raise Invalid(f"At most {SKILLS_MAX} skills of at most {SKILL_CHARS} characters each.")
+    rows = Membership.objects.select_for_update(of=("self",)).select_related("user")
+    membership = scoped(rows, actor.project).filter(pk=membership_id).first()
+    if membership is None:
+        raise NotFound
+    if membership.skills != plain:
+        before, membership.skills = membership.skills, plain
+        membership.save(update_fields=["skills"])
+        said = f"{', '.join(before) or 'none'} to {', '.join(plain) or 'none'}"
+        record(actor, "set the skills of", membership.user.username, said)
+    return plain
 
 
 @transaction.atomic

@@ -136,11 +136,14 @@ def _people_headline(count: int, actor: Actor) -> str:
 
 
 def _people_form(request: MemberRequest) -> dict[str, Any] | None:
-    """Invite, renew a link or remove; a link comes back to be shown once."""
+    """Invite, renew a link, name skills or remove; a link comes back to be shown once."""
     actor = request.actor
     deed = request.POST.get("do")
     if deed == "remove":
         _remove(request, _number(request.POST.get("membership", "")))
+        return None
+    if deed == "skills":
+        _skills(request, _number(request.POST.get("membership", "")))
         return None
     if deed == "link":
         return _new_link(actor, _number(request.POST.get("membership", "")))
@@ -149,6 +152,12 @@ def _people_form(request: MemberRequest) -> dict[str, Any] | None:
     )
     membership.user.refresh_from_db()  # the invitation may have given the account its name
     return _link(display_name(membership.user), secret)
+
+
+def _skills(request: MemberRequest, membership_id: int) -> None:
+    skills = members.set_skills(request.actor, membership_id, request.POST.get("skills", "").split(","))
+    row = scoped(Membership.objects.select_related("user"), request.project).get(pk=membership_id)
+    messages.success(request, f"{display_name(row.user)}: {', '.join(skills) or 'no skills'}.")
 
 
 def _remove(request: MemberRequest, membership_id: int) -> None:

@@ -49,6 +49,7 @@ export const KEYS = [
   { id: "keep", keys: "y", words: "keep as annotation", page: "ask", line: true },
   { id: "discard", keys: "n", words: "discard", page: "ask", line: true },
   { id: "leave", keys: "Escape", words: "leave field, again: release", page: "ask", line: true, inField: true },
+  { id: "save", keys: "Ctrl+Enter", words: "save", page: "desk", line: true, inField: true },
   { id: "pause", keys: "Space", words: "pause my view", page: "live", line: true },
   { id: "follow", keys: "f", words: "follow", page: "live", line: true },
   { id: "newest", keys: "Shift+G", words: "newest", page: "live", line: true },

@@ -52,6 +52,7 @@ EDGES = {
     "answering",
     "llm",
     "desk_pages",
+    "settings_pages",
     "admin",
     "http",
     "urls",

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.core.exceptions import ValidationError
 from django.utils import timezone
 
 from awmclient.schema import RunStart
@@ -13,7 +12,7 @@ from episodes import recording, trajectory
 from episodes.models import Episode
 from experts import desk, queue, staff
 from experts.errors import AtCapacity, DraftConflict, NotForYou, NotYours, Passed, StillOpen, TooLate, Used
-from experts.models import Advice, Ask, AskEvent, Desk, Draft, Presence
+from experts.models import Advice, Ask, AskEvent, Draft, Presence
 from people.access import bearer, expert_model, system
 from people.errors import Forbidden, Invalid, NotFound
 from people.members import issue_token
@@ -303,9 +302,3 @@ def test_a_claim_counts_as_presence_and_a_look_of_an_agent_does_not(asked, ada, 
     assert [one.actor_key for one in staff.here(project, timezone.now())] == [script.key]
     Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
     assert not staff.here(project, timezone.now())
-
-
-def test_bad_policies_are_refused_and_change_nothing(ada):
-    with pytest.raises(ValidationError):
-        desk.set_policy(ada, audit_share=1.5)
-    assert not Desk.objects.exists()
