@@ -8,19 +8,27 @@ import { say } from "./say.js";
 
 const csrf = () => document.querySelector('meta[name="csrf"]').content;
 
+async function press(act) {
+  const button = document.querySelector(`button[name="tag"][data-act="${act}"]`);
+  if (!button) return;
+  const body = new FormData();
+  body.set("tag", button.value);
+  try {
+    swap(await part(document.getElementById("tag-form").action, body, csrf()), "tags");
+  } catch (error) {
+    say(error instanceof TypeError ? "Not kept: no contact with the server." : error.message, true);
+  }
+}
+
+let pressed = Promise.resolve(); // a second press means what stands there after the first
+
 /** A press says the next word: yes, no, nothing. */
 export function startTags() {
-  document.addEventListener("click", async (event) => {
+  document.addEventListener("click", (event) => {
     const button = event.target instanceof Element && event.target.closest('button[name="tag"]');
     if (!button) return;
     event.preventDefault();
-    const body = new FormData();
-    body.set("tag", button.value);
-    try {
-      swap(await part(document.getElementById("tag-form").action, body, csrf()), "tags");
-    } catch (error) {
-      say(error instanceof TypeError ? "Not kept: no contact with the server." : error.message, true);
-    }
+    pressed = pressed.then(() => press(button.dataset.act));
   });
 }
 

@@ -1,13 +1,15 @@
-"""Answering in a browser: agents with and without tools, by keyboard alone, against a deadline, a rival and an owner
-who removes people."""
+"""Answering in a browser: agents with and without tools, by keyboard alone, against a deadline, a rival, a line that is
+cut, a second tab, a lease that lapses and an owner who removes people; with a model's draft, together, on a phone."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.running import product, until
 
 pytestmark = pytest.mark.browser
@@ -27,10 +29,16 @@ TOOLS = [
 ]
 
 
+DRAFT = {"advice": "Into 5, the oldest.", "tool_calls": [{"name": "merge_tickets", "arguments": {"into": 5}}]}
+
+
 @pytest.fixture(scope="module")
 def house():
-    with product() as running:
-        yield running
+    """With an expert model that is asked for drafts."""
+    server = OpenAIServer(lambda body: json.dumps({**DRAFT, "confidence": 0.8, "needs_person": False}))
+    with answering(server):
+        with product(AWMWEB_EXPERT_BASE_URL=server.base_url, AWMWEB_EXPERT_MODEL="wise") as running:
+            yield running
 
 
 @pytest.fixture(scope="module")
@@ -39,14 +47,33 @@ def agent(house):
         yield Agent(loop)
 
 
+GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven")
+
+
+@pytest.fixture(scope="module")
+def guests(house):
+    """Links of further experts, of one command: each holds asks of their own."""
+    code = f"""
+from datetime import timedelta
+from django.conf import settings
+from people import members
+for name in {GUESTS!r}:
+    secret = members.link_for(members.house_actor("demo"), name, "expert", timedelta(hours=1))
+    print(f"{{settings.LINK_BASE}}/login/once/{{secret}}")
+"""
+    return dict(zip(GUESTS, house.manage("shell", "-c", code).split()[-len(GUESTS) :], strict=True))
+
+
 class Agent:
     """A loop outside that asks."""
 
     def __init__(self, loop):
         self.loop, self.count = loop, 0
 
-    def ask(self, question="Into which one?", tools=None, deadline_s=600):
+    def ask(self, question="", tools=None, deadline_s=600):
+        """A question of its own, unless words are given that others may have, too."""
         self.count += 1
+        question = question or f"Into which one, {' '.join(str(self.count * 7 + n) for n in range(6))}?"
         plan = {"key": f"e{self.count}", "task": "merge the tickets", "expert": "plain", "tools": tools or []}
         self.episode = self.loop.post("/episodes", json=plan).json()["id"]
         body = {"key": "q", "episode": self.episode, "seq": 1, "question": question, "deadline_s": deadline_s}
@@ -210,3 +237,147 @@ def test_advice_that_nobody_fetched_says_so_once_the_episode_has_ended(house, ag
     expect(edo.locator("#answer")).to_contain_text("The agent has not fetched it yet.")
     agent.end(stop_reason="error")
     expect(edo.locator("#answer")).to_contain_text("before the agent fetched it; the advice was not used.")
+
+
+def lapse(house, ask):
+    """The lease runs out while nobody renews it."""
+    code = (
+        "from django.utils import timezone; from experts.models import Assignment;"
+        f"Assignment.objects.filter(ask='{ask}').update(lease_until=timezone.now())"
+    )
+    house.manage("shell", "-c", code)
+
+
+def test_a_line_that_is_cut_in_mid_answer_costs_no_word(house, agent, person, guests):
+    ask = agent.ask()
+    mina = person(guests["mina"])
+    mina.clock.install()
+    claimed(mina, house, ask)
+    mina.keyboard.type("Into 41")
+    mina.clock.run_for(1500)
+    expect(mina.locator("[data-saved]")).to_contain_text(re.compile(r"saved \d"))
+    mina.context.set_offline(True)
+    mina.keyboard.type("27, for it is the oldest.")
+    mina.clock.run_for(1500)
+    expect(mina.locator("[data-saved]")).to_have_text("saved on this device, not on the server yet")
+    mina.clock.run_for(26_000)
+    expect(mina.locator("[data-lease]")).to_contain_text("Lost contact, yours for")
+    mina.context.set_offline(False)
+    mina.clock.run_for(12_000)
+    expect(mina.locator("[data-saved]")).to_contain_text(re.compile(r"saved \d"))
+    expect(mina.locator("[data-lease]")).to_contain_text("Yours, renews")
+    phone = person(house.url, storage_state={"cookies": mina.context.cookies(), "origins": []})
+    phone.goto(f"{house.url}/asks/{ask}/")
+    expect(phone.locator("#advice")).to_have_value("Into 4127, for it is the oldest.")
+
+
+def test_a_second_tab_overwrites_nothing_and_a_person_chooses(house, agent, person, guests):
+    ask = agent.ask()
+    nora = claimed(person(guests["nora"]), house, ask)
+    other = nora.context.new_page()
+    other.goto(f"{house.url}/asks/{ask}/")
+    nora.keyboard.type("The oldest.")
+    expect(nora.locator("[data-saved]")).to_contain_text(re.compile(r"saved \d"))
+    other.locator("#advice").fill("No, the newest.")
+    box = other.locator("[data-other]")
+    expect(box).to_contain_text("You wrote on in another tab or on another device.")
+    expect(box).to_contain_text("The oldest.")
+    other.get_by_role("button", name="Keep both").click()
+    expect(other.locator("#advice")).to_have_value("No, the newest.\n\nThe oldest.")
+    expect(other.locator("[data-saved]")).to_contain_text(re.compile(r"saved \d"))
+    other.reload()
+    expect(other.locator("#advice")).to_have_value("No, the newest.\n\nThe oldest.")
+
+
+def test_a_lease_that_lapses_while_typing_keeps_the_text_and_names_who_took_the_ask(house, agent, person, guests):
+    ask = agent.ask()
+    otto = claimed(person(guests["otto"]), house, ask)
+    otto.keyboard.type("Slowly, into")
+    lapse(house, ask)
+    claimed(person(guests["pia"]), house, ask)
+    expect(otto.locator("[data-lease]")).to_have_text("pia holds it now, your text is safe")
+    otto.keyboard.type(" 4127.")
+    otto.keyboard.press("Control+Enter")
+    expect(otto.locator("[data-problem]")).to_contain_text("The lease is no longer yours")
+    expect(otto.locator("#advice")).to_have_value("Slowly, into 4127.")
+    assert agent.look(ask)["status"] == "open"
+
+
+def test_one_answer_serves_three_agents_and_one_of_them_is_taken_back(house, agent, person, guests):
+    asks = [agent.ask("Which of the two is the older one?") for _ in range(3)]
+    quinn = claimed(person(guests["quinn"]), house, asks[0])
+    expect(quinn.get_by_role("group", name="Two other agents ask the same").get_by_role("checkbox")).to_have_count(2)
+    quinn.get_by_role("checkbox").nth(1).uncheck()
+    expect(quinn.get_by_role("button", name="Send to 2 and next")).to_be_visible()
+    quinn.locator("#advice").fill("4127.")
+    quinn.keyboard.press("Control+Shift+Enter")
+    expect(quinn.locator("#answer")).to_contain_text("One answer served 2 asks.")
+    assert [agent.look(ask)["status"] for ask in asks] == ["answered", "answered", "open"]
+    expect(quinn.locator("[data-part=family]")).to_contain_text("delivered")
+    quinn.get_by_role("button", name="Take back the answer to").click()
+    expect(quinn.locator("[data-part=family]")).to_contain_text("taken back")
+    assert [agent.look(ask)["status"] for ask in asks] == ["answered", "open", "open"]
+
+
+def test_a_models_draft_is_asked_for_inserted_marked_and_the_answer_amended_until_it_is_read(
+    house, agent, person, guests
+):
+    ask = agent.ask(tools=TOOLS)
+    rosa = claimed(person(guests["rosa"]), house, ask)
+    rosa.keyboard.type("I think so, too.")
+    rosa.keyboard.press("Escape")
+    expect(rosa.locator("#answer")).not_to_contain_text("the oldest")
+    rosa.keyboard.press("d")
+    expect(rosa.locator("[data-words]")).to_have_text("Into 5, the oldest.", timeout=15_000)
+    rosa.keyboard.press("a")
+    expect(rosa.locator("#advice")).to_have_value("I think so, too.\n\nInto 5, the oldest.")
+    expect(rosa.locator("[data-drafted]")).to_be_visible()
+    expect(rosa.locator("[data-argument=into]")).to_have_value("5")
+    rosa.keyboard.press("Control+Shift+Enter")
+    expect(rosa.locator("#answer")).to_contain_text("Began with a draft by")
+    expect(rosa.locator("[data-keyline]")).to_contain_text("amend")
+    rosa.keyboard.press("e")
+    expect(rosa.locator("#advice")).to_be_focused()
+    rosa.locator("#advice").fill("Into 6.")
+    rosa.keyboard.press("Control+Enter")
+    expect(rosa.locator("#answer")).to_contain_text("Into 6.")
+    assert agent.look(ask)["advice"]["text"] == "Into 6."
+    expect(rosa.locator("[data-said]")).to_contain_text(re.compile(r"Delivered after \d+\.\d s"))
+    agent.loop.post(f"/asks/{ask}/consumed")
+    expect(rosa.locator("#answer")).to_contain_text("It has it in its context.")
+    expect(rosa.get_by_role("link", name="Amend")).to_be_hidden()
+    rosa.keyboard.press("2")
+    rosa.keyboard.press("2")
+    expect(rosa.get_by_role("button", name="Not answerable")).to_be_visible()
+
+
+SLID = """
+const view = new EventTarget();
+Object.assign(view, { height: innerHeight, offsetTop: 0, width: 390 });
+Object.defineProperty(globalThis, "visualViewport", { value: view });
+globalThis.openKeyboard = () => {
+  Object.assign(view, { height: 400, offsetTop: 90 });
+  view.dispatchEvent(new Event("resize"));
+};
+"""
+
+
+def test_on_a_phone_with_its_keyboard_open_question_countdown_and_send_stay_in_view(house, agent, person, guests):
+    ask = agent.ask("Which of these is meant, " + "and why " * 30 + "?", tools=TOOLS)
+    phone = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+    sven = person(guests["sven"], **phone)
+    sven.add_init_script(SLID)
+    sven.goto(f"{house.url}/asks/{ask}/")
+    sven.get_by_role("button", name="Claim and answer").tap()
+    sven.locator("#advice").tap()
+    sven.evaluate("openKeyboard()")
+    expect(sven.locator("html")).to_have_class(re.compile("keyboard"))
+    for part in (".cd.big", ".peek", "#advice", "button.main:visible"):
+        box = sven.locator(part).first.bounding_box()
+        assert box["y"] >= 90 and box["y"] + box["height"] <= 490, (part, box)
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390, (part, box)
+    assert sven.evaluate("document.scrollingElement.scrollWidth") == 390
+    sven.evaluate("document.activeElement.blur()")
+    expect(sven.locator("html")).not_to_have_class(re.compile("keyboard"))
+    low = "all => all.filter(e => e.getClientRects().length && e.offsetHeight < 44).map(e => e.outerHTML)"
+    assert sven.eval_on_selector_all("#answer :is(button, a, input:not([type=checkbox]), select, .check)", low) == []

@@ -1,0 +1,210 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { holds } from "../../static/context.js";
+import { Saver, Store, best, isEmpty, same } from "../../static/drafts.js";
+import { leaseWords } from "../../static/lease.js";
+import { helpOf, misfit, read } from "../../static/schema-form.js";
+import { deliveredWords } from "../../static/sent.js";
+import { isTight } from "../../static/small.js";
+
+const words = (text, more = {}) => ({ text, calls: [], ...more });
+const server = (text, version = 3, at = 100) => words(text, { version, at });
+
+test("with nothing on this device the server's text stands", () => {
+  assert.deepEqual(best(server("abc"), []), { words: server("abc"), others: [] });
+  assert.equal(best(server("abc"), [words("", { at: 500 })]).words.text, "abc");
+});
+
+test("a later text of this device goes on where the server stopped", () => {
+  const kept = words("abcd", { version: 3, at: 50 });
+  assert.deepEqual(best(server("abc"), [kept]), { words: kept, others: [] });
+  const sent = words("a new start", { version: 2, at: 50, sent: [words("x"), words("abc")] });
+  assert.equal(best(server("abc"), [sent]).words, sent); // the receipt was lost with the page
+  assert.equal(best(words("", { version: 0, at: 0 }), [words("only here", { version: 9, at: 1 })]).words.text, "only here");
+});
+
+test("the server's text goes on where this device stopped", () => {
+  assert.deepEqual(best(server("abcd"), [words("abc", { version: 1, at: 500 })]), { words: server("abcd"), others: [] });
+});
+
+test("two texts that do not know of each other are both shown, the later one in the form", () => {
+  const kept = words("other", { version: 1, at: 50 });
+  assert.deepEqual(best(server("abc"), [kept]), { words: server("abc"), others: [kept] });
+  const later = words("other", { version: 1, at: 500 });
+  assert.deepEqual(best(server("abc"), [later]), { words: later, others: [server("abc")] });
+});
+
+test("no text of a second page is lost, and one that is held already is not shown twice", () => {
+  const kept = [words("abcd", { version: 3, at: 9 }), words("abc", { version: 3, at: 8 }), words("zzz", { version: 3, at: 7 })];
+  assert.deepEqual(best(server("abc"), kept).others.map((one) => one.text), ["zzz"]);
+});
+
+test("calls count as words", () => {
+  const call = { name: "merge", arguments: { into: "4" } };
+  assert.ok(!same(words("a"), words("a", { calls: [call] })));
+  assert.ok(!isEmpty(words("", { calls: [call] })) && isEmpty(words("  ")));
+  assert.equal(best(words("", { version: 0 }), [words("", { calls: [call], at: 1, version: 0 })]).words.calls.length, 1);
+});
+
+function storage(first = {}) {
+  const kept = { ...first };
+  const methods = { getItem: (key) => kept[key] ?? null, setItem: (key, value) => { kept[key] = value; }, removeItem: (key) => delete kept[key] };
+  return [new Proxy(kept, { get: (target, key) => methods[key] ?? target[key] }), kept];
+}
+
+test("each page keeps an entry of its own, and takes over those before it", () => {
+  const [place, kept] = storage({ "awmweb-draft-a:old": '{"text":"x"}', "awmweb-draft-a:broken": "{", "awmweb-draft-ab:other": '{"text":"y"}' });
+  const store = new Store("a", place, "mine");
+  assert.deepEqual(store.all().map((one) => one.text), ["x"]);
+  assert.ok(store.keep(words("x and more")));
+  assert.deepEqual(store.all().map((one) => one.text), ["x"]);
+  store.dropOthers();
+  assert.deepEqual(Object.keys(kept).sort(), ["awmweb-draft-a:mine", "awmweb-draft-ab:other"]);
+  store.clear();
+  assert.deepEqual(Object.keys(kept), ["awmweb-draft-ab:other"]);
+  assert.equal(new Store("a", null).keep(words("x")), false);
+});
+
+/** A desk of one person: what they type, what the server answers, what they hear. */
+function desk(answers, { version = 0, sent = null } = {}) {
+  const one = { text: "", told: [], posts: [], timers: [], clock: 0 };
+  const timer = { set: (job, ms) => one.timers.push({ job, ms }), clear: (id) => { if (id) one.timers[id - 1] = null; }, now: () => one.clock };
+  const deliver = async (said, at, keepalive) => {
+    one.posts.push([said.text, at, keepalive]);
+    return answers.shift() ?? { ok: true, answer: { version: at + 1, saved_at: "now" } };
+  };
+  one.saver = new Saver({ read: () => words(one.text), deliver, keep: () => true, tell: (...said) => one.told.push(said), version, sent, timer });
+  one.type = (text) => { one.text = text; one.saver.touch(); };
+  one.fire = async () => {
+    const due = one.timers.findLast(Boolean);
+    one.timers = [];
+    await due.job();
+    await new Promise((done) => setImmediate(done));
+  };
+  one.waits = () => one.timers.filter(Boolean).map(({ ms }) => ms);
+  return one;
+}
+const refused = (code, more = {}) => ({ ok: false, error: { code, message: "no", ...more } });
+
+test("it saves when the hand rests, while typing goes on, and not what the server has", async () => {
+  const ada = desk([]);
+  ada.type("a");
+  assert.deepEqual(ada.waits(), [800]);
+  ada.clock = 3900;
+  ada.type("ab");
+  assert.deepEqual(ada.waits(), [100]);
+  await ada.fire();
+  assert.deepEqual(ada.posts, [["ab", 0, false]]);
+  assert.deepEqual(ada.told.at(-1), ["saved", "now"]);
+  await ada.saver.save();
+  assert.equal(ada.posts.length, 1);
+  assert.ok(ada.saver.settled);
+});
+
+test("an empty form is not saved, but words that were taken out are", async () => {
+  const ada = desk([]);
+  ada.type("");
+  await ada.fire();
+  assert.equal(ada.posts.length, 0);
+  ada.type("a");
+  await ada.fire();
+  ada.type("");
+  await ada.fire();
+  assert.deepEqual(ada.posts.map(([text]) => text), ["a", ""]);
+});
+
+test("without contact it says where the words are and tries again with a longer pause each time", async () => {
+  const ada = desk([refused("no_contact"), refused("503"), refused("no_contact")]);
+  ada.type("a");
+  await ada.fire();
+  assert.equal(ada.told.at(-1)[0], "here");
+  const pauses = ada.waits();
+  await ada.fire();
+  pauses.push(...ada.waits());
+  await ada.fire();
+  pauses.push(...ada.waits());
+  assert.ok(pauses[0] <= 500 && pauses[1] > pauses[0] && pauses[2] > pauses[1], String(pauses));
+  ada.saver.retry();
+  assert.deepEqual(ada.waits(), [0]);
+  await ada.fire();
+  assert.equal(ada.told.at(-1)[0], "saved");
+});
+
+test("a text from elsewhere stops the saving until a person chose", async () => {
+  const ada = desk([refused("draft_conflict", { draft: words("from the phone", { version: 7 }) })]);
+  ada.type("from the desk");
+  await ada.fire();
+  assert.equal(ada.told.at(-1)[0], "choose");
+  ada.type("from the desk, more");
+  await ada.fire();
+  ada.saver.leave();
+  assert.equal(ada.posts.length, 1);
+  ada.saver.chosen(7);
+  await ada.fire();
+  assert.deepEqual(ada.posts.at(-1), ["from the desk, more", 7, false]);
+});
+
+test("its own words whose receipt was lost are no conflict", async () => {
+  const ada = desk([refused("no_contact"), refused("draft_conflict", { draft: words("half", { version: 4 }) })]);
+  ada.type("half");
+  await ada.fire();
+  ada.text = "other words";
+  await ada.fire();
+  await ada.fire();
+  assert.deepEqual(ada.posts.at(-1), ["other words", 4, false]);
+  assert.ok(!ada.told.some(([state]) => state === "choose"));
+});
+
+test("a page that goes sends what is left without waiting", () => {
+  const ada = desk([], { version: 2, sent: words("old") });
+  ada.text = "old and new";
+  ada.saver.leave();
+  assert.deepEqual(ada.posts, [["old and new", 2, true]]);
+  ada.text = "old";
+  ada.saver.leave();
+  assert.equal(ada.posts.length, 1);
+});
+
+test("whoever is out, and whoever sent it, saves no more", async () => {
+  const ada = desk([refused("signed_out")]);
+  ada.type("a");
+  await ada.fire();
+  assert.equal(ada.told.at(-1)[0], "out");
+  ada.type("ab");
+  assert.deepEqual(ada.waits(), []);
+});
+
+test("the lease says yours, no contact, and gone, each in its colour", () => {
+  const now = { left: 60, toDeadline: false, nextIn: 14, trouble: "", taken: false, holder: "" };
+  assert.deepEqual(leaseWords(now), { words: "Yours, renews in 0:14", css: "act" });
+  assert.equal(leaseWords({ ...now, toDeadline: true }).words, "Yours to the deadline");
+  assert.deepEqual(leaseWords({ ...now, left: 40.2, trouble: "Lost contact" }), { words: "Lost contact, yours for 40 s more", css: "ask" });
+  assert.deepEqual(leaseWords({ ...now, left: -1, trouble: "Lost contact" }), { words: "Lapsed, your text is safe", css: "bad" });
+  assert.deepEqual(leaseWords({ ...now, taken: true, holder: "Mina" }), { words: "Mina holds it now, your text is safe", css: "bad" });
+});
+
+test("a filter takes all its words, in any order and case", () => {
+  assert.ok(holds("tickets 4131 normal High", "high 41"));
+  assert.ok(!holds("tickets 4131", "4131 low"));
+  assert.ok(holds("anything", " "));
+});
+
+test("limits of a schema are said and kept", () => {
+  assert.equal(misfit(7, { minimum: 1, maximum: 5 }), "at most 5");
+  assert.equal(misfit("ab", { minLength: 3 }), "at least 3 characters long");
+  assert.equal(misfit([1], { minItems: 2 }), "a list of at least 2");
+  assert.equal(misfit(3, { minimum: "odd" }), "");
+  assert.equal(helpOf({ type: "integer", description: "How many.", minimum: 1, maximum: 5, default: 2 }), "How many; whole number; 1 to 5; else 2");
+  assert.equal(helpOf({ description: 7, format: 8 }), "");
+  assert.deepEqual(read({ n: "9" }, { properties: { n: { type: "integer", maximum: 5 } } }).problems, ["n must be at most 5"]);
+});
+
+test("a delivery is told in seconds, never below zero", () => {
+  assert.equal(deliveredWords("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.412Z"), "Delivered after 0.4 s");
+  assert.equal(deliveredWords("2026-01-01T00:00:01Z", "2026-01-01T00:00:00Z"), "Delivered after 0.0 s");
+});
+
+test("the page makes room only for somebody who writes on a small screen with little left", () => {
+  assert.ok(isTight({ small: true, writing: true, height: 380 }));
+  for (const more of [{ small: false }, { writing: false }, { height: 800 }]) assert.ok(!isTight({ small: true, writing: true, height: 380, ...more }));
+});
