@@ -185,7 +185,7 @@ def bulk(request: MemberRequest) -> HttpResponse:
 
 
 def _query(back: str) -> str:
-    return back[:2000] if back.startswith("?") else ""
+    return back[:2000] if back.startswith("?") and len(back) > 1 else ""
 
 
 def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:

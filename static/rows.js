@@ -141,7 +141,7 @@ function startChoosing() {
   bind("choose-up", () => chooseOn(-1));
   bind("bulk", () => {
     if (!boxes().some((box) => box.checked) && !choose()) return false;
-    document.querySelector("[data-bulk-first]").focus();
+    document.querySelector("[data-bulk-first]").select();
     return true;
   });
   document.addEventListener("change", ({ target }) => {

@@ -1,0 +1,180 @@
+"""The queue in browsers: what one does shows on the other's page without moving a row, and everything goes by keys."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.running import product
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def house():
+    with product() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def loop(house):
+    with house.http(house.token("agent")) as loop:
+        yield loop
+
+
+@pytest.fixture
+def ask(loop, request):
+    """Open an ask of an episode of its own; all of them end with the test."""
+    opened = []
+
+    def one(question, task="merge the tickets", deadline_s=600):
+        plan = {"key": f"{request.node.name}-{len(opened)}", "task": task, "expert": "plain"}
+        episode = loop.post("/episodes", json=plan).json()["id"]
+        opened.append(episode)
+        body = {"key": "q", "episode": episode, "seq": 1, "question": question, "deadline_s": deadline_s}
+        return loop.post("/asks", json=body).json()["id"]
+
+    yield one
+    for episode in opened:
+        loop.post(f"/episodes/{episode}/finish", json={"stop_reason": "done"})
+
+
+def queue_of(page, house, query=""):
+    """The queue, once its keys work."""
+    page.goto(f"{house.url}/queue/{query}")
+    return ready(page)
+
+
+def ready(page):
+    expect(page.locator("[data-keyline]")).to_contain_text("next row")
+    expect(page.locator("#connection-words")).to_have_text("Live")
+    return page
+
+
+def row(page, ask):
+    return page.locator(f'[data-key="{ask}"]')
+
+
+def test_a_row_that_one_claims_changes_on_the_others_page_and_nothing_moves(house, ask, person):
+    first, second = ask("Which of the two tickets stays?"), ask("May I refund order 7?", "refund", 700)
+    lena, edo = (queue_of(person(house.link(name, "expert")), house) for name in ("lena", "edo"))
+    row(lena, second).hover()
+    before = [row(lena, one).bounding_box() for one in (first, second)]
+    edo.keyboard.press("j")
+    edo.keyboard.press("c")
+    expect(row(edo, first)).to_contain_text("Go on")
+    expect(row(lena, first)).to_contain_text("edo, to")
+    expect(row(lena, first)).to_contain_text("Leased")
+    urgent = ask("Is it urgent?", "another task", 200)
+    expect(lena.locator("[data-pill]")).to_contain_text("1 new, show")
+    assert row(lena, urgent).count() == 0
+    assert [row(lena, one).bounding_box() for one in (first, second)] == before
+    lena.mouse.move(5, 5)
+    expect(row(lena, urgent)).to_be_visible()
+    assert row(lena, urgent).bounding_box()["y"] < row(lena, first).bounding_box()["y"]
+
+    row(lena, first).locator(".q").focus()
+    edo.keyboard.press("r")
+    expect(edo.locator("[data-said]")).to_have_text("Given back; it is open for everybody again.")
+    expect(row(lena, first)).to_contain_text("Claim")
+    expect(row(lena, first).locator(".q")).to_be_focused()
+
+
+def test_a_closed_row_stays_under_the_hand_and_says_how_it_ended(house, ask, loop, person):
+    closing = ask("Shall I stop?")
+    edo = queue_of(person(house.link("edo", "expert")), house)
+    edo.keyboard.press("j")
+    box = row(edo, closing).bounding_box()
+    assert loop.post(f"/asks/{closing}/cancel").is_success
+    expect(row(edo, closing)).to_contain_text("Cancelled")
+    assert row(edo, closing).bounding_box()["y"] == box["y"]
+    edo.keyboard.press("c")
+    expect(edo.locator("[data-said]")).to_have_text("This ask is closed.")
+    edo.keyboard.press("Escape")
+    expect(row(edo, closing)).to_have_count(0)
+
+
+def test_a_group_is_one_row_that_unfolds_and_is_cancelled_by_keys_alone(house, ask, person):
+    group = [ask(f"Back off for 15 minutes, but where{'?' * (1 + n)}", "retry") for n in range(3)]
+    other = ask("May I refund order 7?", "refund")
+    owner = queue_of(person(house.link("owner", "admin")), house)
+    lead = row(owner, group[0])
+    expect(lead).to_contain_text("3 ask the same.")
+    expect(row(owner, group[1])).to_be_hidden()
+    owner.keyboard.press("j")
+    owner.keyboard.press("o")
+    expect(row(owner, group[1])).to_be_visible()
+    owner.keyboard.press("j")
+    expect(row(owner, group[1])).to_have_attribute("aria-selected", "true")
+    owner.keyboard.press("o")
+    expect(lead).to_have_attribute("aria-selected", "true")
+    owner.keyboard.press("x")
+    expect(owner.locator("[data-chosen]")).to_have_text("3 asks chosen")
+    owner.keyboard.press("b")
+    owner.keyboard.type("12")
+    owner.keyboard.press("Tab")
+    owner.keyboard.press("Enter")
+    expect(owner.locator(".told")).to_have_text("3 asks now with priority 12.")
+    expect(row(ready(owner), group[0]).locator(".sub").first).to_contain_text("priority 12")
+    owner.keyboard.press("j")
+    owner.keyboard.press("x")
+    owner.keyboard.press("b")
+    for _ in range(5):
+        owner.keyboard.press("Tab")
+    owner.keyboard.press("Enter")
+    dialog = owner.get_by_role("dialog", name="Cancel 3 asks?")
+    expect(dialog.get_by_role("button", name="Leave them open")).to_be_focused()
+    owner.keyboard.press("Shift+Tab")
+    owner.keyboard.press("Enter")
+    expect(owner.locator(".told")).to_have_text("3 asks cancelled.")
+    expect(row(owner, group[0])).to_have_count(0)
+    expect(row(owner, other)).to_be_visible()
+
+
+def test_passing_next_and_newest_go_by_keys_from_any_page(house, ask, person):
+    passed, newest = ask("Not for edo?", "one"), ask("For edo, surely?", "two")
+    edo = queue_of(person(house.link("edo", "expert")), house, "?sort=oldest")
+    edo.keyboard.press("j")
+    edo.keyboard.press("p")
+    edo.keyboard.type("not my field")
+    edo.keyboard.press("Enter")
+    expect(row(edo, passed)).to_contain_text("You passed; others may answer.")
+    edo.keyboard.press("c")
+    expect(edo.locator("[data-said]")).to_contain_text("You passed")
+    edo.goto(house.url + "/people/")
+    edo.keyboard.press("Control+Shift+J")
+    edo.wait_for_url(f"{house.url}/asks/{newest}/")
+    edo.goto(house.url + "/episodes/")
+    edo.keyboard.press("Shift+N")
+    edo.wait_for_url(f"{house.url}/asks/{newest}/")
+    expect(edo.locator("#advice")).to_be_visible()
+
+
+def test_away_is_said_by_a_key_seen_by_others_and_survives_a_reload(house, person):
+    edo, lena = person(house.link("edo", "expert")), person(house.link("lena", "expert"))
+    lena.goto(house.url + "/queue/")
+    seats = lena.locator('[data-part="seats"]')
+    expect(seats).to_contain_text(re.compile(r"edo\s*here"))
+    edo.keyboard.press("Shift+A")
+    expect(edo.locator("[data-said]")).to_have_text("You are away: no ask waits for you.")
+    expect(seats).to_contain_text(re.compile(r"edo\s*away"))
+    edo.reload()
+    expect(edo.locator(".top [data-duty] [data-say]").first).to_have_text("Away")
+    edo.keyboard.press("Shift+A")
+    expect(seats).to_contain_text(re.compile(r"edo\s*here"))
+
+
+def test_the_desk_is_set_by_keys_and_a_bad_value_keeps_its_place(house, person):
+    owner = person(house.link("owner", "admin"))
+    owner.goto(house.url + "/desk/")
+    owner.get_by_label("Audit share").fill("7")
+    owner.get_by_label("Capacity").fill("4")
+    owner.keyboard.press("Control+Enter")
+    expect(owner.get_by_role("alert")).to_contain_text("1 value needs another look")
+    expect(owner.get_by_label("Capacity")).to_have_value("4")
+    owner.get_by_label("Audit share").fill("0.07")
+    owner.keyboard.press("Control+Enter")
+    expect(owner.locator(".told")).to_contain_text("Saved: audit share, capacity.")
+    expect(owner.locator("tbody")).to_contain_text("audit_share: 0.05 to 0.07; capacity: 3 to 4")
