@@ -59,8 +59,8 @@ class Arena:
 
 
 @contextlib.contextmanager
-def arena_in(folder: Path) -> Iterator[Arena]:
-    """An arena in a new folder that everybody may write to."""
+def arena_in(folder: Path, user: int | None = None) -> Iterator[Arena]:
+    """An arena in a new folder that everybody may write to; the victim is a process of this user."""
     folder.mkdir()
     arena = Arena(folder)
     arena.canary.write_text(SECRET)
@@ -73,7 +73,7 @@ def arena_in(folder: Path) -> Iterator[Arena]:
     folder.chmod(0o777)
     for path in folder.iterdir():
         path.chmod(0o666)
-    arena.victim = subprocess.Popen(["sleep", "600"], env={**os.environ, NAME: SECRET})
+    arena.victim = subprocess.Popen(["sleep", "600"], env={**os.environ, NAME: SECRET}, user=user)
     with contextlib.ExitStack() as stack:
         _listen(arena, stack)
         yield arena

@@ -4,7 +4,6 @@
 import asyncio
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -187,29 +186,3 @@ def test_a_bad_setting_stops_the_start_with_the_reason(name: str, value: str) ->
     )
     assert done.returncode == 2
     assert name in done.stderr and value in done.stderr
-
-
-@pytest.mark.slow
-async def test_it_runs_contained_as_an_ordinary_user(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    python = shutil.which(f"python3.{sys.version_info.minor}", path="/usr/bin:/usr/local/bin")
-    if os.geteuid() != 0 or python is None:
-        pytest.skip("needs root to become another user, and an interpreter that the other user can reach")
-    closed = [step for step in (ROOT, *ROOT.parents) if not step.stat().st_mode & 0o001]
-    if closed or not ROOT.stat().st_mode & 0o004:
-        pytest.skip("the checkout lies where another user may not go")
-    venv = tmp_path / "venv"
-    subprocess.run([python, "-m", "venv", "--without-pip", str(venv)], check=True)
-    site = next((venv / "lib").glob("python3.*")) / "site-packages"
-    (site / "ours.pth").write_text(str(Path(psutil.__file__).parents[1]) + "\n")
-    tmp_path.chmod(0o777)
-    server = make_server(user=12_345, python=str(venv / "bin" / "python"))
-    assert json.loads(server.get("/health"))["tier"] == "strict"
-    async with EnvironmentClient(server.url) as env:
-        await env.reset(scenario="notes_1", task_idx=0, state_diff=True)
-        assert (await env.call_tool("create_note", {"title": "Milk"})).state_diff
-        assert (await env.verify()).reward_type == "complete"
-    processes = family(server)
-    assert {process.uids().real for process in processes} == {12_345}
-    server.process.kill()
-    server.process.wait()
-    assert gone(processes)
