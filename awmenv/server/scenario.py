@@ -35,6 +35,7 @@ log = logging.getLogger("awmenv.scenario")
 
 MAX_TOOL_LIST = 8 << 20
 HELLO_TIMEOUT_S = 10.0
+LOOK_S = 0.1
 AT_ONCE = 8  # sessions that start side by side; with more, the last ones would wait past the timeout
 _CREDENTIALS = struct.Struct("3i")
 
@@ -237,12 +238,12 @@ class ScenarioHouse:
             async with asyncio.timeout(self.settings.load_timeout_s):
                 writer.write(framing.encode({"statements": statements, "code": code}))
                 await writer.drain()
-                built = _dict(await framing.read(reader, MAX_TOOL_LIST))
+                built = await self._hear(reader, template.home)
                 if built.get("failed") != []:
                     raise DatabaseBroken(f"the database could not be built: {_first(built.get('failed'))}")
                 if not with_app:
                     return
-                loaded = _dict(await framing.read(reader, MAX_TOOL_LIST))
+                loaded = await self._hear(reader, template.home)
         except TimeoutError as error:
             raise HostFailed(f"the scenario's app did not load within {self.settings.load_timeout_s:g} s") from error
         except framing.BadFrame as error:
@@ -256,6 +257,18 @@ class ScenarioHouse:
             raise HostFailed(f"the scenario's app does not load: {loaded['error']}")
         template.tools = _checked_tools(loaded.get("tools"))
         template.repaired = [str(item) for item in built.get("repaired", [])][:100]
+
+    async def _hear(self, reader: asyncio.StreamReader, home: Path) -> dict[str, Any]:
+        """One frame of a template that is loading, for as long as it keeps to its disk."""
+        frame = asyncio.ensure_future(framing.read(reader, MAX_TOOL_LIST))
+        try:
+            while not (await asyncio.wait({frame}, timeout=LOOK_S))[0]:
+                used = database.disk_use(home) + database.disk_use(home / "template")
+                if used > self.settings.session_disk_mb << 20:
+                    raise HostFailed("the scenario used more disk than it may while it was loading")
+            return _dict(frame.result())
+        finally:
+            frame.cancel()
 
     async def open(self, template: Template) -> Host:
         """A fresh session: a folder, a copy of the database, a fork of the template."""

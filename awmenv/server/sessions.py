@@ -8,6 +8,7 @@ session, kept by a lock.
 
 import asyncio
 import hmac
+import itertools
 import logging
 import resource
 import shutil
@@ -115,12 +116,14 @@ class World:
     async def watch(self) -> None:
         """Until cancelled.
 
-        End the worlds of sessions unused for the idle time, or over their disk. Their connections stay.
+        End the worlds of sessions unused for the idle time, or over their disk. Their connections stay. A session in a
+        call may write, and is looked at in every round, the others in every fifth.
         """
         idle = self.settings.idle_s
-        while True:
-            await asyncio.sleep(min(5.0, idle / 4))
-            for number, session in enumerate(list(self.sessions)):
+        for round_ in itertools.count():
+            await asyncio.sleep(min(1.0, idle / 4))
+            watched = [one for one in self.sessions if round_ % 5 == 0 or one.lock.locked()]
+            for number, session in enumerate(watched):
                 if number % 50 == 0:
                     await asyncio.sleep(0)  # a thousand looks at the disk in a row would hold up the calls
                 session.check()
@@ -317,7 +320,12 @@ class Session:
         return run.value if isinstance(run.value, dict) else {}
 
     def _break(self, reason: str) -> CallResult:
-        """The process broke its limits or vanished: this session's world is gone, the others' are not."""
+        """The process broke its limits or vanished: this session's world is gone, the others' are not.
+
+        A process that was ended for one reason is found gone in the middle of its call: the first reason stands.
+        """
+        if self.broken is not None:
+            return CallResult("dead", self.broken)
         log.warning("scenario %s: %s", self.scenario, reason)
         self.world.counts.fault("host")
         self.broken = f"the scenario's process was ended: {reason}"

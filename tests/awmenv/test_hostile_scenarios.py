@@ -36,6 +36,8 @@ BAD_APPS = {
     "forks_for_ever": "import os\nfor _ in range(200):\n    os.fork()\nwhile True: pass",
 }
 
+FILL = "import time\nfor n in range(600):\n    open(f'f{n}', 'wb').write(b'x' * (1 << 20))\n    time.sleep(0.005)\n"
+
 
 @pytest.fixture
 def arena(tmp_path: Path) -> Iterator[Arena]:
@@ -48,6 +50,7 @@ def hostile(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("hostile")
     packs = pack(folder / "pack")
     pack(folder / "pack", name="open_2")
+    pack(folder / "pack", FILL + RUN_CODE, "fills")
     for name, code in BAD_APPS.items():
         pack(folder / "pack", code, name)
     limits = {"AWMENV_CALL_TIMEOUT": "3", "AWMENV_LOAD_TIMEOUT": "5", "AWMENV_SESSION_DISK_MB": "8"}
@@ -204,6 +207,36 @@ def _eventually(check: Callable[[], bool], seconds: float = 5) -> bool:
             return True
         time.sleep(0.02)
     return check()
+
+
+async def test_disk_is_bounded_while_an_app_is_imported_and_in_the_middle_of_a_call(hostile: Server) -> None:
+    async with EnvironmentClient(hostile.url) as env:
+        started = time.monotonic()
+        with pytest.raises(ResetFailed, match="more disk than it may"):
+            await env.reset(scenario="fills")
+        assert time.monotonic() - started < 2
+        await env.reset(scenario="open_1")
+        refused = await env.call_tool("run_code", body(FILL.replace("\n", "\n    ")))
+        assert (refused.reward_type, "more disk" in str(refused.error)) == ("server_error", True)
+        assert (await env.call_tool("add_row")).error == refused.error.replace("run_code", "add_row")
+
+
+async def test_processor_time_and_memory_of_a_session_are_bounded(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    limits = {"AWMENV_SESSION_CPU_S": "1", "AWMENV_SESSION_MEMORY_MB": "600"}
+    server = make_server(pack(tmp_path / "pack"), **limits)
+    async with EnvironmentClient(server.url) as env, EnvironmentClient(server.url) as other:
+        await env.reset(scenario="open_1")
+        await other.reset(scenario="open_1")
+        large = await env.call_tool("run_code", body("bytearray(700 << 20)"))
+        assert (large.reward_type, large.error) == (
+            "server_error", "Error calling run_code. Status code: 500. Response: Internal Server Error",
+        )  # fmt: skip
+        started = time.monotonic()
+        assert (await env.call_tool("run_code", body("while True: pass"))).reward_type == "server_error"
+        assert time.monotonic() - started < 10, "the call's own limit is 30 s"
+        assert (await other.call_tool("add_row")).ok
 
 
 async def test_a_half_built_database_is_a_reset_error(make_server: Callable[..., Server], tmp_path: Path) -> None:
