@@ -175,7 +175,8 @@ def _row(ask: Ask, spot: Spot, now: datetime) -> AskRow:
 
 def reached(ask: Ask, held: bool = False) -> str:
     """Whom an ask stands before, and why: "People: audit sample (5 %)." """
-    why = REASONS.get(ask.tier_reason, clean(ask.tier_reason)).format(chance=percent(ask.chance))
+    known = REASONS.get(ask.tier_reason)
+    why = known.format(chance=percent(ask.chance)) if known is not None else clean(ask.tier_reason)
     if ask.tier == Tier.PEOPLE and ask.tier_reason in ESCALATED:
         return f"Escalated: {why}."
     who = {Tier.PEOPLE: "People", Tier.SENIOR: "Senior"}.get(Tier(ask.tier), "Model")

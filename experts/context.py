@@ -19,12 +19,26 @@ from episodes.cards import call_in_words, clean
 from episodes.models import Episode
 from episodes.strip import actions_in
 from experts import staff
-from experts.models import MODEL, Advice, Annotation, Ask, AskStatus, Decline, Draft, ModelCall, QuickReply, Tier
+from experts.models import (
+    MODEL,
+    Advice,
+    Annotation,
+    Ask,
+    AskEvent,
+    AskStatus,
+    Decline,
+    Draft,
+    ModelCall,
+    QuickReply,
+    Tier,
+)
 from experts.reading import NOT_LISTED, asks_of
 from people.access import Actor, scoped
 from people.models import Membership, display_name
 
 TWINS = 50
+HOUSE = "awmweb"
+"""How the history calls what nobody did."""
 
 
 @dataclass(frozen=True)
@@ -188,6 +202,15 @@ def written_by(actor: Actor, ask: Ask) -> Written:
 
 def _has_words(draft: Draft) -> bool:
     return bool((draft.text or "").strip() or draft.tool_calls)
+
+
+def passed_on(ask: Ask) -> list[tuple[str, str, str]]:
+    """What people did to an open ask and why, as (who, what, why), oldest first."""
+    did = {"declined": "passed", "to_senior": "handed it on", "to_people": "handed it on", "to_llm": "handed it over"}
+    others = [HOUSE, *settings.EXPERT_ENDPOINTS]
+    rows = AskEvent.objects.filter(ask=ask, verb__in=did).exclude(actor__in=others).order_by("pk")
+    told = rows.values_list("actor", "verb", "reason")[:TWINS]
+    return [(clean(who), did[verb], clean(why)) for who, verb, why in told]
 
 
 def unsent(actor: Actor, ask: Ask) -> Written | None:

@@ -341,7 +341,7 @@ def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
 
 
 def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None) -> None:
-    ask.tier, ask.tier_reason = tier, why
+    ask.tier, ask.tier_reason = tier, why if len(why) <= 40 else why[:39] + "…"  # the history keeps all of it
     ask.save(update_fields=["tier", "tier_reason"])
     _log(ask, _toward(ask), actor, why)
     _tell_or_wake(ask)

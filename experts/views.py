@@ -21,7 +21,7 @@ from episodes.cards import clean
 from episodes.windows import number, numbers
 from experts import board, desk, queue
 from experts.answering import ask_form, ask_page, checked_body, tags_for
-from experts.context import family_of, mine_of, model_draft, twins_of, unsent, ways, written_by
+from experts.context import family_of, mine_of, model_draft, passed_on, twins_of, unsent, ways, written_by
 from experts.errors import AlreadyClaimed, TooLate
 from experts.models import Advice, Ask, Tier
 from experts.reading import asks_of
@@ -56,10 +56,17 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         **_after(one, actor),
         **(_hands(actor, one, now) if one.is_open and mine else {}),
         "me": actor.name,
+        "may_advise": holds(actor, may_advise),
+        "may_annotate": holds(actor, may_annotate),
+        "tags": tags_for(actor, one),
+        "late": board.late_words(one),
+        "unsent": None if one.is_open else unsent(actor, one),
         "amending": amending,
         "writes": amending or (one.is_open and mine),
         "written": written_by(actor, one) if amending or one.is_open else None,
         "looking": desk.look_at(actor, one.pk) if one.is_open else [],
+        "reached": board.reached(one, held) if one.is_open else "",
+        "passed_on": passed_on(one) if one.is_open else [],
         "before": _before(one),
         "fixed_before": not one.is_open,
         "top_seq": one.seq if one.is_open else None,
@@ -109,16 +116,11 @@ def _after(one: Ask, actor: Actor) -> dict[str, Any]:
     return {
         "said": mine_of(actor, one, timezone.now()),
         "family": [] if one.is_open else family_of(actor, one),
-        "tags": tags_for(actor, one),
         "question": clean(one.question),
-        "may_advise": holds(actor, may_advise),
-        "may_annotate": holds(actor, may_annotate),
-        "unsent": None if one.is_open else unsent(actor, one),
         "ask": one,
         "episode": one.episode,
         "ended": not one.episode.is_live,
         "budget": one.episode.max_steps if one.episode.is_live else None,
-        "late": board.late_words(one),
         "outcome": board.outcome_of(one),
         "after_headline": headline,
         "after_line": line,

@@ -87,6 +87,7 @@ function showOffer() {
   if (!first) return;
   box.querySelector("[data-say]").textContent = `${first.why} This is the other text:`;
   box.querySelector("[data-text]").textContent = [first.other.text, ...(first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`)].join("\n");
+  sayNear("[data-saved]", "not saved: choose one of two texts", true);
   announce(`${first.why} Choose one of two texts.`);
 }
 
@@ -95,6 +96,7 @@ function choose(what) {
   const mine = read();
   if (what === "other") put(other);
   if (what === "both") put({ text: [mine.text, other.text].filter(Boolean).join("\n\n"), calls: [...mine.calls, ...(other.calls || [])], drafted: mine.drafted || other.drafted });
+  sayNear("[data-saved]", "");
   showOffer();
   saver.chosen(Math.max(saver.version, other.version || 0));
   field("text").focus();
@@ -351,5 +353,6 @@ export function startForm() {
   document.addEventListener("awm:deadline", (event) => {
     if (event.target.closest("[data-in-hand]")) freeze(`The deadline has passed and the agent went on without advice. ${keepWords()}`);
   });
+  field("text").setSelectionRange(field("text").value.length, field("text").value.length);
   if (matchMedia("(pointer: fine)").matches) field("text").focus({ preventScroll: true });
 }
