@@ -49,7 +49,6 @@ def frame(request: HttpRequest) -> dict[str, Any]:
     if membership is None:
         return {"shell": None}
     now = timezone.now()
-    actor = person(membership)
     waiting = scoped(Ask.objects.to_take(now), membership.project).order_by("deadline_at")
     nearest = waiting.first()
     return {
@@ -57,8 +56,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
             "name": display_name(membership.user),
             "role": membership.role,
             "project": membership.project.slug,
-            "me": actor.key if staff.may_be_present(actor.role, None) else "",
-            "away": staff.is_away(actor),
+            **_duty(person(membership)),
             "projects": [{"name": one.project.slug} for one in current_memberships(membership.user)],
             "open": waiting.count(),
             "nearest": nearest.deadline_at if nearest else None,
@@ -66,6 +64,12 @@ def frame(request: HttpRequest) -> dict[str, Any]:
             "left": (nearest.deadline_at - now).total_seconds() if nearest else None,
         }
     }
+
+
+def _duty(actor: Actor) -> dict[str, Any]:
+    """Whether asks may wait for this person at all, and whether they said that they are away."""
+    advises = staff.may_be_present(actor.role, None)
+    return {"me": actor.key if advises else "", "away": advises and staff.is_away(actor)}
 
 
 @require_GET

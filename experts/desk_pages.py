@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -40,12 +41,12 @@ BULK_MAX = 500
 @require_GET
 @member_required(may_see_queue)
 def queue_page(request: MemberRequest) -> HttpResponse:
-    """The open asks, nearest deadline first; facet, filters, sort, search and page stand in the query string."""
+    """The open asks, nearest deadline first; facet, filters, sort, search and page stand in the query string.
+    `parts=rows` leaves out what may come a moment later, so that a new ask is seen sooner."""
     actor, now = request.actor, timezone.now()
     wish = selection.Wish.read(request.GET)
     seen = board.board_of(actor, now, wish)
     outlook = staff.outlook(actor.project, now)
-    today = board.closed_today(actor, timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0))
     context = {
         "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
         "wish": wish,
@@ -60,16 +61,20 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "underline": board.underline(outlook),
         "reasons": board.reasons(seen.found, now, staff.desk_of(actor.project).capacity),
         "desk": outlook,
-        "today": today,
-        "bar": board.burn_down(today),
         "before": wish.query(page=wish.page - 1) if wish.page > 1 else "",
         "after": wish.query(page=wish.page + 1) if wish.page < seen.pages else "",
         "here": wish.query(page=wish.page),
-        "closed": board.closed_rows(actor, wish.q),
         "may_advise": holds(actor, may_advise),
         "may_direct": holds(actor, may_set_desk),
+        **({} if request.GET.get("parts") == "rows" else _day(actor, wish, now)),
     }
     return render(request, "experts/queue.html", context)
+
+
+def _day(actor: Actor, wish: selection.Wish, now: datetime) -> dict[str, Any]:
+    """What became of the asks of today, and those that were closed last."""
+    today = board.closed_today(actor, timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0))
+    return {"today": today, "bar": board.burn_down(today), "closed": board.closed_rows(actor, wish.q)}
 
 
 @require_POST

@@ -226,6 +226,7 @@ def _page(
     }
     outlook = staff.outlook(actor.project, now)
     context = {
+        "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
         "headline": headline(row),
         "sections": [
             (words, [(knob, texts[knob.name], choices.get(knob.name), problems.get(knob.name, "")) for knob in knobs])

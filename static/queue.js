@@ -1,7 +1,7 @@
-// Home, queue and episode list: a frame of the queue that changes more than a row makes the page fetch itself and merge.
+// Home, queue, desk and episode list: a frame of the queue that changes more than a row makes the page fetch itself and merge.
 // The steps of live episodes are drawn from the frames alone, by wall.js.
 
-import { tick } from "./clock.js";
+import { serverNow, tick } from "./clock.js";
 import { print } from "./keys.js";
 import { fetchFragment, mergeParts } from "./merge.js";
 import { start as startRows } from "./rows.js";
@@ -34,33 +34,54 @@ function nameGone() {
   }
 }
 
-const refresh = coalesce(async () => {
+/** Look again when the first lease that the page shows runs out: nobody tells that somebody stopped. */
+let lapse = null;
+function watchLeases() {
+  clearTimeout(lapse);
+  const ends = [...document.querySelectorAll(".askrow:not([data-gone]) > .go time")].map((time) => Date.parse(time.dateTime) - serverNow());
+  const next = Math.min(...ends.filter((ms) => ms > 0));
+  if (Number.isFinite(next)) lapse = setTimeout(refresh, next + 300);
+}
+
+let all = false; // whether the next look is for everything or for the rows alone
+
+const look = coalesce(async () => {
   try {
     const here = new URL(location.href);
     here.searchParams.set("wall", "0"); // the wall keeps itself
+    if (!all) here.searchParams.set("parts", "rows");
+    all = false;
     mergeParts(await fetchFragment(here));
   } catch {
     return; // the banner speaks of the lost connection; the next frame or the slow timer tries again
   }
   nameGone();
+  watchLeases();
   document.dispatchEvent(new Event("awm:rows"));
   tick();
   print();
 }, BREATH_MS);
 
-// what an agent does next may wait a moment, what a person must know may not
+function refresh() {
+  all = true;
+  look();
+}
+
+// what an agent does next and the sums of the day may wait a moment, what a person must know may not
 let later = null;
 function hear(frame) {
   if (!matters(frame)) return;
   if (frame.type === "ask" && frame.status in ENDS) ended.set(frame.ask, frame.status);
-  if (frame.type !== "episode") refresh();
-  else later ??= setTimeout(() => { later = null; refresh(); }, PAUSE_MS);
+  if (frame.type === "ask") look();
+  if (frame.type === "ask" || frame.type === "episode") later ??= setTimeout(() => { later = null; refresh(); }, PAUSE_MS);
+  else refresh();
 }
 
 function start() {
   for (const row of document.querySelectorAll("tr[data-episode]")) states.set(row.dataset.episode, row.dataset.state);
   startRows();
   print();
+  watchLeases();
   document.addEventListener("awm:frame", ({ detail }) => hear(detail));
   document.addEventListener("awm:look-again", refresh);
   document.addEventListener("awm:deadline", () => setTimeout(refresh, 500));

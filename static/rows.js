@@ -161,8 +161,11 @@ export function start() {
   bind("open", open);
   bind("take", () => {
     const button = selected() && part("claim");
-    if (button) button.click();
-    return Boolean(button) || open();
+    if (!button) return open();
+    document.body.setAttribute("aria-busy", "true"); // a held key must not act on what comes next
+    setTimeout(() => document.body.removeAttribute("aria-busy"), 3000); // it did not come
+    button.click();
+    return true;
   });
   bind("claim", claim);
   bind("release-row", giveBack);
