@@ -48,9 +48,13 @@ def _any_text(value: Any) -> Any:
 
 def _clean_text(value: Any) -> Any:
     """Keys and names reach indexes and logs: U+0000 and lone surrogates have no place there."""
-    if isinstance(value, str) and ("\x00" in value or any(0xD800 <= ord(char) <= 0xDFFF for char in value)):
+    if isinstance(value, str) and ("\x00" in value or not value.isascii() and _has_half_a_pair(value)):
         raise PydanticCustomError("string_unicode", "Input should have no U+0000 and no lone surrogate")
     return value
+
+
+def _has_half_a_pair(text: str) -> bool:
+    return any(0xD800 <= ord(char) <= 0xDFFF for char in text)
 
 
 def _finite(value: Any) -> Any:

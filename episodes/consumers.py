@@ -204,7 +204,7 @@ class Guard:
 
     def watch(self, consumer: LiveConsumer) -> None:
         self._rights[consumer] = consumer.right()
-        if self._task is None:
+        if self._task is None or self._task.done():
             self._task = asyncio.create_task(self._run())
 
     def forget(self, consumer: LiveConsumer) -> None:
@@ -221,7 +221,6 @@ class Guard:
             for consumer, right in list(self._rights.items()):
                 if right in gone:
                     self._close(consumer, gone[right])
-        self._task = None
 
     def _close(self, consumer: LiveConsumer, refusal: AppError) -> None:
         """On its own: a socket that takes nothing must not hold up the others."""

@@ -21,7 +21,8 @@ from episodes.errors import SeqGap
 from episodes.strip import code_of
 from people.errors import Invalid, TooLarge
 
-_WRITER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False)
+# what comes here was read from JSON, so it holds no circle; a deep one ends at the limit of recursion all the same
+_WRITER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False, check_circular=False)
 
 
 @dataclass(slots=True)

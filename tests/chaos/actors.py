@@ -74,19 +74,17 @@ class Writer(threading.Thread):
         self.join(30)
         assert not self.is_alive()
 
-    def stored(self):
-        return pages(self.http, self.episode, 0)
+    def stored(self, since, until):
+        """The steps after `since`, up to `until` at least; the table may grow faster than it is read."""
+        steps = []
+        while since < until and (more := page(self.http, self.episode, since)):
+            steps += more
+            since = more[-1]["seq"]
+        return steps
 
 
-def pages(http, episode, since):
-    """All steps after `since`, until a page is empty."""
-    steps = []
-    while True:
-        answer = http.get(f"/episodes/{episode}/steps?since={since}&limit=2000").raise_for_status()
-        if not (page := answer.json()["steps"]):
-            return steps
-        steps += page
-        since = page[-1]["seq"]
+def page(http, episode, since):
+    return http.get(f"/episodes/{episode}/steps?since={since}&limit=2000").raise_for_status().json()["steps"]
 
 
 class Watcher(threading.Thread):
@@ -145,11 +143,12 @@ class Watcher(threading.Thread):
             self.last += 1
 
     def catch_up(self):
+        """One page; it is behind until a page is empty."""
         try:
-            missed = pages(self.http, self.episode, self.last)
+            missed = page(self.http, self.episode, self.last)
         except httpx.HTTPError:
             return  # still behind; the next round asks again
-        self.behind = False
+        self.behind = bool(missed)
         self.caught_up += len(missed)
         self.keep(missed)
 

@@ -5,6 +5,7 @@ table without anybody's help. `make chaos` runs the whole matrix and prints what
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -49,6 +50,7 @@ class Load:
         agent, self.began = house.token("agent"), time.monotonic()
         self.writers = [Writer(house, agent, **shape) for shape in writers]
         self.watchers = [Watcher(house, agent, writer.episode) for writer in self.writers for _ in range(watchers_each)]
+        self.compared = dict.fromkeys((writer.episode for writer in self.writers), 0)
         for one in [*self.writers, *self.watchers]:
             one.start()
 
@@ -56,32 +58,43 @@ class Load:
         return {writer.episode: writer for writer in self.writers}
 
     def on_their_way(self):
-        """Every writer gets on, and every watcher comes to what was acknowledged before."""
-        before = {writer.episode: writer.acknowledged for writer in self.writers}
+        """Every writer gets on, and every watcher comes to what was acknowledged before. Returns how long each took."""
+        before, began = {writer.episode: writer.acknowledged for writer in self.writers}, time.monotonic()
         until(lambda: all(one.acknowledged > before[one.episode] or one.wrong for one in self.writers), 60)
         assert [one.wrong for one in self.writers if one.wrong] == []
+        writing = time.monotonic() - began
         until(lambda: all(one.last >= before[one.episode] for one in self.watchers), 60)
+        return writing, time.monotonic() - began
 
     def acknowledged(self):
         return sum(writer.acknowledged for writer in self.writers)
 
+    def compare(self, ended=False):
+        """What was acknowledged stands in the table, each step once, in order and as it was sent, and every watcher
+        comes to have the same by itself. Returns how many steps were looked at: those since the last look."""
+        looked_at = 0
+        for episode, writer in self.by_episode().items():
+            since, acknowledged = self.compared[episode], writer.acknowledged
+            stored = writer.stored(since, math.inf if ended else acknowledged)
+            self.compared[episode] = last = since + len(stored)
+            assert [step["seq"] for step in stored] == list(range(since + 1, last + 1)) and last >= acknowledged > 0
+            assert all(step["content"] == content(step["seq"], writer.size) for step in stored)
+            for watcher in [one for one in self.watchers if one.episode == episode]:
+                until(lambda watcher=watcher, last=last: watcher.last >= last, 60)
+                assert all(watcher.steps[step["seq"]] == step["content"] for step in stored)
+            looked_at += len(stored)
+        return looked_at
+
     def settle(self):
-        """Stop writing, let the watchers come to the end by themselves, and compare everybody with the table."""
+        """Stop writing, and compare everybody with the whole table once more."""
         for writer in self.writers:
             writer.stop()
-        for episode, writer in self.by_episode().items():
-            steps = writer.stored()
-            assert [step["seq"] for step in steps] == list(range(1, len(steps) + 1))
-            assert len(steps) >= writer.acknowledged > 0
-            assert all(step["content"] == content(step["seq"], writer.size) for step in steps)
-            self.compare([one for one in self.watchers if one.episode == episode], steps)
+        self.compared = dict.fromkeys(self.compared, 0)
+        looked_at = self.compare(ended=True)
         for watcher in self.watchers:
             watcher.stop()
-
-    def compare(self, watchers, steps):
-        """They get to the end by themselves, and have what is stored."""
-        until(lambda: all(one.last == len(steps) for one in watchers), 30)
-        assert all(one.steps == {step["seq"]: step["content"] for step in steps} for one in watchers)
+        assert all(len(one.steps) == one.last == self.compared[one.episode] for one in self.watchers)
+        return looked_at
 
     def print(self):
         for writer in self.writers:
@@ -106,13 +119,16 @@ def run(victims, writers, watchers_each, **settings):
             back = kill(house, name)
             until(back, 60)
             until(house.healthy, 60)
-            load.on_their_way()
+            healthy = time.monotonic() - began
+            writing, watching = load.on_their_way()
+            more = load.acknowledged() - before
             print(
-                f"kill -9 {name}: everybody on the way after {time.monotonic() - began:.1f} s, "
-                f"{load.acknowledged() - before} steps acknowledged meanwhile",
+                f"kill -9 {name}: back after {healthy:.1f} s, writers on their way after {healthy + writing:.1f} s, "
+                f"watchers after {healthy + watching:.1f} s, one of them stood still {STALL_S:.0f} s; {more} steps "
+                f"acknowledged meanwhile; {load.compare()} stand, once and in order, the same at every watcher",
                 flush=True,
             )
-        load.settle()
+        print(f"at the end {load.settle()} steps, the same in the table and at every watcher", flush=True)
         load.print()
 
 
