@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import dj_database_url
 from csp.constants import NONE, SELF
@@ -18,6 +19,18 @@ from awmweb import embedded
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
+
+
+@dataclass(frozen=True)
+class MailServer:
+    """Where mail is handed in."""
+
+    host: str
+    port: int
+    username: str
+    password: str
+    use_tls: bool
+    use_ssl: bool
 
 
 def _stop(name: str, why: str) -> None:
@@ -75,6 +88,23 @@ def expert_endpoints() -> dict[str, EndpointConfig]:
     return found
 
 
+def mail_server() -> MailServer | None:
+    """The server that takes our mail, or None. smtp: plain, smtp+tls: STARTTLS, smtps: TLS from the first byte."""
+    raw = text("AWMWEB_MAIL_URL")
+    if not raw:
+        return None
+    try:
+        parts = urlsplit(raw)
+        port = parts.port or {"smtp": 25, "smtp+tls": 587}.get(parts.scheme, 465)
+    except ValueError as error:
+        _stop("AWMWEB_MAIL_URL", str(error))
+        return None
+    if parts.scheme not in ("smtp", "smtp+tls", "smtps") or not parts.hostname:
+        _stop("AWMWEB_MAIL_URL", "expected an address such as smtps://user:password@mail.example.org")
+    user, password = unquote(parts.username or ""), unquote(parts.password or "")
+    return MailServer(parts.hostname or "", port, user, password, parts.scheme == "smtp+tls", parts.scheme == "smtps")
+
+
 VAR = Path(text("AWMWEB_VAR", str(BASE_DIR / "var"))).resolve()
 AWMWEB_HOST = text("AWMWEB_HOST", "127.0.0.1")
 AWMWEB_PORT = number("AWMWEB_PORT", 8000, 1, 65535)
@@ -92,6 +122,10 @@ EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
 EXPERT_ENDPOINTS = expert_endpoints()
 AWMWEB_EXPERT_LIMIT = number("AWMWEB_EXPERT_LIMIT", 4, 1, 1000)
 JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")
+MAIL_SERVER = mail_server()
+AWMWEB_MAIL_FROM = text("AWMWEB_MAIL_FROM", f"awmweb@{urlsplit(AWMWEB_PUBLIC_URL).hostname}")
+AWMWEB_NOTICES_PRIVATE = switch("AWMWEB_NOTICES_PRIVATE", False)
+VAPID_KEY = embedded.vapid_key(VAR)
 
 _embedded = embedded.urls(VAR)
 DATABASE_URL = text("DATABASE_URL", _embedded.database)
@@ -134,6 +168,7 @@ CONTENT_SECURITY_POLICY = {
         "connect-src": [SELF],
         "form-action": [SELF],
         "manifest-src": [SELF],
+        "worker-src": [SELF],
         "base-uri": [NONE],
         "frame-ancestors": [NONE],
     }
@@ -222,6 +257,8 @@ CELERY_TIMEZONE = "UTC"
 CELERY_TASK_ROUTES = {"curriculum.tasks.play": {"queue": "rollouts"}}
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "experts.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
+    "notify": {"task": "experts.tasks.notify", "schedule": 5.0, "options": {"expires": 5}},
+    "forget_notices": {"task": "experts.tasks.forget_notices", "schedule": 3600.0, "options": {"expires": 600}},
     "wake": {"task": "curriculum.tasks.wake", "schedule": 10.0, "options": {"expires": 10}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")

@@ -24,7 +24,7 @@ from episodes import events, recording
 from episodes.consumers import LiveConsumer, actor_for, in_database
 from episodes.hub import Listener, hub
 from experts import queue
-from experts.events import ask_topic
+from experts.events import ask_topic, person_topic
 from experts.models import Ask
 from experts.reading import ask_view, open_asks
 from people.access import Actor, is_id, may_see_queue
@@ -40,7 +40,9 @@ class QueueConsumer(LiveConsumer):
     def admit(self) -> list[str]:
         self.actor = actor_for(self.scope)
         may_see_queue(self.actor)
-        return [events.queue_topic(self.actor.project.pk)]
+        project = self.actor.project.pk
+        mine = [person_topic(project, self.actor.key)] if self.actor.user is not None else []
+        return [events.queue_topic(project), *mine]
 
     async def first_frames(self) -> AsyncIterator[str]:
         asks = await in_database(_open_now, self.actor)

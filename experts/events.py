@@ -6,6 +6,7 @@ Owns the words of the ask frame; publishes through `episodes.events`, the only p
 from __future__ import annotations
 
 import logging
+from functools import partial
 
 from celery import current_app
 from django.db import transaction
@@ -49,14 +50,28 @@ def tell_draft(ask: Ask) -> None:
 
 def call_models() -> None:
     """Wake the worker that lets models answer. A call that is lost costs the time until the next sweep."""
-    transaction.on_commit(_wake)
+    transaction.on_commit(partial(_wake, "experts.tasks.advise"))
 
 
-def _wake() -> None:
+def _wake(task: str) -> None:
     try:
-        current_app.send_task("experts.tasks.advise", queue="default", retry=False)
+        current_app.send_task(task, queue="default", retry=False)
     except BrokerError as error:
-        log.warning("no worker could be called for the expert models, the sweep will: %s", error)
+        log.warning("no worker could be called for %s, the sweep will: %s", task, error)
+
+
+def person_topic(project_id: str, key: str) -> str:
+    """What the open pages of one person hear alone."""
+    return f"person:{project_id}:{key}"
+
+
+def tell_person(project_id: str, key: str, notice: events.Frame) -> None:
+    events.publish(person_topic(project_id, key), {"type": "notice", **notice})
+
+
+def call_courier() -> None:
+    """Wake the worker that sends notices; a call that is lost costs the time until the next sweep."""
+    transaction.on_commit(partial(_wake, "experts.tasks.notify"))
 
 
 def _holder(ask: Ask) -> dict[str, str | None]:

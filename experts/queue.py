@@ -29,7 +29,7 @@ from awmclient.schema import AskOpen, ToolCall
 from episodes import recording
 from episodes.appending import reopen_or_refuse
 from episodes.models import Episode, ExpertMode
-from experts import desk, events, review, staff
+from experts import desk, events, notices, review, staff
 from experts.errors import (
     AlreadyClaimed,
     AskConflict,
@@ -172,6 +172,7 @@ def _again(ask: Ask, known: Advice) -> Advice:
 
 def _tell_or_wake(ask: Ask) -> None:
     events.tell(ask)
+    notices.queue_for(ask)
     if ask.tier == Tier.LLM:
         events.call_models()
 

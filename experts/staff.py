@@ -156,6 +156,12 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
     return all_of_them, all_of_them & set(present)
 
 
+def to_tell(ask: Ask, now: datetime) -> set[str]:
+    """Keys of those who are to hear of this ask: they may answer it, and did not say that they are away."""
+    away = Presence.objects.filter(project=ask.project, away=True).values_list("actor_key", flat=True)
+    return pool(ask, now)[0] - set(away)
+
+
 def member_of(actor: Actor, desk: Desk) -> Member | None:
     """This person as one who answers. Where no senior is named, everybody is one."""
     mine = Membership.objects.filter(project=actor.project, user=actor.user).first()

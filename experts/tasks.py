@@ -1,11 +1,11 @@
-"""Celery: the sweep, a second net below what waiting requests settle by themselves, and the models' turn."""
+"""Celery: the sweep, a second net below what waiting requests settle by themselves, the models' turn, and notices."""
 
 from __future__ import annotations
 
 from celery import shared_task
 
 from episodes import recording
-from experts import llm, queue
+from experts import courier, llm, notices, queue
 
 
 @shared_task
@@ -13,6 +13,16 @@ def sweep() -> None:
     queue.settle_due()
     recording.lose_silent()
     llm.work()
+
+
+@shared_task
+def notify() -> None:
+    courier.work()
+
+
+@shared_task
+def forget_notices() -> None:
+    notices.forget_old()
 
 
 @shared_task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from experts import answering, desk_pages, settings_pages, views
+from experts import answering, desk_pages, notice_pages, settings_pages, views
 
 urlpatterns = [
     path("queue/", desk_pages.queue_page, name="queue"),
@@ -13,6 +13,12 @@ urlpatterns = [
     path("desk/", settings_pages.desk_page, name="desk"),
     path("desk/models/<str:name>/test", settings_pages.test_expert, name="test_expert"),
     path("presence", desk_pages.presence, name="presence"),
+    path("notices/", notice_pages.page, name="notices"),
+    path("notices/on", notice_pages.switch_on, name="notices_on"),
+    path("notices/log", notice_pages.log, name="notices_log"),
+    path("notices/quiet", notice_pages.quiet, name="notices_quiet"),
+    path("notices/<str:pk>/<str:deed>", notice_pages.deed, name="notice_deed"),
+    path("sw.js", notice_pages.service_worker, name="service_worker"),
     path("queue/bulk", desk_pages.bulk, name="bulk"),
     path("queue/<str:pk>/<str:deed>", desk_pages.row_deed, name="row_deed"),
     path("asks/<str:pk>/", views.ask, name="ask"),

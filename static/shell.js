@@ -2,6 +2,7 @@
 // Pages listen to "awm:frame" on document for frames of the queue, and call watch() for a socket of their own.
 
 import { start as startClock, clock, serverNow, syncTo, tick } from "./clock.js";
+import "./notify.js";
 import { bind, print, start as startKeys } from "./keys.js";
 import { post } from "./post.js";
 import { say } from "./say.js";

@@ -51,6 +51,8 @@ EDGES = {
     "playing",
     "answering",
     "llm",
+    "courier",
+    "notice_pages",
     "desk_pages",
     "settings_pages",
     "admin",
@@ -60,12 +62,12 @@ EDGES = {
     "management",
 }
 WRITES = {
-    *("members", "recording", "appending", "committer", "queue", "desk", "review"),
+    *("members", "recording", "appending", "committer", "queue", "desk", "notices", "review"),
     *("launching", "exporting", "importing"),
 }
 READS = {
     *("access", "rights", "bodies", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
-    *("lineup", "selection", "context", "tables"),
+    *("lineup", "selection", "context", "tables", "webpush", "outside"),
     *("wall", "windows", "routing", "staff", "fitting", "packs", "hub", "pictures", "showing"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
@@ -83,7 +85,10 @@ CLIENT_FLOORS = (
 )
 
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
-LATE = {("awmenv.server.sandbox", "_open_socket")}  # a probe's own need; the process it is forked from stays small
+LATE = {
+    ("awmenv.server.sandbox", "_open_socket"),  # a probe's own need; the process it is forked from stays small
+    ("experts.notice_pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page
+}
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ Owns path arithmetic and the few small files beside the data. Starts nothing. Ca
 and, through `awmweb.embedded`, by the settings.
 """
 
+import base64
 import hashlib
 import importlib.util
 import json
@@ -24,6 +25,7 @@ STATE_BASE = Path("/var/lib")  # where root keeps data that the database's accou
 DATABASE_NAME = "awmweb"
 DATABASE_USER = "awmweb"
 ADMIN_USER = "postgres"
+P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 QUEUE_SOCKET = "valkey.sock"
 DATABASE_SOCKET = ".s.PGSQL.5432"
 
@@ -150,6 +152,16 @@ def secret_key(var: Path) -> str:
     if not file.exists():
         make_var(Path(var))
         write_once(file, secrets.token_urlsafe(50))
+    return file.read_text().strip()
+
+
+def vapid_key(var: Path) -> str:
+    """The private key under which push services know this house, a P-256 scalar in base64url, generated once."""
+    file = Path(var) / "vapid_key"
+    if not file.exists():
+        make_var(Path(var))
+        scalar = secrets.randbelow(P256_ORDER - 1) + 1
+        write_once(file, base64.urlsafe_b64encode(scalar.to_bytes(32, "big")).decode().rstrip("="))
     return file.read_text().strip()
 
 

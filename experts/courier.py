@@ -1,0 +1,185 @@
+"""The courier: carries notices out of the house, by push, mail, webhook, or to a person's open pages.
+
+Owns how each way speaks. Leaves what is due, for whom, and what becomes of it to `notices.py`; holds no transaction
+while it waits for the network. Called by Celery, in any number of processes at once.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import smtplib
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from django.conf import settings
+from django.core.mail import EmailMessage
+from django.core.mail.backends.smtp import EmailBackend
+from django.utils import timezone
+
+from experts import events, notices, outside, webpush
+from experts.models import Channel
+from experts.notices import Outcome, Parcel
+
+AT_ONCE = 2
+"""Couriers of one process: slow receivers must not keep the worker's other hands from the models."""
+MAIL_S = 10
+AGAIN = {408, 425, 429}
+PUSH_LIFE_S = 86_400
+_hands = threading.BoundedSemaphore(AT_ONCE)
+
+
+def work() -> None:
+    """Send until nothing is due."""
+    if not _hands.acquire(blocking=False):
+        return
+    try:
+        busy = True
+        while busy:
+            busy, parcel = notices.take(timezone.now())
+            if parcel is not None:
+                notices.settle(parcel, send(parcel))
+    finally:
+        _hands.release()
+
+
+def send(parcel: Parcel) -> Outcome:
+    """Carry one; whatever happens outside comes back as words."""
+    try:
+        return SENDERS[parcel.kind](parcel)
+    except outside.Refused as refused:
+        return Outcome(False, str(refused))
+    except outside.Unreached as silent:
+        return Outcome(False, str(silent), again=True)
+
+
+def _to_pages(parcel: Parcel) -> Outcome:
+    events.tell_person(parcel.project_id, parcel.user_key, shown(parcel))
+    return Outcome(True, "told to your open pages")
+
+
+def shown(parcel: Parcel) -> dict[str, Any]:
+    """What a browser shows, and where a click leads. Asks that ask the same replace each other."""
+    tag = parcel.group or parcel.delivery_id
+    return {"ask": parcel.ask_id, "title": parcel.title, "body": parcel.text, "path": parcel.path, "tag": tag}
+
+
+def _push(parcel: Parcel) -> Outcome:
+    body = webpush.encrypted(json.dumps(shown(parcel)).encode(), parcel.secret["p256dh"], parcel.secret["auth"])
+    parts = urlsplit(parcel.target)
+    left = (parcel.deadline_at - timezone.now()).total_seconds() if parcel.deadline_at else 60.0
+    headers = {
+        "Authorization": webpush.authorization(
+            settings.VAPID_KEY, f"{parts.scheme}://{parts.netloc}", _subject(), time.time()
+        ),
+        "Content-Encoding": "aes128gcm",
+        "Content-Type": "application/octet-stream",
+        "TTL": str(int(min(max(left, 0), PUSH_LIFE_S))),
+        "Urgency": "high",
+        "Topic": hashlib.sha256(shown(parcel)["tag"].encode()).hexdigest()[:32],
+    }
+    answer = outside.post(parcel.target, body, headers)
+    if answer.status in (404, 410):
+        return Outcome(False, f"the push service says that this browser is gone ({answer.status})", gone=True)
+    return _judged(answer, "push service")
+
+
+def _subject() -> str:
+    """Where a push service finds whoever runs this house; it takes no plain http address."""
+    public = str(settings.AWMWEB_PUBLIC_URL)
+    return public if public.startswith("https://") else f"mailto:{settings.AWMWEB_MAIL_FROM}"
+
+
+def _webhook(parcel: Parcel) -> Outcome:
+    """Signed as Standard Webhooks has it; a receiver knows a repetition by its id."""
+    told = {
+        "type": f"notice.{parcel.purpose}",
+        "project": parcel.project,
+        "ask": parcel.ask_id or None,
+        "title": parcel.title,
+        "text": parcel.text,
+        "url": parcel.url,
+        "open": parcel.open_asks,
+        "deadline_at": parcel.deadline_at.isoformat() if parcel.deadline_at else None,
+    }
+    body, at = json.dumps(told).encode(), str(int(time.time()))
+    headers = {
+        "Content-Type": "application/json",
+        "webhook-id": parcel.delivery_id,
+        "webhook-timestamp": at,
+        "webhook-signature": f"v1,{signature(parcel.secret['key'], parcel.delivery_id, at, body)}",
+    }
+    return _judged(outside.post(parcel.target, body, headers), "webhook")
+
+
+def signature(key: str, delivery_id: str, at: str, body: bytes) -> str:
+    """HMAC-SHA256 over id, time and body, in base64."""
+    secret = base64.b64decode(key.removeprefix("whsec_"))
+    return base64.b64encode(hmac.digest(secret, f"{delivery_id}.{at}.".encode() + body, "sha256")).decode()
+
+
+def _judged(answer: outside.Answer, who: str) -> Outcome:
+    if 200 <= answer.status < 300:
+        return Outcome(True, f"the {who} took it ({answer.status})")
+    if 300 <= answer.status < 400:
+        return Outcome(False, f"the {who} answered {answer.status}; redirects are not followed")
+    again = answer.status >= 500 or answer.status in AGAIN
+    said = notices.first_line(answer.text)
+    return Outcome(False, f"the {who} answered {answer.status} {said}".strip(), again, answer.retry_after_s)
+
+
+def _mail(parcel: Parcel) -> Outcome:
+    server = settings.MAIL_SERVER
+    if server is None:
+        return Outcome(False, "no mail server is set (AWMWEB_MAIL_URL)")
+    message = EmailMessage(
+        f"{parcel.title}: {parcel.text}" if parcel.purpose == "ask" else parcel.title,
+        f"{parcel.text}\n\n{parcel.url}\n\nYou switched this on at {settings.AWMWEB_PUBLIC_URL}/notices/\n",
+        settings.AWMWEB_MAIL_FROM,
+        [parcel.target],
+        headers={"Auto-Submitted": "auto-generated", "Message-ID": _message_id(parcel)},
+        connection=EmailBackend(
+            host=server.host,
+            port=server.port,
+            username=server.username,
+            password=server.password,
+            use_tls=server.use_tls,
+            use_ssl=server.use_ssl,
+            timeout=MAIL_S,
+        ),
+    )
+    try:
+        message.send()
+    except (smtplib.SMTPException, OSError) as error:
+        return Outcome(False, f"the mail server: {_mail_words(error)}", again=not _is_final(error))
+    return Outcome(True, "the mail server took it")
+
+
+def _message_id(parcel: Parcel) -> str:
+    return f"<{parcel.delivery_id}@{urlsplit(settings.AWMWEB_PUBLIC_URL).hostname}>"
+
+
+def _is_final(error: Exception) -> bool:
+    """A 5 in front says: do not try this again."""
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return all(code >= 500 for code, _ in error.recipients.values())
+    return isinstance(error, smtplib.SMTPResponseException) and error.smtp_code >= 500
+
+
+def _mail_words(error: Exception) -> str:
+    if isinstance(error, smtplib.SMTPRecipientsRefused):
+        return "; ".join(f"{code} {words.decode('utf-8', 'replace')}" for code, words in error.recipients.values())
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+SENDERS: dict[str, Callable[[Parcel], Outcome]] = {
+    Channel.BROWSER: _to_pages,
+    Channel.PUSH: _push,
+    Channel.EMAIL: _mail,
+    Channel.WEBHOOK: _webhook,
+}

@@ -1,0 +1,182 @@
+"""The page Notices: a person's own ways of hearing of asks in the chosen project, and the service worker behind push.
+
+Owns HTTP status, redirects and form words. Every write is a function of `notices.py`; sending is the worker's.
+"""
+
+from __future__ import annotations
+
+import functools
+from datetime import time
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_POST
+
+from experts import notices
+from experts.models import Channel, Delivery, DeliveryState, QuietHours, Subscription
+from people.access import MemberRequest, may_advise, member_required
+from people.errors import AppError, Invalid, NotFound
+from people.http import refusal
+
+LOG_ROWS = 50
+AT_WORK = {Channel.BROWSER: "open pages", Channel.PUSH: "push", Channel.EMAIL: "e-mail", Channel.WEBHOOK: "a webhook"}
+
+
+@require_GET
+@member_required(may_advise)
+@never_cache
+def page(request: MemberRequest) -> HttpResponse:
+    return _page(request)
+
+
+def _page(request: MemberRequest, status: int = 200, **more: Any) -> HttpResponse:
+    ways = list(_ways(request).order_by("created_at"))
+    context = {
+        **_log(request),
+        "ways": ways,
+        "headline": _headline(ways),
+        "has_browser": any(way.kind == Channel.BROWSER for way in ways),
+        "has_mail": settings.MAIL_SERVER is not None,
+        "quiet": QuietHours.objects.filter(user=request.actor.user).first(),
+        "push_key": _push_key(settings.VAPID_KEY),
+        "given": {},
+        **more,
+    }
+    return render(request, "experts/notices.html", context, status=status)
+
+
+@functools.cache
+def _push_key(scalar: str) -> str:
+    from experts.webpush import application_key
+
+    return application_key(scalar)
+
+
+def _ways(request: MemberRequest) -> Any:
+    return Subscription.objects.current().filter(project=request.project, user=request.actor.user)
+
+
+def _headline(ways: list[Subscription]) -> str:
+    at_work = [way for way in ways if way.is_confirmed and not way.broken]
+    if not at_work:
+        return "Nobody calls you when an agent asks."
+    kinds = list(dict.fromkeys(AT_WORK[Channel(way.kind)] for way in at_work))
+    return f"You hear of asks by {', '.join(kinds[:-1])}{' and ' if kinds[:-1] else ''}{kinds[-1]}."
+
+
+def _log(request: MemberRequest) -> dict[str, Any]:
+    """The newest deliveries, and whether one that this person is looking out for is under way."""
+    rows = Delivery.objects.filter(subscription__project=request.project, subscription__user=request.actor.user)
+    rows = rows.select_related("subscription", "ask").order_by("-created_at")
+    tests = rows.filter(ask=None)
+    return {
+        "log": rows[:LOG_ROWS],
+        "newest_test": tests.first(),
+        "under_way": tests.filter(state=DeliveryState.WAITING).exists(),
+    }
+
+
+@require_GET
+@member_required(may_advise)
+@never_cache
+def log(request: MemberRequest) -> HttpResponse:
+    return render(request, "experts/_notice_log.html", _log(request))
+
+
+@require_POST
+@member_required(may_advise)
+def switch_on(request: MemberRequest) -> HttpResponse:
+    """A way more. Scripts get JSON; a webhook's secret is shown this once."""
+    given = request.POST
+    keys = {name: given.get(name, "") for name in ("p256dh", "auth")}
+    kind, target = given.get("kind", ""), given.get("target", "")
+    wants_json = request.headers.get("Accept") == "application/json"
+    try:
+        way = notices.subscribe(request.actor, kind, target, keys, given.get("name", ""))
+    except AppError as refused:
+        if wants_json:
+            return refusal(refused)
+        return _page(request, refused.status, problem=refused.message, given={kind: target})
+    if wants_json:
+        return JsonResponse({"id": way.pk})
+    if kind == Channel.WEBHOOK:
+        return _page(request, fresh=way)
+    messages.success(request, "A code is on its way to that mailbox." if kind == Channel.EMAIL else "Switched on.")
+    return redirect("notices")
+
+
+@require_POST
+@member_required(may_advise)
+def deed(request: MemberRequest, pk: str, deed: str) -> HttpResponse:
+    """Test, confirm, change the rules of or remove one way."""
+    deeds = {"off": _off, "test": _test, "rules": _rules, "confirm": _confirm}
+    if deed not in deeds:
+        raise NotFound
+    try:
+        words = deeds[deed](request, pk)
+    except AppError as refused:
+        return _page(request, refused.status, problem=refused.message)
+    if words:
+        messages.success(request, words)
+    return redirect("notices")
+
+
+def _off(request: MemberRequest, pk: str) -> str:
+    notices.unsubscribe(request.actor, pk)
+    return "Removed. Nothing more is sent there."
+
+
+def _test(request: MemberRequest, pk: str) -> str:
+    notices.test(request.actor, pk)
+    return ""
+
+
+def _rules(request: MemberRequest, pk: str) -> str:
+    given = request.POST
+    notices.set_rules(request.actor, pk, _seconds(given.get("delay_s", "")), _seconds(given.get("every_s", "")))
+    return "Kept."
+
+
+def _confirm(request: MemberRequest, pk: str) -> str:
+    notices.confirm(request.actor, pk, request.POST.get("code", "")[:40])
+    return "Confirmed. Asks come to this mailbox from now on."
+
+
+def _seconds(text: str) -> int:
+    if not text.isascii() or not text.isdecimal() or len(text) > 6:
+        raise Invalid("Give the seconds as a whole number.")
+    return int(text)
+
+
+@require_POST
+@member_required(may_advise)
+def quiet(request: MemberRequest) -> HttpResponse:
+    given = request.POST
+    off = given.get("do") == "off"
+    try:
+        starts, ends = (None, None) if off else (_time(given.get("starts", "")), _time(given.get("ends", "")))
+        notices.set_quiet_hours(request.actor, starts, ends, given.get("zone", "")[:60].strip() or "UTC")
+    except AppError as refused:
+        return _page(request, refused.status, problem=refused.message)
+    messages.success(request, "No quiet hours." if starts is None else "Quiet hours are kept.")
+    return redirect("notices")
+
+
+def _time(text: str) -> time | None:
+    try:
+        return time.fromisoformat(text) if text else None
+    except ValueError as error:
+        raise Invalid("Give a time such as 22:00.") from error
+
+
+@require_GET
+def service_worker(request: HttpRequest) -> HttpResponse:
+    """At the root, because a worker answers for its own folder and below."""
+    text = (settings.STATICFILES_DIRS[0] / "sw.js").read_text(encoding="utf-8")
+    answer = HttpResponse(text, content_type="text/javascript; charset=utf-8")
+    answer["Service-Worker-Allowed"], answer["Cache-Control"] = "/", "no-cache"
+    return answer

@@ -1,0 +1,131 @@
+"""One POST to an address that a member typed or a browser gave: to the public network alone, and to nobody else.
+
+Owns the rule which addresses may be reached. The name is resolved once, every address it has must be allowed, and the
+connection goes to one of those very addresses, so that a name that changes its mind (DNS rebinding) changes nothing.
+No redirect is followed, no proxy is used, and of the answer only the beginning is read. AWMWEB_NOTICES_PRIVATE lets
+the house reach its own network, for self-hosters and tests.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import socket
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+import httpx
+from django.conf import settings
+
+TOTAL_S = 10.0
+READ_BYTES = 300
+CARRIES_V4 = [ipaddress.ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")]
+"""IPv6 that leads to an IPv4 address inside it, which nobody here has looked at."""
+
+
+class Refused(Exception):
+    """This address is not gone to; the message says why."""
+
+
+class Unreached(Exception):
+    """Nobody answered, or not in time."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    retry_after_s: float
+    text: str
+
+
+def checked(url: str) -> SplitResult:
+    """The parts of an address that may be used, as far as can be seen without asking anybody."""
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise Refused("This is not an address.") from error
+    schemes = ("https", "http") if settings.AWMWEB_NOTICES_PRIVATE else ("https",)
+    if parts.scheme not in schemes or not host or not url.isascii() or any(letter <= " " for letter in url):
+        raise Refused(f"Give an address such as {schemes[0]}://hooks.example.org/awm.")
+    if parts.username is not None or parts.password is not None:
+        raise Refused("The address must not hold a name or a password.")
+    try:
+        refuse_private(host)
+    except ValueError:
+        return parts  # a name; it is resolved when it is used
+    return parts
+
+
+def refuse_private(address: str) -> None:
+    """A plain ValueError where this is no address but a name."""
+    ip = ipaddress.ip_address(address.partition("%")[0])
+    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
+        ip = ip.ipv4_mapped
+    hidden = ip.version == 6 and any(ip in net for net in CARRIES_V4)
+    if not settings.AWMWEB_NOTICES_PRIVATE and (hidden or ip.is_multicast or not ip.is_global):
+        raise Refused(f"{address} is a private address; AWMWEB_NOTICES_PRIVATE=1 allows those.")
+
+
+def post(url: str, body: bytes, headers: dict[str, str]) -> Answer:
+    """1. check, 2. resolve once, 3. go to an address that was checked, under the name that was given."""
+    return asyncio.run(_post(checked(url), body, headers))
+
+
+async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> Answer:
+    try:
+        async with asyncio.timeout(TOTAL_S):
+            return await _first_that_answers(parts, body, headers)
+    except TimeoutError as error:
+        raise Unreached(f"No answer within {TOTAL_S:.0f} s.") from error
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        raise Unreached(f"{type(error).__name__}: {error}"[:300]) from error
+
+
+async def _first_that_answers(parts: SplitResult, body: bytes, headers: dict[str, str]) -> Answer:
+    addresses = await _addresses(parts)
+    for address in addresses[:-1]:
+        try:
+            return await _to(address, parts, body, headers)
+        except httpx.ConnectError:
+            continue
+    return await _to(addresses[-1], parts, body, headers)
+
+
+async def _addresses(parts: SplitResult) -> list[str]:
+    """Every address of the name; one that is refused refuses all of them."""
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise Unreached(f"{parts.hostname} cannot be resolved: {error}") from error
+    addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+    for address in addresses:
+        refuse_private(address)
+    return addresses
+
+
+async def _to(address: str, parts: SplitResult, body: bytes, headers: dict[str, str]) -> Answer:
+    host = f"[{address}]" if ":" in address else address
+    netloc = f"{host}:{parts.port}" if parts.port else host
+    url = parts._replace(netloc=netloc, fragment="").geturl()
+    sent = {**headers, "Host": parts.netloc, "User-Agent": "awmweb"}
+    named = {"sni_hostname": parts.hostname}
+    async with httpx.AsyncClient(trust_env=False, follow_redirects=False, timeout=TOTAL_S) as client:
+        async with client.stream("POST", url, content=body, headers=sent, extensions=named) as response:
+            return Answer(response.status_code, _pause(response), await _beginning(response))
+
+
+def _pause(response: httpx.Response) -> float:
+    text = response.headers.get("Retry-After", "")
+    return float(text) if text.isascii() and text.isdecimal() and len(text) < 6 else 0.0
+
+
+async def _beginning(response: httpx.Response) -> str:
+    """Raw bytes, never unpacked: a small body that unpacks to a large one is not our trouble."""
+    read = b""
+    async for chunk in response.aiter_raw(READ_BYTES):
+        read += chunk
+        if len(read) >= READ_BYTES:
+            break
+    return read[:READ_BYTES].decode("utf-8", "replace")

@@ -1,0 +1,110 @@
+// The page Notices: switch on what only this browser can switch on, and say why it cannot.
+
+import { post } from "./post.js";
+import { say } from "./say.js";
+
+/** Why this browser cannot show notices, in words; empty if it can. */
+export function obstacle({ secure, worker, notification, permission, push, wantsPush, ios, standalone }) {
+  if (!secure) return "Browsers show notices only over https, or on the machine itself. Ask the operator for an https address.";
+  if (ios && !standalone && !(notification && (push || !wantsPush))) {
+    return "On an iPhone or iPad: Share, then Add to Home Screen, and open awmweb from there.";
+  }
+  if (!worker || !notification) return "This browser has no notices, or this window is a private one.";
+  if (wantsPush && !push) return "This browser has no push.";
+  if (permission === "denied") return "This browser was told to refuse notices of this site. Allow them in its settings for this site, then reload.";
+  return "";
+}
+
+/** The key of the server as browsers take it. */
+export function bytesOf(key) {
+  const plain = atob(key.replace(/-/g, "+").replace(/_/g, "/"));
+  return Uint8Array.from(plain, (letter) => letter.charCodeAt(0));
+}
+
+/** What the list calls this browser. */
+export function nameOf(agent) {
+  const find = (names) => names.find(([pattern]) => pattern.test(agent))?.[1];
+  const browser = find([[/Edg/, "Edge"], [/Firefox|FxiOS/, "Firefox"], [/Chrome|CriOS|Chromium/, "Chrome"], [/Safari/, "Safari"]]);
+  const system = find([[/Android/, "Android"], [/iPhone|iPad/, "iOS"], [/Mac/, "macOS"], [/Windows/, "Windows"], [/Linux/, "Linux"]]);
+  return [browser || "Browser", system].filter(Boolean).join(" on ");
+}
+
+const token = () => document.querySelector('meta[name="csrf"]').content;
+
+function here(wantsPush) {
+  return obstacle({
+    wantsPush,
+    secure: globalThis.isSecureContext,
+    worker: "serviceWorker" in navigator,
+    notification: "Notification" in globalThis,
+    permission: globalThis.Notification?.permission,
+    push: "PushManager" in globalThis,
+    ios: /iPhone|iPad/.test(navigator.userAgent),
+    standalone: matchMedia("(display-mode: standalone)").matches,
+  });
+}
+
+async function allowed() {
+  if ((await Notification.requestPermission()) !== "granted") throw new Error("This browser did not allow notices.");
+  await navigator.serviceWorker.register("/sw.js", { scope: "/" });
+  return navigator.serviceWorker.ready;
+}
+
+async function pushOf(registration, key) {
+  const options = { userVisibleOnly: true, applicationServerKey: bytesOf(key) };
+  try {
+    return await registration.pushManager.subscribe(options);
+  } catch (error) {
+    if (error.name !== "InvalidStateError") throw error;
+    await (await registration.pushManager.getSubscription())?.unsubscribe(); // one that was made with another key
+    return registration.pushManager.subscribe(options);
+  }
+}
+
+async function fieldsOf(kind, key) {
+  const registration = await allowed();
+  const name = nameOf(navigator.userAgent);
+  if (kind === "browser") return { kind, name };
+  const { endpoint, keys } = (await pushOf(registration, key)).toJSON();
+  return { kind, name, target: endpoint, p256dh: keys.p256dh, auth: keys.auth };
+}
+
+async function switchOn(button) {
+  const { kind, key, url } = button.dataset;
+  button.disabled = true;
+  try {
+    const { ok, error } = await post(url, new URLSearchParams(await fieldsOf(kind, key)), { token: token() });
+    if (!ok) throw new Error(error.message);
+    location.reload();
+  } catch (error) {
+    button.disabled = false;
+    const words = document.querySelector(`[data-obstacle="${kind}"]`);
+    words.textContent = here(kind === "push") || `It did not work: ${error.message}`;
+    say(words.textContent, true);
+  }
+}
+
+/** Marks the push that is this very browser's; ending it here ends it in the browser, too. */
+async function markMine() {
+  const registration = await navigator.serviceWorker?.getRegistration("/");
+  const mine = await registration?.pushManager?.getSubscription();
+  for (const row of document.querySelectorAll("[data-endpoint]")) {
+    if (!mine || row.dataset.endpoint !== mine.endpoint) continue;
+    row.querySelector("[data-this]").hidden = false;
+    row.querySelector("[data-off]").addEventListener("submit", () => { mine.unsubscribe(); });
+  }
+}
+
+function start() {
+  for (const button of document.querySelectorAll("[data-switch]")) {
+    const words = here(button.dataset.kind === "push");
+    document.querySelector(`[data-obstacle="${button.dataset.kind}"]`).textContent = words;
+    button.disabled = Boolean(words);
+    button.addEventListener("click", () => switchOn(button));
+  }
+  const zone = document.querySelector('input[name="zone"]');
+  if (!zone.value) zone.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
+  markMine().catch(() => {}); // a mark beside a row; the list is whole without it
+}
+
+if (typeof document !== "undefined") start();

@@ -1,0 +1,159 @@
+"""The page Notices: what a person can switch on, what they read, and the worker's script at the root."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from awmweb.settings import MailServer
+from experts import courier, notices
+from experts.models import Delivery, QuietHours, Subscription
+from people.models import Membership
+from tests.browsing import as_person
+from tests.experts.receivers import Browser
+
+JSON = {"accept": "application/json"}
+HOOK = {"kind": "webhook", "target": "https://hooks.example.org/a"}
+
+
+def text(page):
+    return page.content.decode()
+
+
+def test_with_nothing_switched_on_the_page_says_so_and_why_there_is_no_mail(edo):
+    page = text(as_person(edo).get("/notices/"))
+    assert "Nobody calls you when an agent asks." in page and "AWMWEB_MAIL_URL" in page
+    assert 'href="/notices/"' in page and len(re.search(r'data-key="([\w-]+)"', page)[1]) == 87
+
+
+def test_a_webhook_shows_its_secret_once(edo):
+    client = as_person(edo)
+    page = text(client.post("/notices/on", HOOK))
+    secret = Subscription.objects.get().secret["key"]
+    assert secret in page and "You hear of asks by a webhook." in page
+    assert secret not in text(client.get("/notices/"))
+
+
+def test_a_browser_switches_on_push_as_a_script(edo, settings):
+    client, browser = as_person(edo), Browser()
+    body = {"kind": "push", "target": "https://push.example.org/1", "name": "Firefox on Linux", **browser.secret}
+    said = client.post("/notices/on", body, headers=JSON)
+    assert said.json()["id"] == Subscription.objects.get().pk
+    assert "Firefox on Linux" in text(client.get("/notices/"))
+    refused = client.post("/notices/on", {**body, "target": "https://10.0.0.1/"}, headers=JSON)
+    assert refused.status_code == 422 and "private address" in refused.json()["error"]["message"]
+
+
+def test_an_address_that_is_refused_stands_in_the_form_again_with_the_reason(edo):
+    page = as_person(edo).post("/notices/on", {"kind": "webhook", "target": "https://127.0.0.1/x"})
+    assert page.status_code == 422 and "private address" in text(page) and 'value="https://127.0.0.1/x"' in text(page)
+
+
+def test_a_test_is_followed_in_the_log_until_it_is_through(edo, settings):
+    client = as_person(edo)
+    client.post("/notices/on", HOOK)
+    way = Subscription.objects.get()
+    client.post(f"/notices/{way.pk}/test")
+    assert 'hx-trigger="every 1s"' in text(client.get("/notices/"))
+    step = notices.take(Delivery.objects.get().due_at)[1]
+    notices.settle(step, notices.Outcome(False, "the webhook answered 500 <b>oops</b>"))
+    log = text(client.get("/notices/log"))
+    assert "every 1s" not in log and "500 &lt;b&gt;oops" in log and 'data-test="failed"' in log
+
+
+def test_mail_rules_and_quiet_hours_are_kept(edo, settings):
+    settings.MAIL_SERVER = MailServer("127.0.0.1", 1, "", "", False, False)
+    client = as_person(edo)
+    client.post("/notices/on", {"kind": "email", "target": "edo@example.org"})
+    way = Subscription.objects.get()
+    assert "Code from the mail" in text(client.get("/notices/"))
+    assert client.post(f"/notices/{way.pk}/confirm", {"code": "no"}).status_code == 422
+    client.post(f"/notices/{way.pk}/confirm", {"code": way.secret["code"]})
+    client.post(f"/notices/{way.pk}/rules", {"delay_s": "120", "every_s": "600"})
+    way.refresh_from_db()
+    assert (way.is_confirmed, way.delay_s, way.every_s) == (True, 120, 600)
+    client.post("/notices/quiet", {"starts": "22:00", "ends": "07:00", "zone": "Europe/Madrid", "do": "keep"})
+    assert str(QuietHours.objects.get()) == "22:00 to 07:00 Europe/Madrid"
+    page = text(client.get("/notices/"))
+    assert 'value="22:00"' in page and 'value="Europe/Madrid"' in page and 'value="120"' in page
+    client.post("/notices/quiet", {"do": "off"})
+    assert not QuietHours.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "body"),
+    [
+        ("rules", {"delay_s": "-1", "every_s": "60"}),
+        ("rules", {"delay_s": "3601", "every_s": "60"}),
+        ("rules", {"delay_s": "soon", "every_s": "60"}),
+    ],
+)
+def test_figures_out_of_range_are_refused(edo, address, body):
+    way = notices.subscribe(edo, "browser")
+    assert as_person(edo).post(f"/notices/{way.pk}/{address}", body).status_code == 422
+    way.refresh_from_db()
+    assert way.delay_s == 0
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"starts": "22:00", "ends": "", "zone": "UTC"},
+        {"starts": "25:00", "ends": "07:00", "zone": "UTC"},
+        {"starts": "22:00", "ends": "07:00", "zone": "../../etc/passwd"},
+        {"starts": "22:00", "ends": "07:00", "zone": "Mars/Olympus"},
+        {"starts": "22:00", "ends": "07:00", "zone": "Europe"},
+    ],
+)
+def test_quiet_hours_that_cannot_be_are_refused(edo, body):
+    assert as_person(edo).post("/notices/quiet", body).status_code == 422
+    assert not QuietHours.objects.exists()
+
+
+def test_a_stranger_a_reviewer_and_a_page_of_another_site_change_nothing(edo, max_, rita):
+    way = notices.subscribe(edo, "browser")
+    for deed in ("off", "test", "rules", "confirm"):
+        body = {"delay_s": "1", "every_s": "1"}
+        assert as_person(max_).post(f"/notices/{way.pk}/{deed}", body).status_code == 404
+        assert as_person(rita).post(f"/notices/{way.pk}/{deed}", body).status_code == 403
+        forged = as_person(edo, enforce_csrf_checks=True).post(f"/notices/{way.pk}/{deed}", body)
+        assert forged.status_code == 403
+    assert as_person(rita).get("/notices/").status_code == 403
+    assert as_person(edo).get(f"/notices/{way.pk}/off").status_code == 405
+    assert Subscription.objects.current().count() == 1
+
+
+def test_a_way_of_one_project_is_not_shown_in_another(edo, elsewhere):
+    notices.subscribe(edo, "webhook", HOOK["target"])
+    Membership.objects.create(project=elsewhere, user=edo.user, role="expert")
+    client = as_person(edo)
+    client.post("/projects/switch", {"project": "elsewhere"})
+    assert "hooks.example.org" not in text(client.get("/notices/"))
+
+
+def test_removed_is_removed_and_its_log_stays(edo, asked):
+    way = notices.subscribe(edo, "browser")
+    asked("Into which one?")
+    courier.work()
+    client = as_person(edo)
+    assert "Removed" in text(client.post(f"/notices/{way.pk}/off", follow=True))
+    page = text(client.get("/notices/"))
+    assert "Nothing is switched on." in page and "told to your open pages" in page and "Into which" not in page
+
+
+def test_the_service_worker_stands_at_the_root_and_keeps_nothing(client):
+    answer = client.get("/sw.js")
+    assert answer["Service-Worker-Allowed"] == "/" and answer["Cache-Control"] == "no-cache"
+    assert (
+        answer["Content-Type"].startswith("text/javascript")
+        and "worker-src 'self'" in answer["Content-Security-Policy"]
+    )
+    assert "caches" not in text(answer) and '"fetch"' not in text(answer)
+
+
+def test_the_manifest_names_icons_that_are_there(settings):
+    static = settings.STATICFILES_DIRS[0]
+    icons = json.loads((static / "manifest.webmanifest").read_text())["icons"]
+    assert len(icons) == 3 and all((static / one["src"].removeprefix("/static/")).exists() for one in icons)
