@@ -13,12 +13,12 @@ export function startSmall(form) {
   const [small, view, root] = [matchMedia(SMALL), globalThis.visualViewport, document.documentElement];
   const writes = () => Boolean(form.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select"));
   const place = () => {
-    const height = view?.height ?? innerHeight;
+    const height = view ? view.height * (view.scale || 1) : innerHeight; // who looks closer has no keyboard for that
     const tight = isTight({ small: small.matches, writing: writes(), height });
     const came = tight && !root.classList.contains("keyboard");
     root.classList.toggle("keyboard", tight);
     root.style.setProperty("--view-top", `${Math.max(0, view?.offsetTop ?? 0)}px`);
-    root.style.setProperty("--view-height", `${height}px`);
+    root.style.setProperty("--view-height", `${view?.height ?? innerHeight}px`);
     if (came) document.activeElement.scrollIntoView({ block: "center" });
   };
   const soon = () => requestAnimationFrame(place);
