@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+from datetime import date
+from typing import Literal
+
 from django.http import HttpRequest
+from django.utils import timezone
 from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
-from experts import queue
+from experts import numbers, queue
 from experts.reading import ask_view, open_asks
 from people.http import actor_of
 
@@ -74,3 +79,20 @@ def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody)
         actor_of(request), assignment_id, payload.lease_token, payload.text, payload.nonce, payload.tool_calls
     )
     return advice.value()
+
+
+@router.get("/desk/numbers", response={200: schema.DeskNumbers, **REFUSALS})
+def desk_numbers(
+    request: HttpRequest,
+    time: Literal["day", "week", "month", "all"] = "week",
+    since: date | None = None,
+    until: date | None = None,
+    run: str = "",
+    arm: str = "",
+    drawn: bool = False,
+) -> schema.DeskNumbers:
+    """How the desk works, by person, model, run and arm; never for an agent. `since` and `until` are days."""
+    days = {name: day.isoformat() for name, day in (("since", since), ("until", until)) if day}
+    look = numbers.Look.read({"time": time, **days, "run": run, "arm": arm, "drawn": str(int(drawn))})
+    found = numbers.numbers_of(actor_of(request), look, timezone.now())
+    return schema.DeskNumbers.model_validate({"note": numbers.NOTE, **asdict(found)})

@@ -124,6 +124,7 @@ class Ask(models.Model):
         ]
         indexes = [
             models.Index(fields=["project", "status", "deadline_at"], name="asks_in_turn"),
+            models.Index(fields=["project", "-created_at"], name="asks_newest"),
             models.Index(fields=["status", "deadline_at"], name="asks_due"),
             models.Index(fields=["tier", "created_at"], condition=Q(status="open"), name="asks_of_tier"),
             models.Index(fields=["draft_at"], condition=Q(status="open"), name="asks_wanting_draft"),

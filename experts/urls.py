@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from experts import answering, desk_pages, notice_pages, settings_pages, views
+from experts import answering, desk_pages, notice_pages, numbers_pages, settings_pages, views
 
 urlpatterns = [
     path("queue/", desk_pages.queue_page, name="queue"),
@@ -12,6 +12,8 @@ urlpatterns = [
     path("queue/newest", desk_pages.newest_ask, name="newest_ask"),
     path("desk/", settings_pages.desk_page, name="desk"),
     path("desk/models/<str:name>/test", settings_pages.test_expert, name="test_expert"),
+    path("desk/numbers/", numbers_pages.numbers_page, name="numbers"),
+    path("desk/numbers.csv", numbers_pages.numbers_file, name="numbers_file"),
     path("presence", desk_pages.presence, name="presence"),
     path("notices/", notice_pages.page, name="notices"),
     path("notices/on", notice_pages.switch_on, name="notices_on"),

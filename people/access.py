@@ -130,6 +130,11 @@ def may_see_queue(actor: Actor) -> None:
     _demand(_holds(actor, Role.values, {"expert"}), actor)
 
 
+def may_see_numbers(actor: Actor) -> None:
+    """How the desk works, people by name and outcomes included: everybody but an agent."""
+    _demand(_holds(actor, Role.values, {"expert", "export"}), actor)
+
+
 def may_annotate(actor: Actor) -> None:
     """Say something about a step or an episode: whoever may advise or review."""
     _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"expert"}), actor)

@@ -55,6 +55,7 @@ EDGES = {
     "notice_pages",
     "desk_pages",
     "settings_pages",
+    "numbers_pages",
     "admin",
     "http",
     "urls",
@@ -68,6 +69,7 @@ WRITES = {
 READS = {
     *("access", "rights", "bodies", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
     *("lineup", "selection", "context", "tables", "webpush", "outside"),
+    *("lineup", "selection", "context", "tables", "numbers", "figures", "following"),
     *("wall", "windows", "routing", "staff", "fitting", "packs", "hub", "pictures", "showing"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),

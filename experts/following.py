@@ -1,0 +1,91 @@
+"""Whether the agent's next call did what an advice said: followed, not followed, or cannot tell.
+
+Pure. Strict where the advice names a call, careful where it only has words: what is not plain is never guessed, and a
+call that was chosen in the same turn as the question was chosen before the answer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+FOLLOWED, NOT_FOLLOWED, CANNOT_TELL = "followed", "not_followed", "cannot_tell"
+TURNED = re.compile(r"\b(?:not|never|no|don'?t|avoid|except|without|instead|rather|unless)\b|n['’]t\b", re.IGNORECASE)
+"""Words that turn a sentence around: what it names may be what should not be done."""
+NAMED = re.compile(r"\d|[\"“'`«][^\"”'`»]+[\"”'`»]")
+"""A number or something in quotes: the text names a value."""
+SHORTEST = 3
+
+
+def next_call(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """The first call that the agent chose after its question. `steps` begin with the question's own."""
+    asked = steps[0].get("turn") if steps else None
+    later = (step for step in steps[1:] if step.get("kind") == "tool_call")
+    return next((step for step in later if asked is None or step.get("turn") != asked), None)
+
+
+def followed(
+    text: str,
+    suggested: Sequence[Mapping[str, Any]],
+    call: Mapping[str, Any] | None,
+    tools: Collection[str] = (),
+) -> str:
+    """1. no call, no telling, 2. where calls were suggested, it is one of them or it is not, 3. where the words name
+    tools, it is one of them or it is not, 4. a value that the words and the call share is enough.
+
+    A suggested call counts as made if its name and all its arguments came; the agent may add arguments of its own.
+    """
+    if call is None:
+        return CANNOT_TELL
+    if suggested:
+        return FOLLOWED if any(_is_made(one, call) for one in suggested) else NOT_FOLLOWED
+    if TURNED.search(text):
+        return CANNOT_TELL
+    words, name = text.casefold(), str(call.get("name", ""))
+    named = [tool for tool in {*tools, name} if _says(words, tool.casefold())]
+    if named and name not in named:
+        return NOT_FOLLOWED
+    shares = any(_says(words, value) for value in _values(call.get("arguments")))
+    return FOLLOWED if shares or (named and not NAMED.search(text)) else CANNOT_TELL
+
+
+def _is_made(one: Mapping[str, Any], call: Mapping[str, Any]) -> bool:
+    given = call.get("arguments")
+    if one.get("name") != call.get("name") or not isinstance(given, Mapping):
+        return False
+    wanted = one.get("arguments") or {}
+    return all(name in given and _same(given[name], value) for name, value in wanted.items())
+
+
+def _same(one: object, other: object) -> bool:
+    """Equal, or the same words: agents write 7 for "7"."""
+    return one == other or str(one).strip().casefold() == str(other).strip().casefold()
+
+
+def _values(value: object) -> Iterator[str]:
+    """Numbers and words among the arguments that say something."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, list):
+        for inner in value:
+            yield from _values(inner)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        yield str(value)
+    elif isinstance(value, str) and (len(value.strip()) >= SHORTEST or value.strip().isdecimal()):
+        yield value.strip().casefold()
+
+
+def _says(words: str, value: str) -> bool:
+    """Whether the words hold this value by itself, not inside another one."""
+    at = words.find(value)
+    while at >= 0:
+        before, after = words[at - 1 : at] if at else "", words[at + len(value) : at + len(value) + 1]
+        if not _joins(before) and not _joins(after):
+            return True
+        at = words.find(value, at + 1)
+    return False
+
+
+def _joins(letter: str) -> bool:
+    return letter.isalnum() or letter == "_"
