@@ -4,6 +4,7 @@ What each action answers, in upstream's words and rewards, and what the agent ne
 """
 
 import json
+from collections.abc import Callable
 
 import pytest
 
@@ -90,6 +91,20 @@ async def test_errors_are_classified_by_cause(
         await env.reset(scenario="notes_1", task_idx=0)
         refused = await env.call_tool(*call)
         assert (refused.reward_type, refused.reward, refused.error) == (reward_type, reward, words)
+
+
+async def test_upstreams_labels_by_words_are_a_switch(make_server: Callable[..., Server]) -> None:
+    async with EnvironmentClient(make_server(AWMENV_LABELS="upstream").url) as env:
+        await env.reset(scenario="notes_1", task_idx=0)
+        wanted = [
+            ("nope", {}, "tool_not_found", -1.0),
+            ("get_note", {"note_id": 99}, "tool_not_found", -1.0),
+            ("list_notes", {"limit": "abc"}, "invalid_args", -1.0),
+            ("broken_report", {}, "server_error", 0.0),
+        ]
+        for name, arguments, label, reward in wanted:
+            refused = await env.call_tool(name, arguments)
+            assert (refused.reward_type, refused.reward) == (label, reward), name
 
 
 async def test_a_traceback_reaches_people_and_never_the_agent(server: Server) -> None:
