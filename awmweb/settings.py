@@ -269,5 +269,5 @@ LOGGING = {
     "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": text("AWMWEB_LOG_LEVEL", "INFO")},
-    "loggers": {name: {"level": "WARNING"} for name in ("httpx", "httpcore", "mcp")},
+    "loggers": {name: {"level": "WARNING"} for name in ("httpx", "httpx2", "httpcore", "mcp")},
 }

@@ -1,4 +1,4 @@
-"""A kernel without Landlock, made for real by a filter that refuses its system calls: what runs there, what does not."""
+"""A kernel without Landlock, made for real by a filter that refuses its system calls: what runs, what does not."""
 
 import json
 import sys
