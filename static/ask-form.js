@@ -243,6 +243,7 @@ function refused(error) {
   } else if (isOut(error)) cast(error);
   else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
   else sayNear("[data-problem]", error.message, true);
+  if (error.code === "lease_lost") saver.chosen(0); // the words went beside the ask; as a draft they are at hand
 }
 
 function cast(error) {

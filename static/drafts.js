@@ -160,7 +160,7 @@ export class Saver {
   #heard(words, { ok, answer, error }) {
     if (this.state === "stopped") return;
     if (ok) {
-      [this.version, this.sent, this.attempt] = [Math.max(this.version, answer.version), words, 0];
+      [this.version, this.sent, this.attempt] = [answer.version, words, 0];
       this.keep(this.read());
       this.tell("saved", answer.saved_at);
     } else if (error.code === "draft_conflict" && error.draft) this.#conflict(error.draft);

@@ -300,6 +300,8 @@ def test_a_lease_that_lapses_while_typing_keeps_the_text_and_names_who_took_the_
     otto.keyboard.press("Control+Enter")
     expect(otto.locator("[data-problem]")).to_contain_text("The lease is no longer yours")
     expect(otto.locator("#advice")).to_have_value("Slowly, into 4127.")
+    expect(otto.get_by_role("button", name="Take it again")).to_be_visible()
+    expect(otto.locator("[data-saved]")).to_contain_text(re.compile(r"saved \d"))
     assert agent.look(ask)["status"] == "open"
 
 
