@@ -124,7 +124,7 @@ def _row(line: Line, look: Look) -> Shown:
 
 
 def _cell(line: Line, name: str) -> Cell:
-    value, words = getattr(line, name), COLUMNS[name][0]
+    value, words = getattr(line, name), "Asks" if (name, line.kind) == ("asks", "arm") else COLUMNS[name][0]
     if isinstance(value, Share):
         return _share(words, value, _more(line, name))
     figure = _middle(value) if isinstance(value, Middle) else _rate(value) if isinstance(value, Rate) else None
