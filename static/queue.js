@@ -38,7 +38,7 @@ function nameGone() {
 let lapse = null;
 function watchLeases() {
   clearTimeout(lapse);
-  const ends = [...document.querySelectorAll(".askrow:not([data-gone]) > .go time")].map((time) => Date.parse(time.dateTime) - serverNow());
+  const ends = [...document.querySelectorAll(".askrow:not([data-gone]) > :is(.go, .why) time")].map((time) => Date.parse(time.dateTime) - serverNow());
   const next = Math.min(...ends.filter((ms) => ms > 0));
   if (Number.isFinite(next)) lapse = setTimeout(refresh, next + 300);
 }
