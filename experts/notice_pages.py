@@ -41,6 +41,7 @@ def _page(request: MemberRequest, status: int = 200, **more: Any) -> HttpRespons
         "headline": _headline(ways),
         "has_browser": any(way.kind == Channel.BROWSER for way in ways),
         "has_mail": settings.MAIL_SERVER is not None,
+        "may_private": settings.AWMWEB_NOTICES_PRIVATE,
         "quiet": QuietHours.objects.filter(user=request.actor.user).first(),
         "push_key": _push_key(settings.VAPID_KEY),
         "given": {},

@@ -1,0 +1,140 @@
+"""Notices in a browser: switched on by keys, tried, received by the real service worker, and said where they cannot be.
+
+The push service of a browser vendor is not reached: the page's `PushManager` hands out an address of ours, whose keys
+this test holds. What the house sends there is decrypted and given to the service worker through the browser's own door.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.experts.receivers import Browser, receiver
+from tests.running import product, until
+
+pytestmark = pytest.mark.browser
+
+STUB = """
+const stub = { endpoint: ENDPOINT, toJSON: () => ({ endpoint: ENDPOINT, keys: KEYS }), unsubscribe: async () => true };
+let on = sessionStorage.getItem("on");
+PushManager.prototype.subscribe = async function (options) {
+  if (!options.userVisibleOnly || options.applicationServerKey.length !== 65) throw new Error("not a key");
+  sessionStorage.setItem("on", on = "1");
+  return stub;
+};
+PushManager.prototype.getSubscription = async () => (on ? stub : null);
+Notification.requestPermission = async () => "granted";
+"""
+
+
+@pytest.fixture(scope="module")
+def house():
+    with product(AWMWEB_NOTICES_PRIVATE="1") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def loop(house):
+    with house.http(house.token("agent")) as loop:
+        yield loop
+
+
+@pytest.fixture
+def there():
+    with receiver() as one:
+        yield one
+
+
+def open_ask(loop, key, question):
+    episode = loop.post("/episodes", json={"key": key, "task": key, "expert": "plain"}).json()["id"]
+    return loop.post("/asks", json={"key": "q", "episode": episode, "seq": 1, "question": question}).json()["id"]
+
+
+def notices_of(page, house):
+    page.context.grant_permissions(["notifications"], origin=house.url)
+    page.goto(f"{house.url}/notices/")
+    expect(page.locator("#connection-words")).to_have_text("Live")
+    return page
+
+
+def test_push_is_switched_on_by_keys_tried_and_brings_an_ask(house, loop, there, person):
+    keys, page = Browser(), person(house.link("edo", "expert"))
+    endpoint = f"{there.url}/push/1"
+    page.add_init_script(STUB.replace("ENDPOINT", json.dumps(endpoint)).replace("KEYS", json.dumps(keys.secret)))
+    notices_of(page, house)
+    page.get_by_role("button", name="Switch on push here").focus()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_have_text("You hear of asks by push.")
+    expect(page.locator("[data-this]")).to_be_visible()
+    page.get_by_role("button", name="Test Push").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("[data-test=sent]")).to_have_text("Test by push: the push service took it (201)")
+
+    ask = open_ask(loop, "push", "Into which one?\nsecond line")
+    posted = until(lambda: there.posted[1:], 10)[0]
+    told = keys.opened(posted.body)
+    assert json.loads(told)["path"] == f"/asks/{ask}/" and b"second line" not in told
+
+    shown = deliver(page, house, told.decode())
+    assert [(one["title"], one["body"]) for one in shown] == [("An agent asks in demo", "Into which one?")]
+    page.goto(f"{house.url}/queue/")
+    expect(page.locator("#connection-words")).to_have_text("Live")
+    loop.post(f"/asks/{ask}/cancel")
+    until(lambda: not notifications(page), 10)
+
+
+def deliver(page, house, text):
+    """Hand a push to the service worker as the browser's own push client does."""
+    session = page.context.new_cdp_session(page)
+    found = []
+    session.on("ServiceWorker.workerRegistrationUpdated", lambda event: found.extend(event["registrations"]))
+    session.send("ServiceWorker.enable")
+    until(lambda: page.evaluate("1") and found, 5)
+    to = {"origin": house.url, "registrationId": found[0]["registrationId"], "data": text}
+    session.send("ServiceWorker.deliverPushMessage", to)
+    return until(lambda: notifications(page), 5)
+
+
+def notifications(page):
+    return page.evaluate(
+        """async () => (await (await navigator.serviceWorker.getRegistration("/")).getNotifications())
+           .map(({title, body, data}) => ({title, body, data}))"""
+    )
+
+
+def test_an_open_page_hands_its_notice_to_the_worker_which_is_silent_while_somebody_looks(house, loop, person):
+    page = person(house.link("lena", "expert"))
+    page.add_init_script(
+        """Notification.requestPermission = async () => "granted";
+           const post = ServiceWorker.prototype.postMessage;
+           ServiceWorker.prototype.postMessage = function (told) {
+             (window.told ||= []).push(told);
+             post.call(this, told);
+           };"""
+    )
+    notices_of(page, house)
+    page.get_by_role("button", name="Switch on", exact=True).first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("You hear of asks by open pages.")
+    expect(page.locator("#connection-words")).to_have_text("Live")
+    ask = open_ask(loop, "pages", "Which colour?")
+    told = until(lambda: page.evaluate("window.told"), 10)
+    assert (told[0]["ask"], told[0]["body"]) == (ask, "Which colour?")
+    assert notifications(page) == []
+
+
+def test_a_browser_that_refuses_is_told_so_in_words(house, person):
+    page = person(house.link("mira", "expert"))
+    page.add_init_script("Object.defineProperty(Notification, 'permission', {get: () => 'denied'});")
+    page.goto(f"{house.url}/notices/")
+    expect(page.locator('[data-obstacle="push"]')).to_contain_text("was told to refuse")
+    expect(page.get_by_role("button", name="Switch on push here")).to_be_disabled()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_cut_off_on_a_phone(house, person, scheme):
+    page = person(house.link("edo", "expert"), viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    page.goto(f"{house.url}/notices/")
+    expect(page.locator("h1")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
