@@ -97,7 +97,7 @@ async def _addresses(parts: SplitResult) -> list[str]:
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
-    except OSError as error:
+    except (OSError, UnicodeError) as error:  # a label that is too long is a matter of encoding
         raise Unreached(f"{parts.hostname} cannot be resolved: {error}") from error
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     for address in addresses:

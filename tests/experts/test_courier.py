@@ -275,6 +275,11 @@ def test_other_spellings_of_this_machine_are_not_gone_to(host):
         outside.post(f"https://{host}:1/", b"{}", {})
 
 
+def test_a_name_that_no_server_can_know_is_said_not_thrown():
+    with pytest.raises(outside.Unreached, match="cannot be resolved"):
+        outside.post(f"https://{'a' * 70}.example.org/", b"{}", {})
+
+
 def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_looked_at(there, names):
     asked_for, answers = names
     answers += [["127.0.0.1"], ["203.0.113.9"]]
