@@ -6,12 +6,15 @@ Owns reading what a hostile process writes, within a bound. Called by `scenario`
 
 import asyncio
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from awmenv.errors import HostFailed
 from awmenv.server import framing
 
 MAX_ANSWER = 12 << 20
+SOON_S = 1.0  # an answer within it costs no look at the process
+PATIENCE = 4  # times the limit, for a process that never gets a core
 
 
 class Channel(asyncio.Protocol):
@@ -28,20 +31,24 @@ class Channel(asyncio.Protocol):
         _transport, channel = await asyncio.get_running_loop().create_connection(cls, sock=sock)
         return channel
 
-    async def ask(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any]:
-        """One exchange. Lateness, nonsense and a process that is gone are a HostFailed; the caller then ends it."""
+    async def ask(self, message: dict[str, Any], limit_s: float, held_up: Callable[[], float]) -> dict[str, Any]:
+        """One exchange. Lateness, nonsense and a process that is gone are a HostFailed; the caller then ends it.
+
+        `held_up` tells the seconds that the process has waited for a core so far: they do not count.
+        """
         if self._broken is not None:
             raise HostFailed(self._broken)
         self._answer = asyncio.get_running_loop().create_future()
+        clock = _Clock(self._answer, limit_s, held_up)
         try:
-            async with asyncio.timeout(timeout_s):
-                self._transport.write(framing.encode(message))
-                answer = framing.decode(await self._answer)
+            self._transport.write(framing.encode(message))
+            answer = framing.decode(await self._answer)
         except TimeoutError as error:
-            raise HostFailed(f"timed out after {timeout_s:g} s") from error
+            raise HostFailed(f"timed out after {limit_s:g} s") from error
         except framing.BadFrame as error:
             raise HostFailed(str(error)) from error
         finally:
+            clock.stop()
             self._answer = None
         if type(answer) is not dict:
             raise HostFailed("the scenario's process answered nonsense")
@@ -76,3 +83,27 @@ class Channel(asyncio.Protocol):
         self._transport.abort()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(framing.BadFrame(self._broken))
+
+
+class _Clock:
+    """Ends the wait for an answer, once the process has had its time."""
+
+    def __init__(self, answer: asyncio.Future[bytes], limit_s: float, held_up: Callable[[], float]) -> None:
+        self._answer = answer
+        self._held_up = held_up
+        self._loop = asyncio.get_running_loop()
+        self._ends = self._loop.time() + PATIENCE * limit_s
+        soon = min(SOON_S, limit_s / 2)
+        self._timer = self._loop.call_later(soon, self._late, limit_s - soon)
+
+    def _late(self, more_s: float) -> None:
+        """At first, and then for as long as it was held up meanwhile, it may take more time."""
+        more_s = min(more_s, self._ends - self._loop.time())
+        if more_s > 0.01:
+            before = self._held_up()
+            self._timer = self._loop.call_later(more_s, lambda: self._late(self._held_up() - before))
+        elif not self._answer.done():
+            self._answer.set_exception(TimeoutError())
+
+    def stop(self) -> None:
+        self._timer.cancel()

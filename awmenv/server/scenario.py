@@ -29,6 +29,7 @@ from awmenv.server import database, framing, sandbox
 from awmenv.server.channel import Channel
 from awmenv.server.launching import Zygote
 from awmenv.server.settings import Settings
+from awmenv.server.turns import Turns
 from awmenv.server.workplace import UIDS, Workplace
 
 log = logging.getLogger("awmenv.scenario")
@@ -36,7 +37,8 @@ log = logging.getLogger("awmenv.scenario")
 MAX_TOOL_LIST = 8 << 20
 HELLO_TIMEOUT_S = 10.0
 LOOK_S = 0.1
-AT_ONCE = 8  # sessions that start side by side; with more, the last ones would wait past the timeout
+STARTS_AT_ONCE = 8  # with more, the last ones would wait past the timeout
+CALLS_AT_ONCE, PATIENCE_S = 32, 1.0
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -61,20 +63,23 @@ class Template:
 class Host:
     """One session's process: a channel to it, its folder, and the means to end it."""
 
-    def __init__(self, template: Template, folder: Path, channel: Channel, pidfd: int) -> None:
+    def __init__(self, template: Template, folder: Path, channel: Channel, pid: int, turns: Turns) -> None:
         self.template = template
         self.folder = folder
         self.database = folder / database.FILE
         self.channel = channel
         self.loop = asyncio.get_running_loop()
-        self._pidfd = pidfd
+        self._pidfd = os.pidfd_open(pid)
+        self._pid = pid
+        self._turns = turns
         self._ended = False
 
     async def ask(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """One request, one answer. Anything else, and lateness, is a HostFailed; the caller then ends this host."""
-        if self._ended:
-            raise HostFailed("the scenario's process has ended")
-        return await self.channel.ask(message, timeout_s)
+        async with self._turns.one():
+            if self._ended:
+                raise HostFailed("the scenario's process has ended")
+            return await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self._pid))
 
     def end(self) -> None:
         """Kill the process and close the channel. Idempotent, from any thread."""
@@ -88,6 +93,14 @@ class Host:
         os.close(self._pidfd)
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.channel.close)
+
+
+def waited_for_a_core(pid: int) -> float:
+    """Seconds that a process was ready to run and did not; 0 where the kernel does not tell."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+    except (OSError, ValueError, IndexError):
+        return 0.0
 
 
 class ScenarioHouse:
@@ -104,7 +117,8 @@ class ScenarioHouse:
         self._retired: set[int] = set()
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._slots: set[int] = set()
-        self._starting = asyncio.Semaphore(AT_ONCE)
+        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._turns = Turns(CALLS_AT_ONCE, PATIENCE_S)
         self._order = itertools.cycle(range(1, UIDS))
         self._as_root = os.geteuid() == 0
 
@@ -297,15 +311,15 @@ class ScenarioHouse:
             hello, pid = await _hear_hello(near)
             if "failed" in hello:
                 raise framing.BadFrame(str(hello["failed"])[-500:])
-            pidfd = os.pidfd_open(pid)
             near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
+            host = Host(template, folder, await Channel.over(near), pid, self._turns)
         except (OSError, TimeoutError, framing.BadFrame) as error:
             near.close()
             self._retire(template)
             raise HostFailed(f"the scenario's session did not start: {error or type(error).__name__}") from error
         if hello.get("error"):
             log.warning("start-up of %s: %s", template.key[1], hello["error"])
-        return Host(template, folder, await Channel.over(near), pidfd)
+        return host
 
     def close(self, host: Host) -> None:
         """End a session's process and remove its folder. Callable from any thread."""

@@ -1,9 +1,7 @@
 """What is done before a fork: memory is laid out so that forks share it, and nothing behaves otherwise for it."""
 
-import asyncio
 import json
 import resource
-import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,9 +10,6 @@ import psutil
 import pytest
 
 from awmenv.client import EnvironmentClient
-from awmenv.errors import HostFailed
-from awmenv.server import framing
-from awmenv.server.channel import MAX_ANSWER, Channel
 from awmenv.server.sharing import lay_together
 from awmenv.server.tools import operations, samples
 from tests.awmenv.conftest import ROOT, OpenFolders, Server, start_server
@@ -68,42 +63,6 @@ def test_made_up_arguments_fit_their_schemas() -> None:
     assert found[0] == {"0": 7, "1": "b"}
     assert found[-1] == {"0": 7, "1": "b", "2": True, "3": 3, "4": "a"}
     assert [len(one) for one in found] == [2, 3, 3, 3, 5]
-
-
-async def over_a_pair() -> tuple[Channel, socket.socket]:
-    near, far = socket.socketpair()
-    near.setblocking(False)
-    return await Channel.over(near), far
-
-
-@pytest.mark.parametrize(
-    ("answer", "reason"),
-    [
-        (framing.encode({"status": "ok"}) * 2, "more than one frame"),
-        (framing.encode([1]), "nonsense"),
-        ((MAX_ANSWER + 1).to_bytes(4, "big"), "more than"),
-        (b"\0\0\0\1{", "not strict JSON"),
-        (b"\0\0", "timed out"),
-        (None, "gone"),
-    ],
-)
-async def test_a_process_that_answers_badly_is_refused(answer: bytes | None, reason: str) -> None:
-    channel, far = await over_a_pair()
-    if answer is None:
-        far.close()
-    else:
-        asyncio.get_running_loop().call_later(0.02, far.sendall, answer)
-    with pytest.raises(HostFailed, match=reason):
-        await channel.ask({"op": "call"}, 0.2)
-    channel.close()
-
-
-async def test_a_process_that_speaks_out_of_turn_is_not_heard_again() -> None:
-    channel, far = await over_a_pair()
-    far.sendall(framing.encode({"status": "ok", "text": "forged"}))
-    await asyncio.sleep(0.05)
-    with pytest.raises(HostFailed, match="out of turn"):
-        await channel.ask({"op": "call"}, 1)
 
 
 STATE = """
