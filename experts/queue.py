@@ -218,6 +218,8 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
     """Who passed does not get it again, who lacks the skill does not get it at all, and nobody hoards."""
     if actor.user is None and actor.token is None:
         return  # models and the house itself take what they were given
+    if ask.is_open and not {*ask.tiers} & {*staff.BEFORE_PEOPLE}:
+        raise NotForYou("Only models may answer this ask: its arm or its run's budget leaves people out.")
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
         raise Passed
     if actor.user is not None:

@@ -111,6 +111,12 @@ def test_the_senior_tier_is_for_the_senior(asked, ada, edo, rita, project):
     assert answered(ada, ask).source == "human"
 
 
+def test_what_is_left_to_models_is_no_persons_to_take(asked, ada, edo, models):
+    desk.set_policy(ada, per_hour=0)
+    with pytest.raises(NotForYou, match="Only models"):
+        queue.claim(edo, asked().pk)
+
+
 def test_a_human_budget_counts_what_went_to_people_of_this_run_only(asked, ada):
     desk.set_policy(ada, per_hour=2)
     mine, other = (recording.start_run(ada, RunStart(name=name)).pk for name in ("mine", "other"))
