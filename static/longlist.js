@@ -3,21 +3,21 @@
 // fetched by number in stretches, and are kept for a while; heights are measured and remembered, so the scrollbar is true
 // to length. All changes of the page happen in one animation frame, and the row at the top of the view stays where it is.
 
-import { localise } from "./clock.js";
 import { Heights, stretch, windowFor } from "./heights.js";
+import { AGAIN_MS, Kept } from "./kept.js";
 import { fetchFragment, mergeParts } from "./merge.js";
 import { noteStep } from "./shell.js";
 import { coalesce, pauseBefore } from "./stream.js";
 
-const OVER_PX = 900;
+const OVER_PX = 900; // on the page beyond the view, where the reader scrolls to
+const BACK_PX = 450; // and where he comes from
+const GROW_PX = 300; // after a jump the page grows by this in each frame
 const ROWS = 180; // on the page at once
-const KEEP = 360; // kept, those on the page included
 const ASK = 160; // fetched at once, and shown at once to whoever follows
 const AHEAD = 80; // fetched before they are needed, where the reader scrolls to
-const BEHIND = 800; // whoever follows and is further behind goes on at the end
+const BEHIND = 2000; // whoever follows and is further behind goes on at the end
 const NEAR_PX = 80;
 const LATE_MS = 300; // the wheel still turns when a key was pressed already
-const AGAIN_MS = 1500; // a row that the server did not send is asked for again after this
 const BESIDE_MS = 1000; // what stands beside the steps changes at most so often
 
 const numbers = (text) => (text || "").split(" ").filter(Boolean).map(Number);
@@ -48,11 +48,7 @@ export class LongList {
     this.last = Number(list.dataset.last);
     this.end = this.last;
     this.waits = new Set(numbers(list.dataset.waits));
-    this.rows = new Map();
-    this.stale = new Set();
-    this.asked = new Map();
-    this.opened = new Map();
-    this.allOpen = false;
+    this.kept = new Kept();
     this.current = Number(list.dataset.at) || null;
     this.goal = null; // the step to bring into view, until it stands there
     this.following = false;
@@ -69,7 +65,11 @@ export class LongList {
     this.placed = [...list.querySelectorAll(":scope > li.step[data-seq]")]; // the rows on the page
     this.chosen = this.placed.find((row) => row.hasAttribute("aria-current"));
     for (const row of this.placed) this.#keep(row);
-    this.window = this.rows.size ? [Math.min(...this.rows.keys()), Math.max(...this.rows.keys())] : [this.first, this.first - 1];
+    const seqs = [...this.kept.rows.keys()];
+    this.window = seqs.length ? [Math.min(...seqs), Math.max(...seqs)] : [this.first, this.first - 1];
+    this.room = OVER_PX;
+    this.width = this.list.clientWidth;
+    this.age = 0; // rows that were measured at another age are measured again
     this.#listen();
     this.render();
   }
@@ -90,25 +90,25 @@ export class LongList {
       (this.view.pane || document).addEventListener(kind, byHand, { passive: true });
     }
     document.addEventListener("keydown", (event) => { if (["PageUp", "PageDown"].includes(event.key)) byHand(); });
-    let width = this.list.clientWidth;
-    new ResizeObserver(() => {
-      this.view.measure();
-      if (this.list.clientWidth && this.list.clientWidth !== width) this.heights.forget();
-      width = this.list.clientWidth || width;
-      draw();
-    }).observe(this.list);
+    new ResizeObserver(() => this.#resized()).observe(this.list);
     this.list.addEventListener("toggle", (event) => {
       const row = event.target.closest("li[data-seq]");
-      if (row) this.#noteOpen(Number(row.dataset.seq), [...row.querySelectorAll("details")].map((one) => one.open));
-      draw();
+      if (!row) return;
+      this.kept.noteOpen(row);
+      row.age = -1;
+      this.draw();
     }, true);
   }
 
-  /** Remember what the reader opened or closed, and nothing of steps that stand as they came. */
-  #noteOpen(seq, open) {
-    const came = this.rows.get(seq)?.came || [];
-    if (open.every((one, n) => one === (this.allOpen || came[n]))) this.opened.delete(seq);
-    else this.opened.set(seq, open);
+  /** Another width makes all heights new, and so does anything but ourselves that changed the height of the list. */
+  #resized() {
+    const { clientWidth: width, offsetHeight: tall } = this.list;
+    if (width === this.width && Math.abs(tall - this.tall) < 1) return;
+    this.view.measure();
+    if (width && width !== this.width) this.heights.forget();
+    this.width = width || this.width;
+    this.age += 1;
+    this.draw();
   }
 
   #scrolled() {
@@ -123,12 +123,19 @@ export class LongList {
     this.onChange();
   }
 
+  /** How far beyond the view there are to be rows, above and below it. */
+  #reach() {
+    const [ahead, back] = [Math.min(OVER_PX, this.room), Math.min(BACK_PX, this.room)];
+    return this.heading < 0 ? [ahead, back] : this.heading > 0 ? [back, ahead] : [ahead, ahead];
+  }
+
   /** The rows on the page reach far enough beyond the view. */
   #covers() {
     const [top, height] = [this.view.top, this.view.height];
     const [a, b] = this.window;
-    const up = a <= this.first || this.above.getBoundingClientRect().bottom < top - OVER_PX / 3;
-    return up && (b >= this.end || this.below.getBoundingClientRect().top > top + height + OVER_PX / 3);
+    const [up, down] = this.#reach().map((distance) => (distance * 2) / 3);
+    if (a > this.first && this.above.getBoundingClientRect().bottom > top - up) return false;
+    return b >= this.end || this.below.getBoundingClientRect().top > top + height + down;
   }
 
   /** The end of the list is in view. */
@@ -170,7 +177,9 @@ export class LongList {
   #reveal(end) {
     this.end = Math.max(this.end, end);
     this.heights.extend(this.count);
-    this.list.classList.toggle("long", this.end > 999);
+    if (this.end <= 999 || this.list.classList.contains("long")) return;
+    this.list.classList.add("long");
+    this.age += 1;
   }
 
   /** Draw at the next frame. */
@@ -192,18 +201,26 @@ export class LongList {
     if (!this.dirty && this.#covers()) return;
     this.dirty = false;
     const anchor = this.goal || this.following ? null : this.#anchor();
+    this.#grow(this.#wanted(anchor, [0, 0]));
     const window = this.#wanted(anchor);
     this.#place(window);
     this.window = window;
     this.#measure();
     this.#settle(anchor);
     this.painted = Math.max(this.painted, Math.min(window[1], this.end));
+    const [a, b] = this.#wanted(this.following || this.goal ? null : this.#anchor());
+    if (a < window[0] || b > window[1] || this.room < OVER_PX || this.#goesOn()) this.draw(); // or rows were smaller than believed
+    this.tall = this.list.offsetHeight;
     this.#forgetFar();
     this.#load();
     noteStep(this.end);
     this.onChange();
-    const [a, b] = this.#wanted(this.following || this.goal ? null : this.#anchor());
-    if (a < window[0] || b > window[1]) this.draw(); // rows were smaller than believed
+  }
+
+  /** After a jump what is seen comes first and the rest frame by frame, so that none of them takes long. */
+  #grow([from, to]) {
+    const stays = this.following || !this.count || (from <= this.window[1] && to >= this.window[0]);
+    this.room = stays ? Math.min(OVER_PX, this.room + GROW_PX) : GROW_PX / 2;
   }
 
   /** Who follows sees the steps in their order and every one of them, a window full at once. */
@@ -216,10 +233,11 @@ export class LongList {
     for (let taken = 0; this.fresh.length && taken < ASK;) taken += this.#unpack(this.fresh.shift());
     const most = Math.min(this.last, this.end + ASK);
     let to = this.end;
-    while (to < most && (this.rows.has(to + 1) || this.asked.has(to + 1))) to += 1; // asked for: the server has it not
+    while (to < most && this.kept.settled(to + 1)) to += 1;
     if (to > this.end) this.#reveal(to);
-    if (this.fresh.length || this.rows.has(to + 1)) this.#later();
   }
+
+  #goesOn() { return this.following && (this.fresh.length > 0 || (this.end < this.last && this.kept.settled(this.end + 1))); }
 
   #unpack(html) {
     const template = document.createElement("template");
@@ -232,13 +250,13 @@ export class LongList {
     return rows.length;
   }
 
-  #wanted(anchor = null) {
+  #wanted(anchor, [up, down] = this.#reach()) {
     const height = this.view.height;
     let top = this.view.top - this.above.getBoundingClientRect().top;
     if (this.following) top = this.heights.total - height;
     else if (this.goal) top = this.heights.top(this.goal.seq - this.first) - height / 2;
     else if (anchor) top = this.heights.top(anchor.seq - this.first) - anchor.at; // right also after heights were learnt anew
-    const [a, b] = windowFor(this.heights, top, top + height, OVER_PX, ROWS);
+    const [a, b] = windowFor(this.heights, top - up, top + height + down, 0, ROWS);
     const wanted = [a + this.first, b + this.first];
     if (this.following && this.painted < this.end) wanted[0] = Math.max(Math.min(wanted[0], this.painted + 1), this.end - ASK);
     return wanted;
@@ -256,7 +274,7 @@ export class LongList {
 
   #place([from, to]) {
     const wanted = [];
-    for (let seq = from; seq <= to; seq += 1) wanted.push(this.rows.get(seq) || this.#blank(seq));
+    for (let seq = from; seq <= to; seq += 1) wanted.push(this.kept.get(seq) || this.#blank(seq));
     const stay = new Set(wanted);
     for (const row of this.placed) if (!stay.has(row)) row.remove();
     this.placed = wanted;
@@ -289,7 +307,9 @@ export class LongList {
 
   #measure() {
     for (const row of this.placed) {
-      if (!row.classList.contains("blank")) this.heights.set(Number(row.dataset.seq) - this.first, row.getBoundingClientRect().height);
+      if (row.age === this.age || row.classList.contains("blank")) continue;
+      row.age = this.age;
+      this.heights.set(Number(row.dataset.seq) - this.first, row.getBoundingClientRect().height);
     }
     if (!this.learned && this.heights.known >= 10) {
       this.learned = true;
@@ -323,7 +343,7 @@ export class LongList {
     if (block === "center") this.view.by(box.top - top - Math.max(0, (height - box.height) / 2));
     else if (box.top < top + (this.view.stacked ? 50 : 0)) this.view.by(box.top - top - (this.view.stacked ? 50 : 0));
     else if (box.bottom > top + height - foot) this.view.by(Math.min(box.bottom - top - height + foot, box.top - top));
-    if (this.rows.has(seq) && this.#holes() === null) this.goal = null;
+    if (this.kept.get(seq) && this.#holes() === null) this.goal = null;
   }
 
   /** Bring a step into view; it is fetched if need be. */
@@ -364,34 +384,29 @@ export class LongList {
     return this.choose(step > 0 ? anchor?.seq ?? this.first : this.end);
   }
 
-  openAll() {
-    const details = this.placed.flatMap((row) => [...row.querySelectorAll("details")]);
-    this.allOpen = details.some((one) => !one.open);
-    this.opened.clear();
-    for (const one of details) one.open = this.allOpen;
-    for (const row of this.rows.values()) for (const one of row.querySelectorAll("details")) one.open = this.allOpen;
-  }
-
-  #has(seq) {
-    return (this.rows.has(seq) && !this.stale.has(seq)) || Date.now() - (this.asked.get(seq) || 0) < AGAIN_MS;
-  }
+  openAll() { this.kept.openAll(this.placed); }
 
   /** The stretch to fetch next, if there is one: what follows the end, then holes on the page, then what comes. */
   #missing() {
     if (!this.following || this.end >= this.last) return this.#holes() || (this.goal || this.following ? null : this.#ahead());
     const from = this.end + 1;
-    if (this.fresh.length || this.rows.has(from)) return null; // in the next frame
+    if (this.#goesOn()) return null; // in the next frame
     let to = from;
-    while (to < Math.min(this.last, from + ASK - 1) && !this.rows.has(to + 1)) to += 1;
+    while (to < Math.min(this.last, from + ASK - 1) && !this.kept.settled(to + 1)) to += 1;
     return [from, to];
   }
 
-  #holes() { return stretch(this.window[0], this.window[1], (seq) => this.#has(seq), ASK); }
+  /** What is missing on the page, or will be once it has grown. */
+  #holes() {
+    const rows = Math.ceil((OVER_PX - this.room) / this.heights.usual);
+    const [a, b] = [Math.max(this.first, this.window[0] - rows), Math.min(this.end, this.window[1] + rows)];
+    return stretch(a, b, (seq) => this.kept.has(seq), ASK);
+  }
 
   #ahead() {
     const [a, b] = this.window;
     const [from, to] = this.heading > 0 ? [b + 1, Math.min(this.end, b + AHEAD)] : [Math.max(this.first, a - AHEAD), a - 1];
-    const found = this.heading && stretch(from, to, (seq) => this.#has(seq), AHEAD);
+    const found = this.heading && stretch(from, to, (seq) => this.kept.has(seq), AHEAD);
     return found && found[1] - found[0] + 1 >= Math.min(AHEAD / 2, to - from + 1) ? found : null;
   }
 
@@ -401,11 +416,11 @@ export class LongList {
     this.loading = true;
     try {
       this.take(await fetchFragment(`${this.list.dataset.url}?since=${want[0] - 1}&limit=${want[1] - want[0] + 1}&parts=0`));
-      for (let seq = want[0]; seq <= want[1]; seq += 1) if (!this.rows.has(seq)) this.#miss(seq);
+      for (let seq = want[0]; seq <= want[1]; seq += 1) if (!this.kept.get(seq)) this.#miss(seq);
       this.misses = 0;
     } catch {
       const pause = pauseBefore(this.misses++); // the banner speaks of the connection; its return asks at once
-      for (let seq = want[0]; seq <= Math.min(want[1], this.end); seq += 1) this.asked.set(seq, Date.now() + pause - AGAIN_MS);
+      for (let seq = want[0]; seq <= Math.min(want[1], this.end); seq += 1) this.kept.miss(seq, pause);
       setTimeout(() => this.draw(), pause);
       if (this.following) await new Promise((done) => { this.wake = done; setTimeout(done, pause); });
     }
@@ -414,49 +429,26 @@ export class LongList {
   }
 
   #miss(seq) {
-    this.asked.set(seq, Date.now());
+    this.kept.miss(seq);
     setTimeout(() => this.draw(), AGAIN_MS);
   }
 
-  #keep(row) {
-    const seq = Number(row.dataset.seq);
-    if (seq < this.first) return;
-    const open = this.opened.get(seq);
-    row.came = [...row.querySelectorAll("details")].map((one) => one.open);
-    row.querySelectorAll("details").forEach((one, n) => {
-      if (open) one.open = open[n] ?? one.open;
-      else if (this.allOpen) one.open = true;
-    });
-    for (const time of row.querySelectorAll("time[data-time]")) localise(time);
-    this.rows.delete(seq);
-    this.rows.set(seq, row);
-    this.stale.delete(seq);
-    this.asked.delete(seq);
-  }
+  #keep(row) { if (Number(row.dataset.seq) >= this.first) this.kept.keep(row); }
 
   /** Rows and what the server knows of the rest: the last number, and which asks wait. */
   take(fresh) {
     const list = fresh.querySelector("ol[data-last]");
     for (const row of list.querySelectorAll("li.step[data-seq]")) this.#keep(document.adoptNode(row));
     const waits = new Set(numbers(list.dataset.waits));
-    for (const seq of this.waits) if (!waits.has(seq)) this.#outdate(seq, list);
+    for (const seq of this.waits) if (!waits.has(seq) && !list.querySelector(`li[data-seq="${seq}"]`)) this.kept.outdate(seq);
     this.waits = waits;
     this.extend(Number(list.dataset.last));
     this.draw();
   }
 
-  #outdate(seq, fresh) {
-    if (fresh.querySelector(`li[data-seq="${seq}"]`)) return;
-    if (this.rows.has(seq)) this.stale.add(seq);
-  }
-
   #forgetFar() {
-    const soon = this.following ? this.last : 0;
-    for (const seq of this.rows.keys()) {
-      if (this.rows.size <= KEEP) return;
-      const far = seq < this.window[0] - ROWS / 2 || seq > Math.max(this.window[1], soon) + ROWS / 2;
-      if (far) this.rows.delete(seq);
-    }
+    const to = Math.max(this.window[1], this.following ? this.last : 0);
+    this.kept.forget(this.window[0] - ROWS / 2, to + ROWS / 2);
   }
 
   async #beside() {
@@ -470,7 +462,7 @@ export class LongList {
   /** After a gap, a lost connection or a sleep: what is the last number, and did an ask change. Answers how many are new. */
   async catchUp() {
     const before = this.last;
-    this.asked.clear();
+    this.kept.hope();
     this.misses = 0;
     this.wake?.();
     await this.#beside().catch(() => {}); // lost again: the next return or the slow timer asks
