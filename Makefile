@@ -39,8 +39,9 @@ install-dev: .venv/bin/pip
 	"$$python" -m venv .venv || { rm -rf .venv; \
 	  echo "Python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 
+# Two at a time, each with servers of its own; a file's tests stay together, as they share a product
 test: install-dev
-	@$(PY) -m pytest -m "not train and not chaos"
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not train and not chaos"
 
 # Training libraries are large and pin their own versions, so they live apart
 test-train:
