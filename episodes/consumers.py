@@ -278,5 +278,5 @@ class EpisodeConsumer(LiveConsumer):
         return self.sees_all and self._asked("pictures") == "1"
 
     def _asked(self, name: str) -> str:
-        query: str = self.scope.get("query_string", b"").decode()
+        query: str = self.scope.get("query_string", b"").decode("latin-1")
         return parse_qs(query).get(name, [""])[0]

@@ -72,7 +72,7 @@ def test_everything_is_there_after_restoring_into_an_empty_folder(filled, own_fo
     (var / "media").mkdir(exist_ok=True)
     (var / "media" / "blob").write_bytes(b"\0" * 5000)
     file, other = own_folder / "saved.tar", own_folder / "other"
-    assert "the database and 2 files" in manage(var, "backup", str(file))
+    assert "the database and 3 files" in manage(var, "backup", str(file))
     said = manage(other, "restore", str(file))
     assert "restored what 0." in said
     expected = content(var)
