@@ -33,7 +33,7 @@ from episodes.models import Episode
 from experts import desk, queue
 from experts.fitting import refuse_unfit
 from experts.models import Ask, Privilege, Tier
-from experts.routing import in_time
+from experts.routing import in_time, next_tier
 from experts.staff import desk_of, load_for, policy_of, tokens_spent
 from people.access import Actor, expert_model
 from people.errors import AppError
@@ -147,8 +147,8 @@ def _unsure(ask: Ask, said: Said) -> str:
     desk_now, now = desk_of(ask.project), timezone.now()
     low = said.confidence is not None and said.confidence < desk_now.low_confidence
     why = "llm_asked" if said.needs_person else "low_confidence" if low else ""
-    if not why or not {Tier.PEOPLE, Tier.SENIOR} & set(ask.tiers):
-        return ""
+    if not why or next_tier(ask.tiers, Tier.LLM) is None:
+        return ""  # nobody comes after the model: its word, with how sure it is, is the best there is
     return why if in_time(load_for(ask, policy_of(desk_now, ask.episode), now)) else ""
 
 

@@ -121,6 +121,16 @@ def test_an_unsure_model_hands_the_ask_to_people_and_its_text_stays_unseen(serve
     assert not Advice.objects.exists()
 
 
+def test_the_last_in_the_plan_says_what_it_has(serve, asked, edo):
+    serve(small=lambda body: says("Perhaps 4127?", confidence=0.1))
+    ask = asked(model_first=False)
+    lease = queue.claim(edo, ask.pk)
+    queue.escalate(edo, lease.assignment_id, lease.lease_token, "llm", "no idea")
+    llm.work()
+    ask = fresh(ask)
+    assert (ask.status, ask.accepted.source, ask.accepted.confidence) == ("answered", "llm", 0.1)
+
+
 @pytest.mark.parametrize(
     ("reply", "words"),
     [
