@@ -118,6 +118,11 @@ def outcome_of(episode: Episode, source: str = "verifier") -> VerifierOutcome | 
     return VerifierOutcome.objects.filter(episode=episode, source=source).first()
 
 
+def outcomes_of(episode: Episode) -> dict[str, VerifierOutcome]:
+    """By source: the verifier's, and what the loop itself reported."""
+    return {one.source: one for one in VerifierOutcome.objects.filter(episode=episode)}
+
+
 def view_of(episode: Episode) -> EpisodeView:
     """Where an episode stands, without anything that an agent must not know."""
     return EpisodeView(

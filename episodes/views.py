@@ -22,7 +22,7 @@ from episodes import recording, trajectory, wall, windows
 from episodes.cards import card_of, clean, pieces_of
 from episodes.models import Episode, EpisodeState, Run
 from episodes.strip import actions_in
-from episodes.trajectory import outcome_of, steps_of
+from episodes.trajectory import outcomes_of, steps_of
 from episodes.windows import number, numbers
 from people.access import (
     MemberRequest,
@@ -184,7 +184,8 @@ def _raw(one: Episode, seq: int) -> HttpResponse:
 
 def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
     """What strap, side and people show; the outcome only once there is one."""
-    now, outcome, reported = timezone.now(), outcome_of(one), outcome_of(one, "reported")
+    now, found = timezone.now(), outcomes_of(one)
+    outcome, reported = found.get("verifier"), found.get("reported")
     whole = bool(outcome and outcome.state_diff)
     writes, all_writes = ([], 0) if whole else windows.writes(one)
     diff = outcome.state_diff if outcome and whole else wall.gathered(writes)

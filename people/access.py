@@ -181,8 +181,8 @@ def is_id(pk: str) -> bool:
 
 def project_of_object(user: User, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
     """The membership through which a person sees an object by its shared link, whatever project is chosen now."""
-    project_id = rows.filter(pk=pk).values_list(path, flat=True).first() if is_id(pk) else None
-    found = current_memberships(user).filter(project_id=project_id).first() if project_id else None
+    projects = rows.filter(pk=pk).values(path)
+    found = current_memberships(user).filter(project_id__in=projects).first() if is_id(pk) else None
     if found is None:
         raise NotFound
     return found
