@@ -1,9 +1,10 @@
 """A real Chromium on the live page while an episode grows: how long from the acknowledged append to the painted step.
 
-Prints three lines: the 95th percentile of that delay beside the limit of the same run (one quiet look-up of a step's
-picture and two frames of the screen), how many of the acknowledged steps the page painted, and the page's JS heap at
-the end beside the one at the start. Run as `python bench/live_page.py`; starts and stops a
-product of its own. Needs Debian's Chromium and the packages of requirements-dev.txt.
+Prints the 95th percentile of that delay beside the limit of the same run (one quiet answer of the web process and two
+frames of the screen), how many of the acknowledged steps the page painted, the page's JS heap and its DOM nodes at the
+end beside those at the start, and for an episode of 10,000 steps how long it takes to open, beside its bare HTML, and
+the slow end of the frames while it scrolls, beside a frame of the screen. Run as `python bench/live_page.py [SECONDS]`;
+starts and stops a product of its own. Needs Debian's Chromium and the packages of requirements-dev.txt.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import httpx
 from playwright.sync_api import CDPSession, Page, sync_playwright
 
+from tests.browser.long_episode import long_episode
 from tests.running import Product, product
 
-RATE, BATCH, SECONDS, WARM_UP = 200, 10, 25, 3
-AIM_MS = 250
+RATE, BATCH, WARM_UP = 200, 10, 3
+SECONDS = int(sys.argv[1]) if sys.argv[1:] else 25
+LOOK_S = 60
+AIM_MS, OPEN_AIM_MS = 250, 1500
+LONG, SCROLLS, SCROLL_PX = 10_000, 150, 120
 FRAME_MS = 1000 / 60
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 # a step counts as painted in the second frame after it came into the page: the first one draws it
@@ -42,6 +47,30 @@ addEventListener("DOMContentLoaded", () => {
   }).observe(list, { childList: true });
 });
 """
+
+
+# one step of the wheel in every frame; answers the gaps between frames in milliseconds
+SCROLL = """async ([times, px]) => {
+  const pane = document.querySelector("[data-scroll]");
+  const gaps = [];
+  let last = 0;
+  for (let n = 0; n <= times; n += 1) {
+    const now = await new Promise(requestAnimationFrame);
+    if (last) gaps.push(now - last);
+    last = now;
+    pane.scrollTop -= px;
+  }
+  return gaps;
+}"""
+FETCH = """async ([url, times]) => {
+  const took = [];
+  for (let n = 0; n < times; n += 1) {
+    const start = performance.now();
+    await (await fetch(url)).text();
+    took.push(performance.now() - start);
+  }
+  return took;
+}"""
 
 
 class Writer(threading.Thread):
@@ -73,51 +102,69 @@ def step(seq: int) -> dict[str, Any]:
     return {"seq": seq, **call, **({"state_diff": change} if seq % 5 == 0 else {})}
 
 
-def heap(session: CDPSession) -> float:
+def size(session: CDPSession) -> tuple[float, int]:
+    """MB of JS heap and DOM nodes that are alive."""
     session.send("HeapProfiler.collectGarbage")
-    return float(session.send("Runtime.getHeapUsage")["usedSize"]) / 1e6
+    used = float(session.send("Runtime.getHeapUsage")["usedSize"]) / 1e6
+    return round(used, 2), int(session.send("Memory.getDOMCounters")["nodes"])
 
 
-def quiet_limit(page: Page, url: str) -> float:
-    """Milliseconds of a look-up of one step on a quiet product, and two frames."""
-    code = """async url => {
-      const took = [];
-      for (let n = 0; n < 15; n += 1) {
-        const start = performance.now();
-        await (await fetch(url)).text();
-        took.push(performance.now() - start);
-      }
-      return took;
-    }"""
-    return statistics.median(page.evaluate(code, url)) + 2 * FRAME_MS
+def fetched_ms(page: Page, url: str) -> float:
+    """Milliseconds of one look-up from the page while nothing else happens."""
+    return statistics.median(page.evaluate(FETCH, [url, 15]))
 
 
 def measure(house: Product) -> list[dict[str, object]]:
-    token = house.token("agent")
-    started: httpx.Response = house.http(token).post("/episodes", json={"key": "bench", "task": "be watched"})
-    episode = started.json()["id"]
-    writer = Writer(house, token, episode, 1)
-    writer.append()
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
         page = browser.new_page(viewport={"width": 1440, "height": 900})
         page.goto(house.login)
         page.add_init_script(WATCH)
-        page.goto(f"{house.url}/episodes/{episode}/")
-        page.wait_for_selector(f"#step-{BATCH}")
-        limit = quiet_limit(page, f"/episodes/{episode}/steps.html?since=0&limit=1&parts=0")
-        session = page.context.new_cdp_session(page)
-        writer.start()
-        page.wait_for_timeout(WARM_UP * 1000)
-        heap_start, from_seq = heap(session), writer.next
-        writer.join(SECONDS + 30)
-        last = writer.next - 1
-        page.wait_for_function("last => window.painted.has(last)", arg=last, timeout=15_000)
-        heap_end = heap(session)
-        painted = {int(seq): at for seq, at in page.evaluate("[...window.painted]")}
-        rows = page.locator("ol[data-steps] > li.step[data-seq]").count()
+        measured = [*following(house, page), *reading(house, page)]
         browser.close()
-    return lines(writer.acknowledged, painted, from_seq, limit, (heap_start, heap_end), rows)
+    return measured
+
+
+def following(house: Product, page: Page) -> list[dict[str, object]]:
+    token = house.token("agent")
+    started: httpx.Response = house.http(token).post("/episodes", json={"key": "bench", "task": "be watched"})
+    episode = started.json()["id"]
+    writer = Writer(house, token, episode, 1)
+    writer.append()
+    page.goto(f"{house.url}/episodes/{episode}/")
+    page.wait_for_selector(f"#step-{BATCH}")
+    limit = fetched_ms(page, "/static/mark.svg") + 2 * FRAME_MS
+    session = page.context.new_cdp_session(page)
+    writer.start()
+    page.wait_for_timeout(WARM_UP * 1000)
+    sizes, from_seq = [size(session)], writer.next
+    while writer.is_alive():
+        page.wait_for_timeout(1000)
+        if writer.next - from_seq >= RATE * LOOK_S * len(sizes):
+            sizes.append(size(session))
+    last = writer.next - 1
+    page.wait_for_function("last => window.painted.has(last)", arg=last, timeout=15_000)
+    painted = {int(seq): at for seq, at in page.evaluate("[...window.painted]")}
+    page.evaluate("window.painted.clear()")  # what the bench itself remembers is no growth of the page
+    sizes.append(size(session))
+    return lines(writer.acknowledged, painted, from_seq, limit, sizes)
+
+
+def reading(house: Product, page: Page) -> list[dict[str, object]]:
+    """An episode that is long already: opening it at its end, and scrolling away from there."""
+    url = f"/episodes/{long_episode(house, LONG, 'long')}/"
+    limit = fetched_ms(page, url)
+    began = time.monotonic()
+    page.goto(house.url + url)
+    page.wait_for_selector(f"#step-{LONG}")
+    opened = (time.monotonic() - began) * 1000
+    page.wait_for_timeout(1000)
+    gaps = sorted(page.evaluate(SCROLL, [SCROLLS, SCROLL_PX]))
+    conditions = {"steps": LONG, "frames": SCROLLS, "px_a_frame": SCROLL_PX, "worst": round(gaps[-1], 1)}
+    return [
+        line("live_page_open", opened, "ms", limit, {"steps": LONG, "aim": OPEN_AIM_MS}),
+        line("live_page_scroll_frame_p95", gaps[int(len(gaps) * 0.95)], "ms", FRAME_MS, conditions),
+    ]
 
 
 def lines(
@@ -125,8 +172,7 @@ def lines(
     painted: dict[int, float],
     from_seq: int,
     limit: float,
-    heaps: tuple[float, float],
-    rows: int,
+    sizes: list[tuple[float, int]],
 ) -> list[dict[str, object]]:
     wanted = [seq for seq in acknowledged if seq > BATCH]
     missing = [seq for seq in wanted if seq not in painted]
@@ -140,7 +186,8 @@ def lines(
     return [
         line("live_page_painted_p95", p95, "ms", limit, {**conditions, "aim": AIM_MS, "p50": p50}),
         line("live_page_steps_painted", shown, "steps", len(wanted), {**conditions, "missing": missing[:5]}),
-        line("live_page_heap", heaps[1], "MB", heaps[0], {**conditions, "rows_on_the_page": rows}),
+        line("live_page_heap", sizes[-1][0], "MB", sizes[0][0], {**conditions, "by_minute": [mb for mb, _ in sizes]}),
+        line("live_page_nodes", sizes[-1][1], "nodes", sizes[0][1], {**conditions, "by_minute": [n for _, n in sizes]}),
     ]
 
 
