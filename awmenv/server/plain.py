@@ -1,6 +1,7 @@
 """Copies a value of unknown origin to plain JSON, by exact type: no method of a foreign class is ever called.
 
-Used inside the sandboxed children on what dataset code returns. Bounded in depth, nodes and number size.
+Used inside the sandboxed children on what dataset code returns, and by the server on what they sent. Bounded in depth,
+nodes and number size.
 """
 
 import math
@@ -16,15 +17,15 @@ class TooBig(ValueError):
     """The value is deeper or larger than any honest result."""
 
 
-def plain(value: Any) -> Any:
+def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
     """The JSON twin of `value`; NaN and infinities become texts, unknown objects the name of their type."""
     budget = [MAX_NODES]
-    return _copy(value, 0, budget)
+    return _copy(value, depth, budget)
 
 
 def _copy(value: Any, depth: int, budget: list[int]) -> Any:
     budget[0] -= 1
-    if depth > MAX_DEPTH or budget[0] < 0:
+    if depth < 0 or budget[0] < 0:
         raise TooBig("the result is too deep or too large")
     kind = type(value)
     if value is None or kind is bool:
@@ -40,9 +41,9 @@ def _copy(value: Any, depth: int, budget: list[int]) -> Any:
     if kind is bytes or kind is bytearray:
         return _text(value[:MAX_TEXT].decode("utf-8", "replace"))
     if kind is dict:
-        return {_key(key): _copy(item, depth + 1, budget) for key, item in dict.items(value)}
+        return {_key(key): _copy(item, depth - 1, budget) for key, item in dict.items(value)}
     if kind in (list, tuple, set, frozenset):
-        return [_copy(item, depth + 1, budget) for item in value]
+        return [_copy(item, depth - 1, budget) for item in value]
     return f"<{type.__dict__['__name__'].__get__(kind)}>"
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 from awmenv.server import diffing, framing, plain, sandbox
 
-MAX_REQUEST = 4 << 20
+MAX_REQUEST = 16 << 20  # the longest code and answer, where every character takes twelve bytes as JSON
 MAX_STDOUT = 65_536
 MEMORY = 768 << 20
 FILES = 32

@@ -25,7 +25,7 @@ from typing import Any
 from awmenv.errors import DatabaseBroken, HostFailed, SandboxMissing
 from awmenv.models import RESERVED_TOOLS
 from awmenv.packs import Pack
-from awmenv.server import database, framing, sandbox
+from awmenv.server import database, framing, plain, sandbox
 from awmenv.server.channel import Channel
 from awmenv.server.launching import Zygote
 from awmenv.server.settings import Settings
@@ -35,6 +35,7 @@ from awmenv.server.workplace import UIDS, Workplace
 log = logging.getLogger("awmenv.scenario")
 
 MAX_TOOL_LIST = 8 << 20
+MAX_SCHEMA_DEPTH = 100
 HELLO_TIMEOUT_S = 10.0
 LOOK_S = 0.1
 STARTS_AT_ONCE = 8  # with more, the last ones would wait past the timeout
@@ -55,6 +56,7 @@ class Template:
     made_at: float
     tools: list[dict[str, Any]] = field(default_factory=list)
     repaired: list[str] = field(default_factory=list)
+    starting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_AT_ONCE))
     live: int = 0
     retired: bool = False
     used_at: float = 0.0
@@ -80,6 +82,10 @@ class Host:
             if self._ended:
                 raise HostFailed("the scenario's process has ended")
             return await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self._pid))
+
+    def disk_use(self) -> int:
+        """Bytes that this session takes, named or not."""
+        return database.disk_use(self.folder) + database.held_open(self._pid)
 
     def end(self) -> None:
         """Kill the process and close the channel. Idempotent, from any thread."""
@@ -114,10 +120,10 @@ class ScenarioHouse:
             "scenario", str(folder), workplace.uid, settings.declared_tier, die_with_thread=die_with_thread
         )
         self.templates: dict[tuple[str, str], Template] = {}
-        self._retired: set[int] = set()
+        self._homes: dict[Path, Template] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._slots: set[int] = set()
-        self._starting = asyncio.Semaphore(STARTS_AT_ONCE)
+        self._starting = Turns(STARTS_AT_ONCE, PATIENCE_S)
         self._turns = Turns(CALLS_AT_ONCE, PATIENCE_S)
         self._order = itertools.cycle(range(1, UIDS))
         self._as_root = os.geteuid() == 0
@@ -163,7 +169,18 @@ class ScenarioHouse:
         if template.live == 0:
             self._discard(template)
 
+    def check(self) -> None:
+        """A process that an app's import left behind may write long after the app has loaded: its scenario ends."""
+        for template in list(self._homes.values()):
+            folder = template.home / "template"
+            if folder.exists() and database.disk_use(folder) > self.settings.session_disk_mb << 20:
+                log.warning("scenario %s used more disk than it may", template.key[1])
+                template.leash.close()  # the zygote ends the template, and all of its user
+                shutil.rmtree(folder, ignore_errors=True)
+                self._retire(template)
+
     def _discard(self, template: Template) -> None:
+        self._homes.pop(template.home, None)
         template.leash.close()
         template.control.close()
         template.snapshot.unlink(missing_ok=True)
@@ -194,6 +211,7 @@ class ScenarioHouse:
         channel, far_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         leash.setblocking(False)
         template = Template(key, home, slot, control, leash, self.workplace.path / f"{home.name}.db", time.monotonic())
+        self._homes[home] = template
         try:
             with far_leash, far_control, far_channel:
                 fds = [far_leash.fileno(), far_control.fileno(), far_channel.fileno()]
@@ -289,7 +307,10 @@ class ScenarioHouse:
         template.live += 1
         folder = template.home / f"s-{secrets.token_hex(8)}"
         try:
-            async with self._starting:
+            # One scenario whose sessions never say hello keeps its own waiting, and no other's.
+            async with template.starting, self._starting.one():
+                if template.retired:
+                    raise HostFailed("the scenario's template has ended")
                 return await self._open(template, folder)
         except BaseException:
             self.release(template, folder)
@@ -401,6 +422,10 @@ def _first(items: Any) -> str:
 
 def _checked_tools(items: Any) -> list[dict[str, Any]]:
     """The list as it may be shown: every entry of the right shape, no name twice, none of ours."""
+    try:
+        items = plain.plain(items, MAX_SCHEMA_DEPTH)
+    except plain.TooBig as error:
+        raise HostFailed(f"the scenario's app gave a broken list of tools: {error}") from error
     if not isinstance(items, list):
         raise HostFailed("the scenario's app gave no list of tools")
     tools: dict[str, dict[str, Any]] = {}

@@ -122,6 +122,7 @@ class World:
         idle = self.settings.idle_s
         for round_ in itertools.count():
             await asyncio.sleep(min(1.0, idle / 4))
+            self.scenarios.check()
             watched = [one for one in self.sessions if round_ % 5 == 0 or one.lock.locked()]
             for number, session in enumerate(watched):
                 if number % 50 == 0:
@@ -403,7 +404,7 @@ class Session:
 
     def over_disk(self) -> bool:
         host = self.host
-        return host is not None and database.disk_use(host.folder) > self.world.settings.session_disk_mb << 20
+        return host is not None and host.disk_use() > self.world.settings.session_disk_mb << 20
 
     def check(self) -> None:
         """What the server looks at between calls too."""

@@ -117,6 +117,7 @@ NETWORK = [
     inside("abstract_socket", "import socket\ns = socket.socket(socket.AF_UNIX)\ns.bind('\\0awmenv-attack')\nloot = 'bound SECRET-LOOT'"),
     inside("netlink", "import socket\nsocket.socket(socket.AF_NETLINK, socket.SOCK_RAW)\nloot = 'netlink SECRET-LOOT'"),
     inside("http", "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:%d/' % PORT, timeout=2)"),
+    inside("send_descriptor", "import os, socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [0])\nloot = 'sent SECRET-LOOT'"),
     inside("socketpair", "import socket\nsocket.socketpair()\nloot = 'pair SECRET-LOOT'"),
 ]  # fmt: skip
 PROCESSES = [

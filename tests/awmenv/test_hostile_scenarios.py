@@ -13,6 +13,10 @@ import pytest
 
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
+from awmenv.packs import Pack, load_pack
+from awmenv.server.scenario import HELLO_TIMEOUT_S, STARTS_AT_ONCE, ScenarioHouse
+from awmenv.server.sessions import World
+from awmenv.server.settings import Settings
 from tests.awmenv.arena import Arena, arena_in, breaches
 from tests.awmenv.attacks import ATTACKS, TAMPERING, Attack
 from tests.awmenv.conftest import OpenFolders, Server, start_server
@@ -33,9 +37,34 @@ BAD_APPS = {
     "no_app": "x = 1",
     "syntax": "def f(:",
     "reserved": RUN_CODE + '\n@app.get("/v", operation_id="ver" + "ify")\nasync def v() -> int:\n    return 1\n',
+    "deep_tools": RUN_CODE
+    + """
+import functools, sys
+framing = sys.modules["awmenv.server.framing"]
+schema = functools.reduce(lambda inner, _: {"a": inner}, range(300), {})
+framing.send = lambda sock, message, send=framing.send: send(
+    sock, {"tools": [{"name": "t", "input_schema": schema}]} if "tools" in message else message)
+""",
     "forks_for_ever": "import os\nfor _ in range(200):\n    os.fork()\nwhile True: pass",
 }
 
+# What an app may leave behind: a process of its own, which fills the template's folder once it is out of sight.
+STRAY = (
+    RUN_CODE
+    + """
+import time
+if os.fork() == 0:
+    time.sleep(0.5)
+    for n in range(20):
+        open(f"stray{n}", "wb").write(b"x" * (1 << 20))
+    time.sleep(600)
+"""
+)
+MUTE = RUN_CODE + "\nimport socket, time\nsocket.recv_fds = lambda *_: time.sleep(600)\n"
+UNNAMED = {
+    "removed": "os.open('u', os.O_RDWR | os.O_CREAT), os.unlink('u')",
+    "never_named": "os.open('.', os.O_RDWR | os.O_TMPFILE, 0o600), None",
+}
 FILL = "import time\nfor n in range(600):\n    open(f'f{n}', 'wb').write(b'x' * (1 << 20))\n    time.sleep(0.005)\n"
 
 
@@ -51,6 +80,7 @@ def hostile(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     packs = pack(folder / "pack")
     pack(folder / "pack", name="open_2")
     pack(folder / "pack", FILL + RUN_CODE, "fills")
+    pack(folder / "pack", STRAY, "leaves_a_stray")
     for name, code in BAD_APPS.items():
         pack(folder / "pack", code, name)
     limits = {"AWMENV_CALL_TIMEOUT": "3", "AWMENV_LOAD_TIMEOUT": "5", "AWMENV_SESSION_DISK_MB": "8"}
@@ -219,6 +249,49 @@ async def test_disk_is_bounded_while_an_app_is_imported_and_in_the_middle_of_a_c
         refused = await env.call_tool("run_code", body(FILL.replace("\n", "\n    ")))
         assert (refused.reward_type, "more disk" in str(refused.error)) == ("server_error", True)
         assert (await env.call_tool("add_row")).error == refused.error.replace("run_code", "add_row")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root sees what another process holds open")
+@pytest.mark.parametrize("way", UNNAMED)
+async def test_files_without_a_name_count_as_disk(hostile: Server, way: str) -> None:
+    make = f"import os\n    for n in range(20):\n        fd, _ = {UNNAMED[way]}\n        os.write(fd, b'x' * (1 << 20))"
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="open_1")
+        refused = await env.call_tool("run_code", body(make))
+        assert (refused.reward_type, "more disk" in str(refused.error)) == ("server_error", True)
+
+
+async def test_a_process_left_by_an_import_cannot_fill_the_disk_later(hostile: Server) -> None:
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="leaves_a_stray")
+        folder = Path(json.loads((await env.call_tool("where_am_i")).tool_result)["cwd"]).parent / "template"
+        assert await asyncio.to_thread(_eventually, lambda: not folder.exists())
+        assert await asyncio.to_thread(_eventually, lambda: not list(folder.parent.rglob("stray*")))
+        assert (await env.call_tool("add_row")).reward_type == "server_error"
+        await env.reset(scenario="open_1")
+        assert (await env.call_tool("add_row")).ok
+
+
+async def test_a_scenario_whose_sessions_never_start_holds_up_no_other(tmp_path: Path) -> None:
+    folder = pack(pack(tmp_path / "pack"), MUTE, "mute")
+    world = World(Settings(packs=(folder,), run_dir=str(tmp_path)))
+    world.scenarios.zygote.start()
+    try:
+        await asyncio.wait_for(_open_beside_the_mute(world.scenarios, load_pack(folder)), 40)
+    finally:
+        world.stop()
+
+
+async def _open_beside_the_mute(house: ScenarioHouse, packs: Pack) -> None:
+    good, mute = await house.template(packs, "open_1"), await house.template(packs, "mute")
+    waiting = [asyncio.create_task(house.open(mute)) for _ in range(STARTS_AT_ONCE + 4)]
+    await asyncio.sleep(0.1)
+    started = time.monotonic()
+    house.close(await house.open(good))
+    assert time.monotonic() - started < HELLO_TIMEOUT_S / 2
+    for task in waiting:
+        task.cancel()
+    assert all(isinstance(end, BaseException) for end in await asyncio.gather(*waiting, return_exceptions=True))
 
 
 async def test_processor_time_and_memory_of_a_session_are_bounded(

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic_core import to_json
 
 from awmenv.server.settings import Settings
 from awmenv.server.verifier import VerifierHouse, verdict
@@ -129,6 +130,43 @@ def test_a_flood_is_cut_off_and_costs_the_host_nothing(arena: Arena, verifiers: 
 def test_code_that_cannot_be_run_is_an_error(arena: Arena, verifiers: VerifierHouse, code: str) -> None:
     result = verdict(verifiers, code, "code", *arena.databases(), None)
     assert (result["result"], result["execution_status"]) == ("others", "error")
+
+
+BY_HAND = """
+import os, sys
+def verify_task_completion(a, b, c=None):
+    frame = sys._getframe()
+    while "nonce" not in (frame.f_locals.get("request") or ()):
+        frame = frame.f_back
+    body = '{"nonce": "%s", %s}' % (frame.f_locals["request"]["nonce"], REST)
+    os.write(3, len(body).to_bytes(4, "big") + body.encode())
+    os._exit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    "rest",
+    [
+        '"ok": true, "value": {"result": "others", "x": "\\ud800"}',
+        '"ok": true, "value": {"result": "others", "x": ' + "[" * 300 + "]" * 300 + "}",
+        '"ok": true, "value": {"result": "others", "x": 1' + "0" * 4000 + "}",
+        '"ok": false, "error": "\\ud800"',
+    ],
+    ids=["surrogate", "deep", "huge_number", "error"],
+)
+def test_a_frame_that_a_verifier_wrote_itself_can_still_be_sent_on(
+    arena: Arena, verifiers: VerifierHouse, rest: str
+) -> None:
+    result = verdict(verifiers, f"REST = {rest!r}\n{BY_HAND}", "code", *arena.databases(), None)
+    assert "nonce" not in str(result["error_message"]), "the frame was found"
+    assert to_json(result)
+    assert result["result"] == "others"
+
+
+def test_an_answer_of_the_greatest_length_is_read_in_any_script(arena: Arena, verifiers: VerifierHouse) -> None:
+    code = "def verify_task_completion(a, b, c=None):\n    return {'result': 'complete', 'n': len(c)}\n"
+    result = verdict(verifiers, code, "code", *arena.databases(), "\U0001f600" * (1 << 20))
+    assert result["raw_result"] == {"result": "complete", "n": 1 << 20}
 
 
 POISON = """
