@@ -1,6 +1,7 @@
 """One exchange with a session's process, which may say anything, late or never."""
 
 import asyncio
+import gc
 import os
 import socket
 import time
@@ -67,3 +68,16 @@ async def test_time_without_a_core_does_not_count_though_not_for_ever() -> None:
 def test_the_wait_for_a_core_is_the_kernels_number() -> None:
     assert 0 <= waited_for_a_core(os.getpid()) < time.monotonic()
     assert waited_for_a_core(2**22 + 1) == 0.0
+
+
+def test_an_answer_of_nothing_but_lists_sets_no_garbage_collector_to_work() -> None:
+    seen: list[str] = []
+    gc.callbacks.append(note := lambda phase, _info: seen.append(phase))
+    try:
+        assert len(framing.decode(b"[" + b"[]," * 100_000 + b"[]]")) == 100_001
+        with pytest.raises(framing.BadFrame):
+            framing.decode(b"[")
+    finally:
+        gc.callbacks.remove(note)
+    assert len(seen) <= 4, "a collection at the end, and not one for each few hundred lists"
+    assert gc.isenabled()
