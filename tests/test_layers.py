@@ -325,3 +325,10 @@ def test_a_module_without_a_floor_is_refused(tmp_path: Path) -> None:
     tree = house(tmp_path, {"people/utils.py": "from people import models\n", "people/models.py": ""})
     with pytest.raises(AssertionError, match=r"people\.utils"):
         upward_inside(tree, "people", APP_FLOORS)
+
+
+def test_every_test_file_can_be_imported_beside_the_others() -> None:
+    """Folders without `__init__.py` share one namespace of modules: a second file of a name stops the collection."""
+    alone = [path for path in (ROOT / "tests").rglob("test_*.py") if not (path.parent / "__init__.py").exists()]
+    names = [path.name for path in alone]
+    assert sorted(name for name in set(names) if names.count(name) > 1) == []
