@@ -242,9 +242,7 @@ def _hints(row: tuple[Any, ...], fresh: Sequence[Entry]) -> Iterable[str]:
     """The new steps, and where the episode stands; a batch that only repeats tells where it stands once more, because
     the first time may have been cut off between commit and hint."""
     pk, project_id, *stands = row
-    if fresh:
-        told = ",".join(entry.told() for entry in fresh)
-        yield events.hint(events.episode_topic(pk), events.STEPS, pk, told)
+    yield from events.step_hints(events.episode_topic(pk), pk, [entry.told() for entry in fresh])
     frame = events.episode_line(pk, *stands, fresh[-1].action if fresh else None)
     yield events.hint(events.episode_topic(pk), events.LAST, pk, frame)
     yield events.hint(events.queue_topic(project_id), events.LAST, pk, frame)

@@ -258,14 +258,15 @@ class EpisodeConsumer(LiveConsumer):
         return showings() if self._in_pictures() else hub()
 
     async def first_frames(self) -> AsyncIterator[str]:
-        """Everything after `since`, in pages, as one frame each; to a page in pictures only up to where it goes."""
+        """Everything after `since`, page by page; to a page in pictures only up to where it goes."""
         pk, since = self.scope["url_route"]["kwargs"]["pk"], self._since()
         if self._in_pictures():
             yield pictures_frame(pk, await in_database(windows.last_of, pk))
             return
         while True:
             told = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, verification=self.sees_all)
-            yield events.steps_frame(pk, [text for _, text in told])
+            for part in list(events.parted([text for _, text in told])) or [[]]:
+                yield events.steps_frame(pk, part)
             if len(told) < FIRST_PAGE:
                 return
             since = told[-1][0]

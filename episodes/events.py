@@ -14,7 +14,7 @@ import logging
 import os
 import threading
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import redis
@@ -28,7 +28,7 @@ EVERYBODY = "*"
 STEPS, LAST, EACH, GAP = "steps", "last", "each", "gap"
 """Kinds of a hint: steps of an episode are joined to one frame; of several with one key the last is news; each one
 counts; something was lost."""
-MESSAGE_BYTES = 512 * 1024
+MESSAGE_BYTES = FRAME_BYTES = 512 * 1024
 WAITING_BYTES = 8 * 1024 * 1024
 LOST_TOPICS = 10_000
 STRIP_TOLD = 200
@@ -63,7 +63,25 @@ def publish(topic: str, frame: Frame) -> None:
 
 def publish_steps(topic: str, episode_id: str, told: Sequence[str]) -> None:
     """Steps as JSON text, told after the commit."""
-    transaction.on_commit(functools.partial(tell, [hint(topic, STEPS, episode_id, ",".join(told))]))
+    transaction.on_commit(functools.partial(tell, step_hints(topic, episode_id, told)))
+
+
+def step_hints(topic: str, episode_id: str, told: Sequence[str]) -> list[str]:
+    return [hint(topic, STEPS, episode_id, ",".join(part)) for part in parted(told)]
+
+
+def parted(told: Sequence[str]) -> Iterator[list[str]]:
+    """Steps in portions of a frame each: readers of sockets give up on frames above a megabyte."""
+    part: list[str] = []
+    size = 0
+    for text in told:
+        if part and size + len(text) > FRAME_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(text)
+        size += len(text)
+    if part:
+        yield part
 
 
 def hint(topic: str, kind: str, key: str, payload: str) -> str:

@@ -33,7 +33,6 @@ SHARE = 0.5
 """How much of its time an event loop may write frames, before frames become fewer and larger."""
 QUEUE_FRAMES = 256
 QUEUE_BYTES = 4 * 1024 * 1024
-FRAME_BYTES = 512 * 1024
 GAP_FRAME = '{"type":"gap"}'
 GAP = Payload(GAP_FRAME)
 
@@ -128,7 +127,7 @@ class Pending:
 
     def _add_steps(self, key: str, payload: str) -> None:
         parts = self._frames.get((events.STEPS, key), [])
-        if parts and sum(map(len, parts)) + len(payload) > FRAME_BYTES:
+        if parts and sum(map(len, parts)) + len(payload) > events.FRAME_BYTES:
             del self._frames[events.STEPS, key]
             self._add_one(events.steps_frame(key, parts))
             parts = []

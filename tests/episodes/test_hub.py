@@ -9,7 +9,7 @@ import time
 import pytest
 import redis
 
-from episodes import events, hub
+from episodes import events
 from episodes.events import Teller, hint
 from episodes.hub import GAP_FRAME, QUEUE_BYTES, QUEUE_FRAMES, Hub, Lane, Listener, Pending, SocketListener
 from episodes.wire import Line, Payload
@@ -83,7 +83,7 @@ async def test_of_several_states_of_an_episode_the_last_is_told(valkey):
 
 
 def test_a_frame_that_grows_too_large_is_parted_and_keeps_its_order(monkeypatch):
-    monkeypatch.setattr(hub, "FRAME_BYTES", 30)
+    monkeypatch.setattr(events, "FRAME_BYTES", 30)
     pending = Pending()
     for seq in range(1, 8):
         pending.add(events.STEPS, "e", step(seq))

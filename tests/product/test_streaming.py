@@ -76,6 +76,17 @@ def test_a_step_that_is_not_there_is_refused_in_the_envelope(agent, seq):
     assert answer.status_code in (404, 422) and set(answer.json()) == {"error"}
 
 
+def test_frames_stay_below_what_clients_take_however_much_came_before_or_at_once(house, agent, token):
+    """The usual limit of a reader is a megabyte."""
+    episode = start(agent)
+    append(agent, episode, *range(1, 61), content="y" * 30_000).raise_for_status()
+    with listen(house, episode, token) as live:
+        assert [step["seq"] for step in steps_until(live, 60)] == list(range(1, 61))
+        append(agent, episode, *range(61, 121), content="y" * 30_000).raise_for_status()
+        late = steps_until(live, 120)  # those that it has already may be told once more before
+        assert [step["seq"] for step in late[-60:]] == list(range(61, 121))
+
+
 def test_a_socket_that_does_not_read_hears_gap_and_the_process_stays_small(house, agent, token):
     episode = start(agent)
     web = psutil.Process(house.children()["web"])
