@@ -210,7 +210,8 @@ async def test_frames_leave_at_once_after_a_quiet_time_and_later_while_writing_t
     heavy = 0.05
     await tell(1)
     await tell(2)
-    assert left[1][0] - left[0][0] >= 0.02 and left[2][0] - left[1][0] >= 0.1
+    # less than the pauses themselves: this process may lose its core between an act and its time stamp
+    assert left[1][0] - left[0][0] >= 0.005 and left[2][0] - left[1][0] >= 0.07
 
 
 async def until(what):
