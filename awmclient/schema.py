@@ -1,6 +1,6 @@
 """The nouns: every shape that crosses a process between a rollout loop and the dashboard, versioned.
 
-Owns the record format (steps, asks, advice, episodes, trajectories) and what each field may contain. Leaves
+Owns the record format: steps, asks, advice, episodes, trajectories. Leaves what a field may hold to `fields.py`,
 transport to `client.py` and storage to the dashboard. Called by the client, by the dashboard's API and by every
 reader of trajectories.
 
@@ -9,12 +9,10 @@ Times are UTC datetimes in ISO 8601, durations are seconds, rewards are plain nu
 
 from __future__ import annotations
 
-import sys
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -26,7 +24,8 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic import TypeAdapter as TypeAdapter
-from pydantic_core import PydanticCustomError
+
+from awmclient.fields import MAX_INT, Count, Line, Moment, Number, Object, Prose, Text, bounded, clean_text
 
 SCHEMA_VERSION = "awmweb.trajectory/1"
 ASK_TOOL = "ask_expert"
@@ -37,49 +36,6 @@ MAX_BATCH_BYTES = 2 * 1024 * 1024
 MAX_STEP_BYTES = 8 * 1024 * 1024
 CUT_ABOVE_BYTES = 32 * 1024
 """A larger step goes through sockets in its cut form, marked by a field `cut` (`Cut`); over HTTP it comes whole."""
-MAX_INT = 2**31 - 1
-
-
-def _any_text(value: Any) -> Any:
-    if not isinstance(value, str):
-        raise PydanticCustomError("string_type", "Input should be a valid string")
-    return value
-
-
-def _clean_text(value: Any) -> Any:
-    """Keys and names reach indexes and logs: U+0000 and lone surrogates have no place there."""
-    if isinstance(value, str) and ("\x00" in value or not value.isascii() and _has_half_a_pair(value)):
-        raise PydanticCustomError("string_unicode", "Input should have no U+0000 and no lone surrogate")
-    return value
-
-
-def _has_half_a_pair(text: str) -> bool:
-    return any(0xD800 <= ord(char) <= 0xDFFF for char in text)
-
-
-def _finite(value: Any) -> Any:
-    low, high = -sys.float_info.max, sys.float_info.max
-    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-        raise PydanticCustomError("finite_number", "Input should be a finite number")
-    return value
-
-
-def _storable(value: datetime) -> datetime:
-    """A database keeps times as UTC and knows no year 0 and none after 9999; no place is more than 15 hours off."""
-    offset = value.utcoffset() or timedelta()
-    if not 1000 <= value.year <= 9000 or abs(offset) > timedelta(hours=15):
-        raise PydanticCustomError("moment", "Input should be a time between the years 1000 and 9000")
-    return value
-
-
-Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "string"})]
-"""Any string an agent or a tool can produce, U+0000 and lone surrogates included, kept as it came."""
-Number = Annotated[Any, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
-Line = Annotated[str, BeforeValidator(_clean_text), Field(min_length=1, max_length=200)]
-Prose = Annotated[str, BeforeValidator(_clean_text), Field(min_length=1, max_length=20_000)]
-Count = Annotated[StrictInt, Field(ge=0, le=MAX_INT)]
-Object = dict[str, Any]
-Moment = Annotated[datetime, AfterValidator(_storable)]
 
 Privilege = Literal["blind", "sees_verifier"]
 ExpertMode = Literal["off", "plain", "informed"]
@@ -323,29 +279,18 @@ class Finish(Record):
     outcome: ReportedOutcome | None = None
 
 
-def _bounded(most: int, least: int = 0) -> BeforeValidator:
-    """Any text, within bounds that pydantic's own check of strings could not put on a lone surrogate."""
-
-    def check(value: Any) -> Any:
-        if not least <= len(_any_text(value)) <= most or (least and not value.strip()):
-            raise PydanticCustomError("text_length", f"Input should have between {least} and {most} characters")
-        return value
-
-    return BeforeValidator(check)
-
-
 QUESTION_MAX = 20_000
 CONTEXT_MAX = 100_000
 Question = Annotated[
     Any,
-    _bounded(QUESTION_MAX, least=1),
+    bounded(QUESTION_MAX, least=1),
     WithJsonSchema(
         {"type": "string", "minLength": 1, "maxLength": QUESTION_MAX, "description": "what the agent wants to know"}
     ),
 ]
 Context = Annotated[
     Any,
-    _bounded(CONTEXT_MAX),
+    bounded(CONTEXT_MAX),
     WithJsonSchema({"type": "string", "maxLength": CONTEXT_MAX, "description": "what was tried and what came back"}),
 ]
 
@@ -403,92 +348,6 @@ class AskList(Record):
     asks: list[AskListing]
 
 
-class ShareView(Record):
-    """So many (`part`) of so many (`of`), with Wilson's 95 % interval; without a case there are only the counts."""
-
-    part: int
-    of: int
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-class MiddleView(Record):
-    """Median and 90th percentile of `n` values in seconds (a share of text in `kept`), the interval that of the
-    median. No interval below six values, no 90th percentile below ten."""
-
-    n: int
-    median: float | None = None
-    low: float | None = None
-    high: float | None = None
-    p90: float | None = None
-
-
-class RateView(Record):
-    """Useful answers for each hour from claim to answer; of `n` answers, in so many `hours`."""
-
-    n: int
-    hours: float
-    value: float | None = None
-    low: float | None = None
-    high: float | None = None
-
-
-class DeskLine(Record):
-    """The figures of the whole desk, of one expert, or of one arm of a run; docs/experts.md says what each counts."""
-
-    kind: Literal["desk", "person", "script", "model", "cache", "arm"]
-    key: str
-    name: str
-    run: str
-    arm: str
-    asks: int
-    answered: int
-    open: int
-    cancelled: int
-    late: int
-    prepared: int
-    drawn: int
-    cannot_tell: int
-    fell_back: dict[str, int]
-    waited: MiddleView
-    took: MiddleView
-    per_hour: RateView
-    in_time: ShareView
-    followed: ShareView
-    passed: ShareView
-    drafted: ShareView
-    kept: MiddleView
-    completed: ShareView
-
-
-class ModelCalls(Record):
-    """What one expert model was asked, what it cost, and how it broke; `words` are its most frequent faults."""
-
-    key: str
-    name: str
-    calls: int
-    tokens: int
-    took: MiddleView
-    faults: ShareView
-    words: list[tuple[str, int]]
-
-
-class DeskNumbers(Record):
-    """How the desk works. `note` belongs beside the figures: they describe, and claim no cause. With `more`, only the
-    newest asks are counted, from `since` on."""
-
-    note: str
-    since: datetime | None = None
-    until: datetime | None = None
-    more: bool
-    compared: int
-    desk: DeskLine
-    experts: list[DeskLine]
-    arms: list[DeskLine]
-    models: list[ModelCalls]
-
-
 class Claimed(Record):
     assignment: str
     lease_token: str
@@ -497,12 +356,12 @@ class Claimed(Record):
 
 class LeaseBody(Record):
     lease_token: Line
-    reason: Annotated[str, BeforeValidator(_clean_text), Field(max_length=1000)] | None = None
+    reason: Annotated[str, BeforeValidator(clean_text), Field(max_length=1000)] | None = None
 
 
 class AnswerBody(Record):
     lease_token: Line
-    text: Annotated[str, BeforeValidator(_clean_text), Field(max_length=20_000)]
+    text: Annotated[str, BeforeValidator(clean_text), Field(max_length=20_000)]
     tool_calls: Annotated[list[ToolCall], Field(max_length=20)] | None = None
     nonce: Line
 

@@ -7,6 +7,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
+from awmclient.fields import MAX_INT, Object
 from episodes import recording, trajectory
 from episodes.models import Episode
 from people.errors import NotFound
@@ -50,7 +51,7 @@ def get_episode(request: HttpRequest, episode_id: str) -> schema.EpisodeView:
 def get_steps(
     request: HttpRequest,
     episode_id: str,
-    since: QueryEx[int, P(ge=0, le=schema.MAX_INT)] = 0,
+    since: QueryEx[int, P(ge=0, le=MAX_INT)] = 0,
     limit: QueryEx[int, P(ge=1, le=trajectory.MAX_PAGE)] = trajectory.PAGE,
 ) -> HttpResponse:
     recording.hear(actor_of(request), episode_id)
@@ -58,11 +59,11 @@ def get_steps(
     return HttpResponse(f'{{"steps": [{steps}]}}', content_type=JSON)
 
 
-@router.get("/episodes/{episode_id}/steps/{seq}", response={200: schema.Object, **REFUSALS})
+@router.get("/episodes/{episode_id}/steps/{seq}", response={200: Object, **REFUSALS})
 def get_step(request: HttpRequest, episode_id: str, seq: int) -> HttpResponse:
     """One step, whole. Sockets send a large one cut."""
     recording.hear(actor_of(request), episode_id)
-    if not 1 <= seq <= schema.MAX_INT:
+    if not 1 <= seq <= MAX_INT:
         raise NotFound
     return HttpResponse(trajectory.step_text(actor_of(request), episode_id, seq), content_type=JSON)
 

@@ -1,7 +1,7 @@
 """The answer page's smaller forms: drafts, a model's draft, the verifier's text, tables, tags, changes, quick replies.
 
 Owns HTTP status and form words of these. Leaves the page itself, claiming and sending to `views.py`; every write is a
-function of `queue.py`, `desk.py` or `review.py`, what is shown is `context.py`'s.
+function of `queue.py`, `advising.py`, `desk.py` or `review.py`, what is shown is `context.py`'s.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pydantic import ValidationError
 from awmclient.schema import AnswerBody
 from episodes import packs
 from episodes.cards import clean
-from experts import desk, queue, review
+from experts import advising, desk, queue, review
 from experts.context import model_draft, replies_of, tables_of, tags_of, written_by
 from experts.errors import DraftConflict
 from experts.fitting import calls_of, refuse_unfit
@@ -152,7 +152,7 @@ def amend(request: MemberRequest, pk: str) -> HttpResponse:
     wants_json = request.headers.get("Accept") == "application/json"
     body = checked_body(request, _one(request, pk), "mine")
     try:
-        queue.amend(
+        advising.amend(
             request.actor, pk, body.text, body.tool_calls, body.nonce, drafted_by=request.POST.get("drafted_by", "")
         )
     except AppError as refused:
@@ -167,7 +167,7 @@ def amend(request: MemberRequest, pk: str) -> HttpResponse:
 def take_back(request: MemberRequest, pk: str) -> HttpResponse:
     """The ask is open again and in my hands; one of several that were answered together leads back to where it was."""
     try:
-        queue.take_back(request.actor, pk)
+        advising.take_back(request.actor, pk)
         messages.success(request, "You took it back; the ask is open again and yours.")
     except AppError as refused:
         messages.warning(request, refused.message)

@@ -11,7 +11,8 @@ from django.utils import timezone
 from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
-from experts import numbers, queue
+from awmclient.numbers import DeskNumbers
+from experts import advising, numbers, queue, settling
 from experts.reading import ask_view, open_asks
 from people.http import actor_of
 
@@ -36,17 +37,17 @@ def list_asks(request: HttpRequest, status: schema.AskStatus = "open") -> schema
 def get_ask(request: HttpRequest, ask_id: str, wait: QueryEx[int, P(ge=0, le=WAIT_MAX_S)] = 0) -> schema.AskView:
     """The state of an ask. Under the product's server `consumers.AskWait` answers this path and waits without a thread;
     this plain form documents it and answers at once."""
-    return ask_view(queue.look(actor_of(request), ask_id))
+    return ask_view(settling.look(actor_of(request), ask_id))
 
 
 @router.post("/asks/{ask_id}/consumed", response={200: schema.AskView, **REFUSALS})
 def consumed(request: HttpRequest, ask_id: str) -> schema.AskView:
-    return ask_view(queue.consume(actor_of(request), ask_id))
+    return ask_view(settling.consume(actor_of(request), ask_id))
 
 
 @router.post("/asks/{ask_id}/cancel", response={200: schema.AskView, **REFUSALS})
 def cancel(request: HttpRequest, ask_id: str) -> schema.AskView:
-    return ask_view(queue.cancel(actor_of(request), ask_id))
+    return ask_view(settling.cancel(actor_of(request), ask_id))
 
 
 @router.post("/asks/{ask_id}/claim", response={200: schema.Claimed, **REFUSALS})
@@ -75,13 +76,13 @@ def decline(request: HttpRequest, assignment_id: str, payload: schema.LeaseBody)
 
 @router.post("/assignments/{assignment_id}/answer", response={200: schema.Advice, **REFUSALS})
 def answer(request: HttpRequest, assignment_id: str, payload: schema.AnswerBody) -> schema.Advice:
-    advice = queue.answer(
+    advice = advising.answer(
         actor_of(request), assignment_id, payload.lease_token, payload.text, payload.nonce, payload.tool_calls
     )
     return advice.value()
 
 
-@router.get("/desk/numbers", response={200: schema.DeskNumbers, **REFUSALS})
+@router.get("/desk/numbers", response={200: DeskNumbers, **REFUSALS})
 def desk_numbers(
     request: HttpRequest,
     time: Literal["day", "week", "month", "all"] = "week",
@@ -90,9 +91,9 @@ def desk_numbers(
     run: str = "",
     arm: str = "",
     drawn: bool = False,
-) -> schema.DeskNumbers:
+) -> DeskNumbers:
     """How the desk works, by person, model, run and arm; never for an agent. `since` and `until` are days."""
     days = {name: day.isoformat() for name, day in (("since", since), ("until", until)) if day}
     look = numbers.Look.read({"time": time, **days, "run": run, "arm": arm, "drawn": str(int(drawn))})
     found = numbers.numbers_of(actor_of(request), look, timezone.now())
-    return schema.DeskNumbers.model_validate({"note": numbers.NOTE, **asdict(found)})
+    return DeskNumbers.model_validate({"note": numbers.NOTE, **asdict(found)})

@@ -1,7 +1,7 @@
 """The queue's socket, and the waiting poll of an ask, which holds no thread and no database connection.
 
 Owns how a wait is woken: by the hub's hint, by the deadline, or by the end of the poll. The deadline itself is settled
-by the request that waits, through `queue.settle`, so it needs nobody else.
+by the request that waits, through `settling.settle`, so it needs nobody else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from awmclient.schema import AskView
 from episodes import events, recording
 from episodes.consumers import LiveConsumer, actor_for, in_database
 from episodes.hub import Listener, hub
-from experts import queue
+from experts import settling
 from experts.events import ask_topic, person_topic
 from experts.models import Ask
 from experts.reading import ask_view, open_asks
@@ -91,7 +91,7 @@ def _read_once(scope: dict[str, Any], pk: str) -> AskView:
         actor_for(scope)
         raise NotFound
     actor = actor_for(scope, row[0])
-    view = ask_view(queue.look(actor, pk))
+    view = ask_view(settling.look(actor, pk))
     recording.hear(actor, row[1])
     return view
 

@@ -1,7 +1,7 @@
 """Writes around the queue: who is here, drafts of people and models, how asks are routed, calls of models.
 
 Owns everything that changes at the desk and is not the state of an ask. Leaves that to `queue.py`, which calls
-`seen`. A draft never reaches an agent by itself: only `queue.answer` sends, and the deadline takes what a model
+`seen`. A draft never reaches an agent by itself: only `advising.answer` sends, and the deadline takes what a model
 prepared.
 """
 

@@ -19,7 +19,7 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from experts import board, desk, lineup, queue, selection, staff
+from experts import board, desk, lineup, queue, selection, settling, staff
 from experts.errors import TooLate
 from experts.models import Ask
 from experts.reading import asks_of
@@ -211,7 +211,7 @@ def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
 def _cancel(actor: Actor, pk: str) -> None:
     if not visible_or_404(Ask.objects.all(), actor, pk).is_open:
         raise TooLate("This ask is closed.")
-    queue.cancel(actor, pk, "desk")
+    settling.cancel(actor, pk, "desk")
 
 
 def _priority(text: str) -> int:

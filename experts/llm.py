@@ -1,7 +1,8 @@
-"""The model expert: reads an ask, calls an OpenAI-compatible endpoint, and answers through `queue.py` as people do.
+"""The model expert: reads an ask, calls an OpenAI-compatible endpoint, and answers through `advising.py` as people do.
 
 Owns the words a model gets and the reading of what it says. Leaves requests to `awmclient.chat`, whose turn it is to
-`routing.py`, and every change to `queue.py` and `desk.py`. Called by Celery, in any number of processes at once.
+`routing.py`, and every change to `queue.py`, `advising.py` and `desk.py`. Called by Celery, in any number of processes
+at once.
 
 What an agent, its environment or a verifier wrote is data: it stands as JSON inside one message, the model has no
 tools, and all that can come of it is a text that a person could have written. A fault of a model is a fault, never
@@ -30,7 +31,7 @@ from awmclient.errors import EndpointError
 from awmclient.schema import ToolCall
 from episodes import packs, trajectory
 from episodes.models import Episode
-from experts import desk, queue
+from experts import advising, desk, queue
 from experts.fitting import refuse_unfit
 from experts.models import Ask, Privilege, Tier
 from experts.routing import in_time, next_tier
@@ -139,7 +140,9 @@ async def _answer(model: Actor, ask: Ask, lease: queue.Claim) -> None:
 
 
 def _send(model: Actor, lease: queue.Claim, said: Said) -> None:
-    queue.answer(model, lease.assignment_id, lease.lease_token, said.text, "", said.calls, confidence=said.confidence)
+    advising.answer(
+        model, lease.assignment_id, lease.lease_token, said.text, "", said.calls, confidence=said.confidence
+    )
 
 
 def _unsure(ask: Ask, said: Said) -> str:

@@ -1,7 +1,7 @@
 """The MCP server of the desk at `/mcp`: streamable HTTP, one session is one episode, one tool: `ask_expert`.
 
-Owns the protocol's edge: who calls in which session, how an ask is found again, and what its caller gets to see. Leaves
-the ask to `queue`, the episode to `recording`, the wait to `consumers.until_closed`, and JSON-RPC to the official SDK.
+Owns the protocol's edge: who calls in which session, and what the caller of an ask gets to see. Leaves the session and
+its asks to `sessions`, the wait to `consumers.until_closed`, and JSON-RPC to the official SDK.
 
 Nothing of a session lives in a process: its id is the episode's id, an ask is known by the call that opened it, and a
 stream that broke goes on after its last event id, in any web process. Called by `awmweb/asgi.py`.
@@ -10,65 +10,47 @@ stream that broke goes on after its last event id, in any web process. Called by
 from __future__ import annotations
 
 import asyncio
-import base64
-import hashlib
 import json
 import logging
 import math
-import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from functools import partial
-from typing import Any, NamedTuple
-from urllib.parse import parse_qsl
+from typing import Any
 
 from django.conf import settings
 from django.db import Error as DatabaseError
-from django.db import transaction
 from django.utils import timezone
 from mcp import types
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import EventMessage, EventStore, StreamableHTTPServerTransport
-from pydantic import ValidationError
 
 from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,
     MAX_BATCH_BYTES,
     Advice,
-    AskOpen,
     AskView,
-    EpisodeStart,
     Finish,
-    RunStart,
 )
 from episodes import recording
 from episodes.consumers import in_database, socket_token
-from episodes.models import Episode, Run
-from experts import queue
+from experts import sessions
 from experts.consumers import until_closed
-from experts.errors import ForeignOrigin, NoSession, NoSuchMethod, StillOpen
-from experts.models import Ask, AskStatus
-from experts.reading import ask_view
-from people.access import Actor, may_record, scoped, visible_or_404
+from experts.errors import ForeignOrigin, NoSession, NoSuchMethod
+from experts.models import Ask
+from people.access import Actor, may_record
 from people.bodies import HungUp, Receive, Send, header, read_body, room_for
-from people.errors import AppError, Invalid, NotFound, Unauthenticated
-from people.http import TOKENS, envelope, misshapen, read_object, respond, told
-from people.models import new_id, shown
+from people.errors import AppError, NotFound, Unauthenticated
+from people.http import TOKENS, envelope, read_object, respond, told
+from people.models import shown
 
 log = logging.getLogger(__name__)
-OURS = "mcp:"
-"""Begins the keys of episodes and asks that came this way; no other episode is a session."""
-KEY = re.compile(rf"{OURS}[0-9a-f]+:[0-9a-f]+")
-ADDRESS = {"task", "scenario", "task_idx", "run"}
-ASKED = {"question", "context", "deadline_s"}
 PROGRESS_S = 10.0
 """Clients give a silent call 60 seconds and less."""
 LISTEN_S = 10.0
 RETRY_MS = 5000
 """When a client whose line broke tries again. The official ones try twice, and a restart takes a moment."""
 PATIENCE_S = 2.0
-TIMED_OUT = "-32001"
-"""A client's own time limit, as its words of cancellation tell it."""
 EXCHANGE = "awmweb.exchange"
 HEADERS = [(b"cache-control", b"no-store, no-transform"), (b"x-content-type-options", b"nosniff")]
 Scope = dict[str, Any]
@@ -109,51 +91,6 @@ SERVER: Server[Any, Any] = Server(
 )
 
 
-class Call(NamedTuple):
-    """A tool call: its number in the session, the key of its ask, and the token under which it hears of progress."""
-
-    number: Any
-    key: str
-    progress: str | int | None = None
-
-    @classmethod
-    def of(cls, message: dict[str, Any]) -> Call:
-        """The call that a message makes. Its ask is named after its number and its words."""
-        arguments = _object(_object(message.get("params")).get("arguments"))
-        words = [arguments.get("question"), arguments.get("context")]
-        token = _object(_object(message.get("params")).get("_meta")).get("progressToken")
-        key = f"{asks_of_call(message.get('id'))}{_short(words)}"
-        return cls(message.get("id"), key, token if isinstance(token, str | int) else None)
-
-    @classmethod
-    def after(cls, event_id: str) -> Call:
-        """The call of an event that the caller heard last."""
-        try:
-            call = cls(*json.loads(base64.urlsafe_b64decode(event_id)))
-        except (ValueError, TypeError):
-            call = cls(None, "")
-        if not isinstance(call.number, str | int) or not KEY.fullmatch(str(call.key)):
-            raise Invalid("Last-Event-ID is none of ours.")
-        return call
-
-    @property
-    def event_id(self) -> str:
-        return base64.urlsafe_b64encode(json.dumps(self).encode()).decode()
-
-
-def asks_of_call(number: Any) -> str:
-    """How the keys of a call's asks begin."""
-    return f"{OURS}{_short(number)}:"
-
-
-def _short(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:24]
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 async def serve(scope: Scope, receive: Receive, send: Send) -> None:
     """1. no page of another address, 2. who is it, 3. may they ask, 4. the method."""
     try:
@@ -185,31 +122,31 @@ async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> Non
     with room_for(scope, MAX_BATCH_BYTES):
         raw = await read_body(scope, receive, MAX_BATCH_BYTES)
         message = read_object(raw, MAX_BATCH_BYTES)
-    params = _object(message.get("params"))
+    params = sessions.as_object(message.get("params"))
     if message.get("method") == "initialize":
-        session = await in_database(_begin, actor, params, scope["query_string"].decode("latin-1"))
+        session = await in_database(sessions.begin, actor, params, scope["query_string"].decode("latin-1"))
         scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"mcp-session-id"]}
     else:
-        session = await in_database(_enter, actor, _session(scope))
+        session = await in_database(sessions.enter, actor, _session(scope))
     if message.get("method") == "notifications/cancelled":
-        await in_database(_withdraw, actor, session, params)
+        await in_database(sessions.withdraw, actor, session, params)
     exchange = Exchange(actor, session, scope, receive, send)
     if message.get("method") == "tools/call":
-        exchange.call = Call.of(message)
+        exchange.call = sessions.Call.of(message)
     await exchange.run(raw)
 
 
 async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
     """The stream on which a session listens; with a last event id, the rest of a call whose own stream broke."""
-    session = await in_database(_enter, actor, _session(scope))
+    session = await in_database(sessions.enter, actor, _session(scope))
     exchange = Exchange(actor, session, scope, receive, send)
     if last := header(scope, b"last-event-id"):
-        exchange.call = Call.after(last)
+        exchange.call = sessions.Call.after(last)
     await exchange.run(b"")
 
 
 async def _delete(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
-    session = await in_database(_enter, actor, _session(scope))
+    session = await in_database(sessions.enter, actor, _session(scope))
     await in_database(recording.finish, actor, session, Finish(stop_reason="done"))
     await respond(send, 200, {})
 
@@ -222,104 +159,6 @@ def _session(scope: Scope) -> str:
     if not session:
         raise NoSession
     return session
-
-
-@transaction.atomic
-def _begin(actor: Actor, params: dict[str, Any], query: str) -> str:
-    """The episode of a new session: named by its client, its task and run said by the address that was called."""
-    said: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
-    if strange := set(said) - ADDRESS:
-        raise Invalid(f"The address may say {', '.join(sorted(ADDRESS))}, and says {min(strange)}.")
-    if said.get("task_idx", "").isdecimal():
-        said["task_idx"] = int(said["task_idx"][:12])
-    try:
-        hello = types.InitializeRequestParams.model_validate(params)
-        client = _name(hello.clientInfo)
-        said = {"task": f"A session of {client}", **said}
-        said["run"] = said.get("run") or _run_of(actor, client)
-        policy = {"client": client, "version": hello.clientInfo.version}
-        plan = EpisodeStart(key=OURS + new_id(), environment="mcp", expert="plain", policy=policy, **said)
-    except ValidationError as error:
-        raise misshapen(error.errors()) from error
-    return recording.start_episode(actor, plan)[0].pk
-
-
-def _name(client: types.Implementation) -> str:
-    said = " ".join((client.title or client.name).split())
-    return "".join(char for char in said if char.isprintable())[:120] or "MCP client"
-
-
-def _run_of(actor: Actor, client: str) -> str:
-    """The run in which this client of this token gathers its episodes."""
-    mine = {"mcp": _token_id(actor)}
-    known = scoped(Run.objects.filter(name=client, metadata=mine), actor.project).order_by("-created_at").first()
-    return (known or recording.start_run(actor, RunStart(name=client, metadata=mine))).pk
-
-
-def _token_id(actor: Actor) -> str:
-    return actor.token.pk if actor.token else ""
-
-
-def _enter(actor: Actor, session: str) -> str:
-    """A session is its token's own. Every request is a sign of life, which brings back an episode given up for lost;
-    one that ended is gone."""
-    mine = Episode.objects.filter(key__startswith=OURS, token=_token_id(actor))
-    episode = recording.heartbeat(actor, visible_or_404(mine, actor, session).pk)
-    if not episode.is_live:
-        raise NotFound("This session has ended; initialize a new one.")
-    return episode.pk
-
-
-def _withdraw(actor: Actor, session: str, params: dict[str, Any]) -> None:
-    """The agent wants no answer any more. A client that only ran out of patience will ask again, and joins."""
-    if TIMED_OUT in str(params.get("reason")):
-        return
-    for ask in Ask.objects.open().filter(episode=session, key__startswith=asks_of_call(params.get("requestId"))):
-        queue.cancel(actor, ask.pk)
-
-
-def _known(session: str, key: str) -> Ask | None:
-    """The ask of this very call, or one of the same words whose end the agent has not heard: it lost the line, or its
-    patience, and asks again."""
-    asks = Ask.objects.filter(episode=session, key__startswith=OURS)
-    unheard = asks.filter(consumed_at__isnull=True, status__in=[AskStatus.OPEN, AskStatus.ANSWERED])
-    same_words = unheard.filter(key__endswith=key.rpartition(":")[2])
-    return asks.filter(key=key).first() or same_words.order_by("-created_at").first()
-
-
-def _find(session: str, key: str) -> Ask:
-    found = _known(session, key)
-    if found is None:
-        raise NotFound("The call did not arrive; call again.")
-    return found
-
-
-@transaction.atomic
-def _open(actor: Actor, session: str, key: str, arguments: dict[str, Any]) -> Ask:
-    """The ask of a call, at the next step number; the episode's lock keeps two calls at once apart."""
-    episode = visible_or_404(Episode.objects.select_for_update(), actor, session)
-    known = _known(session, key)
-    if known is not None:
-        return known
-    said = {name: value for name, value in arguments.items() if value is not None}
-    if strange := set(said) - ASKED:
-        raise Invalid(f"{min(strange)}: {ASK_TOOL} takes {', '.join(sorted(ASKED))}.")
-    try:
-        wanted = AskOpen(key=key, episode=session, seq=episode.last_seq + 1, **said)
-    except ValidationError as error:
-        raise misshapen(error.errors()) from error
-    return queue.open_ask(actor, wanted)[0]
-
-
-def _look(actor: Actor, pk: str) -> AskView:
-    """Where an ask stands for a caller that is on the line. Its end is received in the same breath: from here the
-    answer stands, and these are its last words. One that was taken back just now is open again."""
-    ask = queue.look(actor, pk)
-    recording.hear(actor, ask.episode_id)
-    try:
-        return ask_view(queue.consume(actor, pk) if ask.accepted else ask)
-    except StillOpen:
-        return ask_view(queue.look(actor, pk))
 
 
 async def _tools(request: types.ListToolsRequest) -> types.ServerResult:
@@ -349,7 +188,7 @@ class Exchange(EventStore):
     """
 
     def __init__(self, actor: Actor, session: str, scope: Scope, receive: Receive, send: Send) -> None:
-        self.call: Call | None = None
+        self.call: sessions.Call | None = None
         self._actor, self._session = actor, session
         self._scope = {**scope, EXCHANGE: self}
         self._receive, self._send = receive, send
@@ -401,7 +240,7 @@ class Exchange(EventStore):
     async def _stay(self) -> None:
         try:
             self._actor = await TOKENS.actor(socket_token(self._scope) or "")
-            await in_database(_enter, self._actor, self._session)
+            await in_database(sessions.enter, self._actor, self._session)
         except DatabaseError as error:
             log.warning("database away while a session listens: %s", error)
 
@@ -422,7 +261,7 @@ class Exchange(EventStore):
         try:
             if tool != ASK_TOOL or self.call is None:
                 raise NotFound(f"There is no tool of this name; there is {ASK_TOOL}.")
-            ask = await in_database(_open, self._actor, self._session, self.call.key, arguments)
+            ask = await in_database(sessions.open_ask, self._actor, self._session, self.call.key, arguments)
             return result_of(await self._end_of(ask, tell))
         except Exception as error:
             return refused(told(error))
@@ -451,7 +290,7 @@ class Exchange(EventStore):
         while True:
             try:
                 self._actor = await TOKENS.actor(socket_token(self._scope) or "")
-                return await in_database(_look, self._actor, ask.pk)
+                return await in_database(sessions.look, self._actor, ask.pk)
             except DatabaseError:
                 if (timezone.now() - ask.deadline_at).total_seconds() > PATIENCE_S:
                     raise
@@ -462,7 +301,7 @@ class Exchange(EventStore):
 
     async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
         """The rest of a call whose stream broke: the same wait again."""
-        call = Call.after(last_event_id)
+        call = sessions.Call.after(last_event_id)
 
         async def tell(params: types.ProgressNotificationParams) -> None:
             said = params.model_dump(by_alias=True, mode="json", exclude_none=True)
@@ -472,7 +311,7 @@ class Exchange(EventStore):
             await send_callback(EventMessage(types.JSONRPCMessage(message), last_event_id))
 
         try:
-            result = result_of(await self._end_of(await in_database(_find, self._session, call.key), tell))
+            result = result_of(await self._end_of(await in_database(sessions.find, self._session, call.key), tell))
         except Exception as error:
             result = refused(told(error))
         said = result.model_dump(by_alias=True, mode="json", exclude_none=True)

@@ -1,9 +1,9 @@
-"""Writes: open, claim, renew, release, decline, escalate, hand, prioritise, answer, amend, take back, expire, cancel,
-deliver, consume.
+"""Writes: open, claim, renew, release, decline, escalate, hand, prioritise.
 
-Owns the state machine of an ask. Leaves the episode's side to `episodes.recording`, inside the same transaction, drafts
-and presence to `desk.py`, and who is asked in which order to `routing.py`. People claim and answer through the same
-functions as models and tokens.
+Owns an open ask: where it stands in the queue, and in whose hands it is. Leaves what is said to it to `advising.py`,
+its end to `settling.py`, the episode's side to `episodes.recording`, inside the same transaction, drafts and presence
+to `desk.py`, and who is asked in which order to `routing.py`. People claim through the same functions as models and
+tokens.
 
 Lock order is episode, then ask, then assignment, everywhere: an answer, a deadline and an ending episode race for the
 same rows and exactly one of them wins.
@@ -16,20 +16,18 @@ import json
 import secrets
 from dataclasses import dataclass
 from datetime import datetime
-from difflib import SequenceMatcher
-from statistics import median
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils import timezone
 
-from awmclient.schema import AskOpen, ToolCall
+from awmclient.schema import AskOpen
 from episodes import recording
 from episodes.appending import reopen_or_refuse
 from episodes.models import Episode, ExpertMode
-from experts import desk, events, notices, review, staff
+from experts import desk, events, notices, settling, staff
 from experts.errors import (
     AlreadyClaimed,
     AskConflict,
@@ -37,32 +35,14 @@ from experts.errors import (
     ExpertOff,
     LeaseLost,
     NotForYou,
-    NotYours,
     Passed,
-    StillOpen,
     TooLate,
     TooManyAsks,
-    Used,
 )
-from experts.fitting import refuse_unfit
-from experts.models import (
-    LATE,
-    MODEL,
-    Advice,
-    Ask,
-    AskEvent,
-    AskStatus,
-    Assignment,
-    AssignmentState,
-    Decline,
-    Draft,
-    Privilege,
-    Tier,
-    as_fallback,
-)
+from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Decline, Privilege, Tier
 from experts.routing import deadline, draft_time, draw, lease_end, next_tier, route
-from people.access import Actor, may_advise, may_read, may_record, may_set_desk, visible_or_404
-from people.errors import AppError, Invalid
+from people.access import Actor, may_advise, may_record, may_set_desk, visible_or_404
+from people.errors import Invalid
 
 OPEN_MAX = 50
 """Open asks of one episode; more would push everybody else's off the queue's page."""
@@ -126,12 +106,12 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
     recording.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
     ask.save(force_insert=True)
     Assignment.objects.create(ask=ask)
-    _log(ask, "opened", actor)
-    _log(ask, _toward(ask), None, ask.tier_reason)
+    settling.log(ask, "opened", actor)
+    settling.log(ask, _toward(ask), None, ask.tier_reason)
     if at_once:
-        _close(ask, AskStatus.FELL_BACK, at_once, None)
+        settling.close(ask, AskStatus.FELL_BACK, at_once, None)
     elif (known := staff.known_answer(ask, staff.desk_of(actor.project).cache)) is not None:
-        _close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
+        settling.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
     else:
         _tell_or_wake(ask)
     return ask
@@ -177,10 +157,6 @@ def _tell_or_wake(ask: Ask) -> None:
         events.call_models()
 
 
-def _log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
-    AskEvent.objects.create(ask=ask, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
-
-
 @transaction.atomic
 def claim(actor: Actor, ask_id: str) -> Claim:
     """One conditional update: open, not past its deadline, and unheld, lapsed, or mine already. One row back and the
@@ -189,10 +165,10 @@ def claim(actor: Actor, ask_id: str) -> Claim:
     asks = Ask.objects.select_related("assignment").select_for_update(of=("self",))
     ask = visible_or_404(asks, actor, ask_id)
     desk.seen(actor)
-    return _take(actor, ask, timezone.now())
+    return take(actor, ask, timezone.now())
 
 
-def _take(actor: Actor, ask: Ask, now: datetime) -> Claim:
+def take(actor: Actor, ask: Ask, now: datetime) -> Claim:
     """The claim itself. Caller holds the ask's lock."""
     slot = ask.assignment
     if slot.holder != actor.key or slot.state != AssignmentState.CLAIMED:
@@ -209,7 +185,7 @@ def _take(actor: Actor, ask: Ask, now: datetime) -> Claim:
         raise _why_not(ask, now)
     for name, value in mine.items():
         setattr(slot, name, value)
-    _log(ask, "claimed", actor)
+    settling.log(ask, "claimed", actor)
     events.tell(ask)
     return Claim(ask.pk, slot.pk, token, until)
 
@@ -244,7 +220,7 @@ def claim_for_model(model: Actor) -> tuple[Ask, Claim] | None:
     if ask is None:
         return None
     try:
-        return ask, _take(model, ask, now)
+        return ask, take(model, ask, now)
     except AlreadyClaimed:
         return None  # taken between the look and the lock
 
@@ -266,7 +242,7 @@ def renew(actor: Actor, assignment_id: str, lease_token: str) -> datetime:
     if not slot.ask.is_open or slot.ask.deadline_at <= now:
         raise TooLate
     until = lease_end(now, slot.ask.deadline_at)
-    if _mine(slot, lease_token).update(lease_until=until) != 1:
+    if mine(slot, lease_token).update(lease_until=until) != 1:
         raise LeaseLost
     return until
 
@@ -276,7 +252,7 @@ def release(actor: Actor, assignment_id: str, lease_token: str) -> None:
     may_advise(actor)
     slot = _slot(actor, assignment_id)
     _let_go(slot, lease_token)
-    _log(slot.ask, "released", actor)
+    settling.log(slot.ask, "released", actor)
     events.tell(slot.ask)
 
 
@@ -285,10 +261,10 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
     """Pass on an ask: the slot goes back, without this expert. If nobody is left, the ask moves on."""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
-    ask = slot.ask = _locked(slot.ask_id)
+    ask = slot.ask = settling.locked(slot.ask_id)
     _let_go(slot, lease_token)
     Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason})
-    _log(ask, "declined", actor, reason)
+    settling.log(ask, "declined", actor, reason)
     if actor.model:
         _after_model(ask, reason.partition(":")[0])
     else:
@@ -306,7 +282,7 @@ def pass_over(actor: Actor, ask_id: str, reason: str = "") -> None:
     slot = Assignment.objects.get(ask=ask)
     if slot.holder == actor.key and slot.state == AssignmentState.CLAIMED:
         _let_go(slot, slot.lease_token)
-    _log(ask, "declined", actor, reason)
+    settling.log(ask, "declined", actor, reason)
     if ask.tier in staff.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
         _after_person(ask)
     else:
@@ -338,7 +314,7 @@ def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
     """Up to the next tier, or, behind the last one, a fallback. Caller holds the locks of episode and ask."""
     following = next_tier(ask.tiers, ask.tier)
     if following is None:
-        _close(ask, AskStatus.FELL_BACK, at_the_end, None)
+        settling.close(ask, AskStatus.FELL_BACK, at_the_end, None)
     else:
         _set_tier(ask, following, why, None)
 
@@ -346,7 +322,7 @@ def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
 def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None) -> None:
     ask.tier, ask.tier_reason = tier, why if len(why) <= 40 else why[:39] + "…"  # the history keeps all of it
     ask.save(update_fields=["tier", "tier_reason"])
-    _log(ask, _toward(ask), actor, why)
+    settling.log(ask, _toward(ask), actor, why)
     _tell_or_wake(ask)
 
 
@@ -355,7 +331,7 @@ def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason
     """Hand an ask that one holds up to the senior or people, or down to the model; the slot goes back."""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
-    ask = slot.ask = _locked(slot.ask_id)
+    ask = slot.ask = settling.locked(slot.ask_id)
     _refuse_nobody(ask, to)
     _let_go(slot, lease_token)
     _hand_to(ask, to, reason, actor)
@@ -405,7 +381,7 @@ def set_priority(actor: Actor, ask_id: str, priority: int) -> None:
         raise Invalid(f"A priority is a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}.")
     ask = _open_or_refuse(actor, ask_id)
     if ask.priority != priority:
-        _log(ask, "priority", actor, f"{ask.priority} to {priority}")
+        settling.log(ask, "priority", actor, f"{ask.priority} to {priority}")
         ask.priority = priority
         ask.save(update_fields=["priority"])
         events.tell(ask)
@@ -414,7 +390,7 @@ def set_priority(actor: Actor, ask_id: str, priority: int) -> None:
 def _open_or_refuse(actor: Actor, ask_id: str) -> Ask:
     """An ask of this project that is open still, locked."""
     visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask = _locked(ask_id)
+    ask = settling.locked(ask_id)
     if not ask.is_open or ask.deadline_at <= timezone.now():
         raise TooLate("This ask is closed.")
     return ask
@@ -426,7 +402,7 @@ def give_back(leaving: Actor) -> None:
     for ask in held.select_for_update(of=["self"]):
         if ask.assignment.state == AssignmentState.CLAIMED:
             _let_go(ask.assignment, ask.assignment.lease_token)
-            _log(ask, "released", None, f"{leaving.name} was removed")
+            settling.log(ask, "released", None, f"{leaving.name} was removed")
             events.tell(ask)
 
 
@@ -438,7 +414,7 @@ def _slot(actor: Actor, assignment_id: str) -> Assignment:
     return slot
 
 
-def _mine(slot: Assignment, lease_token: str) -> Any:
+def mine(slot: Assignment, lease_token: str) -> Any:
     """The slot while this lease counts; closing an ask moves its slot on, so the ask itself need not be asked."""
     return Assignment.objects.filter(pk=slot.pk, lease_token=lease_token, state=AssignmentState.CLAIMED).exclude(
         lease_token=""
@@ -446,305 +422,9 @@ def _mine(slot: Assignment, lease_token: str) -> Any:
 
 
 def _let_go(slot: Assignment, lease_token: str) -> None:
-    freed = _mine(slot, lease_token).update(
+    freed = mine(slot, lease_token).update(
         state=AssignmentState.QUEUED, holder="", holder_name="", lease_token="", lease_until=None
     )
     if freed != 1:
         raise TooLate if not slot.ask.is_open else LeaseLost
     slot.refresh_from_db(fields=["state", "holder", "holder_name", "lease_token", "lease_until"])
-
-
-def answer(
-    actor: Actor,
-    assignment_id: str,
-    lease_token: str,
-    text: str,
-    nonce: str,
-    tool_calls: list[ToolCall] | None = None,
-    *,
-    drafted_by: str = "",
-    draft_of: str = "",
-    confidence: float | None = None,
-) -> Advice:
-    """1. a repeated nonce is a quiet yes, 2. lock episode and ask, 3. whoever comes late or lost the lease keeps the
-    text but not the ask, and a late text is an annotation of the step, 4. accept: advice, ask, slot and step in one
-    transaction, 5. tell the agent and everybody. `draft_of` names the ask whose draft was used, if it is another."""
-    may_advise(actor)
-    if not text.strip() and not tool_calls:
-        raise Invalid("Write the advice, or suggest a call.")
-    slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
-    refusal: LeaseLost | TooLate | None = None
-    with transaction.atomic():
-        ask = _locked(slot.ask_id)
-        said = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce) if nonce else Advice.objects.none()
-        repeated = said.order_by("late").first()
-        if repeated is not None and not repeated.late:
-            return repeated
-        now = timezone.now()
-        held = _mine(slot, lease_token).exists()
-        if ask.is_open and ask.deadline_at <= now:
-            _close(ask, AskStatus.FELL_BACK, "deadline", None)
-        if not ask.is_open or not held:
-            refusal = TooLate() if not ask.is_open else LeaseLost()
-        if refusal is not None and repeated is not None:
-            raise refusal  # the text is kept already; with the lease back in hand the same words count
-        advice = _written(ask, actor, text, tool_calls, drafted_by, draft_of, nonce=nonce, confidence=confidence)
-        advice.late = refusal is not None
-        advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
-        advice.save(force_insert=True)
-        Draft.objects.filter(ask=ask, author_key=actor.key).delete()  # it is kept as advice now, late or not
-        if refusal is None:
-            _close(ask, AskStatus.ANSWERED, "", actor, advice)
-        elif isinstance(refusal, TooLate):
-            words = review.words_of(text, [call.model_dump() for call in tool_calls or []])
-            review.annotate(actor, ask.episode, ask.seq, LATE, words, ask)
-    if refusal is not None:
-        raise refusal
-    return advice
-
-
-def _written(
-    ask: Ask,
-    actor: Actor,
-    text: str,
-    tool_calls: list[ToolCall] | None,
-    drafted_by: str = "",
-    draft_of: str = "",
-    **more: Any,
-) -> Advice:
-    """An answer as a row, not yet saved. If it began as a model's draft, the share of that draft it kept, 0 to 1; the
-    mark stays where the draft is just being written anew."""
-    rows = Draft.objects.filter(ask__project=ask.project_id, ask=draft_of or ask.pk, author_key=drafted_by)
-    draft = rows.exclude(text=None).first() if drafted_by.startswith(MODEL) else None
-    kept = SequenceMatcher(None, draft.text, text, autojunk=False).ratio() if draft is not None else None
-    model = drafted_by.removeprefix(MODEL) if drafted_by.startswith(MODEL) else ""
-    return Advice(
-        ask=ask,
-        text=text,
-        tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
-        source="llm" if actor.model else "human",
-        author=actor.name,
-        author_key=actor.key,
-        privilege=ask.privilege,
-        drafted_by=model if draft is not None or model in settings.EXPERT_ENDPOINTS else "",
-        draft_kept=kept,
-        **more,
-    )
-
-
-@transaction.atomic
-def amend(
-    actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None, nonce: str = "", *, drafted_by: str = ""
-) -> Advice:
-    """Say it better, as long as the agent has not read it: a new row that supersedes mine takes its place. What began
-    as a model's draft stays marked."""
-    may_advise(actor)
-    if not text.strip() and not tool_calls:
-        raise Invalid("Write the advice, or suggest a call.")
-    visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask = _locked(ask_id)
-    before = _unread(ask, actor)
-    if nonce and before.nonce == nonce:
-        return before
-    began = drafted_by or (f"{MODEL}{before.drafted_by}" if before.drafted_by else "")
-    advice = _written(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
-    advice.drafted_by = advice.drafted_by or before.drafted_by
-    advice.save(force_insert=True)
-    Draft.objects.filter(ask=ask, author_key=actor.key).delete()
-    ask.accepted = advice
-    ask.save(update_fields=["accepted"])
-    recording.reword_ask_step(ask.episode, ask.seq, advice.value())
-    _log(ask, "amended", actor)
-    events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
-    return advice
-
-
-@transaction.atomic
-def take_back(actor: Actor, ask_id: str) -> Claim:
-    """Undo my answer, as long as the agent has not read it: the ask is open again and in my hands."""
-    may_advise(actor)
-    visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask, now = _locked(ask_id), timezone.now()
-    _unread(ask, actor)
-    if ask.deadline_at <= now or not ask.episode.is_live:
-        raise TooLate("The deadline has passed; the agent will get your advice.")
-    ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
-    ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
-    Assignment.objects.filter(ask=ask).update(state=AssignmentState.QUEUED, holder="", lease_token="", lease_until=None)
-    recording.reword_ask_step(ask.episode, ask.seq, None)
-    _log(ask, "taken_back", actor)
-    return _take(actor, ask, now)
-
-
-def _unread(ask: Ask, actor: Actor) -> Advice:
-    """My accepted answer, if it can still be changed. Caller holds the locks of episode and ask."""
-    if ask.status != AskStatus.ANSWERED or ask.accepted is None:
-        raise TooLate if ask.status != AskStatus.OPEN else StillOpen
-    if ask.accepted.author_key != actor.key or ask.accepted.source == "cache":
-        raise NotYours
-    if ask.consumed_at is not None:
-        raise Used
-    return ask.accepted
-
-
-def answer_group(
-    actor: Actor,
-    ask: Ask,
-    text: str,
-    tool_calls: list[ToolCall] | None,
-    nonce: str,
-    chosen: list[str],
-    *,
-    drafted_by: str = "",
-) -> dict[str, str]:
-    """Send what answered one ask to the chosen open asks that ask the same, each in a transaction of its own; by ask,
-    empty or why it did not get it. Each can be taken back by itself until its agent has read it. What was written with
-    the verifier in sight never reaches an ask that is to be answered blind."""
-    twins = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
-    same = twins.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
-    marks: dict[str, Any] = {"drafted_by": drafted_by, "draft_of": ask.pk}
-    return {one.pk: _answer_twin(actor, one, text, tool_calls, twin_nonce(nonce, one.pk), marks) for one in same}
-
-
-def twin_nonce(nonce: str, ask_id: str) -> str:
-    """The nonce of an ask that another one's answer served, too: pages find the family by what stands before the /."""
-    return f"{nonce[:150]}/{ask_id}"
-
-
-def _answer_twin(
-    actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, marks: dict[str, Any]
-) -> str:
-    if ask.accepted is not None and (ask.accepted.author_key, ask.accepted.nonce) == (actor.key, nonce):
-        return ""  # the same press again
-    try:
-        refuse_unfit(tool_calls, ask.episode.tools)
-        lease = claim(actor, ask.pk)
-        answer(actor, lease.assignment_id, lease.lease_token, text, nonce, tool_calls, **marks)
-    except AppError as refused:
-        return refused.message
-    return ""
-
-
-def _locked(ask_id: str) -> Ask:
-    """Episode first, then ask, as everywhere."""
-    episode = Episode.objects.select_for_update().get(asks=ask_id)
-    ask = Ask.objects.select_for_update().get(pk=ask_id)
-    ask.episode = episode
-    return ask
-
-
-def _close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advice | None = None) -> None:
-    """The one way in which an ask ends. Caller holds the locks of episode and ask."""
-    if status == AskStatus.FELL_BACK:
-        advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **as_fallback(reason))
-    ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
-    ask.save(update_fields=["status", "reason", "closed_at", "accepted"])
-    ended = AssignmentState.SUBMITTED if status == AskStatus.ANSWERED else AssignmentState.VOID
-    Assignment.objects.filter(ask=ask).update(state=ended)
-    waiting = Ask.objects.open().filter(episode=ask.episode).exists()
-    recording.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting)
-    _log(ask, str(status), actor, reason)
-    events.tell(ask)
-
-
-def _prepared(ask: Ask) -> Advice | None:
-    """What a model prepared in time, unseen by people, is what the agent falls back to."""
-    drafts = Draft.objects.filter(ask=ask, author_key__startswith=MODEL, text__isnull=False, failed=False)
-    draft = drafts.order_by("saved_at").first()
-    if draft is None:
-        return None
-    return Advice.objects.create(
-        ask=ask,
-        text=draft.text,
-        tool_calls=draft.tool_calls,
-        source="llm",
-        author=draft.author,
-        author_key=draft.author_key,
-        privilege=draft.privilege,
-        confidence=draft.confidence,
-        reason="prepared",
-    )
-
-
-@transaction.atomic
-def settle(ask_id: str) -> Ask:
-    """Fall back if the deadline is past and nobody was quicker; whoever reads may do this, so deadlines need nobody."""
-    ask = Ask.objects.select_related("accepted").get(pk=ask_id)
-    if ask.is_open and ask.deadline_at <= timezone.now():
-        ask = _locked(ask_id)
-        if ask.is_open:
-            _close(ask, AskStatus.FELL_BACK, "deadline", None)
-    return ask
-
-
-def settle_due(now: datetime | None = None) -> int:
-    """The sweep's net below the waiting requests."""
-    due = list(Ask.objects.due(now or timezone.now()).values_list("pk", flat=True)[:500])
-    return sum(settle(pk).status == AskStatus.FELL_BACK for pk in due)
-
-
-@transaction.atomic
-def cancel(actor: Actor, ask_id: str, reason: str = "asker") -> Ask:
-    may_record(actor)
-    visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask = _locked(ask_id)
-    if ask.is_open:
-        _close(ask, AskStatus.CANCELLED, reason, actor)
-    return ask
-
-
-def cancel_of_episode(episode: Episode, reason: str) -> None:
-    """Registered with `recording.on_end`: an ending episode closes its asks in its own transaction."""
-    for ask in Ask.objects.select_for_update().open().filter(episode=episode):
-        ask.episode = episode
-        _close(ask, AskStatus.CANCELLED, "episode_ended", None)
-
-
-def look(actor: Actor, ask_id: str) -> Ask:
-    """Where an ask stands now. The asker's look delivers the advice; anybody else's only settles what is due."""
-    if actor.user is None and actor.scope in (None, "agent"):
-        return deliver(actor, ask_id)
-    may_read(actor)
-    visible_or_404(Ask.objects.all(), actor, ask_id)
-    return settle(ask_id)
-
-
-@transaction.atomic
-def deliver(actor: Actor, ask_id: str) -> Ask:
-    """What the asker gets: the ask, settled if due; the first sight of the advice is noted as its delivery."""
-    may_record(actor)
-    visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask = settle(ask_id)
-    first = Ask.objects.filter(pk=ask_id, delivered_at__isnull=True, accepted__isnull=False)
-    if ask.accepted_id is not None and first.update(delivered_at=timezone.now()) == 1:
-        ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
-        events.tell(ask)
-    return ask
-
-
-@transaction.atomic
-def consume(actor: Actor, ask_id: str) -> Ask:
-    """The agent has the advice in its context. Twice is a quiet yes."""
-    may_record(actor)
-    ask = visible_or_404(Ask.objects.select_related("assignment", "accepted"), actor, ask_id)
-    if ask.is_open:
-        raise StillOpen
-    recording.hear(actor, ask.episode_id)
-    now = timezone.now()
-    fresh = Ask.objects.filter(pk=ask_id, consumed_at__isnull=True).exclude(status=AskStatus.OPEN)
-    if fresh.update(consumed_at=now, delivered_at=F("delivered_at") if ask.delivered_at else now) == 1:
-        ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)  # perhaps amended since
-        events.tell(ask)
-        return ask
-    ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
-    if ask.is_open:
-        raise StillOpen  # taken back between the look and the receipt
-    return ask
-
-
-def waiting_time(actor: Actor) -> float | None:
-    """Median seconds from ask to answer over the last 20 answered asks of this project; none yet: unknown."""
-    rows = Ask.objects.filter(project=actor.project, status=AskStatus.ANSWERED).order_by("-closed_at")
-    times = rows.values_list("created_at", "closed_at")[:20]
-    spans = [(closed - opened).total_seconds() for opened, closed in times if closed is not None]
-    return median(spans) if spans else None

@@ -1,7 +1,7 @@
 """Writes: what people, models and programs say about a step or an episode, beside the queue.
 
 Owns annotations, which are only ever added: a change of mind is a new row, and the newest of an author under a label
-counts. Called by the pages, and by `queue.py` for a text that comes too late to be advice.
+counts. Called by the pages, and by `advising.py` for a text that comes too late to be advice.
 """
 
 from __future__ import annotations

@@ -5,12 +5,12 @@ from __future__ import annotations
 from celery import shared_task
 
 from episodes import recording
-from experts import courier, llm, notices, queue
+from experts import courier, llm, notices, settling
 
 
 @shared_task
 def sweep() -> None:
-    queue.settle_due()
+    settling.settle_due()
     recording.lose_silent()
     llm.work()
 

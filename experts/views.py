@@ -1,6 +1,7 @@
 """Pages about one ask, and the forms that claim, renew, release, pass and answer. The queue is `desk_pages.py`'s.
 
-Owns HTTP status, redirects and form words. Every write is a function of `queue.py`; what is shown is `board.py`'s.
+Owns HTTP status, redirects and form words. Every write is a function of `queue.py` or `advising.py`; what is
+shown is `board.py`'s.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 from episodes import wall, windows
 from episodes.cards import clean
 from episodes.windows import number, numbers
-from experts import board, desk, queue
+from experts import advising, board, desk, queue, settling
 from experts.answering import ask_form, ask_page, checked_body, tags_for
 from experts.context import family_of, mine_of, model_draft, passed_on, twins_of, unsent, ways, written_by
 from experts.errors import AlreadyClaimed, TooLate
@@ -39,7 +40,7 @@ from people.errors import AppError
 @require_GET
 @ask_page
 def ask(request: MemberRequest, pk: str) -> HttpResponse:
-    queue.settle(pk)
+    settling.settle(pk)
     return _ask(request, pk)
 
 
@@ -228,11 +229,11 @@ def _send(request: MemberRequest, pk: str) -> Advice:
     actor, slot, token = _lease(request, pk)
     checked = checked_body(request, asks_of(actor).get(pk=pk), token)
     given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
-    sent = queue.answer(actor, slot, token, *given, drafted_by=drafted_by)
+    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by)
     if chosen := request.POST.getlist("with"):
         text, nonce, calls = given
         one = Ask.objects.get(pk=pk)
-        said = queue.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
+        said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
         _tell_family(request, said)
     return sent
 

@@ -21,8 +21,16 @@ PACKAGES = ("people", "episodes", "experts", "curriculum", "exports", "awmweb", 
 
 MAY_IMPORT = {
     "people": {"awmclient.schema"},
-    "episodes": {"people", "awmclient.schema", "awmenv.packs", "awmenv.health"},
-    "experts": {"people", "episodes", "awmclient.schema", "awmclient.chat", "awmclient.errors", "awmenv.packs"},
+    "episodes": {"people", "awmclient.fields", "awmclient.schema", "awmenv.packs", "awmenv.health"},
+    "experts": {
+        "people",
+        "episodes",
+        "awmclient.schema",
+        "awmclient.numbers",
+        "awmclient.chat",
+        "awmclient.errors",
+        "awmenv.packs",
+    },
     "curriculum": {
         "people",
         "episodes",
@@ -45,6 +53,7 @@ EDGES = {
     "api",
     "intake",
     "mcp",
+    "sessions",
     "consumers",
     "tasks",
     "local",
@@ -63,7 +72,7 @@ EDGES = {
     "management",
 }
 WRITES = {
-    *("members", "recording", "appending", "committer", "queue", "desk", "notices", "review"),
+    *("members", "recording", "appending", "committer", "queue", "advising", "settling", "desk", "notices", "review"),
     *("launching", "exporting", "importing"),
 }
 READS = {
@@ -79,7 +88,7 @@ APP_FLOORS = (GROUND, READS, WRITES, EDGES)
 APPS = ("people", "episodes", "experts", "curriculum", "exports")
 
 CLIENT_FLOORS = (
-    {"schema"},
+    {"fields", "schema", "numbers"},
     {"errors", "wire", "bodies", "toolcalls", "prompts", "book", "recorded"},
     {"policies", "outbox", "ports"},
     {"client", "chat", "scripted"},

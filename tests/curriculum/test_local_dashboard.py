@@ -11,7 +11,7 @@ from curriculum.local import LocalDashboard
 from episodes import recording
 from episodes.models import Episode
 from episodes.trajectory import steps_of
-from experts import queue
+from experts import advising, queue
 from experts.models import Ask
 from people import access, members
 from people.models import Project
@@ -41,7 +41,7 @@ class LocalWorld:
             return False
         lease = queue.claim(self.expert, ask.pk)
         calls = [ToolCall.model_validate(call) for call in tool_calls or []]
-        queue.answer(self.expert, lease.assignment_id, lease.lease_token, text, "n", calls)
+        advising.answer(self.expert, lease.assignment_id, lease.lease_token, text, "n", calls)
         return True
 
     @database_sync_to_async

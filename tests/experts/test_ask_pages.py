@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes import recording
-from experts import board, queue
+from experts import advising, board, queue
 from experts.models import Advice, Ask
 from tests.browsing import as_person
 
@@ -208,7 +208,7 @@ def test_fragments_of_an_open_ask_leave_the_question_to_the_top_of_the_page(edo,
     assert 'data-seq="1"' in open_page and 'data-seq="2"' not in open_page
     assert 'data-top="2"' in client.get(f"/asks/{ask.pk}/").content.decode()
     lease = queue.claim(edo, ask.pk)
-    queue.answer(edo, lease.assignment_id, lease.lease_token, "This one.", "n")
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "This one.", "n")
     assert 'data-last="1"' in open_page
     closed = client.get(f"/asks/{ask.pk}/steps.html?since=1").content.decode()
     assert 'data-seq="1"' not in closed and 'data-seq="2"' in closed and "This one." in closed

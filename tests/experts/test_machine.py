@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from awmclient.schema import AskOpen, EpisodeStart, Finish
 from episodes import recording, trajectory
 from episodes.models import Episode
-from experts import desk, queue
+from experts import advising, desk, queue, settling
 from experts.errors import LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Assignment, Draft
 from people.errors import AppError
@@ -138,7 +138,7 @@ class Machine(RuleBasedStateMachine):
         wins = self.is_live(known) and self.current(known) == lease.lease_token
         try:
             for _ in range(2):  # a repeated press is the same answer
-                queue.answer(self.actors[who], lease.assignment_id, lease.lease_token, text, f"n{number}")
+                advising.answer(self.actors[who], lease.assignment_id, lease.lease_token, text, f"n{number}")
             assert wins
             known.status, known.answer, known.by = "answered", text, who
         except (LeaseLost, TooLate):
@@ -165,12 +165,12 @@ class Machine(RuleBasedStateMachine):
         may = known.by == who and not known.read and (amends or not self.ended)
         if amends:
             text = f"better {number}"
-            done = self.attempt(lambda: queue.amend(self.actors[who], known.pk, text, None, f"n{number}"))
+            done = self.attempt(lambda: advising.amend(self.actors[who], known.pk, text, None, f"n{number}"))
             if done is not None:
                 known.answer = text
                 known.texts.add(text)
         else:
-            done = self.attempt(lambda: queue.take_back(self.actors[who], known.pk))
+            done = self.attempt(lambda: advising.take_back(self.actors[who], known.pk))
             if done is not None:
                 known.status, known.answer, known.by = "open", "", ""
                 known.leases[who] = done
@@ -189,16 +189,16 @@ class Machine(RuleBasedStateMachine):
         if comes:  # most asks are to live on
             return
         if cancels:
-            queue.cancel(self.actors["ada"], known.pk)
+            settling.cancel(self.actors["ada"], known.pk)
         else:
             Ask.objects.filter(pk=known.pk).update(deadline_at=timezone.now() - timedelta(milliseconds=1))
-            queue.deliver(self.actors["ada"], known.pk)  # the waiting loop settles it, nobody else
+            settling.deliver(self.actors["ada"], known.pk)  # the waiting loop settles it, nobody else
         known.status = "cancelled" if cancels else "fell_back"
 
     @rule(data=st.data())
     def deliver_again_and_again(self, data):
         known = self.pick(data, anything)
-        first, second = (queue.deliver(self.actors["ada"], known.pk) for _ in range(2))
+        first, second = (settling.deliver(self.actors["ada"], known.pk) for _ in range(2))
         assert first.status == second.status == known.status
         assert first.delivered_at == second.delivered_at
 
@@ -207,7 +207,7 @@ class Machine(RuleBasedStateMachine):
         known = self.pick(data, anything)
         if comes:
             return
-        if self.attempt(lambda: queue.consume(self.actors["ada"], known.pk)) is not None:
+        if self.attempt(lambda: settling.consume(self.actors["ada"], known.pk)) is not None:
             known.read = True
         assert known.read == (known.status != "open")
 

@@ -9,7 +9,7 @@ import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from experts import desk, notices, queue
+from experts import advising, desk, notices, queue
 from experts.models import Ask, Delivery, QuietHours, Subscription
 from experts.notices import Outcome
 from people import members
@@ -89,7 +89,7 @@ def test_a_claimed_ask_needs_no_notice_and_one_that_is_let_go_does(ada, edo, bel
 def test_an_answered_ask_needs_no_notice(ada, bell, asked):
     ask = asked()
     lease = queue.claim(ada, ask.pk)
-    queue.answer(ada, lease.assignment_id, lease.lease_token, "the first", "n")
+    advising.answer(ada, lease.assignment_id, lease.lease_token, "the first", "n")
     assert due() == [] and state(bell) == [("skipped", "the ask was answered first")]
 
 

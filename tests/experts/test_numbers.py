@@ -14,7 +14,7 @@ from django.utils import timezone
 from awmclient.schema import AskOpen, EpisodeStart, Finish, RunStart, ToolCall, ToolCallStep, ToolSpec
 from episodes import recording
 from episodes.models import VerifierOutcome
-from experts import desk, numbers, queue
+from experts import advising, desk, numbers, queue, settling
 from experts.errors import TooLate
 from experts.models import Ask
 from experts.numbers import Look
@@ -40,8 +40,8 @@ def play(ada):
         ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=played.pk, seq=1, question=f"Which of {key}?", turn=1))
         if by is not None:
             lease = queue.claim(by, ask.pk)
-            queue.answer(by, lease.assignment_id, lease.lease_token, text, key, calls)
-            queue.consume(ada, ask.pk)
+            advising.answer(by, lease.assignment_id, lease.lease_token, text, key, calls)
+            settling.consume(ada, ask.pk)
             step = ToolCallStep(seq=2, kind="tool_call", name=does, arguments={}, turn=2)
             recording.append_steps(ada, played.pk, [step])
             recording.finish(ada, played.pk, Finish(stop_reason="done"))
@@ -63,7 +63,7 @@ def test_people_models_and_arms_are_told_apart(ada, edo, play, models):
     play(model, text="Have another look.", found="judge_error", run=run, arm="models")
     expired = play(run=run, arm="people")
     Ask.objects.filter(pk=expired.pk).update(deadline_at=timezone.now())
-    queue.settle(expired.pk)
+    settling.settle(expired.pk)
     desk.called(model, expired, "draft", tokens=70, duration_s=2.0, fault="401 the key is wrong")
     found = told(ada)
     assert (found.desk.asks, found.desk.in_time.part, found.desk.in_time.of) == (4, 3, 4)
@@ -89,7 +89,7 @@ def test_who_passed_or_came_too_late_has_a_line(ada, edo, play):
     lease = queue.claim(ada, late.pk)
     Ask.objects.filter(pk=late.pk).update(deadline_at=timezone.now())
     with pytest.raises(TooLate):
-        queue.answer(ada, lease.assignment_id, lease.lease_token, "Number 7.", "n")
+        advising.answer(ada, lease.assignment_id, lease.lease_token, "Number 7.", "n")
     lines = {line.name: line for line in told(ada).experts}
     assert (lines["edo"].passed.part, lines["edo"].asks) == (1, 0)
     assert (lines["ada"].late, lines["ada"].in_time.part, lines["ada"].in_time.of) == (1, 0, 1)

@@ -14,7 +14,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes import recording, trajectory
 from episodes.errors import EpisodeEnded, StepConflict
 from episodes.models import Episode
-from experts import queue
+from experts import advising, queue, settling
 from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
 from experts.models import Advice, Ask, Assignment
 from people.access import bearer
@@ -48,7 +48,7 @@ def test_an_answer_reaches_the_step_and_the_episode_goes_on(ada, edo, episode, a
     assert Episode.objects.get(pk=episode.pk).state == "waiting"
     lease = queue.claim(edo, ask.pk)
     call = ToolCall(name="merge", arguments={"into": 4127})
-    queue.answer(edo, lease.assignment_id, lease.lease_token, "Into the oldest.", "n1", [call])
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Into the oldest.", "n1", [call])
     assert Episode.objects.get(pk=episode.pk).state == "running"
     (step,) = trajectory.steps_for(ada, episode.pk)
     assert step["advice"] == {
@@ -77,7 +77,7 @@ def test_the_holder_may_claim_again_and_the_old_lease_is_void(edo, ask):
 def test_a_lapsed_lease_that_nobody_took_still_answers(edo, ask):
     lease = queue.claim(edo, ask.pk)
     lapse(ask)
-    assert queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1").late is False
+    assert advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1").late is False
 
 
 def test_a_lapsed_lease_that_was_retaken_is_lost_and_the_text_is_kept(ada, edo, ask):
@@ -85,7 +85,7 @@ def test_a_lapsed_lease_that_was_retaken_is_lost_and_the_text_is_kept(ada, edo, 
     lapse(ask)
     queue.claim(ada, ask.pk)
     with pytest.raises(LeaseLost):
-        queue.answer(edo, old.assignment_id, old.lease_token, "My text.", "n1")
+        advising.answer(edo, old.assignment_id, old.lease_token, "My text.", "n1")
     kept = Advice.objects.get(ask=ask)
     assert (kept.text, kept.late) == ("My text.", True)
     assert Ask.objects.get(pk=ask.pk).is_open
@@ -93,14 +93,14 @@ def test_a_lapsed_lease_that_was_retaken_is_lost_and_the_text_is_kept(ada, edo, 
 
 def test_a_repeated_nonce_is_one_answer(edo, ask):
     lease = queue.claim(edo, ask.pk)
-    first = queue.answer(edo, lease.assignment_id, lease.lease_token, "Once.", "n1")
-    again = queue.answer(edo, lease.assignment_id, lease.lease_token, "Once.", "n1")
+    first = advising.answer(edo, lease.assignment_id, lease.lease_token, "Once.", "n1")
+    again = advising.answer(edo, lease.assignment_id, lease.lease_token, "Once.", "n1")
     assert first.pk == again.pk and Advice.objects.filter(ask=ask).count() == 1
 
 
 def test_at_the_deadline_the_reader_settles_a_typed_fallback(ada, episode, ask):
     pass_deadline(ask)
-    closed = queue.settle(ask.pk)
+    closed = settling.settle(ask.pk)
     assert (closed.status, closed.reason) == ("fell_back", "deadline")
     assert closed.accepted.value().observation() == {"status": "no_advice", "reason": "deadline"}
     (step,) = trajectory.steps_for(ada, episode.pk)
@@ -112,18 +112,18 @@ def test_an_answer_after_the_deadline_is_kept_as_late_and_never_delivered(edo, a
     lease = queue.claim(edo, ask.pk)
     pass_deadline(ask)
     with pytest.raises(TooLate):
-        queue.answer(edo, lease.assignment_id, lease.lease_token, "Too slow.", "n1")
+        advising.answer(edo, lease.assignment_id, lease.lease_token, "Too slow.", "n1")
     with pytest.raises(TooLate):
-        queue.answer(edo, lease.assignment_id, lease.lease_token, "Too slow.", "n1")
+        advising.answer(edo, lease.assignment_id, lease.lease_token, "Too slow.", "n1")
     closed = Ask.objects.get(pk=ask.pk)
     assert closed.status == "fell_back" and closed.accepted.source == "fallback"
     assert [one.text for one in Advice.objects.filter(ask=ask, late=True)] == ["Too slow."]
 
 
 def test_the_sweep_settles_what_is_due(ask):
-    assert queue.settle_due() == 0
+    assert settling.settle_due() == 0
     pass_deadline(ask)
-    assert queue.settle_due() == 1
+    assert settling.settle_due() == 1
 
 
 def test_an_ending_episode_cancels_its_asks_and_voids_the_lease(ada, edo, episode, ask):
@@ -133,7 +133,7 @@ def test_an_ending_episode_cancels_its_asks_and_voids_the_lease(ada, edo, episod
     assert (closed.status, closed.reason, closed.assignment.state) == ("cancelled", "episode_ended", "void")
     assert Episode.objects.get(pk=episode.pk).state == "finished"
     with pytest.raises(TooLate):
-        queue.answer(edo, lease.assignment_id, lease.lease_token, "Hello?", "n1")
+        advising.answer(edo, lease.assignment_id, lease.lease_token, "Hello?", "n1")
 
 
 def test_a_pass_frees_the_ask_for_the_others(ada, edo, ask):
@@ -173,13 +173,13 @@ def test_strangers_reviewers_and_agents_cannot_answer(ada, max_, rita, ask):
 
 def test_delivery_and_consumption_are_noted_once(ada, edo, episode, ask):
     with pytest.raises(StillOpen):
-        queue.consume(ada, ask.pk)
+        settling.consume(ada, ask.pk)
     lease = queue.claim(edo, ask.pk)
-    queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
-    first = queue.deliver(ada, ask.pk).delivered_at
-    assert first is not None and queue.deliver(ada, ask.pk).delivered_at == first
-    consumed = queue.consume(ada, ask.pk).consumed_at
-    assert queue.consume(ada, ask.pk).consumed_at == consumed
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
+    first = settling.deliver(ada, ask.pk).delivered_at
+    assert first is not None and settling.deliver(ada, ask.pk).delivered_at == first
+    consumed = settling.consume(ada, ask.pk).consumed_at
+    assert settling.consume(ada, ask.pk).consumed_at == consumed
 
 
 def test_an_empty_question_or_answer_is_refused(edo, episode, ask):
@@ -187,15 +187,15 @@ def test_an_empty_question_or_answer_is_refused(edo, episode, ask):
         wanted(episode, key="q2", seq=2, question="  ")
     lease = queue.claim(edo, ask.pk)
     with pytest.raises(Invalid):
-        queue.answer(edo, lease.assignment_id, lease.lease_token, " ", "n1")
+        advising.answer(edo, lease.assignment_id, lease.lease_token, " ", "n1")
 
 
 def test_two_open_asks_keep_the_episode_waiting_until_the_last_is_closed(ada, edo, episode, ask):
     other, _ = queue.open_ask(ada, wanted(episode, key="q2", seq=2))
     lease = queue.claim(edo, ask.pk)
-    queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
     assert Episode.objects.get(pk=episode.pk).state == "waiting"
-    queue.cancel(ada, other.pk)
+    settling.cancel(ada, other.pk)
     assert Episode.objects.get(pk=episode.pk).state == "running"
 
 
@@ -238,7 +238,7 @@ def test_an_answer_and_a_finish_at_once_end_in_one_of_two_states(ada, edo):
         ask, _ = queue.open_ask(ada, wanted(episode))
         lease = queue.claim(edo, ask.pk)
         results = at_once(
-            lambda lease=lease: queue.answer(edo, lease.assignment_id, lease.lease_token, "Now.", "n1"),
+            lambda lease=lease: advising.answer(edo, lease.assignment_id, lease.lease_token, "Now.", "n1"),
             lambda episode=episode: recording.finish(ada, episode.pk, Finish(stop_reason="done")),
         )
         assert [one for one in results if isinstance(one, Exception) and not isinstance(one, TooLate)] == []

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from awmclient.schema import RunStart
 from episodes import recording
-from experts import board, desk, lineup, queue
+from experts import advising, board, desk, lineup, queue, settling
 from experts.models import Ask, Presence
 from people.models import Membership
 from tests.browsing import as_person
@@ -271,8 +271,8 @@ def test_a_look_by_script_gets_the_parts_alone(asked, edo):
 def test_the_day_is_a_bar_of_what_became_of_it(asked, edo, ada):
     answered = asked("Alpha?")
     lease = queue.claim(edo, answered.pk)
-    queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n")
-    queue.cancel(ada, asked("Beta or gamma?").pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n")
+    settling.cancel(ada, asked("Beta or gamma?").pk)
     asked("Delta, epsilon?")
     seen = page(edo)
     assert 'aria-label="1 answered by people, 1 cancelled, 1 open"' in seen and "of 3 asked, 1 by you" in seen

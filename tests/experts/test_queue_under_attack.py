@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes import recording
 from episodes.models import Episode
-from experts import queue
+from experts import advising, queue, settling
 from experts.errors import LeaseLost, TooLate, TooManyAsks
 from experts.models import Advice, Ask, Assignment
 from tests.people_by_name import token
@@ -43,12 +43,12 @@ def test_a_text_that_lost_its_lease_counts_once_the_lease_is_back(ada, edo, ask)
     other = queue.claim(ada, ask.pk)
     for _ in range(2):
         with pytest.raises(LeaseLost):
-            queue.answer(edo, first.assignment_id, first.lease_token, "Into the oldest.", "n1")
+            advising.answer(edo, first.assignment_id, first.lease_token, "Into the oldest.", "n1")
     queue.release(ada, other.assignment_id, other.lease_token)
     again = queue.claim(edo, ask.pk)
-    sent = queue.answer(edo, again.assignment_id, again.lease_token, "Into the oldest.", "n1")
+    sent = advising.answer(edo, again.assignment_id, again.lease_token, "Into the oldest.", "n1")
     assert sent.late is False and Ask.objects.get(pk=ask.pk).status == "answered"
-    repeat = queue.answer(edo, again.assignment_id, again.lease_token, "Into the oldest.", "n1")
+    repeat = advising.answer(edo, again.assignment_id, again.lease_token, "Into the oldest.", "n1")
     assert repeat.pk == sent.pk and Advice.objects.filter(ask=ask).count() == 2
 
 
@@ -79,8 +79,8 @@ def test_a_repeated_question_and_a_consumed_answer_are_signs_of_life(project, ed
     episode, _ = recording.start_episode(agent, EpisodeStart(key="one", task="t", expert="plain"))
     ask, _ = queue.open_ask(agent, wanted(episode))
     lease = queue.claim(edo, ask.pk)
-    queue.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
-    for call in (lambda: queue.open_ask(agent, wanted(episode)), lambda: queue.consume(agent, ask.pk)):
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
+    for call in (lambda: queue.open_ask(agent, wanted(episode)), lambda: settling.consume(agent, ask.pk)):
         Episode.objects.filter(pk=episode.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
         call()
         assert timezone.now() - Episode.objects.get(pk=episode.pk).heartbeat_at < timedelta(minutes=1)
@@ -99,7 +99,7 @@ def test_a_claim_and_an_answer_at_the_same_moment_never_wait_for_each_other(ada,
     ask, _ = queue.open_ask(ada, wanted(episode))
     lease = queue.claim(edo, ask.pk)
     lapse(ask)
-    claimed, log, results = threading.Event(), queue._log, {}
+    claimed, log, results = threading.Event(), settling.log, {}
 
     def slow_log(noted, verb, *rest):
         if verb == "claimed":
@@ -118,11 +118,11 @@ def test_a_claim_and_an_answer_at_the_same_moment_never_wait_for_each_other(ada,
         finally:
             connection.close()
 
-    monkeypatch.setattr(queue, "_log", slow_log)
+    monkeypatch.setattr(settling, "log", slow_log)
     taking = threading.Thread(target=run, args=("claim", lambda: queue.claim(ada, ask.pk)))
     sending = threading.Thread(
         target=run,
-        args=("answer", lambda: queue.answer(edo, lease.assignment_id, lease.lease_token, "Now.", "n1")),
+        args=("answer", lambda: advising.answer(edo, lease.assignment_id, lease.lease_token, "Now.", "n1")),
     )
     taking.start()
     assert claimed.wait(10)

@@ -9,7 +9,7 @@ from django.db import connections
 
 from awmclient.schema import AskOpen, EpisodeStart, ToolCall
 from episodes import recording
-from experts import desk, queue, review
+from experts import advising, desk, queue, review
 from experts.errors import StillOpen, TooLate
 from experts.models import Annotation, Draft
 from people.access import system
@@ -60,7 +60,7 @@ def test_a_late_answer_is_an_annotation_of_its_step_once(ask, edo):
     call = ToolCall(name="merge", arguments={"into": 7})
     for _ in range(2):
         with pytest.raises(TooLate):
-            queue.answer(edo, lease.assignment_id, lease.lease_token, "The oldest.", "n", [call])
+            advising.answer(edo, lease.assignment_id, lease.lease_token, "The oldest.", "n", [call])
     [kept] = Annotation.objects.all()
     assert (kept.label, kept.seq, kept.text) == ("late_advice", 1, 'The oldest.\nmerge("into": 7)')
 

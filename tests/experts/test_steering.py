@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.utils import timezone
 
-from experts import desk, queue
+from experts import advising, desk, queue, settling
 from experts.errors import AlreadyClaimed, LeaseLost, Passed, TooLate
 from experts.models import Advice, Ask, AskEvent, Decline
 from people.access import expert_model
@@ -43,7 +43,7 @@ def test_what_a_model_holds_can_be_handed_to_people_and_its_late_words_are_kept(
     queue.hand(ada, ask.pk, "people")
     assert (fresh(ask).tier, fresh(ask).tier_reason, last(ask)) == ("people", "handed", ("to_people", "handed", "ada"))
     with pytest.raises(LeaseLost):
-        queue.answer(model, lease.assignment_id, lease.lease_token, "The oldest.", "")
+        advising.answer(model, lease.assignment_id, lease.lease_token, "The oldest.", "")
     assert Advice.objects.get(ask=ask).late and queue.claim(edo, ask.pk)
 
 
@@ -106,7 +106,7 @@ def test_who_holds_an_ask_keeps_it_while_all_others_pass(asked, ada, edo):
     ask = asked()
     lease = queue.claim(ada, ask.pk)
     queue.pass_over(edo, ask.pk)
-    assert queue.answer(ada, lease.assignment_id, lease.lease_token, "The oldest.", "n").late is False
+    assert advising.answer(ada, lease.assignment_id, lease.lease_token, "The oldest.", "n").late is False
 
 
 def test_the_last_one_who_passes_from_the_queue_moves_the_ask_on(asked, ada, edo):
@@ -145,7 +145,7 @@ def test_a_stranger_steers_nothing_and_an_expert_may_only_pass(asked, ada, edo, 
         with pytest.raises(refusal):
             queue.set_priority(who, ask.pk, 9)
         with pytest.raises(refusal):
-            queue.cancel(who, ask.pk, "desk")
+            settling.cancel(who, ask.pk, "desk")
     for who, refusal in ((max_, NotFound), (rita, Forbidden)):
         with pytest.raises(refusal):
             queue.pass_over(who, ask.pk)

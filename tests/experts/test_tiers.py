@@ -10,7 +10,7 @@ from django.utils import timezone
 from awmclient.schema import RunStart
 from episodes import recording, trajectory
 from episodes.models import Episode
-from experts import desk, queue, staff
+from experts import advising, desk, queue, settling, staff
 from experts.errors import AtCapacity, DraftConflict, NotForYou, NotYours, Passed, StillOpen, TooLate, Used
 from experts.models import Advice, Ask, AskEvent, Draft, Presence
 from people.access import bearer, expert_model, system
@@ -26,7 +26,7 @@ def fresh(ask):
 
 def answered(actor, ask, text="The oldest."):
     lease = queue.claim(actor, ask.pk)
-    return queue.answer(actor, lease.assignment_id, lease.lease_token, text, "n1")
+    return advising.answer(actor, lease.assignment_id, lease.lease_token, text, "n1")
 
 
 def passes(actor, ask, reason=""):
@@ -159,15 +159,15 @@ def test_the_same_question_of_one_task_is_a_group_and_one_answer_may_serve_all(a
     other = asked("May I refund order 7?")
     assert {ask.group for ask in map(fresh, group)} == {group[0].pk} != {fresh(other).group}
     first = answered(edo, group[0])
-    said = queue.answer_group(
+    said = advising.answer_group(
         edo, fresh(group[0]), first.text, None, "n1", [group[1].pk, group[2].pk, other.pk, group[0].pk]
     )
     assert said == {group[1].pk: "", group[2].pk: ""}
     assert fresh(other).is_open
     assert Advice.objects.filter(text="The oldest.").count() == 3  # each is logged by itself
-    again = queue.answer_group(edo, fresh(group[0]), first.text, None, "n1", [group[1].pk])
+    again = advising.answer_group(edo, fresh(group[0]), first.text, None, "n1", [group[1].pk])
     assert again == {group[1].pk: ""} and Advice.objects.filter(ask=group[1]).count() == 1
-    ada_says = queue.answer_group(ada, fresh(group[0]), "No, this.", None, "n2", [group[1].pk])
+    ada_says = advising.answer_group(ada, fresh(group[0]), "No, this.", None, "n2", [group[1].pk])
     assert ada_says[group[1].pk] and Advice.objects.filter(ask=group[1]).count() == 1
 
 
@@ -181,33 +181,33 @@ def test_informed_asks_are_marked_and_so_is_all_that_is_said_to_them(asked, edo)
 def test_an_answer_may_be_bettered_until_the_agent_reads_it(asked, ada, edo):
     ask = asked()
     first = answered(edo, ask)
-    queue.deliver(ada, ask.pk)
-    better = queue.amend(edo, ask.pk, "The newest.", None, "n2")
-    assert queue.amend(edo, ask.pk, "The newest.", None, "n2").pk == better.pk
+    settling.deliver(ada, ask.pk)
+    better = advising.amend(edo, ask.pk, "The newest.", None, "n2")
+    assert advising.amend(edo, ask.pk, "The newest.", None, "n2").pk == better.pk
     assert better.supersedes_id == first.pk
-    read = queue.consume(ada, ask.pk)
+    read = settling.consume(ada, ask.pk)
     assert read.accepted.text == "The newest."
     (step,) = trajectory.steps_for(ada, ask.episode_id)
     assert step["advice"]["text"] == "The newest."
     with pytest.raises(Used):
-        queue.amend(edo, ask.pk, "No, the first.", None, "n3")
+        advising.amend(edo, ask.pk, "No, the first.", None, "n3")
     with pytest.raises(Used):
-        queue.take_back(edo, ask.pk)
+        advising.take_back(edo, ask.pk)
 
 
 def test_an_answer_may_be_taken_back_until_the_agent_reads_it(asked, ada, edo):
     ask = asked()
     answered(edo, ask)
-    queue.deliver(ada, ask.pk)
+    settling.deliver(ada, ask.pk)
     with pytest.raises(NotYours):
-        queue.take_back(ada, ask.pk)
-    lease = queue.take_back(edo, ask.pk)
+        advising.take_back(ada, ask.pk)
+    lease = advising.take_back(edo, ask.pk)
     assert Episode.objects.get(pk=ask.episode_id).state == "waiting"
     assert "advice" not in trajectory.steps_for(ada, ask.episode_id)[0]
     with pytest.raises(StillOpen):
-        queue.consume(ada, ask.pk)
-    queue.answer(edo, lease.assignment_id, lease.lease_token, "On second thought, the newest.", "n2")
-    assert queue.consume(ada, ask.pk).accepted.text == "On second thought, the newest."
+        settling.consume(ada, ask.pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "On second thought, the newest.", "n2")
+    assert settling.consume(ada, ask.pk).accepted.text == "On second thought, the newest."
 
 
 def test_past_the_deadline_an_answer_stands(asked, edo):
@@ -215,7 +215,7 @@ def test_past_the_deadline_an_answer_stands(asked, edo):
     answered(edo, ask)
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
     with pytest.raises(TooLate):
-        queue.take_back(edo, ask.pk)
+        advising.take_back(edo, ask.pk)
 
 
 def test_a_stranger_changes_nothing(asked, edo, max_, rita):
@@ -223,9 +223,9 @@ def test_a_stranger_changes_nothing(asked, edo, max_, rita):
     answered(edo, ask)
     for stranger, refusal in ((max_, NotFound), (rita, Forbidden)):
         with pytest.raises(refusal):
-            queue.amend(stranger, ask.pk, "mine", None)
+            advising.amend(stranger, ask.pk, "mine", None)
         with pytest.raises(refusal):
-            queue.take_back(stranger, ask.pk)
+            advising.take_back(stranger, ask.pk)
         with pytest.raises(refusal):
             desk.save_draft(stranger, ask.pk, "mine")
     for other in (rita, edo):
@@ -262,7 +262,7 @@ def test_what_a_model_prepared_serves_at_the_deadline_and_not_before(asked, edo,
     desk.keep_model_draft(model, ask, "Take the oldest.", None, 0.7)
     assert fresh(ask).accepted is None
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
-    ask = queue.settle(ask.pk)
+    ask = settling.settle(ask.pk)
     assert (ask.status, ask.reason) == ("fell_back", "deadline")
     assert (ask.accepted.source, ask.accepted.author, ask.accepted.text) == ("llm", MODEL, "Take the oldest.")
 
@@ -273,7 +273,7 @@ def test_a_draft_that_was_used_is_measured(asked, edo, models, project):
     desk.begin_draft(model)
     desk.keep_model_draft(model, ask, "Take the oldest.")
     lease = queue.claim(edo, ask.pk)
-    advice = queue.answer(
+    advice = advising.answer(
         edo, lease.assignment_id, lease.lease_token, "Take the oldest one.", "n", drafted_by=model.key
     )
     assert (advice.source, advice.drafted_by) == ("human", MODEL)
@@ -297,7 +297,7 @@ def test_a_broken_draft_is_not_advice(asked, models, project, edo):
     desk.begin_draft(model)
     desk.keep_model_draft(model, ask, None)
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
-    assert queue.settle(ask.pk).accepted.source == "fallback"
+    assert settling.settle(ask.pk).accepted.source == "fallback"
 
 
 def test_a_claim_counts_as_presence_and_a_look_of_an_agent_does_not(asked, ada, project):

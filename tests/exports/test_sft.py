@@ -12,7 +12,7 @@ import pytest
 
 from awmclient.schema import Advice, AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolCall, ToolSpec, Trajectory
 from episodes import recording, trajectory
-from experts import queue
+from experts import advising, queue
 from exports import exporting
 from exports.formats import sft
 from exports.leakage import reason_against
@@ -159,7 +159,7 @@ def played(ada, edo):
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": [first]}).steps)
     ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into \ud800which? \\u0000 \x00"))
     lease = queue.claim(edo, ask.pk)
-    queue.answer(
+    advising.answer(
         edo, lease.assignment_id, lease.lease_token, "Into 7.", "n", [ToolCall(name="merge", arguments={"into": 7})]
     )
     last = {"seq": 3, "kind": "message", "role": "assistant", "content": "Done."}

@@ -1,20 +1,16 @@
-"""Rows about what people and models said: asks, assignments, advice, drafts, declines, annotations, and their history;
-and about who is told of it how.
+"""Rows about what people and models said: asks, assignments, advice, drafts, declines, annotations, and their history.
 
-Owns what a row may contain and facts about one row. Leaves changes of an ask to `queue.py`, of the desk around it to
-`desk.py`. Advice, declines, annotations and events are append-only.
+Owns what a row may contain and facts about one row. Leaves changes of an ask to `queue.py`, `advising.py` and
+`settling.py`, of drafts to `desk.py`, of annotations to `review.py`. Advice, declines, annotations and events are
+append-only.
 """
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
-from typing import Any
-from zoneinfo import ZoneInfo
+from datetime import datetime
 
-from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
-from django.db.models.functions import MD5
 from django.utils import timezone
 
 from awmclient.schema import Advice as AdviceValue
@@ -24,8 +20,6 @@ from people.models import IdField, JsonText, Project
 
 MODEL = "model:"
 """How the key of an actor begins that is a model."""
-
-
 LATE = "late_advice"
 """The label of an annotation that was meant as advice and came too late."""
 
@@ -244,24 +238,6 @@ class Draft(models.Model):
         return not self.failed and (self.text is not None)
 
 
-class QuickReply(models.Model):
-    """A text that one expert keeps at hand in one project."""
-
-    id = IdField()
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="quick_replies")
-    author_key = models.CharField(max_length=160)
-    text = JsonText()
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        constraints = [
-            models.UniqueConstraint("project", "author_key", MD5("text"), name="one_quick_reply_per_text"),
-        ]
-
-    def __str__(self) -> str:
-        return f"quick reply of {self.author_key}"
-
-
 class Decline(AppendOnly):
     """One expert passing on one ask; the others still see it."""
 
@@ -311,198 +287,3 @@ class Annotation(AppendOnly):
 
     def __str__(self) -> str:
         return f"{self.label} by {self.author}"
-
-
-class Desk(models.Model):
-    """How the asks of a project are routed; `routing.py` says what each figure does. No row: the defaults."""
-
-    project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="desk")
-    model_first = models.BooleanField(default=False)
-    cache = models.CharField(
-        max_length=6, default="off", choices=[("off", "Off"), ("models", "Models' answers"), ("all", "All answers")]
-    )
-    audit_share = models.FloatField(default=0.05)
-    low_confidence = models.FloatField(default=0.4)
-    large_group = models.IntegerField(default=4)
-    seed = models.IntegerField(default=1)
-    per_hour = models.IntegerField(null=True, blank=True)
-    per_training_step = models.IntegerField(null=True, blank=True)
-    wait_limit_s = models.IntegerField(null=True, blank=True)
-    capacity = models.IntegerField(default=3)
-    senior = models.ForeignKey(
-        "people.Membership", null=True, blank=True, on_delete=models.SET_NULL, related_name="senior_of"
-    )
-    model_tokens_per_hour = models.IntegerField(null=True, blank=True)
-
-    class Meta:
-        constraints = [
-            models.CheckConstraint(
-                condition=Q(audit_share__gte=0, audit_share__lte=1, low_confidence__gte=0, low_confidence__lte=1),
-                name="shares_from_0_to_1",
-            ),
-            models.CheckConstraint(condition=Q(capacity__gte=1), name="desk_can_work"),
-        ]
-
-    def __str__(self) -> str:
-        return f"desk of {self.project}"
-
-
-class Presence(models.Model):
-    """When an expert was last seen, and whether they said that they are away."""
-
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="presence")
-    actor_key = models.CharField(max_length=160)
-    name = models.CharField(max_length=160)
-    skills = models.JSONField(default=list)
-    away = models.BooleanField(default=False)
-    seen_at = models.DateTimeField()
-
-    class Meta:
-        constraints = [models.UniqueConstraint(fields=["project", "actor_key"], name="one_presence_per_expert")]
-
-    def __str__(self) -> str:
-        return f"{self.name} was seen"
-
-
-class ModelCall(AppendOnly):
-    """One call of an expert model: what it was for, what it cost, how it went. A fault is a fault, never advice."""
-
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="model_calls")
-    ask = models.ForeignKey(Ask, null=True, on_delete=models.SET_NULL, related_name="model_calls")
-    model_key = models.CharField(max_length=160)
-    purpose = models.CharField(
-        max_length=8, choices=[("answer", "Answer"), ("draft", "Draft"), ("criteria", "Criteria")]
-    )
-    fault = models.TextField(blank=True)
-    tokens = models.IntegerField(default=0)
-    duration_s = models.FloatField()
-    at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        indexes = [models.Index(fields=["project", "-at"], name="model_calls_newest")]
-
-    def __str__(self) -> str:
-        return f"{self.purpose} by {self.model_key}"
-
-
-class Channel(models.TextChoices):
-    BROWSER = "browser", "Open pages"
-    PUSH = "push", "Push"
-    EMAIL = "email", "E-mail"
-    WEBHOOK = "webhook", "Webhook"
-
-
-class SubscriptionQuerySet(models.QuerySet["Subscription"]):
-    def current(self) -> SubscriptionQuerySet:
-        return self.filter(ended_at=None)
-
-
-class Subscription(models.Model):
-    """A way in which one person wants to hear of the asks of one project. It ends without its row, so that an ask that
-    is just being opened never refers to nothing; what led to the person is wiped then."""
-
-    id = IdField()
-    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="subscriptions")
-    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="subscriptions")
-    kind = models.CharField(max_length=7, choices=Channel.choices)
-    name = models.CharField(max_length=120, blank=True)
-    target = models.CharField(max_length=1000, blank=True)
-    secret = models.JSONField(default=dict, blank=True)
-    is_confirmed = models.BooleanField(default=True)
-    delay_s = models.IntegerField(default=0)
-    every_s = models.IntegerField(default=60)
-    told_at = models.DateTimeField(null=True, blank=True)
-    broken = models.TextField(blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
-
-    objects = SubscriptionQuerySet.as_manager()
-
-    class Meta:
-        indexes = [models.Index(fields=["project"], condition=Q(ended_at=None), name="subscriptions_current")]
-        constraints = [
-            models.UniqueConstraint(
-                fields=["user", "project", "kind", "target"],
-                condition=Q(ended_at=None),
-                name="one_subscription_per_target",
-            ),
-            models.CheckConstraint(condition=Q(kind__in=Channel.values), name="channel_known"),
-            models.CheckConstraint(condition=Q(delay_s__gte=0, every_s__gte=0), name="notices_wait_forwards"),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} of {self.user}"
-
-    @property
-    def user_key(self) -> str:
-        return f"user:{self.user_id}"
-
-
-class DeliveryState(models.TextChoices):
-    WAITING = "waiting", "Waiting"
-    SENT = "sent", "Sent"
-    SKIPPED = "skipped", "Not needed"
-    FAILED = "failed", "Failed"
-
-
-class Delivery(models.Model):
-    """One notice on its way: due, tried, and what came of it in words. Without an ask: a test, or a code to confirm."""
-
-    id = IdField()
-    subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="deliveries")
-    ask = models.ForeignKey(Ask, null=True, blank=True, on_delete=models.CASCADE, related_name="deliveries")
-    tier = models.CharField(max_length=6, blank=True)
-    purpose = models.CharField(
-        max_length=4, default="ask", choices=[("ask", "Ask"), ("test", "Test"), ("code", "Code")]
-    )
-    state = models.CharField(max_length=7, choices=DeliveryState.choices, default=DeliveryState.WAITING)
-    attempts = models.IntegerField(default=0)
-    due_at = models.DateTimeField(null=True, blank=True)
-    words = models.TextField(blank=True)
-    created_at = models.DateTimeField(auto_now_add=True)
-    ended_at = models.DateTimeField(null=True, blank=True)
-
-    class Meta:
-        indexes = [
-            models.Index(fields=["due_at"], condition=Q(state="waiting"), name="deliveries_due"),
-            models.Index(fields=["subscription", "-created_at"], name="deliveries_newest"),
-        ]
-        constraints = [
-            models.UniqueConstraint(fields=["subscription", "ask", "tier"], name="one_notice_per_tier"),
-            models.CheckConstraint(condition=Q(state__in=DeliveryState.values), name="delivery_state_known"),
-            models.CheckConstraint(
-                condition=Q(state="waiting", due_at__isnull=False, ended_at=None)
-                | (~Q(state="waiting") & Q(due_at=None, ended_at__isnull=False)),
-                name="waiting_notice_is_due",
-            ),
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.purpose} {self.state}"
-
-
-class QuietHours(models.Model):
-    """When a person hears nothing, in the time of their own place; over midnight if it ends before it begins."""
-
-    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="quiet_hours")
-    starts = models.TimeField()
-    ends = models.TimeField()
-    zone = models.CharField(max_length=60, default="UTC")
-
-    def __str__(self) -> str:
-        return f"{self.starts:%H:%M} to {self.ends:%H:%M} {self.zone}"
-
-    def until(self, now: datetime) -> datetime | None:
-        """The end of the quiet that holds now; None if it does not."""
-        here = now.astimezone(ZoneInfo(self.zone))
-        time, over_midnight = here.time().replace(tzinfo=None), self.ends <= self.starts
-        is_quiet = self.starts <= time or time < self.ends if over_midnight else self.starts <= time < self.ends
-        if not is_quiet:
-            return None
-        end = datetime.combine(here.date(), self.ends, here.tzinfo)
-        return end + timedelta(days=1) if over_midnight and time >= self.starts else end
-
-
-def as_fallback(reason: str) -> dict[str, Any]:
-    """The fields of a fallback: no text, a typed reason."""
-    return {"text": "", "source": "fallback", "reason": reason}

@@ -1,0 +1,69 @@
+"""What a field of the record format may hold: texts, numbers, times, counts.
+
+Owns the bounds that a database and a JSON document set to single values. Called by `schema.py`, which says what each
+field means.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, StrictInt, WithJsonSchema
+from pydantic_core import PydanticCustomError
+
+MAX_INT = 2**31 - 1
+
+
+def _any_text(value: Any) -> Any:
+    if not isinstance(value, str):
+        raise PydanticCustomError("string_type", "Input should be a valid string")
+    return value
+
+
+def clean_text(value: Any) -> Any:
+    """Keys and names reach indexes and logs: U+0000 and lone surrogates have no place there."""
+    if isinstance(value, str) and ("\x00" in value or not value.isascii() and _has_half_a_pair(value)):
+        raise PydanticCustomError("string_unicode", "Input should have no U+0000 and no lone surrogate")
+    return value
+
+
+def _has_half_a_pair(text: str) -> bool:
+    return any(0xD800 <= ord(char) <= 0xDFFF for char in text)
+
+
+def _finite(value: Any) -> Any:
+    low, high = -sys.float_info.max, sys.float_info.max
+    if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+        raise PydanticCustomError("finite_number", "Input should be a finite number")
+    return value
+
+
+def _storable(value: datetime) -> datetime:
+    """A database keeps times as UTC and knows no year 0 and none after 9999; no place is more than 15 hours off."""
+    offset = value.utcoffset() or timedelta()
+    if not 1000 <= value.year <= 9000 or abs(offset) > timedelta(hours=15):
+        raise PydanticCustomError("moment", "Input should be a time between the years 1000 and 9000")
+    return value
+
+
+Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "string"})]
+"""Any string an agent or a tool can produce, U+0000 and lone surrogates included, kept as it came."""
+Number = Annotated[Any, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
+Line = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=200)]
+Prose = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=20_000)]
+Count = Annotated[StrictInt, Field(ge=0, le=MAX_INT)]
+Object = dict[str, Any]
+Moment = Annotated[datetime, AfterValidator(_storable)]
+
+
+def bounded(most: int, least: int = 0) -> BeforeValidator:
+    """Any text, within bounds that pydantic's own check of strings could not put on a lone surrogate."""
+
+    def check(value: Any) -> Any:
+        if not least <= len(_any_text(value)) <= most or (least and not value.strip()):
+            raise PydanticCustomError("text_length", f"Input should have between {least} and {most} characters")
+        return value
+
+    return BeforeValidator(check)

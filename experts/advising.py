@@ -1,0 +1,195 @@
+"""Writes: answer, amend, take back, answer a group.
+
+Owns what is said to an ask: the accepted advice, and the late and superseded texts kept beside it. Leaves the lease to
+`queue.py` and the closing to `settling.py`. Called by the pages, the API and `llm.py`: people, tokens and models answer
+through the same functions.
+"""
+
+from __future__ import annotations
+
+from difflib import SequenceMatcher
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from awmclient.schema import ToolCall
+from episodes import recording
+from experts import events, queue, review, settling
+from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
+from experts.fitting import refuse_unfit
+from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Draft
+from people.access import Actor, may_advise, visible_or_404
+from people.errors import AppError, Invalid
+
+
+def answer(
+    actor: Actor,
+    assignment_id: str,
+    lease_token: str,
+    text: str,
+    nonce: str,
+    tool_calls: list[ToolCall] | None = None,
+    *,
+    drafted_by: str = "",
+    draft_of: str = "",
+    confidence: float | None = None,
+) -> Advice:
+    """1. a repeated nonce is a quiet yes, 2. lock episode and ask, 3. whoever comes late or lost the lease keeps the
+    text but not the ask, and a late text is an annotation of the step, 4. accept: advice, ask, slot and step in one
+    transaction, 5. tell the agent and everybody. `draft_of` names the ask whose draft was used, if it is another."""
+    may_advise(actor)
+    if not text.strip() and not tool_calls:
+        raise Invalid("Write the advice, or suggest a call.")
+    slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
+    refusal: LeaseLost | TooLate | None = None
+    with transaction.atomic():
+        ask = settling.locked(slot.ask_id)
+        said = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce) if nonce else Advice.objects.none()
+        repeated = said.order_by("late").first()
+        if repeated is not None and not repeated.late:
+            return repeated
+        now = timezone.now()
+        held = queue.mine(slot, lease_token).exists()
+        if ask.is_open and ask.deadline_at <= now:
+            settling.close(ask, AskStatus.FELL_BACK, "deadline", None)
+        if not ask.is_open or not held:
+            refusal = TooLate() if not ask.is_open else LeaseLost()
+        if refusal is not None and repeated is not None:
+            raise refusal  # the text is kept already; with the lease back in hand the same words count
+        advice = _written(ask, actor, text, tool_calls, drafted_by, draft_of, nonce=nonce, confidence=confidence)
+        advice.late = refusal is not None
+        advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
+        advice.save(force_insert=True)
+        Draft.objects.filter(ask=ask, author_key=actor.key).delete()  # it is kept as advice now, late or not
+        if refusal is None:
+            settling.close(ask, AskStatus.ANSWERED, "", actor, advice)
+        elif isinstance(refusal, TooLate):
+            words = review.words_of(text, [call.model_dump() for call in tool_calls or []])
+            review.annotate(actor, ask.episode, ask.seq, LATE, words, ask)
+    if refusal is not None:
+        raise refusal
+    return advice
+
+
+def _written(
+    ask: Ask,
+    actor: Actor,
+    text: str,
+    tool_calls: list[ToolCall] | None,
+    drafted_by: str = "",
+    draft_of: str = "",
+    **more: Any,
+) -> Advice:
+    """An answer as a row, not yet saved. If it began as a model's draft, the share of that draft it kept, 0 to 1; the
+    mark stays where the draft is just being written anew."""
+    rows = Draft.objects.filter(ask__project=ask.project_id, ask=draft_of or ask.pk, author_key=drafted_by)
+    draft = rows.exclude(text=None).first() if drafted_by.startswith(MODEL) else None
+    kept = SequenceMatcher(None, draft.text, text, autojunk=False).ratio() if draft is not None else None
+    model = drafted_by.removeprefix(MODEL) if drafted_by.startswith(MODEL) else ""
+    return Advice(
+        ask=ask,
+        text=text,
+        tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
+        source="llm" if actor.model else "human",
+        author=actor.name,
+        author_key=actor.key,
+        privilege=ask.privilege,
+        drafted_by=model if draft is not None or model in settings.EXPERT_ENDPOINTS else "",
+        draft_kept=kept,
+        **more,
+    )
+
+
+@transaction.atomic
+def amend(
+    actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None, nonce: str = "", *, drafted_by: str = ""
+) -> Advice:
+    """Say it better, as long as the agent has not read it: a new row that supersedes mine takes its place. What began
+    as a model's draft stays marked."""
+    may_advise(actor)
+    if not text.strip() and not tool_calls:
+        raise Invalid("Write the advice, or suggest a call.")
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = settling.locked(ask_id)
+    before = _unread(ask, actor)
+    if nonce and before.nonce == nonce:
+        return before
+    began = drafted_by or (f"{MODEL}{before.drafted_by}" if before.drafted_by else "")
+    advice = _written(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
+    advice.drafted_by = advice.drafted_by or before.drafted_by
+    advice.save(force_insert=True)
+    Draft.objects.filter(ask=ask, author_key=actor.key).delete()
+    ask.accepted = advice
+    ask.save(update_fields=["accepted"])
+    recording.reword_ask_step(ask.episode, ask.seq, advice.value())
+    settling.log(ask, "amended", actor)
+    events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
+    return advice
+
+
+@transaction.atomic
+def take_back(actor: Actor, ask_id: str) -> queue.Claim:
+    """Undo my answer, as long as the agent has not read it: the ask is open again and in my hands."""
+    may_advise(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask, now = settling.locked(ask_id), timezone.now()
+    _unread(ask, actor)
+    if ask.deadline_at <= now or not ask.episode.is_live:
+        raise TooLate("The deadline has passed; the agent will get your advice.")
+    ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
+    ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
+    Assignment.objects.filter(ask=ask).update(state=AssignmentState.QUEUED, holder="", lease_token="", lease_until=None)
+    recording.reword_ask_step(ask.episode, ask.seq, None)
+    settling.log(ask, "taken_back", actor)
+    return queue.take(actor, ask, now)
+
+
+def _unread(ask: Ask, actor: Actor) -> Advice:
+    """My accepted answer, if it can still be changed. Caller holds the locks of episode and ask."""
+    if ask.status != AskStatus.ANSWERED or ask.accepted is None:
+        raise TooLate if ask.status != AskStatus.OPEN else StillOpen
+    if ask.accepted.author_key != actor.key or ask.accepted.source == "cache":
+        raise NotYours
+    if ask.consumed_at is not None:
+        raise Used
+    return ask.accepted
+
+
+def answer_group(
+    actor: Actor,
+    ask: Ask,
+    text: str,
+    tool_calls: list[ToolCall] | None,
+    nonce: str,
+    chosen: list[str],
+    *,
+    drafted_by: str = "",
+) -> dict[str, str]:
+    """Send what answered one ask to the chosen open asks that ask the same, each in a transaction of its own; by ask,
+    empty or why it did not get it. Each can be taken back by itself until its agent has read it. What was written with
+    the verifier in sight never reaches an ask that is to be answered blind."""
+    twins = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
+    same = twins.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
+    marks: dict[str, Any] = {"drafted_by": drafted_by, "draft_of": ask.pk}
+    return {one.pk: _answer_twin(actor, one, text, tool_calls, twin_nonce(nonce, one.pk), marks) for one in same}
+
+
+def twin_nonce(nonce: str, ask_id: str) -> str:
+    """The nonce of an ask that another one's answer served, too: pages find the family by what stands before the /."""
+    return f"{nonce[:150]}/{ask_id}"
+
+
+def _answer_twin(
+    actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, marks: dict[str, Any]
+) -> str:
+    if ask.accepted is not None and (ask.accepted.author_key, ask.accepted.nonce) == (actor.key, nonce):
+        return ""  # the same press again
+    try:
+        refuse_unfit(tool_calls, ask.episode.tools)
+        lease = queue.claim(actor, ask.pk)
+        answer(actor, lease.assignment_id, lease.lease_token, text, nonce, tool_calls, **marks)
+    except AppError as refused:
+        return refused.message
+    return ""

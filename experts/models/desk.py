@@ -1,0 +1,104 @@
+"""Rows about who works at the desk and how: its rules, presence, replies kept at hand, calls of expert models.
+
+Owns what a row may contain. Leaves changes to `desk.py`.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+from django.db.models.functions import MD5
+
+from episodes.models import AppendOnly
+from experts.models.asks import Ask
+from people.models import IdField, JsonText, Project
+
+
+class QuickReply(models.Model):
+    """A text that one expert keeps at hand in one project."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="quick_replies")
+    author_key = models.CharField(max_length=160)
+    text = JsonText()
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint("project", "author_key", MD5("text"), name="one_quick_reply_per_text"),
+        ]
+
+    def __str__(self) -> str:
+        return f"quick reply of {self.author_key}"
+
+
+class Desk(models.Model):
+    """How the asks of a project are routed; `routing.py` says what each figure does. No row: the defaults."""
+
+    project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="desk")
+    model_first = models.BooleanField(default=False)
+    cache = models.CharField(
+        max_length=6, default="off", choices=[("off", "Off"), ("models", "Models' answers"), ("all", "All answers")]
+    )
+    audit_share = models.FloatField(default=0.05)
+    low_confidence = models.FloatField(default=0.4)
+    large_group = models.IntegerField(default=4)
+    seed = models.IntegerField(default=1)
+    per_hour = models.IntegerField(null=True, blank=True)
+    per_training_step = models.IntegerField(null=True, blank=True)
+    wait_limit_s = models.IntegerField(null=True, blank=True)
+    capacity = models.IntegerField(default=3)
+    senior = models.ForeignKey(
+        "people.Membership", null=True, blank=True, on_delete=models.SET_NULL, related_name="senior_of"
+    )
+    model_tokens_per_hour = models.IntegerField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(audit_share__gte=0, audit_share__lte=1, low_confidence__gte=0, low_confidence__lte=1),
+                name="shares_from_0_to_1",
+            ),
+            models.CheckConstraint(condition=Q(capacity__gte=1), name="desk_can_work"),
+        ]
+
+    def __str__(self) -> str:
+        return f"desk of {self.project}"
+
+
+class Presence(models.Model):
+    """When an expert was last seen, and whether they said that they are away."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="presence")
+    actor_key = models.CharField(max_length=160)
+    name = models.CharField(max_length=160)
+    skills = models.JSONField(default=list)
+    away = models.BooleanField(default=False)
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "actor_key"], name="one_presence_per_expert")]
+
+    def __str__(self) -> str:
+        return f"{self.name} was seen"
+
+
+class ModelCall(AppendOnly):
+    """One call of an expert model: what it was for, what it cost, how it went. A fault is a fault, never advice."""
+
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="model_calls")
+    ask = models.ForeignKey(Ask, null=True, on_delete=models.SET_NULL, related_name="model_calls")
+    model_key = models.CharField(max_length=160)
+    purpose = models.CharField(
+        max_length=8, choices=[("answer", "Answer"), ("draft", "Draft"), ("criteria", "Criteria")]
+    )
+    fault = models.TextField(blank=True)
+    tokens = models.IntegerField(default=0)
+    duration_s = models.FloatField()
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["project", "-at"], name="model_calls_newest")]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} by {self.model_key}"

@@ -1,0 +1,134 @@
+"""Rows about who is told of asks how: subscriptions, notices on their way, quiet hours.
+
+Owns what a row may contain and facts about one row. Leaves changes to `notices.py`.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from experts.models.asks import Ask
+from people.models import IdField, Project
+
+
+class Channel(models.TextChoices):
+    BROWSER = "browser", "Open pages"
+    PUSH = "push", "Push"
+    EMAIL = "email", "E-mail"
+    WEBHOOK = "webhook", "Webhook"
+
+
+class SubscriptionQuerySet(models.QuerySet["Subscription"]):
+    def current(self) -> SubscriptionQuerySet:
+        return self.filter(ended_at=None)
+
+
+class Subscription(models.Model):
+    """A way in which one person wants to hear of the asks of one project. It ends without its row, so that an ask that
+    is just being opened never refers to nothing; what led to the person is wiped then."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="subscriptions")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="subscriptions")
+    kind = models.CharField(max_length=7, choices=Channel.choices)
+    name = models.CharField(max_length=120, blank=True)
+    target = models.CharField(max_length=1000, blank=True)
+    secret = models.JSONField(default=dict, blank=True)
+    is_confirmed = models.BooleanField(default=True)
+    delay_s = models.IntegerField(default=0)
+    every_s = models.IntegerField(default=60)
+    told_at = models.DateTimeField(null=True, blank=True)
+    broken = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = SubscriptionQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["project"], condition=Q(ended_at=None), name="subscriptions_current")]
+        constraints = [
+            models.UniqueConstraint(
+                fields=["user", "project", "kind", "target"],
+                condition=Q(ended_at=None),
+                name="one_subscription_per_target",
+            ),
+            models.CheckConstraint(condition=Q(kind__in=Channel.values), name="channel_known"),
+            models.CheckConstraint(condition=Q(delay_s__gte=0, every_s__gte=0), name="notices_wait_forwards"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.user}"
+
+    @property
+    def user_key(self) -> str:
+        return f"user:{self.user_id}"
+
+
+class DeliveryState(models.TextChoices):
+    WAITING = "waiting", "Waiting"
+    SENT = "sent", "Sent"
+    SKIPPED = "skipped", "Not needed"
+    FAILED = "failed", "Failed"
+
+
+class Delivery(models.Model):
+    """One notice on its way: due, tried, and what came of it in words. Without an ask: a test, or a code to confirm."""
+
+    id = IdField()
+    subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="deliveries")
+    ask = models.ForeignKey(Ask, null=True, blank=True, on_delete=models.CASCADE, related_name="deliveries")
+    tier = models.CharField(max_length=6, blank=True)
+    purpose = models.CharField(
+        max_length=4, default="ask", choices=[("ask", "Ask"), ("test", "Test"), ("code", "Code")]
+    )
+    state = models.CharField(max_length=7, choices=DeliveryState.choices, default=DeliveryState.WAITING)
+    attempts = models.IntegerField(default=0)
+    due_at = models.DateTimeField(null=True, blank=True)
+    words = models.TextField(blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["due_at"], condition=Q(state="waiting"), name="deliveries_due"),
+            models.Index(fields=["subscription", "-created_at"], name="deliveries_newest"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["subscription", "ask", "tier"], name="one_notice_per_tier"),
+            models.CheckConstraint(condition=Q(state__in=DeliveryState.values), name="delivery_state_known"),
+            models.CheckConstraint(
+                condition=Q(state="waiting", due_at__isnull=False, ended_at=None)
+                | (~Q(state="waiting") & Q(due_at=None, ended_at__isnull=False)),
+                name="waiting_notice_is_due",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.purpose} {self.state}"
+
+
+class QuietHours(models.Model):
+    """When a person hears nothing, in the time of their own place; over midnight if it ends before it begins."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="quiet_hours")
+    starts = models.TimeField()
+    ends = models.TimeField()
+    zone = models.CharField(max_length=60, default="UTC")
+
+    def __str__(self) -> str:
+        return f"{self.starts:%H:%M} to {self.ends:%H:%M} {self.zone}"
+
+    def until(self, now: datetime) -> datetime | None:
+        """The end of the quiet that holds now; None if it does not."""
+        here = now.astimezone(ZoneInfo(self.zone))
+        time, over_midnight = here.time().replace(tzinfo=None), self.ends <= self.starts
+        is_quiet = self.starts <= time or time < self.ends if over_midnight else self.starts <= time < self.ends
+        if not is_quiet:
+            return None
+        end = datetime.combine(here.date(), self.ends, here.tzinfo)
+        return end + timedelta(days=1) if over_midnight and time >= self.starts else end

@@ -1,0 +1,148 @@
+"""Writes: close, settle, cancel, deliver, consume; and the lock and the log of an ask.
+
+Owns the end of an ask, by an answer, its deadline, its asker or the end of its episode, and what its asker then gets.
+Leaves what is open to `queue.py` and what is said to `advising.py`, which close through `close`. Whoever reads an ask
+settles it, so a deadline needs nobody; the sweep is the net below.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F
+from django.utils import timezone
+
+from episodes import recording
+from episodes.models import Episode
+from experts import events
+from experts.errors import StillOpen
+from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, AssignmentState, Draft
+from people.access import Actor, may_read, may_record, visible_or_404
+
+
+def locked(ask_id: str) -> Ask:
+    """Episode first, then ask, as everywhere."""
+    episode = Episode.objects.select_for_update().get(asks=ask_id)
+    ask = Ask.objects.select_for_update().get(pk=ask_id)
+    ask.episode = episode
+    return ask
+
+
+def log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
+    AskEvent.objects.create(ask=ask, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
+
+
+def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advice | None = None) -> None:
+    """The one way in which an ask ends. Caller holds the locks of episode and ask."""
+    if status == AskStatus.FELL_BACK:
+        advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(reason))
+    ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
+    ask.save(update_fields=["status", "reason", "closed_at", "accepted"])
+    ended = AssignmentState.SUBMITTED if status == AskStatus.ANSWERED else AssignmentState.VOID
+    Assignment.objects.filter(ask=ask).update(state=ended)
+    waiting = Ask.objects.open().filter(episode=ask.episode).exists()
+    recording.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting)
+    log(ask, str(status), actor, reason)
+    events.tell(ask)
+
+
+def _as_fallback(reason: str) -> dict[str, Any]:
+    """The fields of a fallback: no text, a typed reason."""
+    return {"text": "", "source": "fallback", "reason": reason}
+
+
+def _prepared(ask: Ask) -> Advice | None:
+    """What a model prepared in time, unseen by people, is what the agent falls back to."""
+    drafts = Draft.objects.filter(ask=ask, author_key__startswith=MODEL, text__isnull=False, failed=False)
+    draft = drafts.order_by("saved_at").first()
+    if draft is None:
+        return None
+    return Advice.objects.create(
+        ask=ask,
+        text=draft.text,
+        tool_calls=draft.tool_calls,
+        source="llm",
+        author=draft.author,
+        author_key=draft.author_key,
+        privilege=draft.privilege,
+        confidence=draft.confidence,
+        reason="prepared",
+    )
+
+
+@transaction.atomic
+def settle(ask_id: str) -> Ask:
+    """Fall back if the deadline is past and nobody was quicker; whoever reads may do this, so deadlines need nobody."""
+    ask = Ask.objects.select_related("accepted").get(pk=ask_id)
+    if ask.is_open and ask.deadline_at <= timezone.now():
+        ask = locked(ask_id)
+        if ask.is_open:
+            close(ask, AskStatus.FELL_BACK, "deadline", None)
+    return ask
+
+
+def settle_due(now: datetime | None = None) -> int:
+    """The sweep's net below the waiting requests."""
+    due = list(Ask.objects.due(now or timezone.now()).values_list("pk", flat=True)[:500])
+    return sum(settle(pk).status == AskStatus.FELL_BACK for pk in due)
+
+
+@transaction.atomic
+def cancel(actor: Actor, ask_id: str, reason: str = "asker") -> Ask:
+    may_record(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = locked(ask_id)
+    if ask.is_open:
+        close(ask, AskStatus.CANCELLED, reason, actor)
+    return ask
+
+
+def cancel_of_episode(episode: Episode, reason: str) -> None:
+    """Registered with `recording.on_end`: an ending episode closes its asks in its own transaction."""
+    for ask in Ask.objects.select_for_update().open().filter(episode=episode):
+        ask.episode = episode
+        close(ask, AskStatus.CANCELLED, "episode_ended", None)
+
+
+def look(actor: Actor, ask_id: str) -> Ask:
+    """Where an ask stands now. The asker's look delivers the advice; anybody else's only settles what is due."""
+    if actor.user is None and actor.scope in (None, "agent"):
+        return deliver(actor, ask_id)
+    may_read(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    return settle(ask_id)
+
+
+@transaction.atomic
+def deliver(actor: Actor, ask_id: str) -> Ask:
+    """What the asker gets: the ask, settled if due; the first sight of the advice is noted as its delivery."""
+    may_record(actor)
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = settle(ask_id)
+    first = Ask.objects.filter(pk=ask_id, delivered_at__isnull=True, accepted__isnull=False)
+    if ask.accepted_id is not None and first.update(delivered_at=timezone.now()) == 1:
+        ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
+        events.tell(ask)
+    return ask
+
+
+@transaction.atomic
+def consume(actor: Actor, ask_id: str) -> Ask:
+    """The agent has the advice in its context. Twice is a quiet yes."""
+    may_record(actor)
+    ask = visible_or_404(Ask.objects.select_related("assignment", "accepted"), actor, ask_id)
+    if ask.is_open:
+        raise StillOpen
+    recording.hear(actor, ask.episode_id)
+    now = timezone.now()
+    fresh = Ask.objects.filter(pk=ask_id, consumed_at__isnull=True).exclude(status=AskStatus.OPEN)
+    if fresh.update(consumed_at=now, delivered_at=F("delivered_at") if ask.delivered_at else now) == 1:
+        ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)  # perhaps amended since
+        events.tell(ask)
+        return ask
+    ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
+    if ask.is_open:
+        raise StillOpen  # taken back between the look and the receipt
+    return ask
