@@ -19,9 +19,13 @@ from episodes import recording
 from experts import events, queue, review, settling
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.fitting import refuse_unfit
-from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Draft
+from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Draft, Privilege
+from experts.similar import began_with, origins
 from people.access import Actor, may_advise, visible_or_404
 from people.errors import AppError, Invalid
+
+LETTERS_TO = 6_000
+"""Up to so many letters two texts are compared letter by letter."""
 
 
 def answer(
@@ -83,11 +87,12 @@ def _written(
     **more: Any,
 ) -> Advice:
     """An answer as a row, not yet saved. If it began as a model's draft, the share of that draft it kept, 0 to 1; the
-    mark stays where the draft is just being written anew."""
-    rows = Draft.objects.filter(ask__project=ask.project_id, ask=draft_of or ask.pk, author_key=drafted_by)
-    draft = rows.exclude(text=None).first() if drafted_by.startswith(MODEL) else None
-    kept = SequenceMatcher(None, draft.text, text, autojunk=False).ratio() if draft is not None else None
-    model = drafted_by.removeprefix(MODEL) if drafted_by.startswith(MODEL) else ""
+    mark stays where the draft is just being written anew. The same of an earlier answer that was taken up."""
+    key, taken = origins(drafted_by)
+    rows = Draft.objects.filter(ask__project=ask.project_id, ask=draft_of or ask.pk, author_key=key)
+    draft = rows.exclude(text=None).first() if key else None
+    model = key.removeprefix(MODEL)
+    before = _taken_up(ask, taken)
     return Advice(
         ask=ask,
         text=text,
@@ -97,9 +102,26 @@ def _written(
         author_key=actor.key,
         privilege=ask.privilege,
         drafted_by=model if draft is not None or model in settings.EXPERT_ENDPOINTS else "",
-        draft_kept=kept,
+        draft_kept=_kept(draft.text, text) if draft is not None else None,
+        taken_from=before,
+        taken_kept=_kept(before.text, text) if before is not None else None,
         **more,
     )
+
+
+def _taken_up(ask: Ask, advice_id: str) -> Advice | None:
+    """The earlier answer that a text began with; words of somebody who saw the verifier never go on as blind ones."""
+    before = Advice.objects.filter(pk=advice_id, ask__project=ask.project_id).first() if advice_id else None
+    if before is not None and before.privilege != Privilege.BLIND == ask.privilege:
+        raise Invalid("That answer was given with the verifier in sight; this ask is answered blind.")
+    return before
+
+
+def _kept(before: str, text: str) -> float:
+    """How alike two texts are, 0 to 1; long ones by words, which takes a moment where letters take many."""
+    if len(before) + len(text) > LETTERS_TO:
+        return SequenceMatcher(None, before.split(), text.split(), autojunk=False).ratio()
+    return SequenceMatcher(None, before, text, autojunk=False).ratio()
 
 
 @transaction.atomic
@@ -116,9 +138,10 @@ def amend(
     before = _unread(ask, actor)
     if nonce and before.nonce == nonce:
         return before
-    began = drafted_by or (f"{MODEL}{before.drafted_by}" if before.drafted_by else "")
+    began = drafted_by or began_with(before)
     advice = _written(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
     advice.drafted_by = advice.drafted_by or before.drafted_by
+    advice.taken_from_id = advice.taken_from_id or before.taken_from_id
     advice.save(force_insert=True)
     Draft.objects.filter(ask=ask, author_key=actor.key).delete()
     ask.accepted = advice

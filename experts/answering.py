@@ -1,4 +1,5 @@
-"""The answer page's smaller forms: drafts, a model's draft, the verifier's text, tables, tags, changes, quick replies.
+"""The answer page's smaller forms: drafts, a model's draft, earlier answers, the verifier's text, tables, tags,
+changes, quick replies.
 
 Owns HTTP status and form words of these. Leaves the page itself, claiming and sending to `views.py`; every write is a
 function of `queue.py`, `advising.py`, `desk.py` or `review.py`, what is shown is `context.py`'s.
@@ -26,6 +27,7 @@ from experts.errors import DraftConflict
 from experts.fitting import calls_of, refuse_unfit
 from experts.models import Ask, Privilege
 from experts.reading import asks_of
+from experts.similar import earlier
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid
 
@@ -106,6 +108,14 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
         raise Forbidden("This ask is answered blind; nobody who answers it sees the verifier.")
     text = packs.verifier_text(one.episode.scenario, one.episode.task_idx)
     return _fragment("experts/_verifier.html", {"text": clean(text)})
+
+
+@require_GET
+@ask_form
+def similar(request: MemberRequest, pk: str) -> HttpResponse:
+    """Earlier answers to asks like this one, to be looked at and taken up."""
+    one = _one(request, pk)
+    return _fragment("experts/_similar.html", {"ask": one, "found": earlier(request.actor, one)})
 
 
 @require_GET

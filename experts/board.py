@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Aggregate, Count, DurationField, F, Q
+from django.utils import timezone
 
 from episodes.cards import clean
 from episodes.models import EpisodeState, VerifierOutcome
@@ -281,12 +282,19 @@ def aftermath(ask: Ask) -> tuple[str, str]:
 
 
 def _began(ask: Ask) -> str:
-    """That a model's draft was used, and how much of it is left."""
+    """That a model's draft or an earlier answer was used, and how much of it is left."""
     said = ask.accepted
-    if said is None or not said.drafted_by:
+    if said is None:
         return ""
-    kept = f", {said.draft_kept:.0%} alike".replace("%", " %") if said.draft_kept is not None else ""
-    return f"Began with a draft by {said.drafted_by}{kept}. "
+    draft = f"Began with a draft by {said.drafted_by}{_alike(said.draft_kept)}. " if said.drafted_by else ""
+    if said.taken_from is None:
+        return draft
+    given = f"{timezone.localtime(said.taken_from.created_at):%d %B}"
+    return f"{draft}Took up an answer by {clean(said.taken_from.author)} of {given}{_alike(said.taken_kept)}. "
+
+
+def _alike(kept: float | None) -> str:
+    return f", {kept:.0%} alike".replace("%", " %") if kept is not None else ""
 
 
 def _delivery(ask: Ask) -> str:

@@ -33,6 +33,7 @@ from experts.models import (
     Tier,
 )
 from experts.reading import NOT_LISTED, asks_of
+from experts.similar import began_with, origins
 from people.access import Actor, scoped
 from people.models import Membership, display_name
 
@@ -185,6 +186,14 @@ class Written:
     drafted_by: str = ""
     note: str = ""
 
+    @property
+    def with_draft(self) -> bool:
+        return bool(origins(self.drafted_by)[0])
+
+    @property
+    def with_earlier(self) -> bool:
+        return bool(origins(self.drafted_by)[1])
+
 
 def written_by(actor: Actor, ask: Ask) -> Written:
     """The draft; else the last words that were in force once, so that a taken back answer is not typed again."""
@@ -196,8 +205,7 @@ def written_by(actor: Actor, ask: Ask) -> Written:
     if last is None:
         return Written(version=version)
     note = "" if ask.accepted_id == last.pk else "the answer that you took back"
-    key = f"{MODEL}{last.drafted_by}" if last.drafted_by else ""
-    return Written(last.text, last.tool_calls or [], version, drafted_by=key, note=note)
+    return Written(last.text, last.tool_calls or [], version, drafted_by=began_with(last), note=note)
 
 
 def _has_words(draft: Draft) -> bool:

@@ -140,8 +140,8 @@ def save_draft(
     drafted_by: str = "",
 ) -> Draft:
     """Keep what a person is writing. `version` is the one they last saw: a save from an older tab or device is refused
-    with `DraftConflict`, which carries the newer text, so that nobody overwrites unread words. `drafted_by` is the key
-    of the model whose draft is in the text; the mark must outlive a crash as the words do."""
+    with `DraftConflict`, which carries the newer text, so that nobody overwrites unread words. `drafted_by` names
+    what the text began with (`similar.origins`); the mark must outlive a crash as the words do."""
     may_advise(actor)
     ask = visible_or_404(Ask.objects.all(), actor, ask_id)
     if len(text) > 100_000:

@@ -41,6 +41,7 @@ from experts.errors import (
 )
 from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Decline, Privilege, Tier
 from experts.routing import deadline, draft_time, draw, lease_end, next_tier, route
+from experts.similar import marks_of
 from people.access import Actor, may_advise, may_record, may_set_desk, visible_or_404
 from people.errors import Invalid
 
@@ -97,6 +98,7 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
         skills=wanted.skills or [],
         group_key=wanted.group_key or "",
         privilege=Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND,
+        marks=marks_of(wanted.question, episode.scenario, episode.task_idx, episode.task),
         created_at=now,
         deadline_at=deadline(now, wanted.deadline_s),
         human_deadline_at=deadline(now, wanted.human_deadline_s) if wanted.human_deadline_s else None,

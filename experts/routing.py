@@ -204,12 +204,17 @@ def words_of(question: str) -> frozenset[str]:
     return frozenset(re.findall(r"\w+", question.casefold()))
 
 
-def alike(one: str, other: str) -> bool:
-    """Whether two questions about one task ask the same: equal, or most of their words in common."""
+def likeness(one: str, other: str) -> float:
+    """The share of their words that two questions have in common, 0 to 1."""
     mine, theirs = words_of(one), words_of(other)
     if not mine or not theirs:
-        return one.strip() == other.strip()
-    return len(mine & theirs) / len(mine | theirs) >= ALIKE
+        return float(one.strip() == other.strip())
+    return len(mine & theirs) / len(mine | theirs)
+
+
+def alike(one: str, other: str) -> bool:
+    """Whether two questions about one task ask the same: equal, or most of their words in common."""
+    return likeness(one, other) >= ALIKE
 
 
 def next_tier(plan: Sequence[str], tier: str) -> str | None:

@@ -36,6 +36,7 @@ urlpatterns = [
     path("asks/<str:pk>/draft", answering.save_draft, name="save_draft"),
     path("asks/<str:pk>/keep", answering.keep_unsent, name="keep_unsent"),
     path("asks/<str:pk>/model-draft", answering.draft_of_model, name="model_draft"),
+    path("asks/<str:pk>/similar", answering.similar, name="similar"),
     path("asks/<str:pk>/verifier", answering.verifier, name="verifier"),
     path("asks/<str:pk>/tables", answering.tables, name="tables"),
     path("asks/<str:pk>/tag", answering.tag, name="tag"),

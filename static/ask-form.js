@@ -2,7 +2,7 @@
 // form that comes late freezes, and its words can be kept as an annotation.
 
 import { serverNow } from "./clock.js";
-import { Saver, Store, best, same } from "./drafts.js";
+import { Saver, Store, beganWith, best, same } from "./drafts.js";
 import { bind, print, unbind } from "./keys.js";
 import { Lease } from "./lease.js";
 import { NO_CONTACT, isOut, outWords, post } from "./post.js";
@@ -95,7 +95,7 @@ function choose(what) {
   const { other } = offered.shift();
   const mine = read();
   if (what === "other") put(other);
-  if (what === "both") put({ text: [mine.text, other.text].filter(Boolean).join("\n\n"), calls: [...mine.calls, ...(other.calls || [])], drafted: mine.drafted || other.drafted });
+  if (what === "both") put({ text: [mine.text, other.text].filter(Boolean).join("\n\n"), calls: [...mine.calls, ...(other.calls || [])], drafted: [mine.drafted, other.drafted].reduce(beganWith) });
   sayNear("[data-saved]", "");
   showOffer();
   saver.chosen(Math.max(saver.version, other.version || 0));
@@ -137,14 +137,14 @@ function listen() {
   });
 }
 
-/** That a model's draft is in the text; the mark goes with the words, to the server and into the answer. */
-function mark(key) {
-  field("drafted_by").value = key || "";
-  form.querySelector("[data-drafted]").hidden = !key;
+/** That a model's draft or an earlier answer is in the text; the mark goes with the words, to the server and into the answer. */
+function mark(keys = "") {
+  field("drafted_by").value = keys;
+  for (const chip of form.querySelectorAll("[data-began]")) chip.hidden = !keys.includes(chip.dataset.began);
 }
 
 /** Put words where the caret is, or at the end; what stands there stays. Undo takes them out again. */
-export function insert(words, { atEnd = false, calls = [], drafted = "" } = {}) {
+export function insert(words, { atEnd = false, calls = [], began = "" } = {}) {
   const text = field("text");
   if (atEnd) text.setSelectionRange(text.value.length, text.value.length);
   else text.setSelectionRange(text.selectionEnd, text.selectionEnd);
@@ -152,7 +152,7 @@ export function insert(words, { atEnd = false, calls = [], drafted = "" } = {}) 
   text.focus();
   if (!document.execCommand("insertText", false, gap + words)) text.setRangeText(gap + words, text.selectionStart, text.selectionEnd, "end");
   for (const call of calls) builder?.add(call.name, call.arguments);
-  if (drafted) mark(drafted);
+  if (began) mark(beganWith(field("drafted_by").value, began));
   saver.touch();
   requestAnimationFrame(() => text.scrollIntoView({ block: "nearest" }));
 }
@@ -172,7 +172,7 @@ export function freeze(words, { out = false } = {}) {
   for (const [kind, gone] of [["live", true], ["late", out], ["out", !out]]) {
     for (const one of form.querySelectorAll(`[data-${kind}-only]`)) one.hidden = gone;
   }
-  for (const id of ["send", "send-watch", "insert-call", "leave", "draft", "use-draft", "redraft", "replies"]) unbind(id);
+  for (const id of ["send", "send-watch", "insert-call", "leave", "draft", "use-draft", "redraft", "replies", "similar"]) unbind(id);
   if (!out) {
     bind("keep", () => isQuiet() && keepLate());
     bind("discard", () => isQuiet() && discard());

@@ -9,6 +9,7 @@ import { startContext } from "./context.js";
 import { Store } from "./drafts.js";
 import { print } from "./keys.js";
 import { announce } from "./shell.js";
+import { startSimilar } from "./similar.js";
 import { startJump, startSmall } from "./small.js";
 import { keepTrue, lists, startKeys } from "./steps.js";
 
@@ -82,6 +83,7 @@ function heard(frame) {
 if (form) {
   startForm();
   startAssist();
+  startSimilar();
   startSmall(form);
 } else if (page.dataset.status !== "open") startUnsent(page, new Store(page.dataset.ask, globalThis.localStorage));
 startTags();

@@ -66,7 +66,7 @@ function useDraft() {
   const box = place("model-draft");
   const words = box?.querySelector("[data-words]");
   if (!words) return false;
-  insert(words.textContent, { atEnd: true, calls: JSON.parse(document.getElementById("draft-calls").textContent), drafted: words.dataset.key });
+  insert(words.textContent, { atEnd: true, calls: JSON.parse(document.getElementById("draft-calls").textContent), began: words.dataset.key });
   draft(); // closed again: what counts is in the text now
   return true;
 }
@@ -130,13 +130,16 @@ function changeReply(button) {
   form.elements.text.focus();
 }
 
-function walk(event) {
-  const all = [...place("replies").querySelectorAll("[data-reply]")];
-  const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-  const at = all.indexOf(document.activeElement);
-  if (!step || at < 0) return;
-  event.preventDefault();
-  all[(at + step + all.length) % all.length].focus();
+/** Arrow keys walk through what can be taken in a dialog. */
+export function walk(dialog, selector) {
+  dialog.addEventListener("keydown", (event) => {
+    const all = [...dialog.querySelectorAll(selector)];
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    const at = all.indexOf(document.activeElement);
+    if (!step || at < 0) return;
+    event.preventDefault();
+    all[(at + step + all.length) % all.length].focus();
+  });
 }
 
 function startReplies() {
@@ -147,7 +150,7 @@ function startReplies() {
     await replies();
     (dialog.querySelector("[data-reply]") || dialog.querySelector("textarea"))?.focus();
   });
-  dialog.addEventListener("keydown", walk);
+  walk(dialog, "[data-reply]");
   dialog.addEventListener("click", (event) => {
     const button = event.target instanceof Element ? event.target.closest("button") : null;
     if (button?.dataset.reply) {

@@ -17,6 +17,12 @@ export function same(a, b) {
 
 export const isEmpty = (words) => !words?.text?.trim() && !words?.calls?.length;
 
+/** What a text began with, once it holds `keys`, too: of each kind (a model's draft, an earlier answer) the last. */
+export function beganWith(before = "", keys = "") {
+  const all = `${before} ${keys}`.split(" ").filter(Boolean);
+  return [...new Map(all.map((key) => [key.split(":")[0], key])).values()].join(" ");
+}
+
 /** One text goes on where the other stops. */
 const goesOn = (longer, shorter) => longer.text.startsWith(shorter.text) && (!shorter.calls?.length || same({ calls: longer.calls }, { calls: shorter.calls }));
 

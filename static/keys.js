@@ -36,6 +36,7 @@ export const KEYS = [
   { id: "use-draft", keys: "a", words: "insert the draft", page: "ask" },
   { id: "redraft", keys: "Shift+D", words: "another draft, with a hint", page: "ask" },
   { id: "replies", keys: ";", words: "quick replies", page: "ask", line: true },
+  { id: "similar", keys: "h", words: "earlier answers", page: "ask", line: true },
   { id: "tables", keys: "t", words: "tables", page: "ask" },
   { id: "verifier", keys: "v", words: "verifier", page: "ask", line: true },
   { id: "hand-up", keys: "u", words: "hand up", page: "ask", line: true },

@@ -78,7 +78,7 @@ WRITES = {
 READS = {
     *("access", "rights", "bodies", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
     *("lineup", "selection", "context", "tables", "webpush", "outside"),
-    *("lineup", "selection", "context", "tables", "numbers", "figures", "following"),
+    *("lineup", "selection", "context", "tables", "numbers", "figures", "following", "similar"),
     *("wall", "windows", "routing", "staff", "fitting", "packs", "hub", "pictures", "showing"),
     *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),

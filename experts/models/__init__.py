@@ -1,6 +1,7 @@
 """The rows of this app, by subject: what is said to asks, the desk, the notices. Django finds its models here."""
 
 from experts.models.asks import (
+    EARLIER,
     LATE,
     MODEL,
     Advice,
@@ -34,6 +35,7 @@ __all__ = [
     "DeliveryState",
     "Desk",
     "Draft",
+    "EARLIER",
     "LATE",
     "MODEL",
     "ModelCall",

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
 from django.db import models
 from django.db.models import F, Q
 from django.utils import timezone
@@ -20,6 +22,8 @@ from people.models import IdField, JsonText, Project
 
 MODEL = "model:"
 """How the key of an actor begins that is a model."""
+EARLIER = "advice:"
+"""How an earlier answer is named as what a text began with."""
 LATE = "late_advice"
 """The label of an annotation that was meant as advice and came too late."""
 
@@ -87,6 +91,7 @@ class Ask(models.Model):
     skills = JsonText(default=list, blank=True)
     group_key = models.CharField(max_length=200, blank=True)
     group = models.CharField(max_length=40, blank=True)
+    marks = ArrayField(models.IntegerField(), default=list, blank=True)
     tiers = models.JSONField(default=list)
     tier = models.CharField(max_length=6, choices=Tier.choices, default=Tier.PEOPLE)
     tier_reason = models.CharField(max_length=40, blank=True)
@@ -122,6 +127,7 @@ class Ask(models.Model):
             models.Index(fields=["status", "deadline_at"], name="asks_due"),
             models.Index(fields=["tier", "created_at"], condition=Q(status="open"), name="asks_of_tier"),
             models.Index(fields=["draft_at"], condition=Q(status="open"), name="asks_wanting_draft"),
+            GinIndex(fields=["marks"], condition=Q(status="answered"), name="asks_alike"),
         ]
 
     def __str__(self) -> str:
@@ -184,6 +190,8 @@ class Advice(AppendOnly):
     )
     drafted_by = models.CharField(max_length=160, blank=True)
     draft_kept = models.FloatField(null=True, blank=True)
+    taken_from = models.ForeignKey("self", null=True, blank=True, on_delete=models.SET_NULL, related_name="taken_up_by")
+    taken_kept = models.FloatField(null=True, blank=True)
     took_s = models.FloatField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -47,7 +47,7 @@ def agent(house):
         yield Agent(loop)
 
 
-GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven")
+GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven", "tara")
 
 
 @pytest.fixture(scope="module")
@@ -333,7 +333,7 @@ def test_a_models_draft_is_asked_for_inserted_marked_and_the_answer_amended_unti
     expect(rosa.locator("[data-words]")).to_have_text("Into 5, the oldest.", timeout=15_000)
     rosa.keyboard.press("a")
     expect(rosa.locator("#advice")).to_have_value("I think so, too.\n\nInto 5, the oldest.")
-    expect(rosa.locator("[data-drafted]")).to_be_visible()
+    expect(rosa.locator('[data-began="model:"]')).to_be_visible()
     expect(rosa.locator("[data-argument=into]")).to_have_value("5")
     rosa.keyboard.press("Control+Shift+Enter")
     expect(rosa.locator("#answer")).to_contain_text("Began with a draft by")
@@ -351,6 +351,37 @@ def test_a_models_draft_is_asked_for_inserted_marked_and_the_answer_amended_unti
     rosa.keyboard.press("2")
     rosa.keyboard.press("2")
     expect(rosa.get_by_role("button", name="Not answerable")).to_be_visible()
+
+
+def test_an_earlier_answer_is_looked_up_and_taken_up_by_keyboard_alone_and_stays_marked(house, agent, person, guests):
+    question = "Does the blue crane of pier nine lift before dawn?"
+    tara = person(guests["tara"])
+    for answer in ("It does.", "Only with a lamp."):
+        ask = agent.ask(question)
+        claimed(tara, house, ask)
+        tara.keyboard.type(answer)
+        tara.keyboard.press("Control+Enter")
+        left(tara, ask)
+    ask = agent.ask(f"{question} Say so.")
+    claimed(tara, house, ask)
+    tara.keyboard.type("Listen.")
+    tara.keyboard.press("Escape")
+    tara.keyboard.press("h")
+    first = tara.locator("#similar [data-pick]").first
+    expect(first).to_be_focused()
+    tara.keyboard.press("Escape")
+    expect(tara.locator("#similar")).to_be_hidden()
+    tara.keyboard.press("h")
+    expect(first).to_be_focused()
+    expect(first).to_contain_text("Only with a lamp.")
+    tara.keyboard.press("ArrowDown")
+    tara.keyboard.press("Enter")
+    expect(tara.locator("#advice")).to_have_value("Listen.\n\nIt does.")
+    expect(tara.locator("[data-saved]")).to_contain_text("saved")
+    tara.reload()
+    expect(tara.locator('[data-began="advice:"]')).to_be_visible()
+    tara.keyboard.press("Control+Shift+Enter")
+    expect(tara.locator("#answer")).to_contain_text("Took up an answer by tara")
 
 
 SLID = """

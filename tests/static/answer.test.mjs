@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { holds } from "../../static/context.js";
-import { Saver, Store, best, isEmpty, same } from "../../static/drafts.js";
+import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/drafts.js";
 import { leaseWords } from "../../static/lease.js";
 import { helpOf, misfit, read } from "../../static/schema-form.js";
 import { deliveredWords } from "../../static/sent.js";
@@ -207,4 +207,11 @@ test("a delivery is told in seconds, never below zero", () => {
 test("the page makes room only for somebody who writes on a small screen with little left", () => {
   assert.ok(isTight({ small: true, writing: true, height: 380 }));
   for (const more of [{ small: false }, { writing: false }, { height: 800 }]) assert.ok(!isTight({ small: true, writing: true, height: 380, ...more }));
+});
+
+test("a text remembers the last draft and the last earlier answer that went into it", () => {
+  assert.equal(beganWith("", "model:small"), "model:small");
+  assert.equal(beganWith("model:small", "advice:7"), "model:small advice:7");
+  assert.equal(beganWith("model:small advice:7", "advice:9"), "model:small advice:9");
+  assert.equal(beganWith(undefined, undefined), "");
 });

@@ -1,0 +1,168 @@
+"""Earlier answers to asks like the one at hand: found by task, words and scenario, blind apart, taken up and marked."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
+from episodes import recording
+from episodes.models import VerifierOutcome
+from experts import advising, queue, settling
+from experts.models import EARLIER, Advice, Ask
+from experts.similar import began_with, earlier, marks_of, origins
+from people.errors import Invalid
+from tests.browsing import as_person
+
+MERGE = [{"name": "merge", "input_schema": {"type": "object", "properties": {"into": {"type": "integer"}}}}]
+QUESTION = "Ticket 4127 is the oldest but solved: merge into it, or into the open one?"
+
+
+@pytest.fixture
+def asked(ada):
+    """Open an ask of an episode of its own."""
+    count = iter(range(100))
+
+    def ask(question=QUESTION, **more):
+        plan = {"task": "merge the tickets", "expert": "plain", "scenario": "helpdesk_1", "task_idx": 4, "tools": MERGE}
+        episode, _ = recording.start_episode(ada, EpisodeStart(key=f"e{next(count)}", **{**plan, **more}))
+        return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question))[0]
+
+    return ask
+
+
+@pytest.fixture
+def answered(asked, edo):
+    """An ask of before, and what Edo said to it."""
+
+    def answer(question=QUESTION, text="Into 4127, and reopen it.", calls=None, **more):
+        ask = asked(question, **more)
+        lease = queue.claim(edo, ask.pk)
+        advising.answer(edo, lease.assignment_id, lease.lease_token, text, "n", calls)
+        return Ask.objects.get(pk=ask.pk)
+
+    return answer
+
+
+def found(actor, ask):
+    return [(one.said.text, one.near) for one in earlier(actor, Ask.objects.select_related("episode").get(pk=ask.pk))]
+
+
+def send(client, ask, text, began):
+    page = client.get(f"/asks/{ask.pk}/").content.decode()
+    fields = dict(re.findall(r'name="(lease_token|nonce)" value="([^"]*)"', page))
+    body = {**fields, "text": text, "tool_calls": "[]", "then": "watch", "drafted_by": began}
+    return client.post(f"/asks/{ask.pk}/answer", body, follow=True)
+
+
+def test_the_same_task_comes_first_then_the_scenario_then_like_words_elsewhere(asked, answered, edo):
+    answered("Is the printer on the second floor yours?", "No.", scenario="printers_1", task_idx=1)
+    answered(QUESTION, "elsewhere", scenario="helpdesk_9", task_idx=0)
+    answered(QUESTION.replace("open", "newest"), "scenario", task_idx=7)
+    answered("Whom do I tell?", "task")
+    assert found(edo, asked()) == [("scenario", "same scenario"), ("elsewhere", "another task"), ("task", "same task")]
+
+
+def test_the_nearest_question_of_the_same_task_leads(asked, answered, edo):
+    answered(QUESTION, "near")
+    answered("Whom do I tell?", "far")
+    answered(QUESTION, "scenario", task_idx=7)
+    assert [text for text, _ in found(edo, asked())] == ["near", "scenario", "far"]
+
+
+def test_only_answers_count_and_never_another_projects(asked, answered, ada, edo, max_):
+    fell = asked()
+    settling.cancel(ada, fell.pk)
+    start = EpisodeStart(key="x", task="merge the tickets", scenario="helpdesk_1", task_idx=4, expert="plain")
+    theirs, _ = recording.start_episode(max_, start)
+    ask = queue.open_ask(max_, AskOpen(key="q", episode=theirs.pk, seq=1, question=QUESTION))[0]
+    lease = queue.claim(max_, ask.pk)
+    advising.answer(max_, lease.assignment_id, lease.lease_token, "theirs", "n")
+    assert found(edo, asked()) == []
+    assert as_person(max_).get(f"/asks/{fell.pk}/similar").status_code == 404
+
+
+def test_a_reviewer_who_may_not_answer_gets_none(answered, asked, rita):
+    answered()
+    assert as_person(rita).get(f"/asks/{asked().pk}/similar").status_code == 403
+
+
+def test_what_was_said_with_the_verifier_in_sight_is_not_read_for_a_blind_ask(answered, asked, edo):
+    answered(text="The verifier wants 4127.", expert="informed")
+    blind, informed = asked(), asked(expert="informed")
+    assert found(edo, blind) == []
+    page = as_person(edo).get(f"/asks/{blind.pk}/similar").content.decode()
+    assert "verifier wants" not in page and "left out" in page
+    shown = as_person(edo).get(f"/asks/{informed.pk}/similar").content.decode()
+    assert "The verifier wants 4127." in shown and "SEES VERIFIER" in shown
+
+
+def test_privileged_words_are_refused_as_the_beginning_of_a_blind_answer(answered, asked, edo):
+    before = answered(text="The verifier wants 4127.", expert="informed")
+    ask = asked()
+    lease = queue.claim(edo, ask.pk)
+    with pytest.raises(Invalid, match="answered blind"):
+        began = f"{EARLIER}{before.accepted_id}"
+        advising.answer(edo, lease.assignment_id, lease.lease_token, "Take 4127.", "n", drafted_by=began)
+    assert Ask.objects.get(pk=ask.pk).is_open
+
+
+def test_the_same_words_are_one_line_with_what_became_of_their_episodes(answered, asked, ada, edo):
+    for verdict in ("complete", "others", ""):
+        one = answered()
+        recording.finish(ada, one.episode_id, Finish(stop_reason="done"))
+        if verdict:
+            VerifierOutcome.objects.create(episode=one.episode, source="verifier", reward_type=verdict)
+    page = as_person(edo).get(f"/asks/{asked().pk}/similar").content.decode()
+    assert page.count("data-pick=") == 1
+    assert "given 3 times" in page and "1 of 2 episodes completed" in page
+
+
+def test_an_answer_that_took_up_another_stores_where_it_came_from_and_how_much_is_left(answered, asked, ada, edo):
+    before = answered(text="Into 4127, and reopen it.")
+    ask = asked()
+    client = as_person(ada)
+    client.post(f"/asks/{ask.pk}/claim")
+    began = f"{EARLIER}{before.accepted_id}"
+    client.post(f"/asks/{ask.pk}/draft", {"text": "Into 4127", "version": 0, "drafted_by": began})
+    shown = client.get(f"/asks/{ask.pk}/").content.decode()
+    assert began in shown and re.search(r'data-began="advice:" title', shown)
+    sent = send(client, ask, "Into 4127, and reopen it first.", began).content.decode()
+    said = Advice.objects.get(ask=ask)
+    assert said.taken_from_id == before.accepted_id and 0.8 < said.taken_kept < 1 and said.drafted_by == ""
+    assert "Took up an answer by edo of" in sent and " alike." in sent
+
+
+def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):
+    before, ask = answered(), asked()
+    lease = queue.claim(edo, ask.pk)
+    began = f"{EARLIER}{before.accepted_id}"
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Into 4127.", "n", drafted_by=began)
+    better = advising.amend(edo, ask.pk, "Into 4127, now.", None, "m")
+    assert better.taken_from_id == before.accepted_id
+    advising.take_back(edo, ask.pk)
+    assert began in as_person(edo).get(f"/asks/{ask.pk}/").content.decode()
+
+
+def test_agents_words_and_calls_are_text(answered, asked, edo):
+    calls = [ToolCall(name="merge", arguments={"into": 1})]
+    answered("<script>alert(1)</script> merge into it?", "Say </script><b>no</b>.", calls)
+    page = as_person(edo).get(f"/asks/{asked().pk}/similar").content.decode()
+    assert "<b>no" not in page and "<script>alert" not in page and "merge" in page
+
+
+def test_like_questions_share_a_mark_and_what_a_text_began_with_is_told_by_kind():
+    one, other = (set(marks_of(text, "", None, text)) for text in (QUESTION, QUESTION + " Please say."))
+    assert one & other and all(-(2**31) <= mark < 2**31 for mark in one)
+    assert len(marks_of("\udc80", "a", 1, "b")) == 2  # no words at all: found by its place alone
+    assert origins("model:small advice:7") == ("model:small", "7") and origins("") == ("", "")
+    assert began_with(Advice(drafted_by="small", taken_from_id="7")) == "model:small advice:7"
+
+
+def test_finding_takes_a_few_queries_however_many_there_are(answered, asked, edo, django_assert_max_num_queries):
+    for n in range(8):
+        answered(text=f"answer {n}")
+    ask = Ask.objects.select_related("episode").get(pk=asked().pk)
+    with django_assert_max_num_queries(5):
+        assert len(earlier(edo, ask)) == 8
