@@ -12,6 +12,7 @@ from django.contrib import messages
 from django.db import InterfaceError, OperationalError, connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
@@ -27,6 +28,7 @@ from experts.models import Ask
 from people.access import (
     Actor,
     MemberRequest,
+    chosen_membership,
     current_memberships,
     holds,
     may_advise,
@@ -38,14 +40,14 @@ from people.access import (
     scoped,
 )
 from people.errors import NotFound
-from people.models import display_name
+from people.models import Membership, display_name
 
 HOME_ASKS = 8
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
     """What the top bar shows: who is here, in which project, and how many asks people can take."""
-    membership = getattr(request, "membership", None)
+    membership = getattr(request, "membership", None) or _here(request)
     if membership is None:
         return {"shell": None}
     now = timezone.now()
@@ -55,6 +57,7 @@ def frame(request: HttpRequest) -> dict[str, Any]:
         "shell": {
             "name": display_name(membership.user),
             "role": membership.role,
+            "runs_it": holds(person(membership), may_launch),
             "project": membership.project.slug,
             **_duty(person(membership)),
             "projects": [{"name": one.project.slug} for one in current_memberships(membership.user)],
@@ -64,6 +67,12 @@ def frame(request: HttpRequest) -> dict[str, Any]:
             "left": (nearest.deadline_at - now).total_seconds() if nearest else None,
         }
     }
+
+
+def _here(request: HttpRequest) -> Membership | None:
+    """Whoever is signed in keeps the top bar where an address leads to nothing, too."""
+    user = getattr(request, "user", None)
+    return chosen_membership(request) if user is not None and user.is_authenticated else None
 
 
 def _duty(actor: Actor) -> dict[str, Any]:
@@ -79,17 +88,19 @@ def home(request: MemberRequest) -> HttpResponse:
     actor = request.actor
     now = timezone.now()
     found, rows = board.front_rows(actor, now, HOME_ASKS)
+    tally = wall.tallies(actor)
     return render(
         request,
         "awmweb/home.html",
         {
             "asks": rows,
-            "headline": board.headline(found, now, "The oldest falls back in") if found else _calm_headline(actor),
+            "headline": board.headline(found, now, "The first falls back in") if found else _calm_headline(actor),
             "underline": board.underline(staff.outlook(actor.project, now)),
             "wall": None if request.GET.get("wall") == "0" else wall.live(actor),
             "outcomes": wall.recent_outcomes(actor),
             "facts": _today(actor, now),
-            "exportable": wall.tallies(actor)["complete"],
+            "exportable": tally["complete"],
+            "played": tally["total"],
             "may_advise": holds(actor, may_advise),
             "may_launch": holds(actor, may_launch),
             "may_export": holds(actor, may_export),
@@ -170,23 +181,33 @@ def _endpoint(role: str) -> EndpointConfig | None:
 @require_GET
 @member_required(may_launch)
 def models_page(request: MemberRequest) -> HttpResponse:
-    """What the environment configured for each role, without any key."""
+    """What the environment configured for each role and for every further expert model, without any key."""
     roles = []
     for role, (prefix, words) in ROLES.items():
-        endpoint = _endpoint(role)
-        roles.append(
-            {
-                "role": role,
-                "prefix": prefix,
-                "words": words,
-                "configured": endpoint is not None,
-                "base_url": endpoint.base_url if endpoint else "",
-                "model": endpoint.model if endpoint else "",
-                "has_key": bool(endpoint and endpoint.api_key),
-                "timeout_s": endpoint.timeout_s if endpoint else None,
-            }
-        )
+        roles.append(_role(role, prefix, words, _endpoint(role), reverse("test_model", args=[role])))
+        if role == "expert":
+            roles += [_further(name, one) for name, one in settings.EXPERT_ENDPOINTS.items() if name != role]
     return render(request, "awmweb/models.html", {"place": "models", "roles": roles})
+
+
+def _further(name: str, endpoint: EndpointConfig) -> dict[str, Any]:
+    prefix, test = f"AWMWEB_EXPERT_{name.upper()}_", reverse("test_expert", args=[name])
+    return _role(f"expert {name}", prefix, "Answers asks after the expert models above it.", endpoint, test)
+
+
+def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, test: str) -> dict[str, Any]:
+    """A part of the page: what is set, if anything is, and where its button leads."""
+    known = {"title": title, "key": title.replace(" ", "-"), "prefix": prefix, "words": words, "test": test}
+    if endpoint is None:
+        return known
+    return {
+        **known,
+        "configured": True,
+        "base_url": endpoint.base_url,
+        "model": endpoint.model,
+        "has_key": bool(endpoint.api_key),
+        "timeout_s": f"{endpoint.timeout_s:g}",
+    }
 
 
 @require_POST

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
-from episodes.strip import Mark, mark_of
+from episodes.strip import Mark, is_cancelled, mark_of
 
 LONG_VALUE = 120
 LONG_WORDS = 90
@@ -132,7 +132,7 @@ def card_of(step: Mapping[str, Any]) -> Card:
     if kind in ("tool_call", "action"):
         return replace(card, **_action_parts(step))
     if kind == "ask":
-        return replace(card, ask=_ask_card(step), waits=not step.get("advice"))
+        return replace(card, ask=_ask_card(step), waits=not step.get("advice") and not is_cancelled(step))
     if kind == "verification":
         return replace(card, verification=_verification_card(step))
     speaker = str(step.get("role") or kind)
@@ -278,7 +278,7 @@ def _object_in_words(value: Mapping[str, Any]) -> str:
     if not flat:
         return f"{len(value)} {'field' if len(value) == 1 else 'fields'}" if value else "empty object"
     first = sorted(flat, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
-    return _cut(", ".join(f"{clean(name)} {clean(flat[name])}" for name in first[:3]))
+    return _cut(", ".join(f"{clean(name)} {_told(flat[name])}" for name in first[:3]))
 
 
 def _is_name(name: object) -> bool:
@@ -368,8 +368,9 @@ def row_key(row: Mapping[str, Any]) -> str:
 def _row_in_words(row: Mapping[str, Any]) -> str:
     inner = row.get("row", row.get("values", row))
     values = inner if isinstance(inner, Mapping) else row
-    line = ", ".join(f"{name} {value}" for name, value in values.items() if name != "key" and value not in (None, ""))
-    return clean(line[:240] + "…" if len(line) > 240 else line)
+    known = ((name, value) for name, value in values.items() if name != "key" and value not in (None, ""))
+    line = ", ".join(f"{clean(name)} {_told(value)}" for name, value in known)
+    return line[:240] + "…" if len(line) > 240 else line
 
 
 def _changed(table: str, row: Mapping[str, Any]) -> Iterator[DiffLine]:
@@ -394,8 +395,13 @@ def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
             yield column, old, new
 
 
+def _told(value: object) -> str:
+    """Text as it is, anything else as the agent got it: true, not True."""
+    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
 def _plain(value: object) -> str:
-    text = clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+    text = _told(value)
     return text[:LONG_VALUE] + "…" if len(text) > LONG_VALUE else text
 
 

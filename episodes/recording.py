@@ -29,7 +29,6 @@ from people.members import record
 
 OnEnd = Callable[[Episode, str], None]
 _on_end: list[OnEnd] = []
-CANCELLED_ASK = "c"
 
 
 def on_end(callback: OnEnd) -> None:
@@ -281,10 +280,11 @@ def close_ask_step(episode: Episode, seq: int, advice: Advice | None, status: st
     body = json.loads(step.body)
     if advice is not None and body.get("advice") is None:
         body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
+    if status == "cancelled":
+        body["meta"] = {**(body.get("meta") or {}), "closed": status}
     entry = entry_of(body, step.at)
     Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
-    letter = CANCELLED_ASK if status == "cancelled" else entry.code
-    episode.strip = episode.strip[: seq - 1] + letter + episode.strip[seq:]
+    episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
     if episode.state == EpisodeState.WAITING and not still_waiting:
         episode.state = EpisodeState.RUNNING
     episode.heartbeat_at = timezone.now()

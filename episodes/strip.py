@@ -57,10 +57,16 @@ def code_of(step: Mapping[str, Any]) -> str:
     if kind in ("tool_call", "action"):
         return _code_of_action(step)
     if kind == "ask":
-        return _code_of_ask(step.get("advice"))
+        return "c" if is_cancelled(step) else _code_of_ask(step.get("advice"))
     if kind == "verification":
         return outcome_letter(str(step.get("reward_type")))
     return "t"
+
+
+def is_cancelled(step: Mapping[str, Any]) -> bool:
+    """Whether nobody will answer this ask: it was taken back, or its episode ended first."""
+    meta = step.get("meta")
+    return not step.get("advice") and isinstance(meta, Mapping) and meta.get("closed") == "cancelled"
 
 
 def outcome_letter(reward_type: str) -> str:

@@ -254,18 +254,18 @@ def gathered(steps: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[Any
 def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, now: datetime) -> str:
     """The finding of an episode's page, as a sentence."""
     acted = actions_in(episode.strip)
-    steps = f"{acted} {'step' if acted == 1 else 'steps'}"
+    actions = f"{acted} {'action' if acted == 1 else 'actions'}"
     if outcome is not None:
         found = FOUND.get(outcome.reward_type)
-        return f"{found or 'The verifier said ' + clean(outcome.reward_type).replace('_', ' ')}, after {steps}."
+        return f"{found or 'The verifier said ' + clean(outcome.reward_type).replace('_', ' ')}, after {actions}."
     if episode.state == "waiting":
-        return f"The agent waits for {'an answer' if open_asks < 2 else f'{open_asks} answers'} at step {acted}."
+        return f"The agent waits for {'an answer' if open_asks < 2 else f'{open_asks} answers'}, {actions} in."
     return {
         "queued": "Queued; no worker has taken it up yet.",
-        "running": f"The agent is at work, {steps} in." if acted else "The agent has started.",
-        "failed": f"The {episode.fault or 'loop'} broke after {steps}; this says nothing about the task.",
-        "cancelled": f"Stopped after {steps}.",
-    }.get(episode.state, f"The agent is through, after {steps}.")
+        "running": f"The agent is at work, {actions} in." if acted else "The agent has started.",
+        "failed": f"The {episode.fault or 'loop'} broke after {actions}; this says nothing about the task.",
+        "cancelled": f"Stopped after {actions}.",
+    }.get(episode.state, f"The agent is through, after {actions}.")
 
 
 def changed_rows(diff: object) -> int:

@@ -37,7 +37,7 @@ ENDED: dict[str, str] = {
     EpisodeState.CANCELLED: "The episode was stopped",
 }
 REASONS = {
-    "policy": "they come first here",
+    "policy": "",  # the usual way
     "audit_sample": "audit sample ({chance})",
     "people_free": "they had time ({chance})",
     "large_group": "many ask the same",
@@ -52,6 +52,7 @@ REASONS = {
     "human_passed": "the people here passed",
     "handed": "handed over from the queue",
 }
+CANCELLED = {"asker": "The agent took its question back.", "desk": "Somebody at the desk cancelled this ask."}
 ESCALATED = ("low_confidence", "llm_asked", "fault")
 
 
@@ -178,6 +179,8 @@ def reached(ask: Ask, held: bool = False) -> str:
     """Whom an ask stands before, and why: "People: audit sample (5 %)." """
     known = REASONS.get(ask.tier_reason)
     why = known.format(chance=percent(ask.chance)) if known is not None else clean(ask.tier_reason)
+    if ask.tier == Tier.PEOPLE and ask.tier_reason == "policy":
+        return "People come first here."
     if ask.tier == Tier.PEOPLE and ask.tier_reason in ESCALATED:
         return f"Escalated: {why}."
     who = {Tier.PEOPLE: "People", Tier.SENIOR: "Senior"}.get(Tier(ask.tier), "Model")
@@ -250,11 +253,12 @@ def _holders(held: list[Spot]) -> list[tuple[str, datetime]]:
 
 
 def underline(desk: Outlook) -> str:
-    """ "Two people are here. An ask that comes now is told to expect 1:40." """
+    """ "Two people are here. A new ask would wait about 1:40." """
     if not desk.present:
         return "Nobody is at the desk now: what comes waits until somebody is, or falls back."
     people = f"{in_words(desk.present)} {'person is' if desk.present == 1 else 'people are'} here"
-    return f"{people}. An ask that comes now is told to expect {clock(desk.expected_wait_s)}."
+    wait = f"wait about {clock(desk.expected_wait_s)}" if desk.expected_wait_s >= 1 else "be answered at once"
+    return f"{people}. A new ask would {wait}."
 
 
 def closed_rows(actor: Actor, q: str = "") -> list[ClosedRow]:
@@ -274,7 +278,7 @@ def _waited(ask: Ask) -> float:
 def aftermath(ask: Ask) -> tuple[str, str]:
     """What became of a closed ask: a headline and a line under it."""
     if ask.status == AskStatus.CANCELLED:
-        return "The episode ended before an answer.", "Nothing was sent to the agent."
+        return CANCELLED.get(ask.reason, "The episode ended before an answer."), "Nothing was sent to the agent."
     if ask.status == AskStatus.FELL_BACK:
         return "Nobody answered in time.", "The agent was told that there is no advice, and went on alone."
     by = ask.accepted.author if ask.accepted else "Somebody"
@@ -302,7 +306,7 @@ def _delivery(ask: Ask) -> str:
         ended = ENDED.get(ask.episode.state)
         return f"{ended} before the agent fetched it; the advice was not used." if ended else NOT_FETCHED
     took = max(0.0, (ask.delivered_at - ask.closed_at).total_seconds())
-    read = " It has it in its context." if ask.consumed_at else ""
+    read = " The agent has it in its context." if ask.consumed_at else ""
     ended = ENDED.get(ask.episode.state)
     return f"Delivered to the agent after {took:.1f} s.{read}{f' {ended} since.' if ended else ''}"
 

@@ -132,7 +132,7 @@ def _member(row: Membership, actor: Actor) -> dict[str, Any]:
 
 
 def _people_headline(count: int, actor: Actor) -> str:
-    return f"{count} {'person works' if count == 1 else 'people work'} in the project {actor.project.name}."
+    return f"{count} {'person is' if count == 1 else 'people are'} in the project {actor.project.name}."
 
 
 def _people_form(request: MemberRequest) -> dict[str, Any] | None:

@@ -346,7 +346,7 @@ def test_a_models_draft_is_asked_for_inserted_marked_and_the_answer_amended_unti
     assert agent.look(ask)["advice"]["text"] == "Into 6."
     expect(rosa.locator("[data-said]")).to_contain_text(re.compile(r"Delivered after \d+\.\d s"))
     agent.loop.post(f"/asks/{ask}/consumed")
-    expect(rosa.locator("#answer")).to_contain_text("It has it in its context.")
+    expect(rosa.locator("#answer")).to_contain_text("The agent has it in its context.")
     expect(rosa.get_by_role("link", name="Amend")).to_be_hidden()
     rosa.keyboard.press("2")
     rosa.keyboard.press("2")

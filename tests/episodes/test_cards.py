@@ -31,6 +31,7 @@ def drawn(step: dict, **more: object) -> str:
         ("line one\nline two", "line one"),
         ("", "empty text"),
         (True, "true"),
+        ({"ok": True, "left": 1.5}, "ok true, left 1.5"),
     ],
 )
 def test_a_result_is_said_in_one_line(value, words):

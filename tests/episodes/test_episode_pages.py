@@ -72,13 +72,13 @@ def test_the_live_page_keeps_the_verifier_closed_until_the_end(rita, ada, episod
     assert "No verifier belongs to this episode" in outside and "The verifier speaks" not in outside
     Episode.objects.filter(pk=episode.pk).update(policy={"awmweb": {"kind": "script"}})
     page = text(as_person(rita), f"/episodes/{episode.pk}/")
-    assert "The agent is at work, 3 steps in." in page and "The verifier speaks when the agent is through" in page
+    assert "The agent is at work, 3 actions in." in page and "The verifier speaks when the agent is through" in page
     assert page.count('class="step"') == 4 and 'data-live="yes"' in page
 
 
 def test_after_the_end_the_page_shows_outcome_answer_and_changes(rita, ended):
     page = text(as_person(rita), f"/episodes/{ended.pk}/")
-    assert "The task is not complete, after 3 steps." in page and "Others" in page and "It is open." in page
+    assert "The task is not complete, after 3 actions." in page and "Others" in page and "It is open." in page
     assert "Changed between start and end" in page and "<del>new</del>" in page and "<ins>open</ins>" in page
     assert 'data-live="no"' in page
 
@@ -118,13 +118,13 @@ def test_a_step_comes_raw_as_plain_text(rita, ended):
 def test_who_may_launch_may_stop_and_others_may_not(ada, rita, episode):
     assert as_person(rita).post(f"/episodes/{episode.pk}/stop", {"reason": "x"}).status_code == 403
     page = as_person(ada).post(f"/episodes/{episode.pk}/stop", {"reason": "wrong task"}, follow=True).content.decode()
-    assert "Stopped after 3 steps." in page and "wrong task" in page
+    assert "Stopped after 3 actions." in page and "wrong task" in page
 
 
 def test_a_fault_is_shown_as_a_fault_and_not_as_a_failed_task(rita, ada, episode):
     recording.fail(ada, episode.pk, "environment", "1011 keepalive <ping>")
     page = text(as_person(rita), f"/episodes/{episode.pk}/")
-    assert "The environment broke after 3 steps; this says nothing about the task." in page
+    assert "The environment broke after 3 actions; this says nothing about the task." in page
     assert "1011 keepalive &lt;ping&gt;" in page
 
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes import recording
-from experts import advising, board, queue
+from experts import advising, board, queue, settling
 from experts.models import Advice, Ask
 from tests.browsing import as_person
 
@@ -75,6 +75,12 @@ def test_a_stranger_finds_nothing_of_an_ask(max_, ask):
         assert client.get(f"/asks/{ask.pk}/{path}").status_code == 404
     for deed in ("claim", "renew", "release", "pass", "answer"):
         assert client.post(f"/asks/{ask.pk}/{deed}").status_code == 404
+
+
+def test_an_address_that_leads_to_nothing_keeps_the_way_back_for_whoever_is_signed_in(edo, client):
+    lost = as_person(edo).get("/nowhere/")
+    assert lost.status_code == 404 and 'aria-label="Main"' in lost.content.decode()
+    assert 'aria-label="Main"' not in client.get("/nowhere/").content.decode()
 
 
 def test_whoever_is_not_signed_in_is_sent_to_sign_in_and_comes_back(client, db, ask):
@@ -176,6 +182,17 @@ def test_a_late_answer_is_kept_beside_the_ask_and_shown_as_late(edo, ask):
     assert "too late, kept with the ask" in text and "Too slow, into 4127." in text
 
 
+@pytest.mark.parametrize(
+    ("reason", "words"), [("asker", "The agent took its question back."), ("desk", "Somebody at the desk cancelled")]
+)
+def test_a_cancelled_ask_of_an_agent_at_work_waits_nowhere(edo, ada, episode, ask, reason, words):
+    settling.cancel(ada, ask.pk, reason)
+    seen = as_person(edo).get(f"/asks/{ask.pk}/").content.decode()
+    assert words in seen and "cancelled ask" in seen and "Waiting for advice" not in seen
+    live = as_person(edo).get(f"/episodes/{episode.pk}/").content.decode()
+    assert "cancelled ask" in live and "Open the ask" not in live and "The agent is at work" in live
+
+
 def test_passing_frees_the_ask_for_others_and_next_skips_it(edo, ask):
     client = as_person(edo)
     page = client.post(f"/asks/{ask.pk}/claim", follow=True)
@@ -216,4 +233,4 @@ def test_fragments_of_an_open_ask_leave_the_question_to_the_top_of_the_page(edo,
 
 def test_the_first_page_names_the_open_ask_and_the_agent_at_work(ada, ask):
     page = as_person(ada).get("/").content.decode()
-    assert "One ask is open. The oldest falls back in" in page and "1 live, 1 needs a person" in page
+    assert "One ask is open. The first falls back in" in page and "1 live, 1 needs a person" in page

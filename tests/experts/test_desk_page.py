@@ -142,6 +142,9 @@ def test_the_models_are_named_with_their_last_word_and_tested_one_by_one(ada, ed
         assert "It does not answer" in as_person(ada).post("/desk/models/big/test").content.decode()
         assert as_person(ada).post("/desk/models/none/test").status_code == 404
         assert as_person(edo).post("/desk/models/small/test").status_code == 403
+        page = as_person(ada).get("/models/").content.decode()
+        assert page.index("AWMWEB_EXPERT_BASE_URL") < page.index("AWMWEB_EXPERT_SMALL_BASE_URL")
+        assert 'hx-post="/desk/models/small/test"' in page and 'hx-post="/desk/models/big/test"' in page
 
 
 def endpoint(base_url):

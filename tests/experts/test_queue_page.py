@@ -51,11 +51,17 @@ def skilled(actor, *skills):
         ),
         ({"tier": "senior", "tier_reason": "over my head"}, "Senior: over my head."),
         ({"tier": "people", "tier_reason": ""}, "People."),
+        ({"tier": "llm", "tier_reason": "policy"}, "Model."),
     ],
 )
 def test_a_row_says_before_whom_an_ask_stands_and_why(asked, edo, set_, row, words):
     set_(asked(), **row)
     assert f"<p>{words.replace(chr(39), '&#x27;')}</p>" in page(edo)
+
+
+def test_a_row_says_nothing_of_the_usual_way(asked, edo, set_):
+    set_(asked(), tier="people", tier_reason="policy")
+    assert "People" not in page(edo).partition('<div class="why">')[2].partition("</div>")[0]
 
 
 def test_a_row_names_skills_priority_run_and_arm(asked, ada, edo, set_):
@@ -247,7 +253,7 @@ def test_the_page_says_who_is_here_and_what_to_expect(asked, ada, edo):
     desk.seen(ada, away=True)
     asked()
     seen = page(edo)
-    assert "One person is here. An ask that comes now is told to expect" in seen
+    assert "One person is here. A new ask would" in seen
     assert re.search(r"ada.*?<small>away</small>", seen, re.S)
     Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=3))
     assert "Nobody is at the desk now" in page(edo)
