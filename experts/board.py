@@ -26,7 +26,7 @@ from experts.selection import Wish, groups, matching, says, sorted_by
 from experts.staff import Outlook
 from people.access import Actor
 
-ROWS = 40
+ROWS = 25
 TWINS = 24
 CLOSED = 15
 SEARCHED = 500

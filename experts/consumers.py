@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskView
 from episodes import events, recording
-from episodes.consumers import LiveConsumer, actor_for, in_database
+from episodes.consumers import LiveConsumer, actor_for, in_database, socket_token
 from episodes.hub import Listener, hub
 from experts import settling
 from experts.events import ask_topic, person_topic
@@ -29,7 +29,7 @@ from experts.models import Ask
 from experts.reading import ask_view, open_asks
 from people.access import Actor, is_id, may_see_queue
 from people.errors import AppError, Invalid, NotFound
-from people.http import refuse, respond
+from people.http import TOKENS, refuse, respond
 
 WAIT_MAX_S = 25
 
@@ -68,7 +68,9 @@ class AskWait(AsyncHttpConsumer):
         return await until_closed(pk, partial(self._read, pk), wait)
 
     async def _read(self, pk: str) -> AskView:
-        return await in_database(_read_once, self.scope, pk)
+        secret = socket_token(self.scope)
+        known = await TOKENS.actor(secret) if secret is not None else None
+        return await in_database(_read_once, self.scope, pk, known)
 
 
 async def until_closed(pk: str, read: Callable[[], Awaitable[AskView]], seconds: float) -> AskView:
@@ -84,16 +86,22 @@ async def until_closed(pk: str, read: Callable[[], Awaitable[AskView]], seconds:
     return view
 
 
-def _read_once(scope: dict[str, Any], pk: str) -> AskView:
-    """One short visit to the database; the connection goes back before the wait goes on."""
-    row = Ask.objects.filter(pk=pk).values_list("project_id", "episode_id").first() if is_id(pk) else None
-    if row is None:
+def _read_once(scope: dict[str, Any], pk: str, known: Actor | None) -> AskView:
+    """One short visit to the database; the connection goes back before the wait goes on. A loop's look at an ask that
+    is still open is a read and a sign of life, since hundreds of loops wait at once."""
+    actor = known or _member_of(scope, pk)
+    ask = settling.look(actor, pk)
+    recording.hear(actor, ask.episode_id)
+    return ask_view(ask)
+
+
+def _member_of(scope: dict[str, Any], pk: str) -> Actor:
+    """A person, as a member of the project of the ask."""
+    project = Ask.objects.filter(pk=pk).values_list("project_id", flat=True).first() if is_id(pk) else None
+    if project is None:
         actor_for(scope)
         raise NotFound
-    actor = actor_for(scope, row[0])
-    view = ask_view(settling.look(actor, pk))
-    recording.hear(actor, row[1])
-    return view
+    return actor_for(scope, project)
 
 
 def _seconds(query: dict[str, list[str]]) -> int:

@@ -6,8 +6,12 @@ purpose: a thousand open asks are looked through for every page of the queue, th
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
+
+from django.db.models import F, FloatField, Func
 
 from experts import staff
 from experts.models import Ask, AskQuerySet, AskStatus, AssignmentState, Decline
@@ -16,11 +20,21 @@ from people.access import Actor, holds, may_advise, scoped
 
 FREE, MINE, HELD, MODEL = "free", "mine", "held", "model"
 PASSED, SKILL, SENIOR, LOOKS = "passed", "skill", "senior", "looks"
+
+
+class Epoch(Func):
+    """A time as seconds since 1970: read many times faster than a time with its zone."""
+
+    template = "EXTRACT(EPOCH FROM %(expressions)s)::float8"
+    output_field = FloatField()
+
+
 COLUMNS = (
-    *("pk", "tier", "priority", "created_at", "deadline_at", "skills", "group"),
+    *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group"),
     *("episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
-    *("assignment__state", "assignment__holder", "assignment__holder_name", "assignment__lease_until"),
+    *("assignment__state", "assignment__holder", "assignment__holder_name", Epoch(F("assignment__lease_until"))),
 )
+TIMES = [n for n, column in enumerate(COLUMNS) if isinstance(column, Epoch)]
 
 
 @dataclass(slots=True)
@@ -84,12 +98,19 @@ def spots(actor: Actor, now: datetime) -> list[Spot]:
     me = staff.member_of(actor, staff.desk_of(actor.project)) if holds(actor, may_advise) else None
     asks = open_of(actor, now)
     passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
-    found = [Spot(*row) for row in asks.values_list(*COLUMNS)]
+    found = [_spot(row) for row in asks.values_list(*COLUMNS)]
     for one in found:
         one.place = one.place_for(actor, me, passed, now)
     for_people = [one for one in found if one.for_people]
     others = sorted((one for one in found if not one.for_people), key=lambda one: (one.deadline_at, one.pk))
     return [*in_turn(for_people, now, staff.served(actor.project), staff.usual_time(actor.project)), *others]
+
+
+def _spot(row: Sequence[Any]) -> Spot:
+    cells = list(row)
+    for n in TIMES:
+        cells[n] = datetime.fromtimestamp(cells[n], UTC) if cells[n] is not None else None
+    return Spot(*cells)
 
 
 def newest_of(found: list[Spot]) -> Spot | None:

@@ -108,11 +108,12 @@ def cancel_of_episode(episode: Episode, reason: str) -> None:
 
 def look(actor: Actor, ask_id: str) -> Ask:
     """Where an ask stands now. The asker's look delivers the advice; anybody else's only settles what is due."""
-    if actor.user is None and actor.scope in (None, "agent"):
-        return deliver(actor, ask_id)
-    may_read(actor)
-    visible_or_404(Ask.objects.all(), actor, ask_id)
-    return settle(ask_id)
+    asker = actor.user is None and actor.scope in (None, "agent")
+    (may_record if asker else may_read)(actor)
+    ask = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
+    if ask.is_open and ask.deadline_at > timezone.now():
+        return ask
+    return deliver(actor, ask_id) if asker else settle(ask_id)
 
 
 @transaction.atomic

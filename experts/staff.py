@@ -15,6 +15,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
 
 from episodes.models import Episode
 from experts.models import Advice, Ask, Assignment, AssignmentState, Decline, Desk, ModelCall, Presence, Tier
@@ -24,6 +25,8 @@ from people.models import Membership, Project, Role, TokenScope, display_name
 
 ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
 BEFORE_PEOPLE = (Tier.PEOPLE, Tier.SENIOR)
+RUN_KEY = Coalesce("episode__run_id", "episode_id")
+"""`Ask.run_key`, as the database sees it."""
 LOOKED_AT = 200
 """Open asks of one task that a new question is compared with."""
 
@@ -176,13 +179,15 @@ def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
 
 def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
     """What stands before people at the moment in which this ask comes."""
-    ahead = Counter(one.run_key for one in _before_people(ask.project).exclude(pk=ask.pk))
-    mine = ask.run_key
+    ahead = _before_people(ask.project).exclude(pk=ask.pk).annotate(by=RUN_KEY)
+    counts = ahead.aggregate(
+        all=Count("pk"), mine=Count("pk", filter=Q(by=ask.run_key)), runs=Count("by", distinct=True)
+    )
     return Load(
         present=len(pool(ask, now)[1]),
-        ahead=ahead.total(),
-        ahead_of_run=ahead[mine],
-        runs=len(ahead | Counter([mine])),
+        ahead=counts["all"],
+        ahead_of_run=counts["mine"],
+        runs=counts["runs"] + (counts["mine"] == 0),
         usual_s=usual_time(ask.project),
         left_s=((ask.human_deadline_at or ask.deadline_at) - now).total_seconds(),
         group=Ask.objects.open().filter(project=ask.project, group=ask.group).exclude(pk=ask.pk).count() + 1,
@@ -191,8 +196,7 @@ def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
 
 
 def _before_people(project: Project) -> QuerySet[Ask]:
-    rows = Ask.objects.open().filter(project=project, tier__in=BEFORE_PEOPLE)
-    return rows.select_related("episode").only("pk", "episode__run_id")
+    return Ask.objects.open().filter(project=project, tier__in=BEFORE_PEOPLE)
 
 
 def _spent(ask: Ask, policy: Policy, now: datetime) -> dict[str, int]:
@@ -244,7 +248,7 @@ def held_by(key: str, now: datetime) -> int:
 def served(project: Project) -> Counter[str]:
     """How many asks of each run somebody has in hand now."""
     rows = _before_people(project).filter(assignment__state=AssignmentState.CLAIMED)
-    return Counter(one.run_key for one in rows)
+    return Counter(rows.values_list(RUN_KEY, flat=True))
 
 
 @dataclass(frozen=True)

@@ -23,15 +23,28 @@ export function matters(frame, known = states) {
 }
 
 const ENDS = { answered: "Answered", fell_back: "Fell back", cancelled: "Cancelled" };
-const ended = new Map(); // how an ask ended, for rows that stay while the hand is there
+const ended = new Map(); // how an ask ended and when that was heard, for rows that stay while the hand is there
 
-function nameGone() {
+/** Say it in the rows that are gone, and make rows gone that were closed after the server was asked. */
+function nameGone(asked = Infinity) {
+  for (const [ask, { at }] of ended) if (at >= asked) rowOf(ask)?.setAttribute("data-gone", "");
   for (const row of document.querySelectorAll(".askrow[data-gone]")) {
     const [state, go] = [row.querySelector(".st"), row.querySelector(":scope > .go")];
-    const words = ENDS[ended.get(row.dataset.key)] || "Closed";
+    const words = ENDS[ended.get(row.dataset.key)?.status] || "Closed";
     if (state?.lastChild) state.lastChild.data = words;
     if (!go.contains(document.activeElement)) go.replaceChildren(Object.assign(document.createElement("small"), { textContent: words }));
   }
+}
+
+const rowOf = (ask) => document.querySelector(`.askrow[data-key="${CSS.escape(ask)}"]`);
+
+/** An ask that is closed needs no look to be seen so; the look a moment later takes it away. In front of others that
+ * ask the same it makes room for them, which takes a look. */
+function close({ ask, status }) {
+  const at = performance.now();
+  ended.set(ask, { status, at });
+  if (rowOf(ask)?.querySelector("[data-twins]")) look();
+  else nameGone(at);
 }
 
 /** Look again when the first lease that the page shows runs out: nobody tells that somebody stopped. */
@@ -46,6 +59,7 @@ function watchLeases() {
 let all = false; // whether the next look is for everything or for the rows alone
 
 const look = coalesce(async () => {
+  const asked = performance.now();
   try {
     const here = new URL(location.href);
     here.searchParams.set("wall", "0"); // the wall keeps itself
@@ -55,7 +69,7 @@ const look = coalesce(async () => {
   } catch {
     return; // the banner speaks of the lost connection; the next frame or the slow timer tries again
   }
-  nameGone();
+  nameGone(asked);
   watchLeases();
   document.dispatchEvent(new Event("awm:rows"));
   tick();
@@ -71,8 +85,11 @@ function refresh() {
 let later = null;
 function hear(frame) {
   if (!matters(frame)) return;
-  if (frame.type === "ask" && frame.status in ENDS) ended.set(frame.ask, frame.status);
-  if (frame.type === "ask") look();
+  if (frame.type === "ask" && frame.status in ENDS) close(frame);
+  else if (frame.type === "ask") {
+    ended.delete(frame.ask); // taken back
+    look();
+  }
   if (frame.type === "ask" || frame.type === "episode") later ??= setTimeout(() => { later = null; refresh(); }, PAUSE_MS);
   else refresh();
 }

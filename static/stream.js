@@ -107,7 +107,10 @@ export class Stream {
   }
 }
 
-/** A fetch that never runs twice at once: calls during a run ask for one more run after it. */
+/**
+ * A fetch that never runs twice at once: calls during a run ask for one more run after it. That one follows at once, as
+ * the first may have read too early; from then on each waits for `pauseMs`, so that a flood is drawn a few times a second.
+ */
 export function coalesce(job, pauseMs = 0) {
   let running = false;
   let again = false;
@@ -118,11 +121,12 @@ export function coalesce(job, pauseMs = 0) {
     }
     running = true;
     try {
-      do {
+      for (let runs = 1; ; runs += 1) {
         again = false;
         await job();
-        if (again && pauseMs) await new Promise((done) => setTimeout(done, pauseMs));
-      } while (again);
+        if (again && pauseMs && runs > 1) await new Promise((done) => setTimeout(done, pauseMs));
+        if (!again) break;
+      }
     } finally {
       running = false;
     }

@@ -308,3 +308,21 @@ def test_a_claim_counts_as_presence_and_a_look_of_an_agent_does_not(asked, ada, 
     assert [one.actor_key for one in staff.here(project, timezone.now())] == [script.key]
     Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
     assert not staff.here(project, timezone.now())
+
+
+def test_what_stands_before_people_is_counted_by_run(asked, ada):
+    large = recording.start_run(ada, RunStart(name="large")).pk
+    mine, other = asked(run=large), asked()
+    asked(run=large)
+    asked()
+    policy = staff.policy_of(staff.desk_of(ada.project), mine.episode)
+    load = staff.load_for(mine, policy, timezone.now())
+    assert (load.ahead, load.ahead_of_run, load.runs) == (3, 1, 3)
+    queue.claim(ada, other.pk)
+    assert staff.served(ada.project) == {other.episode_id: 1}
+
+
+def test_a_look_at_an_open_ask_reads_once(asked, ada, django_assert_num_queries):
+    ask = asked()
+    with django_assert_num_queries(1):
+        assert settling.look(ada, ask.pk).is_open

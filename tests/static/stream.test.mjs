@@ -102,6 +102,19 @@ test("many pokes during a run make one more run, never two at once", async () =>
   assert.deepEqual([most, runs], [1, 2]);
 });
 
+test("the second run follows at once, later ones of the same row wait", async () => {
+  const began = [];
+  const start = performance.now();
+  const poke = coalesce(async () => {
+    began.push(performance.now() - start);
+    if (began.length < 4) poke();
+  }, 60);
+  await poke();
+  assert.equal(began.length, 4);
+  assert.ok(began[1] < 50);
+  assert.ok(began[2] - began[1] >= 55 && began[3] - began[2] >= 55);
+});
+
 test("a failed run lets the next one go", async () => {
   let runs = 0;
   const poke = coalesce(async () => {
