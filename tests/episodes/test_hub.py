@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 
 import pytest
 import redis
@@ -190,34 +189,67 @@ def drive(reading):
             return
 
 
-async def test_frames_leave_at_once_after_a_quiet_time_and_later_while_writing_takes_long():
-    left, heavy = [], 0.0
+class HandWound:
+    """The event loop and its clock, as a lane sees them: time passes when the test says so or writing takes it."""
 
-    def deliver(topic, payload):
-        left.append((time.perf_counter(), payload.texts))
-        time.sleep(heavy)
+    def __init__(self):
+        self.now, self._calls = 100.0, []
 
-    lane = Lane(0.02, deliver)
+    def perf_counter(self):
+        return self.now
 
-    async def tell(number):
-        lane.add("t", events.EACH, "-", str(number))
-        await until(lambda: left and left[-1][1][-1] == str(number))
+    def get_running_loop(self):
+        return self
 
-    lane.add("t", events.EACH, "-", "0")
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    assert [texts for _, texts in left] == [("0",)]
-    heavy = 0.05
-    await tell(1)
-    await tell(2)
-    # less than the pauses themselves: this process may lose its core between an act and its time stamp
-    assert left[1][0] - left[0][0] >= 0.005 and left[2][0] - left[1][0] >= 0.07
+    def call_later(self, wait, act, *args):
+        self._calls.append((self.now + wait, act, args))
+
+    def call_soon(self, act, *args):
+        self.call_later(0, act, *args)
+
+    def run(self, until):
+        """What falls due until then, in its order."""
+        while due := [call for call in self._calls if call[0] <= max(until, self.now)]:
+            first = min(due, key=lambda call: call[0])
+            self._calls.remove(first)
+            self.now = max(self.now, first[0])
+            first[1](*first[2])
+        self.now = max(self.now, until)
 
 
-async def until(what):
-    async with asyncio.timeout(WAIT_S):
-        while not what():
-            await asyncio.sleep(0.001)
+class Paced:
+    """A lane on a clock of its own, whose writing takes `heavy` seconds."""
+
+    def __init__(self, monkeypatch):
+        self.clock, self.left, self.heavy = HandWound(), [], 0.0
+        monkeypatch.setattr("episodes.hub.time", self.clock)
+        monkeypatch.setattr("episodes.hub.asyncio", self.clock)
+        self.lane = Lane(0.02, self.deliver)
+
+    def deliver(self, topic, payload):
+        self.left.append((round(self.clock.now - 100, 6), payload.texts))
+        self.clock.now += self.heavy
+
+    def tell(self, *moments):
+        """A hint at each of these moments, named after it, and then all the time that is needed."""
+        for moment in moments:
+            self.clock.run(100 + moment)
+            self.lane.add("t", events.EACH, "-", str(moment))
+        self.clock.run(200)
+        return self.left
+
+
+def test_a_hint_after_a_quiet_time_leaves_at_once_and_the_next_ones_together_when_the_pause_is_over(monkeypatch):
+    told = Paced(monkeypatch).tell(0, 0.005, 0.012, 0.5)
+    assert told == [(0, ("0",)), (0.02, ("0.005", "0.012")), (0.5, ("0.5",))]
+
+
+@pytest.mark.parametrize(("writing", "pause"), [(0.001, 0.02), (0.015, 0.03), (0.05, 0.1), (0.2, 0.2), (0.06, 0.12)])
+def test_writing_takes_half_of_the_loops_time_at_most_until_the_longest_pause(monkeypatch, writing, pause):
+    paced = Paced(monkeypatch)
+    paced.heavy = writing
+    paced.tell(0, 0.0005)
+    assert [moment for moment, _ in paced.left] == [0, pause]
 
 
 async def test_a_hub_comes_back_after_its_connection_was_cut_and_says_gap(valkey):
