@@ -27,6 +27,8 @@ import psutil
 
 ROOT = Path(__file__).resolve().parent.parent
 START_S = 90
+QUIET_START_S = 5
+"""How long a start takes where nothing else runs."""
 UP = (sys.executable, "manage.py", "up")
 
 
@@ -105,6 +107,11 @@ class Product:
             return httpx.get(self.url + "/health", timeout=2).status_code == 200
         except httpx.HTTPError:
             return False
+
+    @property
+    def patience(self) -> float:
+        """How many times slower than a quiet machine this one is: what a limit in seconds is to be stretched by."""
+        return max(1.0, (self.ready_at - self.began) / QUIET_START_S, os.getloadavg()[0] / (os.cpu_count() or 1))
 
     def logs(self) -> str:
         tails = [

@@ -38,7 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"awmenv: {error}", file=sys.stderr)
         return 2
     # uvicorn sends itself the signal again once it has shut down; it must find this, and not end us before `finally`.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    for ending in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(ending, lambda *_: sys.exit(0))
     try:
         world.start()
         logging.getLogger("awmenv").info("isolation tier %s, %d scenarios", world.tier, len(world.library.listed()))

@@ -59,7 +59,8 @@ def commands(options: Options) -> dict[str, list[str]]:
     packs = [part for folder in pack_folders(options) for part in ("--packs", str(folder))]
     web = ["-m", "uvicorn", "awmweb.asgi:application", "--host", options.host, "--port", str(options.port)]
     if options.web_processes > 1:
-        web += ["--workers", str(options.web_processes)]
+        # a worker that is only slow to start or to be heard on a busy machine must not be killed with all its sockets
+        web += ["--workers", str(options.web_processes), "--timeout-worker-healthcheck", "60"]
     schedule = str(Path(options.var) / "beat-schedule")
     return {
         "env": ["-m", "awmenv.server", *packs, "--host", "127.0.0.1", "--port", str(options.env_port)],

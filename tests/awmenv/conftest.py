@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+START_S = 90
 TINY = ROOT / "tests" / "packs" / "tiny"
 
 
@@ -59,7 +60,7 @@ def start_server(
 
 
 def _wait_until_up(server: Server) -> None:
-    ends = time.monotonic() + 40
+    ends = time.monotonic() + START_S
     while time.monotonic() < ends:
         if server.process.poll() is not None:
             raise AssertionError(f"the server ended: {server.process.stdout.read() if server.process.stdout else ''}")

@@ -22,11 +22,11 @@ def demo():
 
 
 def test_two_people_live_through_the_demo(demo, person, tmp_path):
-    owner = person(demo.login)
-    expect(owner.get_by_text("Running", exact=True).nth(2)).to_be_visible(timeout=25_000)
+    owner, patience = person(demo.login), demo.patience
+    expect(owner.get_by_text("Running", exact=True).nth(2)).to_be_visible(timeout=25_000 * patience)
     ask = owner.get_by_text("Who is the fixed contact")
-    expect(ask.first).to_be_visible(timeout=30_000)
-    assert time.monotonic() - demo.ready_at < 30
+    expect(ask.first).to_be_visible(timeout=30_000 * patience)
+    assert time.monotonic() - demo.ready_at < 30 * patience
 
     edo = person(demo.link("edo", "expert"))
     edo.keyboard.press("Shift+N")
@@ -37,11 +37,11 @@ def test_two_people_live_through_the_demo(demo, person, tmp_path):
 
     edo.locator("textarea").first.fill("Priya. She has looked after this hotel for years.")
     edo.keyboard.press("Control+Shift+Enter")
-    expect(owner.locator("body")).to_contain_text("Priya. She has looked after", timeout=1_500)
-    expect(owner.locator("body")).to_contain_text("Running", timeout=1_000)
-    expect(edo.locator("body")).to_contain_text("assign_ticket", timeout=15_000)
+    expect(owner.locator("body")).to_contain_text("Priya. She has looked after", timeout=1_500 * patience)
+    expect(owner.locator("body")).to_contain_text("Running", timeout=1_000 * patience)
+    expect(edo.locator("body")).to_contain_text("assign_ticket", timeout=15_000 * patience)
 
-    expect(owner.locator("body")).to_contain_text("Complete", timeout=60_000)
+    expect(owner.locator("body")).to_contain_text("Complete", timeout=60_000 * patience)
     expect(owner.locator("body")).to_contain_text("reward 1.0")
     expect(owner.locator("body")).to_contain_text("Changed between start and end")
 

@@ -48,8 +48,10 @@ def ask(http: httpx.Client, diary: Diary, end: float) -> None:
         number += 1
         words = f"{name} {number}?" if number % 4 else NOBODY
         question = {"key": f"q{number}", "episode": episode, "seq": number, "question": words}
+        began = time.time()
         view = until_heard(http, "POST", "/asks", question | {"deadline_s": DEADLINE_S}).json()
-        diary.note(act="asked", ask=view["id"], deadline_at=view["deadline_at"])
+        took = time.time() - began
+        diary.note(act="asked", ask=view["id"], deadline_at=view["deadline_at"], took=took)
         while view["status"] == "open":
             view = until_heard(http, "GET", f"/asks/{view['id']}?wait=5").json()
         diary.note(act="heard", ask=view["id"], status=view["status"], text=view.get("advice", {}).get("text"))
