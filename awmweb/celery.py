@@ -10,6 +10,8 @@ import os
 from celery import Celery
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
+# these checks load every page, and workers draw none; `make check` runs them
+os.environ.setdefault("CELERY_SKIP_CHECKS", "1")
 
 app = Celery("awmweb")
 app.config_from_object("django.conf:settings", namespace="CELERY")
