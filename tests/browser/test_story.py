@@ -96,8 +96,13 @@ def test_a_newcomer_connects_an_agent_and_the_page_turns_green(demo, person):
     expect(owner.locator("body")).to_contain_text(re.compile("connected|first episode|heard", re.I), timeout=10_000)
 
 
+SMALL = """() => [...document.querySelectorAll("button, select, textarea, summary, a.btn, input")]
+    .filter((e) => e.checkVisibility() && !e.matches("[type=hidden], [type=checkbox], [type=radio]"))
+    .filter((e) => e.getBoundingClientRect().height < 36).map((e) => e.outerHTML.slice(0, 120))"""
+
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_page_scrolls_sideways_on_a_phone(demo, person, theme):
+def test_no_page_scrolls_sideways_on_a_phone_and_what_is_pressed_fits_a_finger(demo, person, theme):
     phone = person(
         demo.link("owner", "admin"),
         viewport={"width": 390, "height": 844},
@@ -119,3 +124,4 @@ def test_no_page_scrolls_sideways_on_a_phone(demo, person, theme):
         phone.goto(demo.url + path)
         wide = phone.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth")
         assert wide <= 0, f"{path} is {wide} px too wide"
+        assert phone.evaluate(SMALL) == [], path
