@@ -106,8 +106,10 @@ class LocalEpisode:
         self.last_seq: int = episode.last_seq
 
     async def append(self, steps: StepLike | Sequence[StepLike]) -> int:
-        batch = _batch(numbered(steps, self.last_seq))
-        acknowledged = await patiently(recording.append_steps, self.actor, self.id, batch.steps)
+        plain = numbered(steps, self.last_seq)
+        if not plain:
+            return self.last_seq
+        acknowledged = await patiently(recording.append_steps, self.actor, self.id, _batch(plain).steps)
         self.last_seq = max(self.last_seq, acknowledged)
         return acknowledged
 

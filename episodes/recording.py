@@ -25,6 +25,7 @@ from episodes.entries import Entry, entries_of, entry_of
 from episodes.errors import KeyConflict, StepConflict
 from episodes.models import Episode, EpisodeState, Run, Step, VerifierOutcome
 from people.access import Actor, is_id, may_launch, may_record, scoped, visible_or_404
+from people.errors import Invalid
 from people.members import record
 
 OnEnd = Callable[[Episode, str], None]
@@ -104,7 +105,10 @@ def set_tools(episode_id: str, tools: list[dict[str, Any]]) -> None:
 
 
 def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon]) -> int:
-    """One batch in a transaction of its own. Returns the last number of the batch, which stands."""
+    """One batch in a transaction of its own. Returns the last number of the batch, which stands; a batch without steps
+    has none, and is refused as it is over HTTP."""
+    if not steps:
+        raise Invalid("No steps.")
     return append_alone(Append(actor, episode_id, entries_of(steps)))
 
 

@@ -58,6 +58,12 @@ class DashboardContract:
         assert await episode.append(step) == 1
         assert len(await world.steps(episode.id)) == 1
 
+    async def test_no_step_is_a_quiet_yes_that_says_what_stands(self, world):
+        episode = await world.dash.start_episode("Look at the mug")
+        assert await episode.append([]) == 0
+        await episode.append(NOTE)
+        assert await episode.append([]) == 1 and len(await world.steps(episode.id)) == 1
+
     async def test_another_step_at_the_same_number_is_a_conflict(self, world):
         episode = await world.dash.start_episode("Look at the mug")
         await episode.append({**NOTE, "seq": 1})

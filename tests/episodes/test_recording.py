@@ -14,7 +14,7 @@ from episodes import recording, trajectory
 from episodes.errors import EpisodeEnded, KeyConflict, SeqGap, StepConflict
 from episodes.models import Episode, Step
 from people.access import bearer
-from people.errors import NotFound, WrongScope
+from people.errors import Invalid, NotFound, WrongScope
 from people.members import issue_token
 
 
@@ -50,6 +50,13 @@ def test_the_same_batch_again_is_a_quiet_yes(ada, episode):
 def test_a_batch_that_overlaps_what_stands_adds_only_the_rest(ada, episode):
     recording.append_steps(ada, episode.pk, steps(note(1), note(2)))
     assert recording.append_steps(ada, episode.pk, steps(note(2), note(3))) == 3
+
+
+def test_a_batch_without_steps_is_refused_and_moves_nothing(ada, episode):
+    recording.append_steps(ada, episode.pk, steps(note(1)))
+    with pytest.raises(Invalid):
+        recording.append_steps(ada, episode.pk, [])
+    assert Episode.objects.get(pk=episode.pk).last_seq == 1
 
 
 def test_another_body_at_the_same_number_is_a_conflict_and_nothing_of_the_batch_stays(ada, episode):
