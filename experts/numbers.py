@@ -7,7 +7,7 @@ did next. Leaves every figure to `figures.py`. Called by the page and the API; n
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, time, timedelta
 from typing import Any, NamedTuple
@@ -36,7 +36,7 @@ MOST = 5_000
 COMPARED = 1_000
 """Of these, how many advices are compared with what the agent did next."""
 FAR, CALLS = 40, 4
-"""How many steps behind its question the next call is looked for, and how many steps are read for it."""
+"""How many steps behind its question the next call is looked for, and how many of them are read at most."""
 TOOLSETS = 30
 """Scenarios whose tools are read, to know their names in an advice."""
 CHOICES = 50
@@ -232,15 +232,34 @@ def _compared(rows: list[Row]) -> dict[str, str]:
     """By ask, whether the agent's next call did what the advice said."""
     tools = _tools(rows)
     scenario = {row.pk: row.scenario for row in rows}
+    calls = _next_calls(scenario)
+    asks = Ask.objects.filter(pk__in=scenario).values_list("pk", "accepted__text", "accepted__tool_calls")
+    return {
+        pk: followed(text or "", suggested or [], calls.get(pk), tools.get(scenario[pk], ()))
+        for pk, text, suggested in asks
+    }
+
+
+def _next_calls(asks: Collection[str]) -> dict[str, Any]:
+    """By ask, what the agent called next. Steps are long and one behind the question is nearly always the call; where
+    it is of the question's own turn, more are read."""
+    found, unclear = _calls_among(asks, 1)
+    return found | (_calls_among(unclear, CALLS)[0] if unclear else {})
+
+
+def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], list[str]]:
+    """The next calls among so many steps behind each question, and the asks for which these were too few to say."""
     reach = Q(seq__gte=OuterRef("seq"), seq__lte=OuterRef("seq") + FAR, kind__in=["ask", "tool_call"])
-    steps = Step.objects.filter(reach, episode=OuterRef("episode")).order_by("seq")
-    after = ArraySubquery(steps.annotate(told=Coalesce("cut", "body")).values("told")[:CALLS])
-    asks = Ask.objects.filter(pk__in=scenario).annotate(after=after)
-    found = {}
-    for pk, text, calls, told in asks.values_list("pk", "accepted__text", "accepted__tool_calls", "after"):
+    rows = Step.objects.filter(reach, episode=OuterRef("episode")).order_by("seq")
+    after = ArraySubquery(rows.annotate(told=Coalesce("cut", "body")).values("told")[: steps + 1])
+    found, unclear = {}, []
+    for pk, told in Ask.objects.filter(pk__in=asks).annotate(after=after).values_list("pk", "after"):
         call = next_call([json.loads(step) for step in told])
-        found[pk] = followed(text or "", calls or [], call, tools.get(scenario[pk], ()))
-    return found
+        if call is not None:
+            found[pk] = call
+        elif len(told) > steps:
+            unclear.append(pk)
+    return found, unclear
 
 
 def _tools(rows: list[Row]) -> dict[str, set[str]]:
