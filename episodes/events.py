@@ -28,6 +28,8 @@ EVERYBODY = "*"
 STEPS, LAST, EACH, GAP = "steps", "last", "each", "gap"
 """Kinds of a hint: steps of an episode are joined to one frame; of several with one key the last is news; each one
 counts; something was lost."""
+STANDS = {"episode": "episode", "lease": "ask"}
+"""Frames of which the last counts, and what each is about."""
 MESSAGE_BYTES = FRAME_BYTES = 512 * 1024
 WAITING_BYTES = 8 * 1024 * 1024
 LOST_TOPICS = 10_000
@@ -56,7 +58,8 @@ def connection() -> redis.Redis:
 
 def publish(topic: str, frame: Frame) -> None:
     """Tell after the commit. The frame goes through JSON at once, so that a bad one fails where it was made."""
-    kind, key = (LAST, frame["episode"]) if frame["type"] == "episode" else (EACH, "-")
+    about = STANDS.get(frame["type"])
+    kind, key = (LAST, frame[about]) if about else (EACH, "-")
     line = hint(topic, kind, key, json.dumps({**frame, "now": stamp(timezone.now())}))
     transaction.on_commit(functools.partial(tell, [line]))
 

@@ -26,7 +26,7 @@ from episodes.hub import Listener, hub
 from experts import settling
 from experts.events import ask_topic, person_topic
 from experts.models import Ask
-from experts.reading import ask_view, open_asks
+from experts.reading import ask_view, more_to_take, open_asks
 from people.access import Actor, is_id, may_see_queue
 from people.errors import AppError, Invalid, NotFound
 from people.http import TOKENS, refuse, respond
@@ -45,12 +45,17 @@ class QueueConsumer(LiveConsumer):
         return [events.queue_topic(project), *mine]
 
     async def first_frames(self) -> AsyncIterator[str]:
-        asks = await in_database(_open_now, self.actor)
-        yield json.dumps({"type": "queue", "asks": asks, "now": events.stamp(timezone.now())})
+        yield json.dumps(
+            {"type": "queue", **await in_database(_open_now, self.actor), "now": events.stamp(timezone.now())}
+        )
 
 
-def _open_now(actor: Actor) -> list[dict[str, Any]]:
-    return [ask.model_dump(mode="json", exclude={"context"}) for ask in open_asks(actor)]
+def _open_now(actor: Actor) -> dict[str, Any]:
+    asks = open_asks(actor)
+    return {
+        "asks": [ask.model_dump(mode="json", exclude={"context"}) for ask in asks],
+        "more": more_to_take(actor, asks),
+    }
 
 
 class AskWait(AsyncHttpConsumer):

@@ -1,11 +1,12 @@
 """The queue's live hints: one frame per change of an ask, for the queue page, the header and waiting loops.
 
-Owns the words of the ask frame; publishes through `episodes.events`, the only publisher.
+Owns the words of the frames about asks and leases; publishes through `episodes.events`, the only publisher.
 """
 
 from __future__ import annotations
 
 import logging
+from datetime import datetime
 from functools import partial
 
 from celery import current_app
@@ -17,6 +18,8 @@ from episodes import events
 from experts.models import Ask
 
 log = logging.getLogger(__name__)
+RENEWED_EVERY_S = 20
+"""Well below the length of a lease less the pause between two renewals."""
 
 
 def ask_topic(ask_id: str) -> str:
@@ -40,6 +43,14 @@ def tell(ask: Ask) -> None:
     events.publish(events.queue_topic(ask.project_id), frame)
     events.publish(events.people_topic(ask.episode_id), frame)
     events.publish(ask_topic(ask.pk), {"type": "ask", "ask": ask.pk, "status": ask.status})
+
+
+def tell_renewed(ask: Ask, before: datetime, until: datetime) -> None:
+    """A lease goes on. Told so often only that no page sees the end of one that was renewed: however often it is, once
+    in `RENEWED_EVERY_S`, and in one frame with all others of a moment."""
+    if int(before.timestamp()) // RENEWED_EVERY_S != int(until.timestamp()) // RENEWED_EVERY_S:
+        frame = {"type": "lease", "ask": ask.pk, "lease_until": events.stamp(until)}
+        events.publish(events.queue_topic(ask.project_id), frame)
 
 
 def tell_draft(ask: Ask) -> None:

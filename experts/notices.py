@@ -1,10 +1,10 @@
 """Writes: who wants to hear of asks and how, and what becomes of each notice.
 
 Owns every change of subscriptions, quiet hours and deliveries. `queue.py` calls `queue_for` in the transaction that
-puts an ask before people; `courier.py` takes what is due, sends it outside of any transaction, and says how it went.
-Any number of couriers may work at once: each locks one subscription for a moment and skips those that others hold.
-A subscription is locked before its deliveries, and without its key (`no_key`): an ask that is just being opened refers
-to it and waits for nobody.
+puts an ask before people, and `freed` in the one that lets go of it; `courier.py` takes what is due, sends it outside
+of any transaction, and says how it went. Any number of couriers may work at once: each locks one subscription for a
+moment and skips those that others hold. A subscription is locked before its deliveries, and without its key (`no_key`):
+an ask that is just being opened refers to it and waits for nobody.
 """
 
 from __future__ import annotations
@@ -97,6 +97,18 @@ def queue_for(ask: Ask) -> None:
         if way.user_key in people
     ]
     Delivery.objects.bulk_create(rows, ignore_conflicts=True)
+    if any(row.due_at == now for row in rows):
+        events.call_courier()
+
+
+def freed(ask_id: str) -> None:
+    """Called in the transaction that lets go of an ask: what was put off because somebody had it is looked at now, or
+    once its delay is over. Waits for no courier, who may hold a notice and wait for another's."""
+    now = timezone.now()
+    waiting = Delivery.objects.select_for_update(skip_locked=True, of=("self",)).select_related("subscription")
+    rows = list(waiting.filter(ask=ask_id, state=DeliveryState.WAITING, attempts=0, due_at__gt=now))
+    for row in rows:
+        _put_off(row, max(now, row.created_at + timedelta(seconds=row.subscription.delay_s)), "")
     if any(row.due_at == now for row in rows):
         events.call_courier()
 

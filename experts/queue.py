@@ -243,9 +243,14 @@ def renew(actor: Actor, assignment_id: str, lease_token: str) -> datetime:
     slot, now = _slot(actor, assignment_id), timezone.now()
     if not slot.ask.is_open or slot.ask.deadline_at <= now:
         raise TooLate
-    until = lease_end(now, slot.ask.deadline_at)
+    before, until = slot.lease_until, lease_end(now, slot.ask.deadline_at)
     if mine(slot, lease_token).update(lease_until=until) != 1:
         raise LeaseLost
+    slot.lease_until = until
+    if before is None or before <= now:
+        events.tell(slot.ask)  # to everybody else it was free
+    else:
+        events.tell_renewed(slot.ask, before, until)
     return until
 
 
@@ -430,3 +435,4 @@ def _let_go(slot: Assignment, lease_token: str) -> None:
     if freed != 1:
         raise TooLate if not slot.ask.is_open else LeaseLost
     slot.refresh_from_db(fields=["state", "holder", "holder_name", "lease_token", "lease_until"])
+    notices.freed(slot.ask_id)

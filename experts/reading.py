@@ -5,6 +5,7 @@ Owns the shape in which an ask leaves the house. Called by the API, the waiting 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from django.utils import timezone
@@ -40,6 +41,14 @@ def open_asks(actor: Actor, status: str = "open") -> list[AskListing]:
     may_see_queue(actor)
     now = timezone.now()
     return [listing(ask, now) for ask in asks_of(actor).filter(status=status).defer(*NOT_LISTED).in_turn()[:LISTED]]
+
+
+def more_to_take(actor: Actor, listed: Sequence[AskListing]) -> int:
+    """How many asks people can take beyond the listed ones."""
+    if len(listed) < LISTED:
+        return 0
+    shown = [ask.id for ask in listed]
+    return scoped(Ask.objects.to_take(timezone.now()), actor.project).exclude(pk__in=shown).count()
 
 
 def listing(ask: Ask, now: datetime) -> AskListing:

@@ -1,7 +1,7 @@
 // Home, queue, desk and episode list: a frame of the queue that changes more than a row makes the page fetch itself and merge.
 // The steps of live episodes are drawn from the frames alone, by wall.js.
 
-import { serverNow, tick } from "./clock.js";
+import { localise, serverNow, tick } from "./clock.js";
 import { print } from "./keys.js";
 import { fetchFragment, mergeParts } from "./merge.js";
 import { start as startRows } from "./rows.js";
@@ -15,7 +15,7 @@ const states = new Map(); // the last state of each episode that was heard of
 
 /** Whether a frame changes what only the server can draw. What the agent does with an answer stands in no list. */
 export function matters(frame, known = states) {
-  if (frame.type === "draft" || (frame.type === "ask" && frame.status !== "open" && frame.delivered_at)) return false;
+  if (frame.type === "draft" || frame.type === "lease" || (frame.type === "ask" && frame.status !== "open" && frame.delivered_at)) return false;
   if (frame.type !== "episode") return true;
   const before = known.get(frame.episode);
   known.set(frame.episode, frame.state);
@@ -56,6 +56,16 @@ function watchLeases() {
   if (Number.isFinite(next)) lapse = setTimeout(refresh, next + 300);
 }
 
+/** Somebody holds an ask for longer: the row says until when, and no look is due at the end that it said before. */
+function renewed({ ask, lease_until: until }) {
+  for (const time of rowOf(ask)?.querySelectorAll(":scope > :is(.go, .why) time") || []) {
+    time.dateTime = until;
+    time.removeAttribute("title");
+    localise(time);
+  }
+  watchLeases();
+}
+
 let all = false; // whether the next look is for everything or for the rows alone
 
 const look = coalesce(async () => {
@@ -84,6 +94,7 @@ function refresh() {
 // what an agent does next and the sums of the day may wait a moment, what a person must know may not
 let later = null;
 function hear(frame) {
+  if (frame.type === "lease") renewed(frame);
   if (!matters(frame)) return;
   if (frame.type === "ask" && frame.status in ENDS) close(frame);
   else if (frame.type === "ask") {

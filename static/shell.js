@@ -172,6 +172,7 @@ export function ring(count, nearest) {
 }
 
 const open = new Map();
+const beyond = { count: 0, left: new Set() }; // of asks that no frame has named: how many there are, and who has left since
 let rung = "";
 
 /** What people can take now: not past its deadline, whoever has noticed, and in nobody's hands. */
@@ -181,26 +182,35 @@ export function ripe(asks, now) {
 
 function ringNow() {
   const left = ripe(open, serverNow());
-  const state = `${left.size} ${nearestOf(left)}`;
-  if (state !== rung) ring(left.size, nearestOf(left));
+  const count = left.size + beyond.count;
+  const state = `${count} ${nearestOf(left)}`;
+  if (state !== rung) ring(count, nearestOf(left));
   rung = state;
 }
 
 
 const MODELS_TIERS = new Set(["llm", "cache"]);
 
-/** Keep the asks that stand before people, by frame; answers whether they changed. */
-export function noteAsk(frame, asks = open) {
+/** Keep the asks that stand before people, by frame; answers whether they changed. Of a long queue the first frame names
+ * the nearest alone and counts the rest, `more`: each of those leaves the count when it is first heard to be taken or closed. */
+export function noteAsk(frame, asks = open, rest = beyond) {
   if (frame.type === "queue") {
     asks.clear();
     for (const ask of frame.asks) keep(asks, ask.id, ask);
+    Object.assign(rest, { count: frame.more || 0, left: new Set() });
     return true;
   }
+  if (frame.type === "lease" && asks.has(frame.ask)) asks.get(frame.ask).until = frame.lease_until;
   if (frame.type !== "ask") return false;
-  const had = JSON.stringify(asks.get(frame.ask));
+  const had = JSON.stringify([asks.get(frame.ask), rest.count]);
+  if (rest.count && !MODELS_TIERS.has(frame.tier)) {
+    const stays = frame.status === "open" && !frame.held_by;
+    if (!stays && !asks.has(frame.ask) && !rest.left.has(frame.ask)) rest.count -= 1;
+    rest.left.add(frame.ask);
+  }
   asks.delete(frame.ask);
   if (frame.status === "open") keep(asks, frame.ask, frame);
-  return had !== JSON.stringify(asks.get(frame.ask));
+  return had !== JSON.stringify([asks.get(frame.ask), rest.count]);
 }
 
 function keep(asks, id, { tier, deadline_at: deadline, lease_until: until = null }) {

@@ -82,6 +82,21 @@ def test_a_row_that_one_claims_changes_on_the_others_page_and_nothing_moves(hous
     expect(row(lena, first).locator(".q")).to_be_focused()
 
 
+def test_a_lease_that_goes_on_says_its_new_end_without_a_look_at_the_server(house, ask, person):
+    held, lena = ask("Which one stays?"), queue_of(person(house.link("lena", "expert")), house)
+    with house.http(house.token("expert")) as script:
+        script.post(f"/asks/{held}/claim", json={}).raise_for_status()
+    end, looks = row(lena, held).locator(".go time"), []
+    expect(end).to_be_visible()
+    lena.wait_for_load_state("networkidle")
+    lena.on("request", lambda request: looks.append(request.url))
+    frame = {"type": "lease", "ask": held, "lease_until": "2099-01-01T12:34:56Z"}
+    lena.evaluate("frame => document.dispatchEvent(new CustomEvent('awm:frame', {detail: frame}))", frame)
+    expect(end).to_have_attribute("datetime", frame["lease_until"])
+    expect(end).to_contain_text(":34:56")
+    assert [url for url in looks if "/queue/" in url] == []
+
+
 def test_a_closed_row_stays_under_the_hand_and_says_how_it_ended(house, ask, loop, person):
     closing = ask("Shall I stop?")
     edo = queue_of(person(house.link("edo", "expert")), house)

@@ -10,7 +10,7 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from experts import advising, desk, notices, queue
-from experts.models import Ask, Delivery, QuietHours, Subscription
+from experts.models import Ask, Assignment, Delivery, QuietHours, Subscription
 from experts.notices import Outcome
 from people import members
 from people.errors import AppError, Forbidden, Invalid, NotFound
@@ -84,6 +84,47 @@ def test_a_claimed_ask_needs_no_notice_and_one_that_is_let_go_does(ada, edo, bel
     assert due() == [] and state(bell) == [("waiting", "ada has it")]
     later = timezone.now() + timedelta(seconds=95)
     assert [parcel.ask_id for parcel in due(later)] == [ask.pk]
+
+
+def test_an_ask_that_is_given_back_is_told_at_once(ada, bell, asked):
+    ask = asked()
+    lease = queue.claim(ada, ask.pk)
+    assert due() == [] and state(bell) == [("waiting", "ada has it")]
+    queue.release(ada, lease.assignment_id, lease.lease_token)
+    assert [parcel.ask_id for parcel in due()] == [ask.pk]
+
+
+def test_who_gave_it_back_and_passed_hears_nothing_and_a_delay_is_still_kept(ada, edo, bell, asked):
+    hers = notices.subscribe(ada, "browser")
+    notices.set_rules(edo, bell.pk, 120, 60)
+    ask = asked()
+    lease = queue.claim(ada, ask.pk)
+    assert due() == [] and due(timezone.now() + timedelta(seconds=89)) == []
+    queue.decline(ada, lease.assignment_id, lease.lease_token)
+    assert due() == [] and state(hers) == [("skipped", "not for you any more: passed, away, or another role")]
+    assert [parcel.user_key for parcel in due(timezone.now() + timedelta(seconds=121))] == [edo.key]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_giving_back_waits_for_no_courier(ada, edo, asked):
+    """A courier holds the notice while Ada gives the ask back: she is through at once, it is told when it was due."""
+    way = notices.subscribe(edo, "browser")
+    lease = queue.claim(ada, asked().pk)
+    assert due() == []
+
+    def give_back():
+        try:
+            queue.release(ada, lease.assignment_id, lease.lease_token)
+        finally:
+            connection.close()
+
+    with transaction.atomic():
+        way.deliveries.select_for_update().get()
+        giving = threading.Thread(target=give_back)
+        giving.start()
+        giving.join(20)
+        assert not giving.is_alive()
+    assert Assignment.objects.get().state == "queued" and state(way) == [("waiting", "ada has it")]
 
 
 def test_an_answered_ask_needs_no_notice(ada, bell, asked):

@@ -54,6 +54,33 @@ test("an ask in somebody's hands is nothing to take until the lease has lapsed",
   assert.equal(ripe(asks, Date.parse("2026-01-01T00:02:00Z")).size, 1);
 });
 
+test("a lease that goes on keeps its ask out of the count, and changes nothing that the server draws", () => {
+  const asks = new Map();
+  noteAsk({ type: "ask", ask: "a", status: "open", tier: "people", deadline_at: "2026-01-01T00:05:00Z", lease_until: "2026-01-01T00:01:30Z" }, asks);
+  const renewed = { type: "lease", ask: "a", lease_until: "2026-01-01T00:02:30Z" };
+  noteAsk(renewed, asks);
+  noteAsk({ ...renewed, ask: "unknown" }, asks);
+  assert.equal(ripe(asks, Date.parse("2026-01-01T00:02:00Z")).size, 0);
+  assert.deepEqual([...asks.keys(), matters(renewed, new Map())], ["a", false]);
+});
+
+test("asks beyond the listed ones are counted until they are heard to be taken or closed, each once", () => {
+  const asks = new Map();
+  const rest = { count: 0, left: new Set() };
+  const hear = (ask, more) => noteAsk({ type: "ask", ask, status: "open", tier: "people", deadline_at: "2026-01-01T00:05:00Z", ...more }, asks, rest);
+  noteAsk({ type: "queue", asks: [{ id: "a", tier: "people", deadline_at: "2026-01-01T00:02:00Z" }], more: 3 }, asks, rest);
+  hear("new");
+  assert.equal(rest.count, 3);
+  assert.equal(hear("far", { held_by: "edo", lease_until: "2026-01-01T00:01:30Z" }), true);
+  hear("far", { status: "answered" });
+  hear("far", { status: "answered", delivered_at: "2026-01-01T00:01:31Z" });
+  assert.equal(rest.count, 2);
+  hear("far2", { status: "cancelled" });
+  hear("a", { status: "answered" });
+  hear("model", { tier: "llm", status: "fell_back" });
+  assert.deepEqual([rest.count, [...asks.keys()]], [1, ["new"]]);
+});
+
 test("the selection steps over rows that are gone and stays where none is left", () => {
   assert.equal(movedOver(0, 1, [false, true, false]), 2);
   assert.equal(movedOver(1, 1, [false, false, true]), 1);
