@@ -68,7 +68,7 @@ function claim() {
 }
 
 function sayWhyNot(row) {
-  const why = [...row.querySelectorAll(":scope > .why p:nth-child(2), :scope > .go small")].map((line) => line.textContent).join(" ");
+  const why = [...row.querySelectorAll(":scope > .why p:not([data-reached]), :scope > .go small")].map((line) => line.textContent).join(" ");
   say(gone(row) ? "This ask is closed." : why || "You cannot claim this one.", true);
   return true;
 }
