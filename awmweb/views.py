@@ -94,7 +94,7 @@ def home(request: MemberRequest) -> HttpResponse:
         "awmweb/home.html",
         {
             "asks": rows,
-            "headline": board.headline(found, now, "The first falls back in") if found else _calm_headline(actor),
+            "headline": board.headline(found, now) if found else (_calm_headline(actor), None),
             "underline": board.underline(staff.outlook(actor.project, now)),
             "wall": None if request.GET.get("wall") == "0" else wall.live(actor),
             "outcomes": wall.recent_outcomes(actor),

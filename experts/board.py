@@ -193,17 +193,18 @@ def percent(share: float) -> str:
     return "under 1\u00a0%" if 0 < share < 0.01 else f"{share * 100:.0f}\u00a0%"
 
 
-def headline(found: list[Spot], now: datetime, last: str = "Next deadline in") -> str:
-    """ "Three asks are open, one of them leased; models have two more. Next deadline in 0:42." """
+def headline(found: list[Spot], now: datetime) -> tuple[str, datetime | None]:
+    """ "Three asks are open, one of them leased; models have two more. The first falls back in", and when that is: the
+    page counts down."""
     people = [one for one in found if one.for_people]
     models = len(found) - len(people)
     if not people:
-        return f"No ask waits for people; {_models_have(models)}." if models else "No ask is open."
+        return (f"No ask waits for people; {_models_have(models)}." if models else "No ask is open."), None
     count = f"{in_words(len(people))} {'ask is' if len(people) == 1 else 'asks are'} open"
     part = _leased(sum(one.held(now) for one in people), len(people))
     more = f"; {_models_have(models)} more" if models else ""
-    left = min(one.deadline_at for one in people) - now
-    return f"{count}{part}{more}. {last} {clock(left.total_seconds())}."
+    first = "It" if len(people) == 1 else "The first"
+    return f"{count}{part}{more}. {first} falls back in", min(one.deadline_at for one in people)
 
 
 def _models_have(count: int) -> str:

@@ -57,7 +57,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "facets": selection.facets(seen.found, wish),
         "choices": selection.choices(seen.found, wish),
         "sorts": selection.SORTS.items(),
-        "headline": board.headline(seen.found, now) if seen.rows or not wish.q else f"No open ask says “{wish.q}”.",
+        "headline": _headline(seen, wish, now),
         "underline": board.underline(outlook),
         "reasons": board.reasons(seen.found, now, staff.desk_of(actor.project).capacity),
         "desk": outlook,
@@ -69,6 +69,12 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         **({} if request.GET.get("parts") == "rows" else _day(actor, wish, now)),
     }
     return render(request, "experts/queue.html", context)
+
+
+def _headline(seen: board.Board, wish: selection.Wish, now: datetime) -> tuple[str, datetime | None]:
+    if seen.rows or not wish.q:
+        return board.headline(seen.found, now)
+    return f"No open ask says “{wish.q}”.", None
 
 
 def _day(actor: Actor, wish: selection.Wish, now: datetime) -> dict[str, Any]:

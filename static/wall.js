@@ -77,13 +77,29 @@ function update(one) {
   row.dataset.acted = String(actedAfter(Number(row.dataset.acted), before, one));
   row.dataset.lastSeq = String(one.last_seq);
   row.dataset.strip = one.strip;
-  if (one.last_action) say(cell(row, "action"), one.last_action);
+  if (one.last_action) say(cell(row, "action"), one.last_action === "ask" ? "ask_expert" : one.last_action); // as the server says it
   row.dataset.state = one.state;
+  keepTime(row);
   if (inView.has(row)) paint(row);
   else {
     unpainted.add(row); // drawn when it comes into view; its place on the wall is kept all the same
     row.dataset.wants = wantOf(row);
   }
+}
+
+/** Out of the queue an episode's time runs, and at its end it stands. */
+function keepTime(row) {
+  const time = cell(row, "elapsed");
+  if (!time || row.dataset.state === "queued") return;
+  let span = time.querySelector("span:not(.dim)");
+  if (!span) {
+    span = document.createElement("span");
+    span.dataset[inView.has(row) ? "since" : "sinceThen"] = new Date(serverNow()).toISOString();
+    time.replaceChildren(span);
+  }
+  if (LIVE[row.dataset.state]) return;
+  delete span.dataset.since;
+  delete span.dataset.sinceThen;
 }
 
 const inView = new WeakSet();
@@ -179,16 +195,17 @@ function place(body, all) {
 }
 
 function tally(body) {
-  const needs = [...body.querySelectorAll("tr[data-episode]")].map((row) => row.dataset.need);
+  const here = [...body.querySelectorAll("tr[data-episode]")];
+  const needs = here.filter((row) => row.dataset.wants !== "over").map((row) => row.dataset.need);
   for (const head of body.querySelectorAll("tr.grp")) {
     const count = needs.filter((need) => need === head.dataset.need).length;
-    head.hidden = count === 0;
+    head.hidden = !here.some((row) => row.dataset.need === head.dataset.need);
     say(head.querySelector("[data-count]"), String(count));
   }
   say(document.querySelector("[data-wall-line]"), lineOf(needs, Number(body.dataset.total) || 0));
   const box = body.closest("[data-wall-box]");
-  body.closest(".sheet").hidden = needs.length === 0;
-  box.querySelector("[data-empty]").hidden = needs.length > 0;
+  body.closest(".sheet").hidden = here.length === 0;
+  box.querySelector("[data-empty]").hidden = here.length > 0;
 }
 
 function sayPill(count) {
@@ -236,6 +253,7 @@ const fetchWall = coalesce(async () => {
   for (const row of wall().querySelectorAll("tr[data-episode]")) if (!known.has(row.dataset.episode)) row.dataset.wants = "over";
   const [old, now] = [document.querySelector("[data-runs]"), fresh.querySelector("[data-runs]")];
   if (old && now) old.replaceChildren(...now.childNodes);
+  wall().dataset.total = fresh.querySelector("[data-wall]").dataset.total;
   arrange();
   tick();
 }, 2000);

@@ -185,6 +185,13 @@ def countdown(
 
 
 @register.simple_tag
+def left(deadline: datetime) -> SafeString:
+    """m:ss until a deadline inside a sentence, which `clock.js` counts down."""
+    seconds = (deadline - timezone.now()).total_seconds()
+    return format_html('<span data-deadline="{}">{}</span>', deadline.isoformat(), clock(seconds))
+
+
+@register.simple_tag
 def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
     """A time: with seconds on live pages, else in relative words that `clock.js` keeps true."""
     if when is None:

@@ -24,9 +24,13 @@ def demo():
 def test_two_people_live_through_the_demo(demo, person, tmp_path):
     owner, patience = person(demo.login), demo.patience
     expect(owner.get_by_text("Running", exact=True).nth(2)).to_be_visible(timeout=25_000 * patience)
+    expect(owner.locator("tr[data-state=running]").get_by_text("in queue")).to_have_count(0)
     ask = owner.get_by_text("Who is the fixed contact")
     expect(ask.first).to_be_visible(timeout=30_000 * patience)
     assert time.monotonic() - demo.ready_at < 30 * patience
+    expect(owner.locator("h1")).to_have_text(re.compile(r"One ask is open\. It falls back in \d:\d\d\."))
+    said = owner.locator("h1").inner_text()
+    expect(owner.locator("h1")).not_to_have_text(said)
 
     edo = person(demo.link("edo", "expert"))
     edo.keyboard.press("Shift+N")

@@ -233,4 +233,4 @@ def test_fragments_of_an_open_ask_leave_the_question_to_the_top_of_the_page(edo,
 
 def test_the_first_page_names_the_open_ask_and_the_agent_at_work(ada, ask):
     page = as_person(ada).get("/").content.decode()
-    assert "One ask is open. The first falls back in" in page and "1 live, 1 needs a person" in page
+    assert "One ask is open. It falls back in" in page and "1 live, 1 needs a person" in page
