@@ -29,6 +29,7 @@ from experts.models import (
     Decline,
     Draft,
     ModelCall,
+    QueueView,
     QuickReply,
     Tier,
 )
@@ -239,6 +240,12 @@ def tags_of(actor: Actor, ask: Ask) -> dict[str, str]:
 def replies_of(actor: Actor) -> QuerySet[QuickReply]:
     """Texts that this person keeps at hand in this project."""
     return scoped(QuickReply.objects.filter(author_key=actor.key), actor.project).order_by("created_at", "pk")
+
+
+def views_of(actor: Actor) -> QuerySet[QueueView]:
+    """Views of the queue that this person saved, and those that others saved for everybody."""
+    seen = Q(author_key=actor.key) | Q(shared=True)
+    return scoped(QueueView.objects.filter(seen), actor.project).order_by("shared", "name", "pk")
 
 
 def tables_of(episode: Episode) -> tuple[list[tables.Table], int]:

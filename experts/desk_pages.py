@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from experts import board, desk, lineup, queue, selection, settling, staff
 from experts.errors import TooLate
-from experts.models import Ask
+from experts.models import Ask, AssignmentState
 from experts.reading import asks_of
 from people.access import (
     Actor,
@@ -36,6 +36,7 @@ from people.access import (
 from people.errors import AppError, Invalid, NotFound
 
 BULK_MAX = 500
+TIERS = {"llm": "the model", "people": "people", "senior": "the senior expert"}
 
 
 @require_GET
@@ -123,7 +124,7 @@ def newest_ask(request: MemberRequest) -> HttpResponse:
 @member_required(may_advise, rows=Ask.objects.all)
 def row_deed(request: MemberRequest, pk: str, deed: str) -> HttpResponse:
     """Claim, give back or pass on an ask and stay in the queue. Scripts get JSON, plain forms the queue again."""
-    deeds = {"claim": _claim, "release": _release, "pass": _pass}
+    deeds = {"claim": _claim, "release": _release, "pass": _pass, "hand": _hand}
     if deed not in deeds:
         raise NotFound
     wants_json = request.headers.get("Accept") == "application/json"
@@ -155,6 +156,17 @@ def _release(request: MemberRequest, pk: str) -> str:
 def _pass(request: MemberRequest, pk: str) -> str:
     queue.pass_over(request.actor, pk, request.POST.get("reason", "")[:1000])
     return "You passed; the others still see it."
+
+
+def _hand(request: MemberRequest, pk: str) -> str:
+    """What one holds may be handed on by oneself, the rest by those who run the place."""
+    actor, to, reason = request.actor, request.POST.get("to", ""), request.POST.get("reason", "")[:1000]
+    slot = visible_or_404(asks_of(actor), actor, pk).assignment
+    if slot.holder == actor.key and slot.state == AssignmentState.CLAIMED:
+        queue.escalate(actor, slot.pk, slot.lease_token, to, reason)
+    else:
+        queue.hand(actor, pk, to, reason)
+    return f"Handed to {TIERS[to]}."
 
 
 @require_POST

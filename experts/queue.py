@@ -364,7 +364,7 @@ def _hand_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
 
 
 @transaction.atomic
-def hand(actor: Actor, ask_id: str, to: str) -> None:
+def hand(actor: Actor, ask_id: str, to: str, reason: str = "") -> None:
     """Hand an ask over from the queue. A person who holds it keeps it; a model does not, and what it still says is kept
     as an alternative."""
     may_set_desk(actor)
@@ -377,7 +377,7 @@ def hand(actor: Actor, ask_id: str, to: str) -> None:
         return
     if slot.state == AssignmentState.CLAIMED:
         _let_go(slot, slot.lease_token)
-    _hand_to(ask, to, "handed", actor)
+    _hand_to(ask, to, reason or "handed", actor)
 
 
 @transaction.atomic

@@ -6,8 +6,8 @@ Owns the queue's query string. Leaves order in turn and places to `lineup.py`, r
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,13 @@ SORTS = {
     "oldest": "waiting longest",
     "newest": "newest",
     "priority": "priority",
+}
+
+VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
+    "tier": lambda one: (one.tier,),
+    "skill": lambda one: one.skills,
+    "run": lambda one: (one.run_id,),
+    "arm": lambda one: (one.arm,),
 }
 
 
@@ -67,6 +74,11 @@ class Wish:
         said = {**asdict(self), "page": 1, **other}
         plain = asdict(Wish())
         return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
+
+    @property
+    def filters(self) -> bool:
+        """Whether it narrows by what an ask is, whatever the facet and the words."""
+        return bool(self.tier or self.skill or self.run or self.arm or self.group)
 
     @property
     def narrows(self) -> bool:
@@ -142,23 +154,28 @@ def _rank(one: Spot) -> int:
 
 
 def facets(found: list[Spot], wish: Wish) -> list[tuple[str, str, int, str]]:
-    """Name, words, count and address of each."""
+    """Name, words, count and address of each; the count is of what the filters leave, as its address shows it."""
     sizes = Counter(one.group for one in found)
-    counts = {show: sum(_belongs(one, show, sizes) for one in found) for show in SHOWS}
+    left = [one for one in found if _passes(one, wish)] if wish.filters else found
+    counts = {show: sum(_belongs(one, show, sizes) for one in left) for show in SHOWS}
     return [(show, words, counts[show], wish.query(show=show)) for show, words in SHOWS.items()]
 
 
 def choices(found: list[Spot], wish: Wish) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-    """What the open asks can be narrowed by: name, words, chosen value, values with their counts. A choice that would
-    narrow nothing is left out, unless it is made."""
-    runs = {one.run_id: one.run for one in found if one.run_id}
-    kinds: list[tuple[str, str, list[str], dict[str, str]]] = [
-        ("tier", "Tier", [one.tier for one in found], {str(value): word for value, word in Tier.choices}),
-        ("skill", "Skill", [skill for one in found for skill in one.skills], {}),
-        ("run", "Run", [one.run_id for one in found if one.run_id], {pk: clean(name) for pk, name in runs.items()}),
-        ("arm", "Arm", [one.arm for one in found if one.arm], {}),
-    ]
-    return [choice for kind in kinds if (choice := _choice(*kind, str(getattr(wish, kind[0])), len(found)))]
+    """What the open asks can be narrowed by: name, words, chosen value, values with their counts among what the facet
+    and the other filters leave. A choice that would narrow nothing is left out, unless it is made."""
+    sizes = Counter(one.group for one in found)
+    shown = [one for one in found if _belongs(one, wish.show, sizes)] if wish.show != Wish.show else found
+    runs = {one.run_id: clean(one.run) for one in found if one.run_id}
+    called: dict[str, dict[str, str]] = {"tier": {str(value): word for value, word in Tier.choices}, "run": runs}
+    made = []
+    for name, words in (("tier", "Tier"), ("skill", "Skill"), ("run", "Run"), ("arm", "Arm")):
+        without: dict[str, Any] = {name: ""}
+        other = replace(wish, **without)
+        left = [one for one in shown if _passes(one, other)] if other.filters else shown
+        values = [value for one in left for value in VALUES[name](one) if value]
+        made.append(_choice(name, words, values, called.get(name, {}), getattr(wish, name), len(left)))
+    return [choice for choice in made if choice]
 
 
 def _choice(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from experts import answering, desk_pages, notice_pages, numbers_pages, settings_pages, views
+from experts import answering, desk_pages, notice_pages, numbers_pages, settings_pages, view_pages, views
 
 urlpatterns = [
     path("queue/", desk_pages.queue_page, name="queue"),
@@ -21,6 +21,8 @@ urlpatterns = [
     path("notices/quiet", notice_pages.quiet, name="notices_quiet"),
     path("notices/<str:pk>/<str:deed>", notice_pages.deed, name="notice_deed"),
     path("sw.js", notice_pages.service_worker, name="service_worker"),
+    path("queue/views", view_pages.views, name="queue_views"),
+    path("queue/views/<str:pk>/drop", view_pages.drop, name="drop_view"),
     path("queue/bulk", desk_pages.bulk, name="bulk"),
     path("queue/<str:pk>/<str:deed>", desk_pages.row_deed, name="row_deed"),
     path("asks/<str:pk>/", views.ask, name="ask"),

@@ -6,6 +6,7 @@ import { bind, print } from "./keys.js";
 import { part } from "./post.js";
 import { insert, page, sayNear, wordsNow } from "./ask-form.js";
 import { announce } from "./shell.js";
+import { walk } from "./walk.js";
 
 const csrf = () => document.querySelector('meta[name="csrf"]').content;
 const place = (name) => document.querySelector(`[data-part="${name}"]`);
@@ -128,18 +129,6 @@ function changeReply(button) {
   form.elements.text.value = place("replies").querySelector(`[data-reply="${button.dataset.edit}"]`).textContent;
   form.querySelector("[data-say]").textContent = "In other words";
   form.elements.text.focus();
-}
-
-/** Arrow keys walk through what can be taken in a dialog. */
-export function walk(dialog, selector) {
-  dialog.addEventListener("keydown", (event) => {
-    const all = [...dialog.querySelectorAll(selector)];
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    const at = all.indexOf(document.activeElement);
-    if (!step || at < 0) return;
-    event.preventDefault();
-    all[(at + step + all.length) % all.length].focus();
-  });
 }
 
 function startReplies() {

@@ -1,4 +1,4 @@
-// Lists under the keys: j and k move, Enter opens, c claims, r gives back, p passes, x chooses, Esc lets go.
+// Lists under the keys: j and k move, Enter opens, c claims, r gives back, p passes, t hands over, x chooses, Esc lets go.
 // Rows are [data-key] inside [data-list]; what can be done to one stands below its data-deeds.
 
 import { bind, print } from "./keys.js";
@@ -81,17 +81,18 @@ function giveBack() {
   return true;
 }
 
-function askToPass() {
-  const [row, dialog] = [selected(), document.getElementById("pass-row")];
+/** A deed on the selected row that a dialog asks about first. */
+function askFirst(name) {
+  const [row, dialog] = [selected(), document.getElementById(`${name}-row`)];
   if (!row?.dataset.deeds || gone(row)) return false;
   dialog.querySelector("[data-question]").textContent = row.querySelector(".q").textContent;
   dialog.showModal();
   dialog.querySelector("form").onsubmit = (event) => {
     event.preventDefault();
-    const reason = event.target.elements.reason.value;
+    const fields = Object.fromEntries(new FormData(event.target));
     dialog.close();
     event.target.reset();
-    deed(row, "pass", { reason });
+    deed(row, name, fields);
   };
   return true;
 }
@@ -170,7 +171,8 @@ export function start() {
   bind("claim", claim);
   bind("release-row", giveBack);
   bind("unfold", unfold);
-  if (document.getElementById("pass-row")) bind("pass-row", askToPass);
+  if (document.getElementById("pass-row")) bind("pass-row", () => askFirst("pass"));
+  if (document.getElementById("hand-row")) bind("hand-row", () => askFirst("hand"));
   if (document.getElementById("bulk")) startChoosing();
   bind("unselect", () => {
     if (!selected()) return false;

@@ -1,11 +1,11 @@
 // Earlier answers to asks like this one: fetched when they are asked for, looked through by keys, taken up into the text.
 // What is taken up is marked, so that the answer says where its words came from.
 
-import { walk } from "./assist.js";
 import { insert } from "./ask-form.js";
 import { bind } from "./keys.js";
 import { part } from "./post.js";
 import { say } from "./say.js";
+import { walk } from "./walk.js";
 
 /** Tools of these calls that the agent at hand does not have, each once. */
 export function unknownTools(calls, names) {

@@ -63,6 +63,7 @@ EDGES = {
     "courier",
     "notice_pages",
     "desk_pages",
+    "view_pages",
     "settings_pages",
     "numbers_pages",
     "admin",

@@ -17,7 +17,7 @@ from experts.models.asks import (
     Privilege,
     Tier,
 )
-from experts.models.desk import Desk, ModelCall, Presence, QuickReply
+from experts.models.desk import Desk, ModelCall, Presence, QueueView, QuickReply
 from experts.models.notices import Channel, Delivery, DeliveryState, QuietHours, Subscription, SubscriptionQuerySet
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "ModelCall",
     "Presence",
     "Privilege",
+    "QueueView",
     "QuickReply",
     "QuietHours",
     "Subscription",

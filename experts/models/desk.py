@@ -32,6 +32,27 @@ class QuickReply(models.Model):
         return f"quick reply of {self.author_key}"
 
 
+class QueueView(models.Model):
+    """What somebody wants to see of the queue, under a name: for themselves, or for everybody in the project."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="queue_views")
+    author_key = models.CharField(max_length=160)
+    author = models.CharField(max_length=160)
+    name = models.CharField(max_length=60)
+    query = models.TextField()
+    shared = models.BooleanField(default=False)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "author_key", "name"], name="one_queue_view_per_name"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
 class Desk(models.Model):
     """How the asks of a project are routed; `routing.py` says what each figure does. No row: the defaults."""
 

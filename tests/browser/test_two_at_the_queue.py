@@ -170,6 +170,36 @@ def test_passing_next_and_newest_go_by_keys_from_any_page(house, ask, person):
     expect(edo.locator("#advice")).to_be_visible()
 
 
+def test_a_view_is_saved_opened_and_removed_and_an_ask_handed_over_by_keys_alone(house, ask, person):
+    red, blue = ask("The red one or the green one?", "one"), ask("Blue, or none?", "two")
+    owner = queue_of(person(house.link("owner", "admin")), house, "?q=red&sort=newest")
+    owner.keyboard.press("Shift+V")
+    expect(owner.locator("#views input[name=name]")).to_be_focused()
+    owner.keyboard.type("Reds")
+    owner.keyboard.press("Enter")
+    expect(owner.locator("#views [data-pick]")).to_be_focused()
+    expect(owner.locator("#views [data-pick]")).to_have_text("Reds 1 open")
+    queue_of(owner, house)
+    expect(row(owner, blue)).to_be_visible()
+    owner.keyboard.press("Shift+V")
+    expect(owner.locator("#views [data-pick]")).to_be_focused()
+    owner.keyboard.press("Enter")
+    owner.wait_for_url(f"{house.url}/queue/?q=red&sort=newest")
+    expect(row(ready(owner), red)).to_be_visible()
+    owner.keyboard.press("j")
+    owner.keyboard.press("t")
+    expect(owner.locator("#hand-row")).to_contain_text("The red one")
+    owner.keyboard.press("Tab")
+    owner.keyboard.type("ask the painter")
+    owner.keyboard.press("Enter")
+    expect(owner.locator("[data-said]")).to_contain_text("names no senior expert")
+    owner.keyboard.press("Shift+V")
+    expect(owner.locator("#views [data-pick]")).to_be_focused()
+    owner.keyboard.press("Tab")
+    owner.keyboard.press("Enter")
+    expect(owner.locator("#views")).to_contain_text("None yet.")
+
+
 def test_away_is_said_by_a_key_seen_by_others_and_survives_a_reload(house, person):
     edo, lena = person(house.link("edo", "expert")), person(house.link("lena", "expert"))
     lena.goto(house.url + "/queue/")

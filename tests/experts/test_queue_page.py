@@ -90,6 +90,19 @@ def test_facets_count_mine_unclaimed_for_me_and_the_models(asked, ada, edo, set_
     assert rows(edo, "?show=model") == [models_.pk] and rows(edo, "?show=mine") == [mine.pk]
 
 
+def test_counts_are_of_what_the_other_filters_leave(asked, ada, edo, set_):
+    german, french, both, taken = (asked(f"Question {n} about thing {n * 7}?") for n in range(4))
+    set_(german, skills=["german"])
+    set_(french, skills=["french"], tier="senior")
+    set_(both, skills=["german", "french"])
+    set_(taken, skills=["german"])
+    queue.claim(ada, asked("Another matter altogether?").pk)
+    seen = page(edo, "?skill=german&show=unclaimed")
+    assert re.findall(r">(Open|Unclaimed|Mine) (\d+)</a>", seen) == [("Open", "3"), ("Unclaimed", "3"), ("Mine", "0")]
+    assert "german (3)" in seen and "french (2)" in seen and "Senior (" not in seen
+    assert "Senior (1)" in page(edo, "?skill=french")
+
+
 def test_an_empty_view_says_why(asked, ada, edo, set_):
     held, hard, passed, busy = (asked(f"Question {n} about thing {n * 7}?") for n in range(4))
     queue.claim(ada, held.pk)
@@ -187,9 +200,25 @@ def test_claiming_giving_back_and_passing_stay_in_the_queue(asked, ada, edo):
     assert "You passed on this ask" in client.post(f"/queue/{ask.pk}/claim", follow=True).content.decode()
 
 
+def test_what_one_holds_is_handed_on_from_the_queue_and_the_rest_by_those_who_run_the_place(asked, ada, edo, models):
+    ask, to_model = asked(), {"to": "llm", "reason": "it knows the refund rule"}
+    refused = as_person(edo).post(f"/queue/{ask.pk}/hand", to_model, headers=JSON)
+    assert refused.status_code == 403
+    queue.claim(edo, ask.pk)
+    held = as_person(ada).post(f"/queue/{ask.pk}/hand", to_model, headers=JSON)
+    assert held.status_code == 409 and "edo is answering" in held.json()["error"]["message"]
+    done = as_person(edo).post(f"/queue/{ask.pk}/hand", to_model, headers=JSON)
+    assert done.json() == {"said": "Handed to the model."}
+    assert "Model: it knows the refund rule." in page(ada, "?show=model")
+    back = as_person(ada).post(f"/queue/{ask.pk}/hand", {"to": "people", "reason": ""}, headers=JSON)
+    assert back.json() == {"said": "Handed to people."}
+    odd = as_person(ada).post(f"/queue/{ask.pk}/hand", {"to": "nobody"}, headers=JSON)
+    assert odd.status_code == 422
+
+
 def test_a_stranger_does_nothing_to_a_row(asked, max_, rita):
     ask = asked()
-    for deed in ("claim", "release", "pass"):
+    for deed in ("claim", "release", "pass", "hand"):
         assert as_person(max_).post(f"/queue/{ask.pk}/{deed}").status_code == 404
         assert as_person(rita).post(f"/queue/{ask.pk}/{deed}").status_code == 403
     assert as_person(max_).get("/queue/newest")["Location"] == "/queue/"

@@ -6,6 +6,7 @@ import { leaseWords } from "../../static/lease.js";
 import { helpOf, misfit, read } from "../../static/schema-form.js";
 import { deliveredWords } from "../../static/sent.js";
 import { isTight } from "../../static/small.js";
+import { stepped } from "../../static/walk.js";
 
 const words = (text, more = {}) => ({ text, calls: [], ...more });
 const server = (text, version = 3, at = 100) => words(text, { version, at });
@@ -214,4 +215,9 @@ test("a text remembers the last draft and the last earlier answer that went into
   assert.equal(beganWith("model:small", "advice:7"), "model:small advice:7");
   assert.equal(beganWith("model:small advice:7", "advice:9"), "model:small advice:9");
   assert.equal(beganWith(undefined, undefined), "");
+});
+
+test("arrow keys walk around a list, other keys and other places leave it alone", () => {
+  assert.deepEqual([stepped("ArrowDown", 0, 3), stepped("ArrowDown", 2, 3), stepped("ArrowUp", 0, 3)], [1, 0, 2]);
+  assert.deepEqual([stepped("Enter", 0, 3), stepped("ArrowDown", -1, 3)], [-1, -1]);
 });
