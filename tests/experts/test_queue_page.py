@@ -56,7 +56,7 @@ def skilled(actor, *skills):
 )
 def test_a_row_says_before_whom_an_ask_stands_and_why(asked, edo, set_, row, words):
     set_(asked(), **row)
-    assert f"<p>{words.replace(chr(39), '&#x27;')}</p>" in page(edo)
+    assert f"<p data-reached>{words.replace(chr(39), '&#x27;')}</p>" in page(edo)
 
 
 def test_a_row_says_nothing_of_the_usual_way(asked, edo, set_):
