@@ -22,6 +22,7 @@ from episodes import events, wall
 from episodes import vocabulary as sheet
 from episodes.cards import clean
 from episodes.models import Episode, EpisodeState, VerifierOutcome
+from episodes.views import episode_page
 from episodes.words import clock, in_words
 from experts import board, staff
 from experts.models import Ask
@@ -144,6 +145,14 @@ def play_demo(request: MemberRequest) -> HttpResponse:
     run = launching.start_demo(request.actor)
     messages.success(request, f"The demo plays again: {run.episodes.count()} episodes are queued as {run.name}.")
     return redirect("home")
+
+
+@require_POST
+@episode_page
+def play_again(request: MemberRequest, pk: str) -> HttpResponse:
+    again = launching.play_again(request.actor, pk)
+    messages.success(request, "It plays again, as this new episode.")
+    return redirect("episode", again.pk)
 
 
 @require_GET

@@ -19,6 +19,13 @@ class UnknownPolicy(AppError):
     status = 422
 
 
+class NotBroken(AppError):
+    """Only an episode of ours that broke can be played again."""
+
+    code = "not_broken"
+    status = 409
+
+
 class NoEndpoint(AppError):
     """No agent model is configured; set AWMWEB_AGENT_BASE_URL and AWMWEB_AGENT_MODEL."""
 

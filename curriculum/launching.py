@@ -26,11 +26,11 @@ from kombu.exceptions import OperationalError as BrokerError
 from awmclient.schema import EpisodeStart, ExpertMode, RunStart
 from awmenv.errors import PackError
 from awmenv.packs import Pack, load_pack
-from curriculum.errors import BadPack, NoEndpoint, UnknownPolicy, UnknownTask
+from curriculum.errors import BadPack, NoEndpoint, NotBroken, UnknownPolicy, UnknownTask
 from episodes import recording
 from episodes.models import Episode, EpisodeState, Run
 from episodes.packs import find_pack, packs
-from people.access import Actor, may_launch, scoped
+from people.access import Actor, may_launch, scoped, visible_or_404
 
 log = logging.getLogger(__name__)
 OURS = "awmweb"
@@ -41,6 +41,11 @@ DEMO_DEADLINE_S = 600
 DEMO_STAGGER_S = 6
 DEMO_EACH = 3  # tasks of a scenario: every trade is seen, and all of it starts within a minute
 MAX_STEPS = 30
+PLAN = {
+    *("task", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy"),
+    *("training_step", "checkpoint", "group_key", "expert"),
+}
+"""What of a stored episode was its plan, beside its run."""
 WAKE_AFTER = timedelta(minutes=3)
 
 
@@ -133,6 +138,24 @@ def launch(actor: Actor, name: str, starts: Sequence[Start], arm: str = "") -> R
         )
         _wake_later(episode.pk, start.delay_s)
     return run
+
+
+@transaction.atomic
+def play_again(actor: Actor, episode_id: str) -> Episode:
+    """1. check the right, 2. only an episode of ours that broke, and only what can be played still, 3. a queued episode
+    of the same plan and run; asked twice it is the same one, 4. wake a worker."""
+    may_launch(actor)
+    broken = visible_or_404(Episode.objects.all(), actor, episode_id)
+    if not broken.is_ours or broken.state != EpisodeState.FAILED:
+        raise NotBroken
+    if playable(broken.scenario, broken.task_idx or 0, broken.policy)[OURS] == "model":
+        policy_named("model")
+    said = {name: value for name in PLAN if (value := getattr(broken, name)) not in (None, "")}
+    plan = EpisodeStart(key=broken.again_key, run=broken.run_id, **said)
+    again, is_new = recording.start_episode(actor, plan, state=EpisodeState.QUEUED, max_steps=broken.max_steps)
+    if is_new:
+        _wake_later(again.pk, 0)
+    return again
 
 
 def _plan(run: Run, number: int, start: Start) -> EpisodeStart:

@@ -197,7 +197,7 @@ def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
     """An episode that we gave up for lost goes on when its loop turns out to live; any other end is an end."""
     if episode.is_live:
         return
-    if episode.state != EpisodeState.FAILED or episode.fault != "worker" or episode.stop_reason:
+    if episode.state != EpisodeState.FAILED or not episode.is_cut_off:
         raise EpisodeEnded
     episode.state = EpisodeState.RUNNING
     episode.fault = episode.fault_detail = ""

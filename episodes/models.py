@@ -65,6 +65,9 @@ class Run(models.Model):
         return self.name
 
 
+AGAIN = "again/"
+
+
 class EpisodeQuerySet(models.QuerySet["Episode"]):
     def live(self) -> EpisodeQuerySet:
         return self.filter(state__in=LIVE_STATES)
@@ -140,6 +143,16 @@ class Episode(models.Model):
         """Ours: played by the rollouts worker; only then a verifier of ours can speak. A token may write what it likes
         into its policy, so whoever brings a token is never us."""
         return not self.token and bool(self.policy.get("awmweb"))
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Its loop was not heard any more: it did not end by a word of its own."""
+        return self.fault == "worker" and not self.stop_reason
+
+    @property
+    def again_key(self) -> str:
+        """The key of the episode that plays the plan of this one again: one, however often that is asked for."""
+        return f"{AGAIN}{self.pk}"
 
 
 class AppendOnly(models.Model):

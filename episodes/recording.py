@@ -148,7 +148,7 @@ def heartbeat(actor: Actor, episode_id: str) -> Episode:
     """1. note the sign of life, 2. reopen an episode that was given up for lost."""
     may_record(actor)
     episode = _locked(actor, episode_id)
-    if not episode.is_live and episode.fault == "worker" and not episode.stop_reason:
+    if not episode.is_live and episode.is_cut_off:
         reopen_or_refuse(episode, actor)
         announce(episode)
     _touch(episode)

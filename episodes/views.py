@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from episodes import recording, trajectory, wall, windows
 from episodes.cards import card_of, clean, pieces_of
-from episodes.models import Episode, EpisodeState, Run
+from episodes.models import AGAIN, Episode, EpisodeState, Run
 from episodes.strip import actions_in
 from episodes.trajectory import outcomes_of, steps_of
 from episodes.windows import number, numbers
@@ -217,6 +217,19 @@ def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
         "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],
         "tools": wall.tools_of(one),
         "may_stop": holds(request.actor, may_launch),
+        "cut_off": wall.cut_off_words(one),
+        **_plays(one),
+    }
+
+
+def _plays(one: Episode) -> dict[str, Any]:
+    """Of an episode of ours that broke: the one in which its plan is played again; and the other way round."""
+    same = Episode.objects.filter(project=one.project_id)
+    broke = one.is_ours and one.state == EpisodeState.FAILED
+    first = one.key.removeprefix(AGAIN) if one.is_ours and one.key.startswith(AGAIN) else ""
+    return {
+        "played_again": same.filter(key=one.again_key).only("pk").first() if broke else None,
+        "plays": same.filter(pk=first).only("pk").first() if first else None,
     }
 
 

@@ -263,9 +263,25 @@ def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, 
     return {
         "queued": "Queued; no worker has taken it up yet.",
         "running": f"The agent is at work, {actions} in." if acted else "The agent has started.",
-        "failed": f"The {episode.fault or 'loop'} broke after {actions}; this says nothing about the task.",
+        "failed": f"{_broken(episode)} after {actions}; this says nothing about the task.",
         "cancelled": f"Stopped after {actions}.",
     }.get(episode.state, f"The agent is through, after {actions}.")
+
+
+def _broken(episode: Episode) -> str:
+    if episode.is_cut_off:
+        return "Cut off" if episode.is_ours else "Its loop fell silent"
+    return f"The {episode.fault or 'loop'} broke"
+
+
+def cut_off_words(episode: Episode) -> str:
+    """What became of an episode whose loop was not heard any more."""
+    if not episode.is_cut_off:
+        return ""
+    kept = "What it did until then is kept, the verifier was not asked, and no task counts as failed for it."
+    if episode.is_ours:
+        return f"The process that played it was stopped or killed, and no other can go on in its place. {kept}"
+    return f"Nothing was heard of the loop outside that plays it. {kept} A late step or heartbeat brings it back."
 
 
 def changed_rows(diff: object) -> int:
