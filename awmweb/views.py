@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import redis
@@ -14,6 +15,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
@@ -47,26 +49,29 @@ HOME_ASKS = 8
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """What the top bar shows: who is here, in which project, and how many asks people can take."""
+    """What the top bar shows, read only where there is one: most of what a page fetches later has none."""
+    return {"shell": SimpleLazyObject(partial(_shell, request))}
+
+
+def _shell(request: HttpRequest) -> dict[str, Any] | None:
+    """Who is here, in which project, and how many asks people can take."""
     membership = getattr(request, "membership", None) or _here(request)
     if membership is None:
-        return {"shell": None}
+        return None
     now = timezone.now()
     waiting = scoped(Ask.objects.to_take(now), membership.project).order_by("deadline_at")
-    nearest = waiting.first()
+    nearest = waiting.only("created_at", "deadline_at").first()
     return {
-        "shell": {
-            "name": display_name(membership.user),
-            "role": membership.role,
-            "runs_it": holds(person(membership), may_launch),
-            "project": membership.project.slug,
-            **_duty(person(membership)),
-            "projects": [{"name": one.project.slug} for one in current_memberships(membership.user)],
-            "open": waiting.count(),
-            "nearest": nearest.deadline_at if nearest else None,
-            "budget": (nearest.deadline_at - nearest.created_at).total_seconds() if nearest else None,
-            "left": (nearest.deadline_at - now).total_seconds() if nearest else None,
-        }
+        "name": display_name(membership.user),
+        "role": membership.role,
+        "runs_it": holds(person(membership), may_launch),
+        "project": membership.project.slug,
+        **_duty(person(membership)),
+        "projects": [{"name": one.project.slug} for one in current_memberships(membership.user)],
+        "open": waiting.count(),
+        "nearest": nearest.deadline_at if nearest else None,
+        "budget": (nearest.deadline_at - nearest.created_at).total_seconds() if nearest else None,
+        "left": (nearest.deadline_at - now).total_seconds() if nearest else None,
     }
 
 

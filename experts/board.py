@@ -124,9 +124,9 @@ def budget_of(ask: Ask) -> float:
 
 
 def board_of(actor: Actor, now: datetime, wish: Wish) -> Board:
-    """1. every open ask in turn, 2. those that match, in the order that is wished, 3. one row for each group,
+    """1. every open ask, 2. those that match, in the order that is wished, 3. one row for each group,
     4. the rows of one page."""
-    found = lineup.spots(actor, now)
+    found = lineup.spots(actor, now, turns=wish.sort == "turn")
     some = matching(actor, found, wish, now)
     families = groups(some, found, alone=bool(wish.group))
     page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
@@ -141,7 +141,7 @@ def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list
 
 def next_for(actor: Actor, now: datetime) -> Ask | None:
     """What this person should do next: go on with theirs, else the first in turn that is free for them."""
-    spot = lineup.next_of(lineup.spots(actor, now))
+    spot = lineup.next_of(lineup.spots(actor, now, turns=True))
     return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
 
 

@@ -47,7 +47,6 @@ def queue_page(request: MemberRequest) -> HttpResponse:
     actor, now = request.actor, timezone.now()
     wish = selection.Wish.read(request.GET)
     seen = board.board_of(actor, now, wish)
-    outlook = staff.outlook(actor.project, now)
     context = {
         "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
         "wish": wish,
@@ -59,9 +58,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "choices": selection.choices(seen.found, wish),
         "sorts": selection.SORTS.items(),
         "headline": _headline(seen, wish, now),
-        "underline": board.underline(outlook),
         "reasons": board.reasons(seen.found, now, staff.desk_of(actor.project).capacity),
-        "desk": outlook,
         "before": wish.query(page=wish.page - 1) if wish.page > 1 else "",
         "after": wish.query(page=wish.page + 1) if wish.page < seen.pages else "",
         "here": wish.query(page=wish.page),
@@ -79,9 +76,16 @@ def _headline(seen: board.Board, wish: selection.Wish, now: datetime) -> tuple[s
 
 
 def _day(actor: Actor, wish: selection.Wish, now: datetime) -> dict[str, Any]:
-    """What became of the asks of today, and those that were closed last."""
+    """Who is here, what became of the asks of today, and those that were closed last."""
+    outlook = staff.outlook(actor.project, now)
     today = board.closed_today(actor, timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0))
-    return {"today": today, "bar": board.burn_down(today), "closed": board.closed_rows(actor, wish.q)}
+    return {
+        "desk": outlook,
+        "underline": board.underline(outlook),
+        "today": today,
+        "bar": board.burn_down(today),
+        "closed": board.closed_rows(actor, wish.q),
+    }
 
 
 @require_POST

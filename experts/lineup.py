@@ -93,17 +93,20 @@ def open_of(actor: Actor, now: datetime) -> AskQuerySet:
     return scoped(Ask.objects.filter(status=AskStatus.OPEN, deadline_at__gt=now), actor.project)
 
 
-def spots(actor: Actor, now: datetime) -> list[Spot]:
-    """Every open ask of the project, those before people first, in the order in which people should take them."""
+def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
+    """Every open ask of the project, those before people first, if wished in the order in which people should take
+    them; the others by their deadlines."""
     me = staff.member_of(actor, staff.desk_of(actor.project)) if holds(actor, may_advise) else None
     asks = open_of(actor, now)
     passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
-    found = [_spot(row) for row in asks.values_list(*COLUMNS)]
+    found = sorted((_spot(row) for row in asks.values_list(*COLUMNS)), key=lambda one: (one.deadline_at, one.pk))
     for one in found:
         one.place = one.place_for(actor, me, passed, now)
     for_people = [one for one in found if one.for_people]
-    others = sorted((one for one in found if not one.for_people), key=lambda one: (one.deadline_at, one.pk))
-    return [*in_turn(for_people, now, staff.served(actor.project), staff.usual_time(actor.project)), *others]
+    others = [one for one in found if not one.for_people]
+    if turns:
+        for_people = in_turn(for_people, now, staff.served(actor.project), staff.usual_time(actor.project))
+    return [*for_people, *others]
 
 
 def _spot(row: Sequence[Any]) -> Spot:
