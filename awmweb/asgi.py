@@ -35,8 +35,8 @@ from people.errors import AppError
 from people.http import refuse
 
 log = logging.getLogger(__name__)
-# The committer's thread asks the database some ten times for each group. After each answer it would wait up to Python's
-# 5 ms for a busy event loop to let it go on, and everybody whose append waits would wait with it.
+# After each answer of the database a thread would wait up to Python's 5 ms for a busy event loop to let it go on; for
+# the committer's thread everybody whose append waits would wait with it.
 sys.setswitchinterval(0.0005)
 static = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))

@@ -15,12 +15,13 @@ from typing import Any
 from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
+from psycopg import Cursor
 
 from episodes import events
 from episodes.entries import Entry, refuse_gaps
 from episodes.errors import EpisodeEnded, StepConflict
 from episodes.models import LIVE_STATES, Episode, EpisodeEvent, EpisodeState
-from people.access import Actor, is_id, may_record
+from people.access import Actor, holds, is_id, may_record
 from people.errors import AppError, NotFound, Unauthenticated
 
 Outcome = int | Exception
@@ -38,19 +39,44 @@ STORED = """
 SELECT step.episode_id, step.seq, step.body FROM episodes_step step
   JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, seq) USING (episode_id, seq)
 """
-COPY = "COPY episodes_step (episode_id, seq, kind, body, cut, at) FROM STDIN"
-# a sign of life is noted in steps: without a change of an indexed column the update touches no index
-MOVE_ON = """
-UPDATE episodes_episode episode
-   SET last_seq = moved.last_seq,
-       strip = episode.strip || moved.strip,
-       heartbeat_at = CASE WHEN episode.heartbeat_at > %s THEN episode.heartbeat_at ELSE %s END,
-       started_at = CASE WHEN state = 'queued' THEN %s ELSE started_at END,
-       state = CASE WHEN state = 'queued' THEN 'running' ELSE state END
-  FROM unnest(%s::text[], %s::int[], %s::text[]) AS moved(id, last_seq, strip)
- WHERE episode.id = moved.id
-RETURNING episode.id, episode.project_id, episode.state, episode.last_seq, episode.stop_reason, episode.fault,
-          right(episode.strip, %s)
+# Everything of a group in one statement, so that one answer of the database stands between a group and its commit.
+# Columns come as lines of text, since texts of steps hold no line break and arrays would be quoted twice. Of what is
+# wanted only that is written which still stands as it was thought to; a sign of life is noted in steps: without a
+# change of an indexed column the update touches no index.
+WRITE = r"""
+WITH wanted AS (
+  SELECT id, project_id, stood::int, last_seq::int, strip, token
+    FROM unnest(string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'),
+                string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'))
+         AS line(id, project_id, stood, last_seq, strip, token)
+), held AS (
+  SELECT episode.id FROM wanted JOIN episodes_episode episode USING (id, project_id)
+   WHERE episode.last_seq = wanted.stood
+     AND (episode.state IN ('queued', 'running', 'waiting') OR wanted.last_seq = wanted.stood)
+     AND (coalesce(wanted.token, '') = '' OR EXISTS (
+           SELECT FROM people_apitoken known WHERE known.id = wanted.token AND known.revoked_at IS NULL
+              AND (known.ends_at IS NULL OR known.ends_at > clock_timestamp())))
+   ORDER BY episode.id FOR NO KEY UPDATE OF episode SKIP LOCKED
+), written AS (
+  INSERT INTO episodes_step (episode_id, seq, kind, body, cut, at)
+  SELECT line.episode_id, line.seq::int, line.kind, line.body, nullif(line.cut, ''), line.at::timestamptz
+    FROM ROWS FROM (string_to_table(%s, E'\n'), string_to_table(%s, E'\n'), string_to_table(%s, E'\n'),
+                    string_to_table(%s, E'\n'), string_to_table(%s, E'\n'), string_to_table(%s, E'\n'))
+         AS line(episode_id, seq, kind, body, cut, at)
+    JOIN held ON held.id = line.episode_id
+), moved AS (
+  UPDATE episodes_episode episode
+     SET last_seq = wanted.last_seq,
+         strip = episode.strip || coalesce(wanted.strip, ''),
+         heartbeat_at = CASE WHEN episode.heartbeat_at > %s THEN episode.heartbeat_at ELSE %s END,
+         started_at = CASE WHEN state = 'queued' THEN %s ELSE started_at END,
+         state = CASE WHEN state = 'queued' THEN 'running' ELSE state END
+    FROM wanted JOIN held USING (id)
+   WHERE episode.id = wanted.id
+  RETURNING episode.id, episode.project_id, episode.state, episode.last_seq, episode.stop_reason, episode.fault,
+            right(episode.strip, %s)
+)
+SELECT * FROM moved
 """
 
 
@@ -71,6 +97,7 @@ class Standing:
     state: str
     stood: int
     last_seq: int
+    token: str = ""
     stored: dict[int, str] = field(default_factory=dict)
     fresh: list[Entry] = field(default_factory=list)
 
@@ -99,21 +126,43 @@ def append_alone(append: Append) -> int:
     return outcome
 
 
-@transaction.atomic
 def append_together(group: Sequence[Append], *, wait: bool = False) -> list[Outcome]:
-    """1. lock the episodes in one order, 2. sort out rights, repeats, conflicts and gaps batch by batch, 3. insert,
-    4. move the episodes on, 5. word the hints, which leave after the commit. A batch that is refused has added nothing.
-    Unless told to wait, an episode that somebody holds makes `Held` of its batches."""
+    """1. write what just goes on from where its episode stands, in one statement, 2. look closely at what is left.
+    Hints leave after the commit. A batch that is refused has added nothing. Unless told to wait, an episode that
+    somebody holds makes `Held` of its batches."""
+    written = set() if wait else _write(_hoped(group))
+    left = [append for append in group if append.episode_id not in written]
+    outcomes = iter(_sort_out(left, wait) if left else ())
+    return [next(outcomes) if append.episode_id not in written else append.entries[-1].seq for append in group]
+
+
+def _hoped(group: Sequence[Append]) -> dict[str, Standing]:
+    """Episodes as they will stand if each batch goes on from the one before; those where one does not are left out."""
+    hoped: dict[str, Standing] = {}
+    odd = set()
+    for append in group:
+        entries, token = append.entries, append.actor.token.pk if append.actor.token is not None else ""
+        stood = entries[0].seq - 1
+        standing = hoped.setdefault(append.episode_id, Standing(append.actor.project.pk, "", stood, stood, token))
+        goes_on = [entry.seq for entry in entries] == list(range(standing.last_seq + 1, stood + len(entries) + 1))
+        if goes_on and standing.token == token and append.episode_id.isalnum() and holds(append.actor, may_record):
+            standing.fresh += entries
+            standing.last_seq = entries[-1].seq
+        else:
+            odd.add(append.episode_id)
+    return {pk: standing for pk, standing in hoped.items() if pk not in odd}
+
+
+@transaction.atomic
+def _sort_out(group: Sequence[Append], wait: bool) -> list[Outcome]:
+    """1. lock the episodes in one order, 2. sort out rights, repeats, conflicts and gaps batch by batch, 3. write."""
     with connection.cursor() as cursor:
         room = _room(cursor, group, wait)
         _read_repeats(cursor, group, room.standings)
-        outcomes = [_outcome(append, room) for append in group]
-        heard = {one.episode_id for one, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, int)}
-        moved = {pk: standing for pk, standing in room.standings.items() if pk in heard}
-        if moved:
-            _insert(cursor, moved)
-            transaction.on_commit(functools.partial(events.tell, _moved_on(cursor, moved)))
-        return outcomes
+    outcomes = [_outcome(append, room) for append in group]
+    heard = {one.episode_id for one, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, int)}
+    _write({pk: standing for pk, standing in room.standings.items() if pk in heard})
+    return outcomes
 
 
 def _room(cursor: Any, group: Sequence[Append], wait: bool) -> Room:
@@ -210,39 +259,54 @@ def note(episode: Episode, verb: str, actor: Actor | None, reason: str = "") -> 
     EpisodeEvent.objects.create(episode=episode, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
 
 
-def _insert(cursor: Any, moved: dict[str, Standing]) -> None:
-    rows = [row for pk, standing in moved.items() for row in _rows(pk, standing.fresh)]
-    if rows:
-        with cursor.copy(COPY) as copy:
-            copy.write("".join(rows))
-
-
-def _rows(pk: str, entries: Iterable[Entry]) -> Iterable[str]:
-    """Lines of COPY. JSON in ASCII holds neither tab nor line break; a backslash is doubled."""
-    for entry in entries:
-        body = entry.text.replace("\\", "\\\\")
-        cut = "\\N" if entry.cut is None else entry.cut.replace("\\", "\\\\")
-        yield f"{pk}\t{entry.seq}\t{entry.kind}\t{body}\t{cut}\t{entry.stamp}\n"
-
-
-def _moved_on(cursor: Any, moved: dict[str, Standing]) -> list[str]:
+def _write(wanted: dict[str, Standing]) -> set[str]:
+    """Insert the steps and move the episodes on, of those that stand as they were thought to. Returns their ids."""
+    if not wanted:
+        return set()
     now = timezone.now()
-    ids, standings = list(moved), list(moved.values())
-    strips = ["".join(entry.code for entry in one.fresh) for one in standings]
-    last = [one.last_seq for one in standings]
-    cursor.execute(MOVE_ON, [_lately(now), now, now, ids, last, strips, events.STRIP_TOLD])
-    return [line for row in cursor.fetchall() for line in _hints(row, moved[row[0]].fresh)]
+    rows = _sent([*_episodes(wanted), *_steps(wanted), _lately(now), now, now, events.STRIP_TOLD])
+    stamp = events.stamp(now)
+    lines = [line for row in rows for line in _hints(row, wanted[row[0]].fresh, stamp)]
+    transaction.on_commit(functools.partial(events.tell, lines))
+    return {row[0] for row in rows}
+
+
+def _sent(values: list[Any]) -> list[tuple[Any, ...]]:
+    """Past Django's cursor, which writes values into the statement: here they are most of it."""
+    connection.ensure_connection()
+    with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
+        return cursor.execute(WRITE, values).fetchall()
+
+
+def _episodes(wanted: dict[str, Standing]) -> Iterable[str]:
+    standings = wanted.values()
+    yield "\n".join(wanted)
+    yield "\n".join([one.project_id for one in standings])
+    yield "\n".join([str(one.stood) for one in standings])
+    yield "\n".join([str(one.last_seq) for one in standings])
+    yield "\n".join(["".join([entry.code for entry in one.fresh]) for one in standings])
+    yield "\n".join([one.token for one in standings])
+
+
+def _steps(wanted: dict[str, Standing]) -> Iterable[str]:
+    fresh = [entry for one in wanted.values() for entry in one.fresh]
+    yield "\n".join([pk for pk, one in wanted.items() for _ in one.fresh])
+    yield "\n".join([str(entry.seq) for entry in fresh])
+    yield "\n".join([entry.kind for entry in fresh])
+    yield "\n".join([entry.text for entry in fresh])
+    yield "\n".join([entry.cut or "" for entry in fresh])
+    yield "\n".join([entry.stamp for entry in fresh])
 
 
 def _lately(now: datetime) -> datetime:
     return now - timedelta(seconds=min(1.0, settings.AWMWEB_HEARTBEAT_S / 10))
 
 
-def _hints(row: tuple[Any, ...], fresh: Sequence[Entry]) -> Iterable[str]:
+def _hints(row: tuple[Any, ...], fresh: Sequence[Entry], stamp: str) -> Iterable[str]:
     """The new steps, and where the episode stands; a batch that only repeats tells where it stands once more, because
     the first time may have been cut off between commit and hint."""
     pk, project_id, *stands = row
     yield from events.step_hints(events.episode_topic(pk), pk, [entry.told() for entry in fresh])
-    frame = events.episode_line(pk, *stands, fresh[-1].action if fresh else None)
+    frame = events.episode_line(stamp, pk, *stands, fresh[-1].action if fresh else None)
     yield events.hint(events.episode_topic(pk), events.LAST, pk, frame)
     yield events.hint(events.queue_topic(project_id), events.LAST, pk, frame)

@@ -73,8 +73,12 @@ class Committer:
 
     def _run(self) -> None:
         while True:
+            if not self._waiting:
+                _give_back()
             group = self._next()
-            outcomes = _visit(group)
+            outcomes = commit(group)
+            if any(isinstance(one, DatabaseError) for one in outcomes):
+                _give_back()
             _answer(zip(group, outcomes, strict=True))
             held = [one for one, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, Held)]
             self._again(held, alone=len(held) == len(group))
@@ -99,17 +103,13 @@ class Committer:
                 self._news.wait(0.005)
 
 
-def _visit(group: Sequence[Request]) -> list[Outcome]:
-    """Commit with a connection that is looked at before and given back after; whatever happens there, everybody of the
-    group gets an answer and the writer lives."""
+def _give_back() -> None:
+    """The connection is kept while somebody waits, since looking at one for each group would cost an answer of the
+    database, and goes back when nobody does, or when it may be broken. Whatever happens, the writer lives."""
     try:
         close_old_connections()
-        outcomes = commit(group)
-        close_old_connections()
-        return outcomes
-    except Exception as error:
-        log.exception("a group of appends failed")
-        return [error for _ in group]
+    except Exception:
+        log.exception("a connection could not be given back")
 
 
 def _answer(settled: Iterable[tuple[Request, Outcome]]) -> None:

@@ -120,9 +120,9 @@ def episode_frame(
     }
 
 
-def episode_line(*stands: Any) -> str:
+def episode_line(now: str, *stands: Any) -> str:
     """The same as text."""
-    return json.dumps({**episode_frame(*stands), "now": stamp(timezone.now())})
+    return json.dumps({**episode_frame(*stands), "now": now})
 
 
 class Teller:

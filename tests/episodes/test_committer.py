@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
 from episodes import committer, recording
-from episodes.appending import Held
+from episodes.appending import Held, append_together
 from episodes.committer import Committer, Request, commit
 from episodes.entries import entries_of, entries_of_batch
 from episodes.errors import EpisodeEnded, SeqGap, StepConflict
@@ -148,19 +148,20 @@ def test_every_kind_of_step_is_stored_as_recording_stores_it(ada, start, append,
             {"seq": 2, "kind": "action", "action": {"a": odd}, "observation": None, "reward": 1.5, "done": True},
             {"seq": 3, "kind": "message", "role": "user", "content": odd, "at": "2026-11-21T10:00:00+02:00"},
             {"seq": 4, "kind": "note", "content": "", "at": "2026-11-21T10:00:00", "meta": {"at": odd}},
-            {"seq": 5, "kind": "nudge", "content": "x" * 50_000, "at": None, "state_diff": {"t": {"added": [{}]}}},
+            {"seq": 5, "kind": "note", "content": "", "meta": {"logprobs": [1e-7, -0.0, 1e22], "whole": 2**70}},
+            {"seq": 6, "kind": "nudge", "content": "x" * 50_000, "at": None, "state_diff": {"t": {"added": [{}]}}},
         ]
     }
     steps = StepBatch.model_validate(batch).steps
     one, two = start("one"), start("two")
     recording.append_steps(ada, one, steps)
     fast = entries_of_batch(batch["steps"], steps)
-    assert commit([Request(ada, two, fast, loop, loop.create_future(), 100)]) == [5]
+    assert commit([Request(ada, two, fast, loop, loop.create_future(), 100)]) == [6]
     rows = [list(Step.objects.filter(episode=pk).values_list("seq", "kind", "body", "cut")) for pk in (one, two)]
     assert rows[0] == rows[1]
     times = [dict(Step.objects.filter(episode=pk, seq__in=(3, 4)).values_list("seq", "at")) for pk in (one, two)]
     assert times[0] == times[1]
-    assert Episode.objects.get(pk=one).strip == Episode.objects.get(pk=two).strip == "rrttt"
+    assert Episode.objects.get(pk=one).strip == Episode.objects.get(pk=two).strip == "rrtttt"
 
 
 def test_an_absent_database_is_everybodys_error_and_nothing_is_lost(start, append, monkeypatch):
@@ -175,7 +176,8 @@ def test_an_absent_database_is_everybodys_error_and_nothing_is_lost(start, appen
     assert commit([append(one, 1), append(one, 2)]) == [1, 2]
 
 
-def test_a_batch_that_breaks_the_transaction_breaks_only_its_own(start, append, monkeypatch):
+@pytest.mark.django_db(transaction=True)
+def test_a_batch_that_breaks_the_transaction_breaks_only_its_own(project, ada, start, append):
     one, two = start("one"), start("two")
     bad = append(two, 1)
     bad.entries[0].kind = "no such kind"
@@ -280,9 +282,54 @@ def test_the_writer_outlives_a_connection_that_breaks_between_two_groups(project
 
     monkeypatch.setattr(committer, "close_old_connections", close)
 
+    async def write(number):
+        return await asyncio.wait_for(one.submit(ada, episode, entries(number)), WAIT_S)
+
+    assert [asyncio.run(write(number)) for number in (1, 2)] == [1, 2] and list(breaks) == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_the_writer_takes_another_connection_when_the_database_ends_its_own(project, ada, start, monkeypatch):
+    episode, one = start("one"), Committer()
+    monkeypatch.setattr(committer, "append_together", lambda group: [_end_session(), *append_together(group)][1:])
+
     async def write():
-        with pytest.raises(OperationalError):
-            await asyncio.wait_for(one.submit(ada, episode, entries(1)), WAIT_S)
         return await asyncio.wait_for(one.submit(ada, episode, entries(1)), WAIT_S)
 
+    with pytest.raises(OperationalError):
+        asyncio.run(write())
+    monkeypatch.undo()
     assert asyncio.run(write()) == 1
+
+
+def _end_session():
+    """What a restart of the database does to whoever is connected."""
+    other = connection.copy()
+    with connection.cursor() as mine, other.cursor() as cursor:
+        mine.execute("SELECT pg_backend_pid()")
+        cursor.execute("SELECT pg_terminate_backend(%s)", mine.fetchone())
+    other.close()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_second_web_process_that_appends_to_the_same_episode_is_not_overtaken(project, ada, start, append):
+    """Two processes hold what they believe to be the next step: one stands, the other hears that it is another one."""
+    episode = start("one")
+    first, second = append(episode, 1), append(episode, 1, word="looked elsewhere")
+    answers = []
+    threads = [threading.Thread(target=lambda one=one: answers.append(_committed(one))) for one in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(WAIT_S)
+    assert sorted(map(str, kinds(answers))) == ["1", str(StepConflict)] and numbers(episode) == [1]
+
+
+def _committed(append):
+    """As the writer does it: what is held comes again."""
+    try:
+        while isinstance(outcome := commit([append])[0], Held):
+            pass
+        return outcome
+    finally:
+        connection.close()

@@ -24,6 +24,19 @@ def test_long_digits_inside_a_text_and_large_whole_numbers_are_fine():
     assert parse_json(json.dumps(value).encode()) == value
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "-9223372036854775809",
+        "18446744073709551616",
+        "[0.1, 1e-7, -0.0, 123456789.123456789012345678901]",
+        '" \\u0000"',
+    ],
+)
+def test_a_number_is_the_same_whoever_reads_it(text):
+    assert repr(parse_json(text.encode())) == repr(json.loads(text))
+
+
 def nested(depth):
     return b"[" * depth + b"]" * depth
 
