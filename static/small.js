@@ -15,11 +15,12 @@ export function startSmall(form) {
   const place = () => {
     const height = view ? view.height * (view.scale || 1) : innerHeight; // who looks closer has no keyboard for that
     const tight = isTight({ small: small.matches, writing: writes(), height });
-    const came = tight && !root.classList.contains("keyboard");
+    const was = root.classList.contains("keyboard");
     root.classList.toggle("keyboard", tight);
     root.style.setProperty("--view-top", `${Math.max(0, view?.offsetTop ?? 0)}px`);
     root.style.setProperty("--view-height", `${view?.height ?? innerHeight}px`);
-    if (came) document.activeElement.scrollIntoView({ block: "center" });
+    if (tight && !was) document.activeElement.scrollIntoView({ block: "center" });
+    if (was && !tight) document.getElementById("answer").scrollIntoView(); // the question is back above it
   };
   const soon = () => requestAnimationFrame(place);
   for (const kind of ["resize", "scroll"]) view?.addEventListener(kind, soon);

@@ -29,6 +29,10 @@ def test_two_people_live_through_the_demo(demo, person, tmp_path):
     expect(ask.first).to_be_visible(timeout=30_000 * patience)
     assert time.monotonic() - demo.ready_at < 30 * patience
     expect(owner.locator("h1")).to_have_text(re.compile(r"One ask is open\. It falls back in \d:\d\d\."))
+    owner.set_viewport_size({"width": 1100, "height": 900})
+    body, go = (owner.locator(f".askrow {part}").first.bounding_box() for part in (".body", ".go"))
+    assert go["x"] > body["x"] and go["y"] < body["y"] + body["height"], "the button to claim left its row"
+    owner.set_viewport_size({"width": 1440, "height": 900})
     said = owner.locator("h1").inner_text()
     expect(owner.locator("h1")).not_to_have_text(said)
 
