@@ -421,16 +421,17 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
     advice = step.get("advice") or {}
     source, author = str(advice.get("source", "")), clean(advice.get("author") or "")
     fallback = source == "fallback"
+    by_script = source == "human" and (step.get("meta") or {}).get("answered_by") == "script"
     sight = "having seen the verifier" if advice.get("privilege") == "sees_verifier" else "blind"
     return AskCard(
         question=clean(step.get("question", "")),
         context=clean(step.get("context") or ""),
         status=mark_of(dict(step)).code,
         author=author or ("Somebody" if source == "human" else "A model"),
-        said=f"{_SOURCES.get(source, 'answered')} {sight}",
+        said=f"{'a script answered' if by_script else _SOURCES.get(source, 'answered')} {sight}",
         text="" if fallback else clean(advice.get("text", "")),
         calls=[call_in_words(call) for call in advice.get("tool_calls") or []],
-        human=source == "human",
+        human=source == "human" and not by_script,
         initials=initials(author or "?"),
         ask_id=str(step.get("ask") or ""),
         no_advice=_no_advice(str(advice.get("reason") or "deadline")) if fallback else "",

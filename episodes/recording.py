@@ -277,15 +277,19 @@ def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
     episode.last_seq = append_alone(Append(actor, episode.pk, [entry]))
 
 
-def close_ask_step(episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool) -> None:
-    """Set an ask step's advice, once: the single exception to *append*, in the transaction that closes the ask. The
-    step is sent again and readers replace by seq; the episode goes on unless another ask of it is open."""
+def close_ask_step(
+    episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool, by_script: bool = False
+) -> None:
+    """Set an ask step's advice, once: the single exception to *append*, in the transaction that closes the ask. What
+    the advice itself has no field for stands in the step's `meta`. The step is sent again and readers replace by seq;
+    the episode goes on unless another ask of it is open."""
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = json.loads(step.body)
     if advice is not None and body.get("advice") is None:
         body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
-    if status == "cancelled":
-        body["meta"] = {**(body.get("meta") or {}), "closed": status}
+    beside = {"closed": status} if status == "cancelled" else {"answered_by": "script"} if by_script else {}
+    if beside:
+        body["meta"] = {**(body.get("meta") or {}), **beside}
     entry = entry_of(body, step.at)
     Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
     episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
@@ -301,7 +305,9 @@ def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
     Caller holds the episode's lock."""
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = {name: value for name, value in json.loads(step.body).items() if name != "advice"}
-    if advice is not None:
+    if advice is None:
+        body.pop("meta", None)  # it said who had answered
+    else:
         body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
     entry = entry_of(body, step.at)
     Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)

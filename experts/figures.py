@@ -49,6 +49,11 @@ class Asked:
     late_by: tuple[str, ...] = ()
     passed_by: tuple[str, ...] = ()
 
+    @property
+    def is_by_person(self) -> bool:
+        """Answered on a page; what came with a token is a script's."""
+        return self.source == "human" and not self.author_key.startswith("token:")
+
 
 @dataclass(frozen=True)
 class Called:
@@ -207,7 +212,7 @@ def desk_line(
         answered=len(answered),
         in_time=Share.of_counts(len(answered), len(answered) + state["fell_back"]),
         passed=Share.count(bool(one.passed_by) for one in asks),
-        drafted=Share.count(bool(one.drafted_by) for one in answered if one.source == "human"),
+        drafted=Share.count(bool(one.drafted_by) for one in answered if one.is_by_person),
         kept=Middle.among(one.kept for one in answered),
         open=state["open"],
         cancelled=state["cancelled"],
@@ -242,7 +247,7 @@ def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
         mine = _expert_of(one)
         for key in {*([mine] if mine else []), *one.late_by, *one.passed_by}:
             by.setdefault(key, []).append(one)
-    humans = [one for one in asks if one.status == "answered" and one.source == "human"]
+    humans = [one for one in asks if one.status == "answered" and one.is_by_person]
     known = names | {_expert_of(one): one.author for one in reversed(asks) if one.author}
     return [_expert_line(key, known.get(key, key), some, humans) for key, some in by.items()]
 

@@ -58,7 +58,7 @@ def _append(actor: Actor, episode: Episode, seq: int | None, label: str, text: s
         text=text,
         author=actor.name,
         author_key=actor.key,
-        author_kind="model" if actor.model else "human" if actor.user or actor.token else "code",
+        author_kind="model" if actor.model else "human" if actor.user else "code",
         privilege=ask.privilege if ask is not None else informed,
     )
 

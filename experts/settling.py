@@ -43,7 +43,8 @@ def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advic
     ended = AssignmentState.SUBMITTED if status == AskStatus.ANSWERED else AssignmentState.VOID
     Assignment.objects.filter(ask=ask).update(state=ended)
     waiting = Ask.objects.open().filter(episode=ask.episode).exists()
-    recording.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting)
+    by_script = advice is not None and advice.is_by_script
+    recording.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting, by_script)
     log(ask, str(status), actor, reason)
     events.tell(ask)
 

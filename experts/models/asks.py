@@ -24,6 +24,8 @@ MODEL = "model:"
 """How the key of an actor begins that is a model."""
 EARLIER = "advice:"
 """How an earlier answer is named as what a text began with."""
+TOKEN = "token:"
+"""The same of one that is a program."""
 LATE = "late_advice"
 """The label of an annotation that was meant as advice and came too late."""
 
@@ -206,6 +208,12 @@ class Advice(AppendOnly):
 
     def __str__(self) -> str:
         return f"advice by {self.author or self.source}"
+
+    @property
+    def is_by_script(self) -> bool:
+        """Sent with a token: by a program, whoever stands behind it. The wire's word for the source is `human` all the
+        same, as it is no model of ours."""
+        return self.source == "human" and self.author_key.startswith(TOKEN)
 
     def value(self) -> AdviceValue:
         """The advice as it crosses a process."""

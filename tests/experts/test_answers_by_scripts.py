@@ -1,0 +1,78 @@
+"""What a program answers with an expert token is said to be a program's, beside the source that the wire has for it."""
+
+from __future__ import annotations
+
+import pytest
+
+from episodes import recording, trajectory
+from experts import advising, queue
+from experts.errors import TooLate
+from experts.figures import Asked, desk_line
+from experts.models import Advice, Annotation
+from people.access import system
+from tests.browsing import as_person
+from tests.people_by_name import token
+
+
+@pytest.fixture
+def script(project):
+    return token(project, "expert")[0]
+
+
+def answer(actor, ask, text="The oldest."):
+    lease = queue.claim(actor, ask.pk)
+    return advising.answer(actor, lease.assignment_id, lease.lease_token, text, "n")
+
+
+def step_of(ada, ask):
+    return trajectory.steps_for(ada, ask.episode_id)[0]
+
+
+def test_the_step_says_so_beside_the_advice_and_the_page_in_words(ada, script, asked):
+    ask = asked()
+    said, step = answer(script, ask), step_of(ada, ask)
+    assert said.source == "human" and said.is_by_script
+    assert set(step["advice"]) == {"text", "source", "author", "privilege"} and step["advice"]["source"] == "human"
+    assert step["meta"] == {"answered_by": "script"}
+    page = as_person(ada).get(f"/episodes/{ask.episode_id}/").content.decode()
+    assert "a script answered blind" in page and 'class="avatar sm bot"' in page
+
+
+def test_of_a_person_nothing_is_said(ada, edo, asked):
+    ask = asked()
+    assert not answer(edo, ask).is_by_script and "meta" not in step_of(ada, ask)
+    assert "a script answered" not in as_person(ada).get(f"/episodes/{ask.episode_id}/").content.decode()
+
+
+def test_who_takes_it_back_leaves_no_word_of_it_and_another_answer_counts_anew(ada, edo, script, asked):
+    ask = asked()
+    answer(script, ask)
+    lease = advising.take_back(script, ask.pk)
+    assert "meta" not in step_of(ada, ask)
+    queue.release(script, lease.assignment_id, lease.lease_token)
+    answer(edo, ask)
+    assert "meta" not in step_of(ada, ask)
+
+
+def test_a_bettered_answer_stays_a_scripts(ada, script, asked):
+    ask = asked()
+    answer(script, ask)
+    advising.amend(script, ask.pk, "No, the newest.", None)
+    step = step_of(ada, ask)
+    assert (step["advice"]["text"], step["meta"]) == ("No, the newest.", {"answered_by": "script"})
+
+
+def test_its_late_text_is_an_annotation_by_code(script, asked):
+    ask = asked()
+    lease = queue.claim(script, ask.pk)
+    recording.fail(system(ask.project), ask.episode_id, "worker", "gone")
+    with pytest.raises(TooLate):
+        advising.answer(script, lease.assignment_id, lease.lease_token, "Too slow.", "n")
+    assert Annotation.objects.get().author_kind == "code" and Advice.objects.get(late=True).is_by_script
+
+
+def test_the_numbers_count_people_alone_where_they_speak_of_people():
+    edo, bot = {"author_key": "user:1", "author": "edo"}, {"author_key": "token:1", "author": "token bot"}
+    asks = [Asked("a", source="human", drafted_by="small", **edo), Asked("b", source="human", **bot)]
+    drafted = desk_line(asks, "desk", "desk", "All").drafted
+    assert (drafted.part, drafted.of) == (1, 1)
