@@ -5,6 +5,7 @@ import { tick } from "./clock.js";
 import { bind, print } from "./keys.js";
 import { part } from "./post.js";
 import { insert, page, sayNear, wordsNow } from "./ask-form.js";
+import { say } from "./say.js";
 import { announce } from "./shell.js";
 import { walk } from "./walk.js";
 
@@ -57,7 +58,7 @@ async function toggle() {
   const box = place("model-draft");
   const { state } = box.dataset;
   if (state === "ready") return draft("shown" in box.dataset ? "" : "?show=1");
-  if (!["idle", "writing"].includes(state)) return null;
+  if (!["idle", "writing"].includes(state)) return say(box.textContent.trim().replace(/\s+/g, " "), true);
   wanted = true;
   if (state === "idle") return draft("", bodyOf({}));
   return announce("It is shown as soon as it is there.");

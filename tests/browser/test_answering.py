@@ -47,7 +47,7 @@ def agent(house):
         yield Agent(loop)
 
 
-GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven", "tara")
+GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven", "tara", "ursel", "victor")
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +70,16 @@ class Agent:
     def __init__(self, loop):
         self.loop, self.count = loop, 0
 
-    def ask(self, question="", tools=None, deadline_s=600):
+    def ask(self, question="", tools=None, deadline_s=600, steps=0, expert="plain"):
         """A question of its own, unless words are given that others may have, too."""
         self.count += 1
         question = question or f"Into which one, {' '.join(str(self.count * 7 + n) for n in range(6))}?"
-        plan = {"key": f"e{self.count}", "task": "merge the tickets", "expert": "plain", "tools": tools or []}
+        plan = {"key": f"e{self.count}", "task": "merge the tickets", "expert": expert, "tools": tools or []}
         self.episode = self.loop.post("/episodes", json=plan).json()["id"]
-        body = {"key": "q", "episode": self.episode, "seq": 1, "question": question, "deadline_s": deadline_s}
+        calls = [{"seq": n + 1, "kind": "tool_call", "name": "close_ticket", "arguments": {}} for n in range(steps)]
+        if calls:
+            self.loop.post(f"/episodes/{self.episode}/steps", json={"steps": calls})
+        body = {"key": "q", "episode": self.episode, "seq": steps + 1, "question": question, "deadline_s": deadline_s}
         return self.loop.post("/asks", json=body).json()["id"]
 
     def look(self, ask):
@@ -382,6 +385,64 @@ def test_an_earlier_answer_is_looked_up_and_taken_up_by_keyboard_alone_and_stays
     expect(tara.locator('[data-began="advice:"]')).to_be_visible()
     tara.keyboard.press("Control+Shift+Enter")
     expect(tara.locator("#answer")).to_contain_text("Took up an answer by tara")
+
+
+def test_looking_around_saying_something_about_it_and_letting_go_is_done_by_keys(house, agent, person, guests):
+    ask = agent.ask(tools=TOOLS, steps=4, expert="informed")
+    ursel = claimed(person(guests["ursel"]), house, ask)
+    ursel.keyboard.type("First thought.")
+    ursel.keyboard.press("Escape")
+    at = ursel.locator("#panel-steps .step[aria-current]")
+    for key, seq in (("[", "4"), ("[", "3"), ("]", "4")):
+        ursel.keyboard.press(key)
+        expect(at).to_have_attribute("data-seq", seq)
+    for key, panel in (("t", "tables"), ("v", "verifier")):
+        ursel.keyboard.press(key)
+        expect(ursel.locator(f"#panel-{panel}")).to_be_visible()
+        expect(ursel.locator(f"#panel-{panel}")).to_contain_text("No ")  # pack and no changed row: both say so
+        ursel.keyboard.press(key)
+        expect(ursel.locator("#panel-steps")).to_be_visible()
+    ursel.keyboard.press("1")
+    expect(ursel.get_by_role("button", name="Needed", exact=False)).to_have_attribute("aria-pressed", "true")
+    ursel.keyboard.press(";")
+    expect(ursel.locator("#replies textarea")).to_be_focused()
+    ursel.keyboard.type("Look at created_at.")
+    ursel.keyboard.press("Tab")
+    ursel.keyboard.press("Enter")
+    expect(ursel.locator("#replies [data-reply]")).to_be_focused()
+    ursel.keyboard.press("Enter")
+    expect(ursel.locator("#advice")).to_have_value("First thought.Look at created_at.")
+    expect(ursel.locator("[data-saved]")).to_contain_text("saved")
+    edo = person(house.link("edo", "expert"))
+    edo.goto(f"{house.url}/asks/{ask}/")
+    expect(edo.locator("[data-part=looking]")).to_contain_text("ursel")
+    ursel.keyboard.press("Escape")
+    ursel.keyboard.press("Escape")
+    left(ursel, ask)
+    claimed(ursel, house, ask)
+    expect(ursel.locator("#advice")).to_have_value("First thought.Look at created_at.")
+    ursel.keyboard.press("Escape")
+    ursel.keyboard.press("l")
+    ursel.keyboard.type("it knows the tickets")
+    ursel.keyboard.press("Enter")
+    left(ursel, ask)
+    until(lambda: agent.look(ask)["status"] == "answered", 15)
+    assert agent.look(ask)["advice"]["source"] == "llm"
+
+
+def test_a_draft_is_asked_for_anew_with_a_hint_by_key(house, agent, person, guests):
+    ask = agent.ask(tools=TOOLS)
+    victor = claimed(person(guests["victor"]), house, ask)
+    victor.keyboard.press("Escape")
+    victor.keyboard.press("d")
+    drafted = victor.locator("[data-part=model-draft] [data-words]")
+    expect(drafted).to_have_text("Into 5, the oldest.", timeout=15_000)
+    victor.keyboard.press("Shift+D")
+    victor.keyboard.type("think of the refund rule")
+    with victor.expect_response(re.compile("/model-draft$")) as wanted:
+        victor.keyboard.press("Enter")
+    assert "refund" in wanted.value.request.post_data
+    expect(drafted).to_have_text("Into 5, the oldest.", timeout=15_000)
 
 
 SLID = """
