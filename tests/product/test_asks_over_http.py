@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 import time
 
 import pytest
 
 from people.models import new_id
-from tests.running import until
+from tests.running import ROOT, until
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +130,15 @@ def test_a_hundred_waiting_polls_hold_no_thread_and_no_database_connection(agent
     threads, answers = asyncio.run(polls())
     assert answers == ["open"] * 100
     assert threads < 50
+
+
+def test_the_script_of_the_docs_answers_what_it_knows_and_leaves_the_rest(agent, house):
+    other = asked(agent, started(agent), question="Into which ticket?")
+    known = asked(agent, started(agent), question="How many coffees shall I order?")
+    setting = {"AWMWEB_URL": house.url, "AWMWEB_TOKEN": house.token("expert"), "AWMWEB_ANSWERS": "1"}
+    script = [sys.executable, str(ROOT / "examples" / "own_expert.py")]
+    ran = subprocess.run(script, env={**os.environ, **setting}, capture_output=True, text=True, timeout=60)
+    assert ran.returncode == 0 and known in ran.stdout, ran.stderr
+    advice = agent.get(f"/asks/{known}").json()["advice"]
+    assert advice["text"] == "Twelve, the shelf holds no more." and advice["author"].startswith("token ")
+    assert agent.get(f"/asks/{other}").json()["status"] == "open"
