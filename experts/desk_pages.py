@@ -43,9 +43,11 @@ TIERS = {"llm": "the model", "people": "people", "senior": "the senior expert"}
 @member_required(may_see_queue)
 def queue_page(request: MemberRequest) -> HttpResponse:
     """The open asks, nearest deadline first; facet, filters, sort, search and page stand in the query string.
-    `parts=rows` leaves out what may come a moment later, so that a new ask is seen sooner."""
-    actor, now = request.actor, timezone.now()
+    `parts=rows` leaves out what may come a moment later, so that a new ask is seen sooner; `parts=day` is the rest."""
+    actor, now, parts = request.actor, timezone.now(), request.GET.get("parts")
     wish = selection.Wish.read(request.GET)
+    if parts == "day":
+        return render(request, "experts/_day.html", {"wish": wish, **_day(actor, wish, now)})
     seen = board.board_of(actor, now, wish)
     context = {
         "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
@@ -64,7 +66,7 @@ def queue_page(request: MemberRequest) -> HttpResponse:
         "here": wish.query(page=wish.page),
         "may_advise": holds(actor, may_advise),
         "may_direct": holds(actor, may_set_desk),
-        **({} if request.GET.get("parts") == "rows" else _day(actor, wish, now)),
+        **({} if parts == "rows" else _day(actor, wish, now)),
     }
     return render(request, "experts/queue.html", context)
 

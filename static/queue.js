@@ -66,16 +66,18 @@ function renewed({ ask, lease_until: until }) {
   watchLeases();
 }
 
-let all = false; // whether the next look is for everything or for the rows alone
+const fetchPart = (parts) => {
+  const here = new URL(location.href);
+  here.searchParams.set("wall", "0"); // the wall keeps itself
+  here.searchParams.set("parts", parts);
+  return fetchFragment(here);
+};
 
+// the rows alone where there is a queue, so that a new ask does not wait for the sums; other pages come whole
 const look = coalesce(async () => {
   const asked = performance.now();
   try {
-    const here = new URL(location.href);
-    here.searchParams.set("wall", "0"); // the wall keeps itself
-    if (!all) here.searchParams.set("parts", "rows");
-    all = false;
-    mergeParts(await fetchFragment(here));
+    mergeParts(await fetchPart("rows"));
   } catch {
     return; // the banner speaks of the lost connection; the next frame or the slow timer tries again
   }
@@ -86,9 +88,19 @@ const look = coalesce(async () => {
   print();
 }, BREATH_MS);
 
+const lookAtDay = coalesce(async () => {
+  if (!document.querySelector('[data-part="today"]')) return;
+  try {
+    mergeParts(await fetchPart("day"));
+  } catch {
+    return; // as above
+  }
+  tick();
+}, BREATH_MS);
+
 function refresh() {
-  all = true;
   look();
+  lookAtDay();
 }
 
 // what an agent does next and the sums of the day may wait a moment, what a person must know may not

@@ -303,6 +303,14 @@ def test_a_look_by_script_gets_the_parts_alone(asked, edo):
     assert ask.pk in parts and "<header" not in parts and 'data-part="asks"' in parts
 
 
+def test_rows_come_without_the_day_and_the_day_without_rows(asked, edo):
+    asked()
+    rows, day = (as_person(edo).get("/queue/", {"parts": part}).content.decode() for part in ("rows", "day"))
+    rest = {"underline", "today", "seats", "closed"}
+    assert {name for name in (*rest, "asks") if f'data-part="{name}"' in rows} == {"asks"}
+    assert {name for name in (*rest, "asks") if f'data-part="{name}"' in day} == rest
+
+
 def test_the_day_is_a_bar_of_what_became_of_it(asked, edo, ada):
     answered = asked("Alpha?")
     lease = queue.claim(edo, answered.pk)
