@@ -19,6 +19,7 @@ export const form = document.querySelector("form[data-answer]");
 const store = new Store(page.dataset.ask, globalThis.localStorage);
 const field = (name) => form.elements[name];
 let builder = null;
+let begun = null; // the words with which the form came
 let saver = null;
 let lease = null;
 
@@ -106,6 +107,7 @@ function startWords() {
   const written = JSON.parse(document.getElementById("written-calls").textContent);
   const version = Number(form.dataset.version);
   const server = { text: field("text").value, calls: written, drafted: field("drafted_by").value, version, at: Date.parse(form.dataset.savedAt) || 0 };
+  begun = server;
   const { words, others } = best(server, store.all());
   saver = new Saver({ read, deliver: deliverDraft, keep: keepHere, tell: heardSaver, version, sent: version ? server : null });
   put(words);
@@ -254,19 +256,32 @@ function cast(error) {
 const keepLate = () => send("watch", form.dataset.late);
 
 /** Let the words go and be elsewhere. */
-async function discard(where = "/queue/") {
+async function discard() {
   const known = saver.version;
   saver.stop();
   store.clear();
   if (known) await deliverDraft({ text: "", calls: [], drafted: "" }, known, false);
-  location.assign(where);
+  location.assign("/queue/");
 }
 
-/** Out of the field, then out of the ask: it is free again; an answer that was to be bettered stays as it is. */
+async function leaveAmending() {
+  const changed = !same(read(), begun);
+  if (changed) {
+    await saver.save();
+    await settle();
+  }
+  const kept = !changed || saver.settled;
+  saver.stop();
+  if (kept) store.clear(); // else they are here, and the next page brings them to the server
+  location.assign(location.pathname);
+}
+
+/** Out of the field, then out of the ask: it is free again; an answer that was to be bettered stays as it is, and the page
+ * asks about words that differ from it. */
 function leave() {
   const inside = document.activeElement?.closest("input, textarea, select");
   if (inside) return inside.blur();
-  if (amends()) return discard(location.pathname);
+  if (amends()) return leaveAmending();
   saver.leave();
   return document.querySelector("[data-release]")?.click();
 }

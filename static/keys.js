@@ -69,6 +69,7 @@ export const KEYS = [
   { id: "first", keys: "Home", words: "first step", page: "live replay", line: true },
   { id: "last", keys: "End", words: "last step", page: "live replay", line: true },
   { id: "play", keys: "Space", words: "play", page: "replay", line: true },
+  { id: "palette", keys: "Ctrl+k", words: "find a deed or a place", page: "*", inField: true },
   { id: "help", keys: "?", words: "all keys", page: "*", line: true },
 ];
 
@@ -208,9 +209,19 @@ function printSheet(mine) {
   }));
 }
 
+/** The keys that have a deed on this page now. */
+export function usableKeys() {
+  return keysOf(document.body.dataset.page || "plain").filter((key) => usable(key.id));
+}
+
+/** Do what a key does, without the key. */
+export function act(id) {
+  if (usable(id)) run(id, new Event("act"));
+}
+
 /** Print what works on this page now. Call again when buttons came or went. */
 export function print() {
-  const mine = keysOf(document.body.dataset.page || "plain").filter((key) => usable(key.id));
+  const mine = usableKeys();
   printCaps(mine);
   printLine(mine);
   printSheet(mine);

@@ -4,6 +4,7 @@
 import { start as startClock, clock, serverNow, syncTo, tick } from "./clock.js";
 import "./notify.js";
 import { bind, print, start as startKeys } from "./keys.js";
+import { startPalette } from "./palette.js";
 import { post } from "./post.js";
 import { say } from "./say.js";
 import { startSent } from "./sent.js";
@@ -350,6 +351,7 @@ function start() {
   startMenus();
   startCopies();
   startDialogs();
+  startPalette();
   startKeys();
   startClock();
   bind("go-home", () => document.querySelector(".mark").click());

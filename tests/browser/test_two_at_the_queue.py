@@ -215,8 +215,14 @@ def test_away_is_said_by_a_key_seen_by_others_and_survives_a_reload(house, perso
 
 
 def test_the_desk_is_set_by_keys_and_a_bad_value_keeps_its_place(house, person):
-    owner = person(house.link("owner", "admin"))
-    owner.goto(house.url + "/desk/")
+    owner = queue_of(person(house.link("owner", "admin")), house)
+    owner.keyboard.press("/")
+    owner.keyboard.press("Control+k")
+    owner.keyboard.type("desk")
+    expect(owner.locator("#palette [data-entry]")).to_have_text(["go to Desk"])
+    owner.keyboard.press("ArrowDown")
+    owner.keyboard.press("Enter")
+    owner.wait_for_url(f"{house.url}/desk/")
     owner.get_by_label("Audit share").fill("7")
     owner.get_by_label("Capacity").fill("4")
     owner.keyboard.press("Control+Enter")

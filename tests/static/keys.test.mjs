@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 import { KEYS, capsOf, dispatcher, isDead, keysOf, nameOf } from "../../static/keys.js";
+import { matching } from "../../static/palette.js";
 
 const here = new URL("../../", import.meta.url);
 const files = (folder, ending) => readdirSync(new URL(folder, here), { recursive: true }).filter((name) => name.endsWith(ending)).map((name) => readFileSync(new URL(folder + name, here), "utf8"));
@@ -85,4 +86,12 @@ test("a key without a deed on this page does nothing", () => {
 test("caps are printed as people know them", () => {
   assert.deepEqual(capsOf("Ctrl+Shift+Enter"), ["Ctrl", "⇧", "Enter"]);
   assert.deepEqual(capsOf("g q"), ["g", "q"]);
+});
+
+test("a deed or a place is found by parts of its words, what begins so first", () => {
+  const entries = ["send and next", "go to Queue", "next for me", "pass"].map((words) => ({ words }));
+  assert.deepEqual(matching(entries, "next").map(({ words }) => words), ["next for me", "send and next"]);
+  assert.deepEqual(matching(entries, "que go").map(({ words }) => words), ["go to Queue"]);
+  assert.equal(matching(entries, " ").length, 4);
+  assert.deepEqual(matching(entries, "zebra"), []);
 });
