@@ -67,6 +67,7 @@ class DeskLine(Record):
     passed: ShareView
     drafted: ShareView
     kept: MiddleView
+    taken: ShareView
     completed: ShareView
 
 

@@ -26,9 +26,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One ask. `waited_s`: until its answer. `source`, `author`, `took_s`, `drafted_by` and `kept` are those of the
-    advice that the agent got, `read` says that it did, `followed` what it did then (empty: not compared). `complete`:
-    the verifier's word on the episode, None where there is none. `late_by` and `passed_by` are keys of experts."""
+    """One ask. `waited_s`: until its answer. `source`, `author`, `took_s`, `drafted_by`, `kept` and `taken` (up from an
+    earlier answer) are those of the advice that the agent got, `read` says that it did, `followed` what it did then
+    (empty: not compared). `complete`: the verifier's word on the episode, None where there is none. `late_by` and
+    `passed_by` are keys of experts."""
 
     episode: str
     run: str = ""
@@ -43,6 +44,7 @@ class Asked:
     took_s: float | None = None
     drafted_by: str = ""
     kept: float | None = None
+    taken: bool = False
     read: bool = False
     followed: str = ""
     complete: bool | None = None
@@ -136,6 +138,7 @@ class Line:
     drafted: Share
     kept: Middle
     completed: Share
+    taken: Share
     run: str = ""
     arm: str = ""
     late: int = 0
@@ -236,6 +239,7 @@ def _shared(answered: Sequence[Asked], advised: Sequence[Asked]) -> dict[str, An
         "followed": Share.count(word == FOLLOWED for word in told),
         "cannot_tell": len(compared) - len(told),
         "completed": Share.count(verdicts.values()),
+        "taken": Share.count(one.taken for one in answered if one.is_by_person),
     }
 
 

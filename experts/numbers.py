@@ -62,6 +62,7 @@ class Row(NamedTuple):
     took_s: float | None
     drafted_by: str | None
     kept: float | None
+    taken: str | None
     run: str | None
     arm: str
     scenario: str
@@ -73,7 +74,7 @@ class Row(NamedTuple):
 COLUMNS = (
     *("pk", "episode_id", "status", "reason", "chance", "waited_s", "unread"),
     *("accepted__source", "accepted__author_key", "accepted__author", "accepted__took_s"),
-    *("accepted__drafted_by", "accepted__draft_kept"),
+    *("accepted__drafted_by", "accepted__draft_kept", "accepted__taken_from_id"),
     *("episode__run_id", "episode__arm", "episode__scenario", "verdict__reward_type"),
     *("late", "passed"),
 )
@@ -220,6 +221,7 @@ def _asked(row: Row, did: str) -> Asked:
         took_s=row.took_s,
         drafted_by=row.drafted_by or "",
         kept=row.kept,
+        taken=row.taken is not None,
         read=not row.unread,
         followed=did,
         complete=row.verdict == "complete" if row.verdict not in (None, "judge_error") else None,

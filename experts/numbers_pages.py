@@ -34,6 +34,8 @@ COLUMNS = {
     "drafted": ("Began as draft", "answers that began with a model's draft"),
     "completed": ("Episode completed", "by the verifier's word, each episode once"),
 }
+BESIDE = {"taken": ("Took up an earlier answer", "people's answers that began with one given before")}
+"""Figures of the desk as a whole that have no column."""
 REASONS = {
     "deadline": "nobody in time",
     "declined": "everybody passed",
@@ -124,7 +126,7 @@ def _row(line: Line, look: Look) -> Shown:
 
 
 def _cell(line: Line, name: str) -> Cell:
-    value, words = getattr(line, name), "Asks" if (name, line.kind) == ("asks", "arm") else COLUMNS[name][0]
+    value, words = getattr(line, name), "Asks" if (name, line.kind) == ("asks", "arm") else (COLUMNS | BESIDE)[name][0]
     if isinstance(value, Share):
         return _share(words, value, _more(line, name))
     figure = _middle(value) if isinstance(value, Middle) else _rate(value) if isinstance(value, Rate) else None
@@ -193,7 +195,7 @@ def _facts(desk: Line) -> list[tuple[str, list[Cell]]]:
     return [
         ("Answers", [_cell(desk, name) for name in ("in_time", "passed")]),
         ("Time", [_cell(desk, name) for name in ("waited", "took", "per_hour")]),
-        ("What came of it", [_cell(desk, name) for name in ("followed", "drafted", "completed")]),
+        ("What came of it", [_cell(desk, name) for name in ("followed", "drafted", "taken", "completed")]),
     ]
 
 

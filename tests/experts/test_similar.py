@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
+from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes import recording
 from episodes.models import VerifierOutcome
-from experts import advising, queue, settling
+from experts import advising, numbers, queue, settling
 from experts.models import EARLIER, Advice, Ask
 from experts.similar import began_with, earlier, marks_of, origins
 from people.errors import Invalid
@@ -132,6 +133,9 @@ def test_an_answer_that_took_up_another_stores_where_it_came_from_and_how_much_i
     said = Advice.objects.get(ask=ask)
     assert said.taken_from_id == before.accepted_id and 0.8 < said.taken_kept < 1 and said.drafted_by == ""
     assert "Took up an answer by edo of" in sent and " alike." in sent
+    told = numbers.numbers_of(ada, numbers.Look(time="all"), timezone.now()).desk.taken
+    assert (told.part, told.of) == (1, 2)
+    assert "Took up an earlier answer" in as_person(ada).get("/desk/numbers/?time=all").content.decode()
 
 
 def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):
