@@ -30,7 +30,7 @@ class Epoch(Func):
 
 
 COLUMNS = (
-    *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group"),
+    *("pk", "tier", "priority", Epoch(F("created_at")), Epoch(F("deadline_at")), "skills", "group", "privilege"),
     *("episode__run_id", "episode__run__name", "episode__arm", "episode_id"),
     *("assignment__state", "assignment__holder", "assignment__holder_name", Epoch(F("assignment__lease_until"))),
 )
@@ -49,6 +49,7 @@ class Spot:
     deadline_at: datetime
     skills: list[str]
     group: str
+    privilege: str
     run_id: str | None
     run: str | None
     arm: str

@@ -16,7 +16,7 @@ from django.utils.http import urlencode
 from episodes.cards import clean
 from experts import lineup
 from experts.lineup import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot
-from experts.models import Ask, Tier
+from experts.models import Ask, Privilege, Tier
 from people.access import Actor
 
 SHOWS = {
@@ -40,6 +40,7 @@ VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
     "skill": lambda one: one.skills,
     "run": lambda one: (one.run_id,),
     "arm": lambda one: (one.arm,),
+    "sight": lambda one: (one.privilege,),
 }
 
 
@@ -54,13 +55,14 @@ class Wish:
     skill: str = ""
     run: str = ""
     arm: str = ""
+    sight: str = ""
     group: str = ""
     page: int = 1
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> Wish:
         """What is not known there counts as not said."""
-        given = {name: query.get(name, "")[:200] for name in ("q", "tier", "skill", "run", "arm", "group")}
+        given = {name: query.get(name, "")[:200] for name in ("q", "tier", "skill", "run", "arm", "sight", "group")}
         show, sort, page = query.get("show", ""), query.get("sort", ""), query.get("page", "")
         return cls(
             **given,
@@ -78,7 +80,7 @@ class Wish:
     @property
     def filters(self) -> bool:
         """Whether it narrows by what an ask is, whatever the facet and the words."""
-        return bool(self.tier or self.skill or self.run or self.arm or self.group)
+        return bool(self.tier or self.skill or self.run or self.arm or self.sight or self.group)
 
     @property
     def narrows(self) -> bool:
@@ -111,7 +113,10 @@ def _belongs(one: Spot, show: str, sizes: Counter[str]) -> bool:
 
 
 def _passes(one: Spot, wish: Wish) -> bool:
-    wanted = ((wish.tier, one.tier), (wish.run, one.run_id), (wish.arm, one.arm), (wish.group, one.group))
+    wanted = (
+        *((wish.tier, one.tier), (wish.run, one.run_id), (wish.arm, one.arm)),
+        *((wish.sight, one.privilege), (wish.group, one.group)),
+    )
     return all(not want or want == has for want, has in wanted) and (not wish.skill or wish.skill in one.skills)
 
 
@@ -167,9 +172,13 @@ def choices(found: list[Spot], wish: Wish) -> list[tuple[str, str, str, list[tup
     sizes = Counter(one.group for one in found)
     shown = [one for one in found if _belongs(one, wish.show, sizes)] if wish.show != Wish.show else found
     runs = {one.run_id: clean(one.run) for one in found if one.run_id}
-    called: dict[str, dict[str, str]] = {"tier": {str(value): word for value, word in Tier.choices}, "run": runs}
+    called: dict[str, dict[str, str]] = {
+        "tier": {str(value): word for value, word in Tier.choices},
+        "sight": {str(value): word for value, word in Privilege.choices},
+        "run": runs,
+    }
     made = []
-    for name, words in (("tier", "Tier"), ("skill", "Skill"), ("run", "Run"), ("arm", "Arm")):
+    for name, words in (("tier", "Tier"), ("skill", "Skill"), ("run", "Run"), ("arm", "Arm"), ("sight", "Sight")):
         without: dict[str, Any] = {name: ""}
         other = replace(wish, **without)
         left = [one for one in shown if _passes(one, other)] if other.filters else shown

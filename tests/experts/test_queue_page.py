@@ -103,6 +103,13 @@ def test_counts_are_of_what_the_other_filters_leave(asked, ada, edo, set_):
     assert "Senior (1)" in page(edo, "?skill=french")
 
 
+def test_who_answers_blind_leaves_out_what_sees_the_verifier(asked, edo):
+    blind, informed = asked("Question 1 about thing 7?"), asked("Question 2 about thing 14?", expert="informed")
+    seen = page(edo, "?sight=blind")
+    assert "Blind (1)" in seen and "Sees verifier (1)" in seen
+    assert rows(edo, "?sight=blind") == [blind.pk] and rows(edo, "?sight=sees_verifier") == [informed.pk]
+
+
 def test_an_empty_view_says_why(asked, ada, edo, set_):
     held, hard, passed, busy = (asked(f"Question {n} about thing {n * 7}?") for n in range(4))
     queue.claim(ada, held.pk)
