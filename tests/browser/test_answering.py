@@ -396,12 +396,14 @@ def test_an_earlier_answer_is_looked_up_and_taken_up_by_keyboard_alone_and_stays
 
 
 def test_looking_around_saying_something_about_it_and_letting_go_is_done_by_keys(house, agent, person, guests):
-    ask = agent.ask(tools=TOOLS, steps=4, expert="informed")
+    ask = agent.ask(tools=TOOLS, steps=40, expert="informed")
     ursel = claimed(person(guests["ursel"]), house, ask)
+    for seen in ("h1", "#step-40", "#tab-tables"):  # the question stands above the newest of many steps
+        expect(ursel.locator(seen)).to_be_in_viewport()
     ursel.keyboard.type("First thought.")
     ursel.keyboard.press("Escape")
     at = ursel.locator("#panel-steps .step[aria-current]")
-    for key, seq in (("[", "4"), ("[", "3"), ("]", "4")):
+    for key, seq in (("[", "40"), ("[", "39"), ("]", "40")):
         ursel.keyboard.press(key)
         expect(at).to_have_attribute("data-seq", seq)
     for key, panel in (("t", "tables"), ("v", "verifier")):
