@@ -7,6 +7,7 @@ from typing import Any
 
 from celery import Task, shared_task
 from celery.signals import worker_ready
+from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from curriculum import launching, playing
@@ -15,7 +16,8 @@ from episodes import recording
 ROLLOUTS = "rollouts"
 
 
-@shared_task(bind=True)
+# a database that is away when an episode is taken up must not cost the call: it is made again a little later
+@shared_task(bind=True, autoretry_for=(DatabaseError,), retry_backoff=1, retry_backoff_max=20, max_retries=20)
 def play(task: Task[..., None], episode_id: str) -> None:
     playing.play(episode_id, task.request.hostname or "")
 

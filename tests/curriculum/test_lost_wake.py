@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from django.db import OperationalError as DatabaseAway
 from kombu.exceptions import OperationalError
 
-from curriculum import launching
+from curriculum import launching, tasks
 from episodes.models import Episode
 from tests.browsing import as_person
 
@@ -18,3 +19,15 @@ def test_the_demo_is_queued_although_no_worker_could_be_called(ada, monkeypatch)
     monkeypatch.setattr(launching.current_app, "send_task", gone)
     assert as_person(ada).post("/demo/again").status_code == 302
     assert Episode.objects.filter(state="queued").exists()
+
+
+def test_an_episode_is_taken_up_again_after_a_database_that_was_away(monkeypatch):
+    tries = []
+
+    def play(episode_id, worker):
+        tries.append(episode_id)
+        if len(tries) < 3:
+            raise DatabaseAway("couldn't get a connection after 4.00 sec")
+
+    monkeypatch.setattr(tasks.playing, "play", play)
+    assert tasks.play.apply(args=["e1"]).successful() and tries == ["e1"] * 3
