@@ -46,6 +46,13 @@ class Writer(threading.Thread):
         return steps
 
 
+def environment_answers(house):
+    try:
+        return httpx.get(f"http://127.0.0.1:{house.environment['AWMENV_PORT']}/health").status_code == 200
+    except httpx.HTTPError:
+        return False
+
+
 @pytest.mark.slow
 def test_every_child_may_die_and_nothing_acknowledged_is_lost():
     with product(AWMWEB_DEMO="1") as house:
@@ -68,6 +75,7 @@ def test_every_child_may_die_and_nothing_acknowledged_is_lost():
             assert len(steps) >= writer.acknowledged > len(VICTIMS)
         with house.http(house.token("expert")) as expert:
             until(lambda: expert.get("/asks?status=open").status_code == 200, 10)
+        until(lambda: environment_answers(house), 90)  # without it a rollout ends at once, and says so
         house.manage("rollout", "--scenario", "helpdesk_1", "--task-idx", "0", "--policy", "script:oracle")
         complete = "Episode.objects.filter(state='finished', outcomes__reward=1).count()"
         last = f"from episodes.models import Episode; print({complete})"
