@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakKeyDictionary
 
 from django.db import close_old_connections
@@ -28,14 +28,18 @@ log = logging.getLogger(__name__)
 Topics = tuple[str, ...]
 
 
-def pictures_frame(episode: str, last: int, html: str = "") -> str:
-    """The steps up to `last` stand; the pictures of some of them, maybe of none, come with it."""
-    frame = {"type": "pictures", "episode": episode, "last": last, "html": html}
-    return json.dumps({**frame, "now": events.stamp(timezone.now())})
+def pictures_frame(episode: str, last: int, pictures: Iterable[str] = ()) -> str:
+    """The steps up to `last` stand; the pictures of some of them, maybe of none, come with it, each in JSON already."""
+    html = "".join(one[1:-1] for one in pictures)
+    return (
+        f'{{"type":"pictures","episode":{json.dumps(episode)},"last":{last},"html":"{html}",'
+        f'"now":"{events.stamp(timezone.now())}"}}'
+    )
 
 
 def drawn(texts: Sequence[str]) -> list[str]:
-    """The same frames for a page: those with steps become one with pictures, the others stay as they are."""
+    """The same frames for a page: those with steps become one with pictures, or some where these are large; the others
+    stay as they are."""
     frames = [(json.loads(text), text) for text in texts]
     told = [frame for frame, _ in frames if frame["type"] == "steps"]
     others = [text for frame, text in frames if frame["type"] != "steps"]
@@ -44,8 +48,16 @@ def drawn(texts: Sequence[str]) -> list[str]:
         return others
     episode = told[0]["episode"]
     # what is told is for any ears; a page shows what is stored
-    html = "".join(map(picture_of, windows.at(episode, seqs[-MOST:])))
-    return [pictures_frame(episode, seqs[-1], html), *others]
+    rows = windows.at(episode, seqs[-MOST:])
+    return [*_frames_of(episode, [row.seq for row in rows], [json.dumps(picture_of(row)) for row in rows]), *others]
+
+
+def _frames_of(episode: str, seqs: list[int], pictures: Sequence[str]) -> Iterator[str]:
+    """Each tells of the steps up to its own last picture."""
+    shown = 0
+    for part in events.parted(pictures):
+        shown += len(part)
+        yield pictures_frame(episode, seqs[shown - 1], part)
 
 
 def _timed(texts: Sequence[str]) -> tuple[list[str], float]:

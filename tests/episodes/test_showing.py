@@ -59,6 +59,18 @@ def test_of_more_than_a_page_takes_in_only_the_newest_are_drawn(ada, episode):
     assert frame["last"] == MOST + 50 and seqs(frame["html"]) == list(range(51, MOST + 51))
 
 
+def test_pictures_of_large_changes_are_parted_as_steps_are(ada, episode):
+    """A reader with an ordinary limit shuts out frames above a megabyte."""
+    rows = [{"id": row, **{f"text_{column}": "漢" * 90 for column in range(6)}} for row in range(8)]
+    changes = {"notes": {"added": rows, "changed": [], "removed": []}}
+    append(ada, episode, *(call(seq, state_diff=changes) for seq in range(1, 61)))
+    parts = drawn([told(episode)])
+    frames = [json.loads(part) for part in parts]
+    assert len(frames) > 1 and max(map(len, parts)) < 1024 * 1024
+    assert [seq for frame in frames for seq in seqs(frame["html"])] == list(range(1, 61))
+    assert [frame["last"] for frame in frames] == [seqs(frame["html"])[-1] for frame in frames]
+
+
 def test_the_picture_that_is_told_is_the_picture_that_is_fetched(ada, episode, monkeypatch):
     at = "2026-01-02T03:04:05Z"
     broken = call(3, result=None, error="no\nsuch row", at=at, meta={"traceback": "line 7 of the tool"})
