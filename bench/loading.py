@@ -1,8 +1,9 @@
 """What `streaming.py` loads and watches with: HTTP and websocket clients that do little, and a raw frame server.
 
 Libraries would be the limit of what is measured. `python loading.py watch` is a process full of watchers that is told
-what to do line by line; `python loading.py raw SOCKETS SECONDS` writes frames without ASGI and prints its port. Without
-arguments it does nothing.
+what to do line by line; `python loading.py raw SOCKETS SECONDS` writes frames without ASGI and prints its port;
+`python loading.py disk FOLDER` keeps a disk busy until its input ends, and prints the MB it wrote. Without arguments it
+does nothing.
 """
 
 from __future__ import annotations
@@ -11,13 +12,16 @@ import asyncio
 import base64
 import hashlib
 import json
+import mmap
 import os
 import random
 import re
 import sys
+import threading
 import time
 import zlib
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import uvloop
@@ -27,6 +31,8 @@ KEY = base64.b64encode(b"awmweb benchmark")
 SEQ = re.compile(rb'"seq":(\d+)')
 DUE = re.compile(rb'"t":([\d.]+)')
 PLAIN_FRAME_BYTES = 436
+BLOCK_BYTES = 1024 * 1024
+BLOCKS = 64
 SAMPLED = 8
 """Of so many sockets one says when each of its frames came; all are counted."""
 WORDS = """order customer refund ticket open closed pending shipped invoice amount total currency eur usd item stock
@@ -313,6 +319,32 @@ async def raw_frames_server(sockets: int, seconds: float) -> None:
         one.transport.abort()
 
 
+def keep_busy(folder: Path) -> None:
+    """What a neighbour does who copies large files: four at a time, past the kernel's cache, each piece durable."""
+    done, written = threading.Event(), [0] * 4
+
+    def copy(number: int) -> None:
+        block = mmap.mmap(-1, BLOCK_BYTES)  # such memory is aligned as O_DIRECT wants it
+        block.write(os.urandom(BLOCK_BYTES))
+        file = os.open(folder / f"busy-{number}", os.O_RDWR | os.O_CREAT | os.O_DIRECT | os.O_DSYNC)
+        while not done.is_set():
+            os.pwritev(file, [block], written[number] % BLOCKS * BLOCK_BYTES)
+            written[number] += 1
+        os.close(file)
+        os.unlink(folder / f"busy-{number}")
+
+    threads = [threading.Thread(target=copy, args=(number,)) for number in range(len(written))]
+    for thread in threads:
+        thread.start()
+    sys.stdin.read()
+    done.set()
+    for thread in threads:
+        thread.join()
+    print(sum(written) * BLOCK_BYTES // 1_000_000, flush=True)
+
+
+if __name__ == "__main__" and sys.argv[1:2] == ["disk"]:
+    keep_busy(Path(sys.argv[2]))
 if __name__ == "__main__" and sys.argv[1:2] == ["watch"]:
     uvloop.run(Watching().run())
 if __name__ == "__main__" and sys.argv[1:2] == ["raw"]:

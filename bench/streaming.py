@@ -8,14 +8,16 @@ stands apart in every line, and what the rest of the machine used beside it, sin
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import resource
+import socket
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +30,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from loading import PLAIN_FRAME_BYTES, Caller, batch
 
 from awmweb.embedded import urls
-from tests.running import Product, product
+from tests.running import ROOT, Product, free_ports, product
 
 SECONDS = float(os.environ.get("BENCH_SECONDS", "5"))
 CROWDS = 2
 EVERY_S = 0.02
 WARM = 20
+WAL_BYTES = 16 * 1024 * 1024
+BATCHES_AIM = "12,000 events/s and 0.10 of COPY"
+FAST_SYNCS = 3000
+"""A disk that syncs more often than this is measured once more while somebody keeps it busy."""
 LOADING = str(Path(__file__).with_name("loading.py"))
 
 
@@ -45,17 +51,22 @@ def row(name: str, value: float, unit: str, limit: float | None, **conditions: o
 
 
 def syncs_per_second(folder: Path) -> float:
-    """4 KiB and fdatasync, one after the other."""
-    file = folder / "sync-probe"
-    with file.open("wb") as out:
+    """One after the other, as PostgreSQL's own pg_test_fsync does it: 8 kB into a file of 16 MB that stands already,
+    then fdatasync. A file that grows would sync its length, too, which the write-ahead log spares itself."""
+    path, page = folder / "sync-probe", b"x" * 8192
+    file = os.open(path, os.O_RDWR | os.O_CREAT)
+    try:
+        os.write(file, bytes(WAL_BYTES))
+        os.fsync(file)
         count, end = 0, time.perf_counter() + 1.0
         while time.perf_counter() < end:
-            out.write(b"x" * 4096)
-            out.flush()
-            os.fdatasync(out.fileno())
+            os.pwrite(file, page, count * len(page) % WAL_BYTES)
+            os.fdatasync(file)
             count += 1
-    file.unlink()
-    return float(count)
+        return float(count)
+    finally:
+        os.close(file)
+        path.unlink()
 
 
 def copied_rows_per_second(database: str) -> float:
@@ -119,20 +130,90 @@ def _ask(process: subprocess.Popen[str], told: dict[str, object]) -> dict[str, A
     return answer
 
 
-async def raw_frames_per_second(sockets: int) -> float:
-    """Frames of 0.43 KB that one event loop writes to sockets without ASGI, counted by the same watchers."""
+async def raw_frames(sockets: int) -> tuple[float, float]:
+    """Frames of 0.43 KB that one event loop writes to sockets without ASGI each second, counted by the same watchers,
+    and the KB that one such socket takes in its process."""
     crowd = Crowd()
     with subprocess.Popen(
         [sys.executable, LOADING, "raw", str(sockets), "4"], stdout=subprocess.PIPE, text=True
     ) as raw:
         assert raw.stdout is not None
-        await crowd.open(int(raw.stdout.readline()), "/", "", sockets, packed=False)
+        port = int(raw.stdout.readline())
+        before = psutil.Process(raw.pid).memory_info().rss
+        await crowd.open(port, "/", "", sockets, packed=False)
+        size = (psutil.Process(raw.pid).memory_info().rss - before) / 1024 / sockets
         await asyncio.sleep(1.0)  # until buffers are full and what is written is what is read
         await crowd.tell("restart")
         await asyncio.sleep(2.0)
         seen = await crowd.report(0, 0)
     crowd.end()
-    return float(seen["bytes"] / PLAIN_FRAME_BYTES / seen["seconds"])
+    return float(seen["bytes"] / PLAIN_FRAME_BYTES / seen["seconds"]), size
+
+
+@contextlib.asynccontextmanager
+async def door(house: House) -> AsyncIterator[int]:
+    """The port of a server like the product's that commits nothing (`door/ceiling.py`), in a process of its own."""
+    [port] = free_ports(1)
+    command = [
+        "-m",
+        "uvicorn",
+        "ceiling:application",
+        "--app-dir",
+        str(Path(LOADING).with_name("door")),
+        "--port",
+        str(port),
+    ]
+    quiet = ["--no-access-log", "--lifespan", "off", "--log-level", "error"]
+    with subprocess.Popen([sys.executable, *command, *quiet], cwd=ROOT, env=house.product.environment) as server:
+        try:
+            while not _listens(port):
+                await asyncio.sleep(0.1)
+            yield port
+        finally:
+            server.terminate()
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as line:
+        return line.connect_ex(("127.0.0.1", port)) == 0
+
+
+async def requests_that_commit_nothing(house: House, clients: int) -> float:
+    """How many requests of single events 64 clients get answered each second by a door that only knows who calls."""
+    async with door(house) as port:
+        callers = [await Caller.connect(port, house.token, "/") for _ in range(clients)]
+        await _answered(callers, 0.5)
+        answered = await _answered(callers, 2.0)
+        for caller in callers:
+            caller.close()
+    return answered
+
+
+async def _answered(callers: list[Caller], seconds: float) -> float:
+    began, counts = time.perf_counter(), [0] * len(callers)
+
+    async def call(number: int) -> None:
+        while (now := time.perf_counter()) < began + seconds:
+            await callers[number].send(batch(counts[number] + 1, [now]))
+            counts[number] += 1
+
+    await asyncio.gather(*(call(number) for number in range(len(callers))))
+    return sum(counts) / (time.perf_counter() - began)
+
+
+@contextlib.contextmanager
+def busy_disk(folder: Path) -> Iterator[list[int]]:
+    """Somebody else writes to the same disk all the while; afterwards the list holds the MB that they wrote."""
+    written: list[int] = []
+    with subprocess.Popen(
+        [sys.executable, LOADING, "disk", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as neighbour:
+        time.sleep(0.5)
+        try:
+            yield written
+        finally:
+            said, _ = neighbour.communicate()
+            written.append(int(said))
 
 
 class House:
@@ -156,6 +237,19 @@ class House:
             found = connection.execute(query, [episodes]).fetchone()
             return int(found[0]) if found else 0
 
+    def syncs(self) -> int:
+        """How often the database has synced its log, by its own count."""
+        with psycopg.connect(self.database) as connection:
+            found = connection.execute("SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal'").fetchone()
+            return int(found[0]) if found else 0
+
+    async def settle(self, episode: str, seq: int) -> None:
+        """A backend tells its counts at the end of a transaction, and a second after the last time at the earliest."""
+        await asyncio.sleep(1.1)
+        caller = await self.caller(episode)
+        await caller.send(batch(seq, [0.0]))
+        caller.close()
+
     async def caller(self, episode: str) -> Caller:
         return await Caller.connect(self.port, self.token, f"/api/v1/episodes/{episode}/steps")
 
@@ -175,7 +269,7 @@ class Clock:
     def _now(self, house: House) -> dict[str, float]:
         used = {"web": 0.0, "postgres": 0.0, "valkey": 0.0, "writers": sum(os.times()[:2])}
         for process, name in house.product.processes().items():
-            if name in used:
+            with contextlib.suppress(psutil.NoSuchProcess, KeyError):
                 times = process.cpu_times()
                 used[name] += times.user + times.system
         whole = psutil.cpu_times()
@@ -196,33 +290,27 @@ class Clock:
 
 async def ingest(
     house: House, name: str, clients: int, size: int, limit: Callable[[], float], **conditions: object
-) -> None:
+) -> tuple[float, float]:
     """A closed loop: each client sends its next batch when the one before is durable. The first second is not counted:
     connections are opened and tables grow from nothing. The limit is probed before and after, since disks and
-    neighbours change from one second to the next; it is the mean of both."""
+    neighbours change from one second to the next; it is the mean of both. Returns the rate and the limit."""
     await _ingest(house, name, clients, size, 1.0)
     before = limit()
     figures, rate = await _ingest(house, name, clients, size, SECONDS)
-    after = limit()
-    probes = [round(before), round(after)]
+    probes = [round(before), round(limit())]
     row(
-        name,
-        rate,
-        "events/s",
-        statistics.mean(probes),
-        clients=clients,
-        batch=size,
-        probes=probes,
-        **figures,
-        **conditions,
-    )
+        name, rate, "events/s", statistics.mean(probes),
+        clients=clients, batch=size, probes=probes, **figures, **conditions,
+    )  # fmt: skip
+    return rate, statistics.mean(probes)
 
 
 async def _ingest(house: House, name: str, clients: int, size: int, seconds: float) -> tuple[dict[str, object], float]:
     episodes = [house.episode(name) for _ in range(clients)]
     callers = [await house.caller(episode) for episode in episodes]
-    acknowledged, waits = [0] * clients, []
-    clock, began = Clock(house), time.perf_counter()
+    acknowledged, waits, marker = [0] * clients, [], house.episode("marker")
+    await house.settle(marker, 1)
+    syncs, clock, began = house.syncs(), Clock(house), time.perf_counter()
 
     async def write(number: int) -> None:
         while time.perf_counter() - began < seconds:
@@ -236,8 +324,26 @@ async def _ingest(house: House, name: str, clients: int, size: int, seconds: flo
     used = clock.read()
     for caller in callers:
         caller.close()
-    figures = {"acknowledged": sum(acknowledged), "stored": house.stored(episodes), **percentiles(waits), **used}
-    return figures, sum(acknowledged) / seconds
+    await house.settle(marker, 2)
+    counted = {"acknowledged": sum(acknowledged), "stored": house.stored(episodes)}
+    figures = {**counted, "events_per_sync": round(sum(acknowledged) / (house.syncs() - syncs), 1)}
+    return {**figures, **percentiles(waits), **used}, sum(acknowledged) / seconds
+
+
+async def single_events(house: House, ceiling: float) -> None:
+    """64 clients that append one event at a time; once more beside a neighbour where the disk is faster than requests
+    can be, since there nothing can be seen of how many share a sync. The ceiling says what binds."""
+
+    def syncing() -> float:
+        return syncs_per_second(house.product.var)
+
+    told = {"ceiling_requests_per_s": round(ceiling), "aim": "3 x the syncs, where that is below the ceiling"}
+    _, syncs = await ingest(house, "ingest_single_events", 64, 1, syncing, **told)
+    if syncs > FAST_SYNCS:
+        with busy_disk(house.product.var) as written:
+            told["aim"] = "3 x the syncs"
+            await ingest(house, "ingest_single_events_busy_disk", 64, 1, syncing, **told)
+        row("busy_disk", written[0], "MB written by the neighbour", None, aim="nothing: says what the neighbour did")
 
 
 def percentiles(seconds: list[float]) -> dict[str, float]:
@@ -281,7 +387,7 @@ async def stream(
     sent, found = last - WARM, percentiles(seen["delays"])
     row(
         name, found["p95_ms"], "ms p95 to the client", EVERY_S * 1000 + 1000 / syncs,
-        aim_ms=aim, sockets=seen["sockets"], offered_per_s=rate, compressed=packed, sent=sent,
+        aim=aim, sockets=seen["sockets"], offered_per_s=rate, compressed=packed, sent=sent,
         delivered=sent * seen["whole"], expected=sent * seen["sockets"], every_event=seen["whole"] == seen["sockets"],
         frames=seen["frames"], mb_on_the_line=round(seen["bytes"] / 1e6), **found, **used,
         limit_is="the time in which events collect at the writer, and one sync",
@@ -306,13 +412,13 @@ async def fan_out(house: House, sockets: int, raw: float) -> None:
     crowd.end()
     row(
         "fan_out", seen["frames"] / seconds, "frames/s", raw,
-        aim_ratio=0.20, sockets=seen["sockets"], events=sent, delivered=sent * seen["whole"],
+        aim="0.20 of the limit", sockets=seen["sockets"], events=sent, delivered=sent * seen["whole"],
         expected=sent * seen["sockets"], frames_of_steps_per_s=round(seen["frames_of_steps"] / seconds),
         **percentiles(seen["delays"]), **used,
     )  # fmt: skip
 
 
-async def idle(house: House, sockets: int) -> None:
+async def idle(house: House, sockets: int, bare: float) -> None:
     episode, crowd = house.episode("idle"), Crowd()
     await asyncio.sleep(1)
     before, began = house.resident_kb(), time.perf_counter()
@@ -325,29 +431,33 @@ async def idle(house: House, sockets: int) -> None:
     used = clock.read()
     crowd.end()
     row(
-        "idle_socket", value, "KB resident", None,
-        aim_kb=30, sockets=sockets, connects_per_s=round(sockets / seconds), **used,
+        "idle_socket", value, "KB resident", bare,
+        aim=30, sockets=sockets, connects_per_s=round(sockets / seconds), **used,
+        limit_is="a socket of the event loop without ASGI",
     )  # fmt: skip
 
 
 async def measure(house: House) -> None:
     syncs = syncs_per_second(house.product.var)
     copied = copied_rows_per_second(house.database)
-    raw = await raw_frames_per_second(1000)
-    probed = {"fdatasync_per_s": round(syncs), "copy_rows_per_s": round(copied), "raw_frames_per_s": round(raw)}
-    row("limits", raw, "raw frames/s", None, **probed)
+    raw, bare = await raw_frames(1000)
+    ceiling = await requests_that_commit_nothing(house, 64)
+    probed = {
+        "fdatasync_per_s": round(syncs),
+        "copy_rows_per_s": round(copied),
+        "raw_frames_per_s": round(raw),
+        "requests_per_s_that_commit_nothing": round(ceiling),
+    }
+    row("limits", raw, "raw frames/s", None, aim="nothing: the limits of this run", **probed)
     wanted = set(sys.argv[1:])
 
     def copying() -> float:
         return copied_rows_per_second(house.database)
 
-    def syncing() -> float:
-        return syncs_per_second(house.product.var)
-
     steps: list[tuple[str, Callable[[], Awaitable[Any]]]] = [
-        ("idle", lambda: idle(house, 2000)),
-        ("ingest", lambda: ingest(house, "ingest_batches_of_40", 32, 40, copying, aim_per_s=12_000, aim_ratio=0.10)),
-        ("single", lambda: ingest(house, "ingest_single_events", 64, 1, syncing, aim_ratio=3)),
+        ("idle", lambda: idle(house, 2000, bare)),
+        ("ingest", lambda: ingest(house, "ingest_batches_of_40", 32, 40, copying, aim=BATCHES_AIM)),
+        ("single", lambda: single_events(house, ceiling)),
         ("stream200", lambda: stream(house, "stream_200_sockets", 200, 2000, syncs, 75)),
         ("stream1000", lambda: stream(house, "stream_1000_sockets", 1000, 2000, syncs, 150)),
         ("plain1000", lambda: stream(house, "stream_1000_sockets_uncompressed", 1000, 2000, syncs, None, packed=False)),

@@ -17,7 +17,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -94,7 +94,11 @@ class Product:
         top = psutil.Process(self.process.pid)
         parts = {pid: name for name, pid in self.children().items()} | {top.pid: "supervisor"}
         tree = [top, *top.children(recursive=True)]
-        return {one: next(parts[step.pid] for step in (one, *one.parents()) if step.pid in parts) for one in tree}
+        found = {}
+        for one in tree:
+            with suppress(psutil.NoSuchProcess):  # a connection's process may end meanwhile
+                found[one] = next(parts[step.pid] for step in (one, *one.parents()) if step.pid in parts)
+        return found
 
     def kill(self, name: str) -> int:
         """kill -9 of one child; returns the pid that died."""

@@ -1,0 +1,21 @@
+"""The door without the house: an ASGI app that knows its caller, reads the body, answers, and commits nothing.
+
+What `streaming.py` compares single appends with: nothing that takes the same requests in Python, under the same server
+and with the same look at the token, answers more of them. It runs this under uvicorn; by itself it does nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from awmweb import asgi as asgi  # sets Django up, and makes this process as large as the real one
+from people.bodies import Receive, Send, header, read_body
+from people.http import TOKENS, respond
+
+MOST_BYTES = 1024 * 1024
+
+
+async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
+    await TOKENS.actor(header(scope, b"authorization").removeprefix("Bearer "))
+    await read_body(scope, receive, MOST_BYTES)
+    await respond(send, 200, {"acknowledged": 0})
