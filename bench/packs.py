@@ -122,8 +122,8 @@ def main() -> None:
 
 def _print(name: str, value: float, unit: str, limit: float | None, conditions: str) -> None:
     beside = {"limit": round(limit, 2), "ratio": round(value / limit, 2)} if limit else {"limit": None, "ratio": None}
-    line = {"name": name, "value": round(value, 2), "unit": unit, **beside, "conditions": conditions}
-    print(json.dumps(line), flush=True)
+    line = {"name": name, "value": round(value, 2), "unit": unit, **beside}
+    print(json.dumps({**line, "conditions": {"aim": "none set", "pack": conditions}}), flush=True)
 
 
 if __name__ == "__main__":
