@@ -221,6 +221,7 @@ export function act(id) {
 
 /** Print what works on this page now. Call again when buttons came or went. */
 export function print() {
+  if (!listening) return; // what is printed works
   const mine = usableKeys();
   printCaps(mine);
   printLine(mine);
@@ -236,6 +237,15 @@ export function start() {
   }
   const field = document.querySelector("[data-search]");
   if (field) bind("search", () => field.focus());
+  // all modules of the page have run by then: a key before that would meet a button whose deed nobody knows yet
+  if (document.readyState === "complete") listen();
+  else document.addEventListener("DOMContentLoaded", listen, { once: true });
+}
+
+let listening = false;
+
+function listen() {
+  listening = true;
   const press = dispatcher({ page: document.body.dataset.page || "plain", usable, run, surroundings });
   document.addEventListener("keydown", press);
   document.addEventListener("click", (event) => {
