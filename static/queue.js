@@ -9,6 +9,7 @@ import { coalesce } from "./stream.js";
 
 const SLOW_MS = 20_000;
 const PAUSE_MS = 1000;
+const LONGEST_MS = 4000;
 const BREATH_MS = 200; // between two looks, so that a flood of asks is drawn a few times a second
 
 const states = new Map(); // the last state of each episode that was heard of
@@ -103,8 +104,15 @@ function refresh() {
   lookAtDay();
 }
 
-// what an agent does next and the sums of the day may wait a moment, what a person must know may not
-let later = null;
+// what an agent does next and the sums of the day may wait until the queue rests, what a person must know may not
+let [later, since] = [null, null];
+function lookLater() {
+  const now = performance.now();
+  since ??= now;
+  clearTimeout(later);
+  later = setTimeout(() => { since = null; refresh(); }, Math.max(0, Math.min(PAUSE_MS, since + LONGEST_MS - now)));
+}
+
 function hear(frame) {
   if (frame.type === "lease") renewed(frame);
   if (!matters(frame)) return;
@@ -113,7 +121,7 @@ function hear(frame) {
     ended.delete(frame.ask); // taken back
     look();
   }
-  if (frame.type === "ask" || frame.type === "episode") later ??= setTimeout(() => { later = null; refresh(); }, PAUSE_MS);
+  if (frame.type === "ask" || frame.type === "episode") lookLater();
   else refresh();
 }
 
