@@ -29,6 +29,8 @@ ROOM_PER_PERSON = 2
 """Asks that may stand before people for each of them: one in hand and one that waits."""
 AGING_S = 60.0
 """A point of priority is worth as much as waiting for so long."""
+END_CHARS = 2_000
+"""So much of either end of a very long question is compared with others."""
 ALIKE = 0.75
 """From this share of common words on, two questions about one task are the same question."""
 
@@ -201,7 +203,9 @@ def may_take(needs: Collection[str], skills: Collection[str]) -> bool:
 
 
 def words_of(question: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", question.casefold()))
+    """The words by which questions are compared; of a very long one those of both ends, as it is done to hundreds."""
+    both = question if len(question) <= 2 * END_CHARS else f"{question[:END_CHARS]} {question[-END_CHARS:]}"
+    return frozenset(re.findall(r"\w+", both.casefold()))
 
 
 def likeness(one: str, other: str) -> float:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from experts.routing import Load, Policy, alike, draw, expected_wait, in_turn, next_tier, route
+from experts.routing import Load, Policy, alike, draw, expected_wait, in_turn, next_tier, route, words_of
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MODEL_FIRST = Policy(model_first=True, has_models=True, audit_share=0.05)
@@ -125,3 +125,11 @@ def test_a_plan_ends():
     assert next_tier(["llm", "people"], "llm") == "people"
     assert next_tier(["llm", "people"], "people") is None
     assert next_tier(["people"], "llm") == "people"
+
+
+def test_very_long_questions_are_compared_by_both_their_ends():
+    boilerplate = " ".join(f"rule{n}" for n in range(5_000))
+    asks = [f"{head} {boilerplate} {tail}" for head, tail in (("alpha", "omega"), ("alpha", "psi"), ("beta", "omega"))]
+    assert all(word in words_of(asks[0]) for word in ("alpha", "omega"))
+    assert len(words_of(asks[0])) < 1_000
+    assert len({words_of(one) for one in asks}) == 3
