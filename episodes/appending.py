@@ -162,7 +162,8 @@ def _sort_out(group: Sequence[Append], wait: bool) -> list[Outcome]:
         _read_repeats(cursor, group, room.standings)
     outcomes = [_outcome(append, room) for append in group]
     heard = {one.episode_id for one, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, int)}
-    _write({pk: standing for pk, standing in room.standings.items() if pk in heard})
+    if _write({pk: standing for pk, standing in room.standings.items() if pk in heard}) != heard:
+        raise RuntimeError("an episode moved while it was held; nothing of this group is acknowledged")
     return outcomes
 
 
