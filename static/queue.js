@@ -28,7 +28,11 @@ const ended = new Map(); // how an ask ended and when that was heard, for rows t
 
 /** Say it in the rows that are gone, and make rows gone that were closed after the server was asked. */
 function nameGone(asked = Infinity) {
-  for (const [ask, { at }] of ended) if (at >= asked) rowOf(ask)?.setAttribute("data-gone", "");
+  for (const [ask, { at }] of ended) {
+    const row = rowOf(ask);
+    if (row && at >= asked) row.setAttribute("data-gone", "");
+    else if (!row) ended.delete(ask);
+  }
   for (const row of document.querySelectorAll(".askrow[data-gone]")) {
     const [state, go] = [row.querySelector(".st"), row.querySelector(":scope > .go")];
     const words = ENDS[ended.get(row.dataset.key)?.status] || "Closed";
@@ -90,7 +94,7 @@ const look = coalesce(async () => {
 }, BREATH_MS);
 
 const lookAtDay = coalesce(async () => {
-  if (!document.querySelector('[data-part="today"]')) return;
+  if (document.body.dataset.page !== "queue") return;
   try {
     mergeParts(await fetchPart("day"));
   } catch {
