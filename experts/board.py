@@ -20,7 +20,7 @@ from episodes.strip import actions_in
 from episodes.words import clock, in_words
 from experts import lineup
 from experts.lineup import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot
-from experts.models import LATE, Ask, AskStatus, Tier
+from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
 from experts.reading import NOT_LISTED, asks_of
 from experts.selection import Wish, groups, matching, says, sorted_by
 from experts.staff import Outlook
@@ -254,12 +254,17 @@ def _holders(held: list[Spot]) -> list[tuple[str, datetime]]:
 
 
 def underline(desk: Outlook) -> str:
-    """ "Two people are here. A new ask would wait about 1:40." """
+    """ "Two people and one script are here. A new ask would wait about 1:40." """
     if not desk.present:
         return "Nobody is at the desk now: what comes waits until somebody is, or falls back."
-    people = f"{in_words(desk.present)} {'person is' if desk.present == 1 else 'people are'} here"
+    scripts = desk.scripts
+    people = desk.present - scripts
+    kinds = ((people, "person", "people"), (scripts, "script", "scripts"))
+    who = " and ".join(
+        f"{in_words(count)} {one if count == 1 else many}" for count, one, many in kinds if count
+    ).capitalize()
     wait = f"wait about {clock(desk.expected_wait_s)}" if desk.expected_wait_s >= 1 else "be answered at once"
-    return f"{people}. A new ask would {wait}."
+    return f"{who} {'is' if desk.present == 1 else 'are'} here. A new ask would {wait}."
 
 
 def closed_rows(actor: Actor, q: str = "") -> list[ClosedRow]:
@@ -338,6 +343,7 @@ class Median(Aggregate):
 def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
     """Counts and the median wait of what was asked since midnight, in one look."""
     answered = Q(status=AskStatus.ANSWERED)
+    by_hand, by_script = answered & Q(accepted__source="human"), Q(accepted__author_key__startswith=TOKEN)
     counts = (
         asks_of(actor)
         .filter(created_at__gte=since)
@@ -345,7 +351,8 @@ def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
             asked=Count("pk"),
             answered=Count("pk", filter=answered),
             mine=Count("pk", filter=answered & Q(accepted__author_key=actor.key)),
-            people=Count("pk", filter=answered & Q(accepted__source="human")),
+            people=Count("pk", filter=by_hand & ~by_script),
+            scripts=Count("pk", filter=by_hand & by_script),
             fell_back=Count("pk", filter=Q(status=AskStatus.FELL_BACK)),
             open=Count("pk", filter=Q(status=AskStatus.OPEN)),
             median=Median(F("closed_at") - F("created_at"), filter=answered),
@@ -357,10 +364,11 @@ def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
 
 def burn_down(today: dict[str, Any]) -> list[tuple[str, str, int, float, float]]:
     """What became of the day's asks, as parts of a bar: words, class, count, start and width in percent."""
-    by_models = today["answered"] - today["people"]
+    by_models = today["answered"] - today["people"] - today["scripts"]
     closed = today["answered"] + today["fell_back"] + today["open"]
     parts = [
         ("answered by people", "by-people", today["people"]),
+        ("answered by scripts", "by-scripts", today["scripts"]),
         ("answered by models", "by-models", by_models),
         ("fell back", "fell", today["fell_back"]),
         ("cancelled", "ended", today["asked"] - closed),

@@ -18,7 +18,7 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from episodes.models import Episode
-from experts.models import Advice, Ask, Assignment, AssignmentState, Decline, Desk, ModelCall, Presence, Tier
+from experts.models import TOKEN, Advice, Ask, Assignment, AssignmentState, Decline, Desk, ModelCall, Presence, Tier
 from experts.routing import PRESENT_FOR, USUAL_S, Load, Policy, alike, expected_wait, may_take
 from people.access import Actor
 from people.models import Membership, Project, Role, TokenScope, display_name
@@ -104,6 +104,15 @@ class Seat:
     def is_model(self) -> bool:
         return self.key.startswith("model:")
 
+    @property
+    def is_script(self) -> bool:
+        return self.key.startswith(TOKEN)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Asks wait for people and scripts that are here."""
+        return self.seen and not self.away and not self.is_model
+
 
 @dataclass(frozen=True)
 class Outlook:
@@ -114,6 +123,11 @@ class Outlook:
     by_tier: dict[str, int]
     expected_wait_s: float
     usual_s: float
+
+    @property
+    def scripts(self) -> int:
+        """How many of those for whom asks wait are programs."""
+        return sum(one.is_waited_for and one.is_script for one in self.seats)
 
 
 def is_away(actor: Actor) -> bool:
@@ -126,7 +140,7 @@ def outlook(project: Project, now: datetime) -> Outlook:
     seats, usual_s = _seats(project, now), usual_time(project)
     rows = Ask.objects.open().filter(project=project, deadline_at__gt=now).values_list("tier")
     by_tier = {str(tier): count for tier, count in rows.annotate(count=Count("pk")).order_by()}
-    present = sum(one.seen and not one.away and not one.is_model for one in seats)
+    present = sum(one.is_waited_for for one in seats)
     ahead = sum(by_tier.get(tier, 0) for tier in BEFORE_PEOPLE)
     wait = expected_wait(Load(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
     return Outlook(seats, present, by_tier, wait, usual_s)
@@ -154,7 +168,7 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
     if ask.tier == Tier.SENIOR and any(one.is_senior for one in members):
         fit &= {one.key for one in members if one.is_senior}
     present = {one.actor_key: one for one in here(ask.project, now)}
-    scripts = {key for key, one in present.items() if key.startswith("token:") and may_take(ask.skills, one.skills)}
+    scripts = {key for key, one in present.items() if key.startswith(TOKEN) and may_take(ask.skills, one.skills)}
     all_of_them = (fit | (scripts if ask.tier != Tier.SENIOR else set())) - passed
     return all_of_them, all_of_them & set(present)
 

@@ -4,6 +4,7 @@ from experts.models.asks import (
     EARLIER,
     LATE,
     MODEL,
+    TOKEN,
     Advice,
     Annotation,
     Ask,
@@ -46,5 +47,6 @@ __all__ = [
     "QuietHours",
     "Subscription",
     "SubscriptionQuerySet",
+    "TOKEN",
     "Tier",
 ]

@@ -14,6 +14,7 @@ from experts import advising, board, desk, lineup, queue, settling
 from experts.models import Ask, Presence
 from people.models import Membership
 from tests.browsing import as_person
+from tests.people_by_name import token
 
 JSON = {"accept": "application/json"}
 
@@ -291,6 +292,8 @@ def test_the_page_says_who_is_here_and_what_to_expect(asked, ada, edo):
     seen = page(edo)
     assert "One person is here. A new ask would" in seen
     assert re.search(r"ada.*?<small>away</small>", seen, re.S)
+    desk.seen(token(edo.project, "expert")[0])
+    assert "One person and one script are here. A new ask would" in page(edo)
     Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=3))
     assert "Nobody is at the desk now" in page(edo)
 
@@ -319,10 +322,13 @@ def test_rows_come_without_the_day_and_the_day_without_rows(asked, edo):
 
 
 def test_the_day_is_a_bar_of_what_became_of_it(asked, edo, ada):
-    answered = asked("Alpha?")
-    lease = queue.claim(edo, answered.pk)
-    advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n")
+    for expert, question in ((edo, "Alpha?"), (token(edo.project, "expert")[0], "What of zeta?")):
+        lease = queue.claim(expert, asked(question).pk)
+        advising.answer(expert, lease.assignment_id, lease.lease_token, "Yes.", "n")
     settling.cancel(ada, asked("Beta or gamma?").pk)
     asked("Delta, epsilon?")
     seen = page(edo)
-    assert 'aria-label="1 answered by people, 1 cancelled, 1 open"' in seen and "of 3 asked, 1 by you" in seen
+    assert (
+        'aria-label="1 answered by people, 1 answered by scripts, 1 cancelled, 1 open"' in seen
+        and "of 4 asked, 1 by you" in seen
+    )
