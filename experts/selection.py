@@ -78,9 +78,9 @@ class Wish:
         return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
 
     @property
-    def filters(self) -> bool:
-        """Whether it narrows by what an ask is, whatever the facet and the words."""
-        return bool(self.tier or self.skill or self.run or self.arm or self.sight or self.group)
+    def filters(self) -> int:
+        """By how many things it narrows that an ask is, whatever the facet and the words."""
+        return sum(map(bool, (self.tier, self.skill, self.run, self.arm, self.sight, self.group)))
 
     @property
     def narrows(self) -> bool:

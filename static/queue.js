@@ -4,6 +4,7 @@
 import { localise, serverNow, tick } from "./clock.js";
 import { print } from "./keys.js";
 import { fetchFragment, mergeParts } from "./merge.js";
+import { startMore } from "./more.js";
 import { start as startRows } from "./rows.js";
 import { coalesce } from "./stream.js";
 
@@ -132,6 +133,7 @@ function hear(frame) {
 function start() {
   for (const row of document.querySelectorAll("tr[data-episode]")) states.set(row.dataset.episode, row.dataset.state);
   startRows();
+  startMore();
   print();
   watchLeases();
   document.addEventListener("awm:frame", ({ detail }) => hear(detail));

@@ -1,6 +1,8 @@
 // The ask page on a phone with its keyboard open: the question, the countdown and Send stay in what is left to see. Phones
 // either shrink the page or slide it below the keyboard; the visual viewport says what is left in both cases.
 
+import { startMore } from "./more.js";
+
 const SMALL = "(max-width: 760px)";
 const ROOM = 620; // more height than this needs no help
 
@@ -43,15 +45,4 @@ export function startJump() {
   };
   document.addEventListener("scroll", place, { passive: true });
   place();
-}
-
-/** The rarer actions behind one button. */
-function startMore(form) {
-  const button = form.querySelector("[data-more]");
-  button?.addEventListener("click", () => {
-    const open = button.getAttribute("aria-expanded") !== "true";
-    button.setAttribute("aria-expanded", String(open));
-    document.getElementById("rarer").classList.toggle("open", open);
-    if (open) document.querySelector("#rarer button")?.focus();
-  });
 }

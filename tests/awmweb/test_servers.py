@@ -191,7 +191,8 @@ def test_data_and_sockets_are_closed_to_others(person):
 @pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")
 def test_root_runs_the_servers_as_nobody_in_particular(own_folder):
     root = Person(own_folder, sys.executable)
-    holder = root.start("-c", WITH_SERVERS + "with running(var): print('up', flush=True); time.sleep(600)")
+    ends = "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # jobs of a shell in the background ignore it
+    holder = root.start("-c", WITH_SERVERS + ends + "with running(var): print('up', flush=True); time.sleep(600)")
     assert holder.stdout and holder.stdout.readline() == "up\n"
     servers = psutil.Process(holder.pid).children(recursive=True)
     assert len(servers) >= 5

@@ -239,3 +239,20 @@ def test_the_desk_is_set_by_keys_and_a_bad_value_keeps_its_place(house, person):
     owner.keyboard.press("Control+Enter")
     expect(owner.locator(".told")).to_contain_text("Saved: audit share, capacity.")
     expect(owner.locator("tbody")).to_contain_text("audit_share: 0.05 to 0.07; capacity: 3 to 4")
+
+
+def test_on_a_phone_the_filters_wait_behind_a_button_and_say_how_many_are_set(house, ask, person):
+    first = ask("Which of the two tickets stays?")
+    edo = person(house.link("edo", "expert"), viewport={"width": 390, "height": 844})
+    edo.goto(f"{house.url}/queue/?sight=blind")
+    more, sort = edo.get_by_role("button", name="Filters 1"), edo.get_by_label("Sort")
+    expect(row(edo, first)).to_be_in_viewport()
+    expect(sort).to_be_hidden()
+    more.click()
+    expect(sort).to_be_visible()
+    expect(edo.locator("#choices select").first).to_be_focused()
+    sort.select_option("newest")
+    edo.wait_for_url(lambda url: "sort=newest" in url and "sight=blind" in url)
+    expect(row(edo, first)).to_be_visible()
+    more.click()
+    expect(sort).to_have_value("newest")
