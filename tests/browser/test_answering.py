@@ -317,6 +317,7 @@ def test_one_answer_serves_three_agents_and_one_of_them_is_taken_back(house, age
     quinn.locator("#advice").fill("4127.")
     quinn.keyboard.press("Control+Shift+Enter")
     expect(quinn.locator("#answer")).to_contain_text("One answer served 2 asks.")
+    expect(quinn.locator("#connection-words")).to_have_text("Live")  # what is delivered before shows with the slow look
     assert [agent.look(ask)["status"] for ask in asks] == ["answered", "answered", "open"]
     expect(quinn.locator("[data-part=family]")).to_contain_text("delivered")
     quinn.get_by_role("button", name="Take back the answer to").click()
