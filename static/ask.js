@@ -49,6 +49,7 @@ function startLists() {
       if (frame.type === "ask" && frame.ask === page.dataset.ask) heard(frame);
     },
   });
+  startFamily(list);
   const [stacked, open] = [list.view.stacked, page.dataset.status === "open"];
   if (stacked && !open) document.getElementById("answer").scrollIntoView();
   if (stacked) return all[0]; // one page for all: it opens at the question, or at what became of it
@@ -59,6 +60,15 @@ function startLists() {
     else list.follow();
   }
   return all[0];
+}
+
+/** What becomes of the same answer in other episodes is told by the queue's socket alone. */
+function startFamily(list) {
+  document.addEventListener("awm:frame", ({ detail }) => {
+    const served = [...document.querySelectorAll("[data-part=family] [data-ask]")].map((row) => row.dataset.ask);
+    const unsure = detail.type === "queue" || detail.type === "gap"; // something may have been missed before
+    if (served.includes(detail.ask) || (unsure && served.length)) list.refresh().catch(() => {}); // lost: the slow timer asks again
+  });
 }
 
 const ENDS = {
