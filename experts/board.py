@@ -359,17 +359,17 @@ def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
         )
     )
     wait: timedelta | None = counts.pop("median")
-    return {**counts, "median": wait.total_seconds() if wait is not None else None}
+    models = counts["answered"] - counts["people"] - counts["scripts"]
+    return {**counts, "models": models, "median": wait.total_seconds() if wait is not None else None}
 
 
 def burn_down(today: dict[str, Any]) -> list[tuple[str, str, int, float, float]]:
     """What became of the day's asks, as parts of a bar: words, class, count, start and width in percent."""
-    by_models = today["answered"] - today["people"] - today["scripts"]
     closed = today["answered"] + today["fell_back"] + today["open"]
     parts = [
         ("answered by people", "by-people", today["people"]),
         ("answered by scripts", "by-scripts", today["scripts"]),
-        ("answered by models", "by-models", by_models),
+        ("answered by models", "by-models", today["models"]),
         ("fell back", "fell", today["fell_back"]),
         ("cancelled", "ended", today["asked"] - closed),
         ("open", "left", today["open"]),

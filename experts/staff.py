@@ -18,7 +18,19 @@ from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
 from episodes.models import Episode
-from experts.models import TOKEN, Advice, Ask, Assignment, AssignmentState, Decline, Desk, ModelCall, Presence, Tier
+from experts.models import (
+    MODEL,
+    TOKEN,
+    Advice,
+    Ask,
+    Assignment,
+    AssignmentState,
+    Decline,
+    Desk,
+    ModelCall,
+    Presence,
+    Tier,
+)
 from experts.routing import PRESENT_FOR, USUAL_S, Load, Policy, alike, expected_wait, may_take
 from people.access import Actor
 from people.models import Membership, Project, Role, TokenScope, display_name
@@ -102,7 +114,7 @@ class Seat:
 
     @property
     def is_model(self) -> bool:
-        return self.key.startswith("model:")
+        return self.key.startswith(MODEL)
 
     @property
     def is_script(self) -> bool:

@@ -330,5 +330,5 @@ def test_the_day_is_a_bar_of_what_became_of_it(asked, edo, ada):
     seen = page(edo)
     assert (
         'aria-label="1 answered by people, 1 answered by scripts, 1 cancelled, 1 open"' in seen
-        and "of 4 asked, 1 by you" in seen
+        and "of 4 asked, 1 by you, 1 by scripts" in seen
     )
