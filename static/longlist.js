@@ -113,7 +113,7 @@ export class LongList {
 
   #scrolled() {
     const top = this.view.box.scrollTop;
-    if (this.following && top < this.lastTop - 2 && !this.atEnd()) {
+    if (this.following && top < this.lastTop - 2 && !this.#endInView()) {
       if (this.hand || performance.now() - this.followed > LATE_MS) this.follow(false);
       else this.draw(); // the end of a movement from before
     }
@@ -138,11 +138,11 @@ export class LongList {
     return b >= this.end || this.below.getBoundingClientRect().top > top + height + down;
   }
 
-  /** The end of the list is in view. */
-  atEnd() {
-    if (this.end < this.last) return false;
-    return this.list.getBoundingClientRect().bottom - this.view.top < this.view.height + NEAR_PX;
-  }
+  /** The end of the list is in view, and nothing is known that comes after it. */
+  atEnd() { return this.end >= this.last && this.#endInView(); }
+
+  /** The end of what is drawn is in view: also when the pane grew and the browser moved it, while new steps are on their way. */
+  #endInView() { return this.list.getBoundingClientRect().bottom - this.view.top < this.view.height + NEAR_PX; }
 
   /** Stay at the newest step, or no longer. */
   follow(on = true) {

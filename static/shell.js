@@ -10,9 +10,13 @@ import { say } from "./say.js";
 import { startSent } from "./sent.js";
 import { Stream } from "./stream.js";
 
-const streams = new Set();
-const lost = new Map();
+const streams = new Map(); // each with what its watcher wants to hear of outages
+const lost = new Set();
+let outage = null; // from the first line that is lost until all are back and that was said: its start, and the oldest word heard
 let bannerTimer = null;
+
+const BLINK_MS = 1500; // a blink of a restart needs no banner
+const BACK_MS = 4000;
 
 const byId = (id) => document.getElementById(id);
 
@@ -22,7 +26,8 @@ export function announce(words) {
   if (news) news.textContent = words;
 }
 
-/** A socket whose state the page shows. Frames correct the clock on their way. */
+/** A socket whose state the page shows. Frames correct the clock on their way. When the first line of the page is lost,
+ * whichever it is, `onLost()` is called; when all are back, `onBack()` answers how many steps were fetched since. */
 export function watch(path, { onFrame, onGap, since, onLost, onBack } = {}) {
   const stream = new Stream({
     path,
@@ -33,9 +38,9 @@ export function watch(path, { onFrame, onGap, since, onLost, onBack } = {}) {
       if (EVENTS.has(frame.type)) noteEvent(frame.now);
       onFrame(frame);
     },
-    onState: (state, info) => showState(stream, state, info, { onLost, onBack }),
+    onState: (state, info) => showState(stream, state, info),
   });
-  streams.add(stream);
+  streams.set(stream, { onLost, onBack });
   return stream.start();
 }
 
@@ -66,27 +71,30 @@ function showRefused(stream, code) {
 
 /** The line, the tab or the machine is back: nobody waits for the next attempt. */
 export function wake() {
-  for (const stream of streams) stream.check();
+  for (const stream of streams.keys()) stream.check();
 }
 
-const backs = []; // what the lines that are back have to say, until all of them are
-
-function showState(stream, state, info, { onLost, onBack }) {
+function showState(stream, state, info) {
   if (state === "refused") return showRefused(stream, info.code);
   if (byId("connection").dataset.told === "refused") return;
-  const wasLost = lost.has(stream);
-  if (state === "lost") {
-    if (!wasLost) onLost?.();
-    lost.set(stream, info);
-  }
-  if (state === "live" && lost.delete(stream) && onBack) backs.push(onBack());
+  if (state === "lost") noteLost(stream, info);
+  const back = state === "live" && lost.delete(stream) && !lost.size;
   const dot = byId("dot");
   dot?.classList.toggle("lost", lost.size > 0);
   dot?.classList.toggle("wait", lost.size === 0 && state === "connecting");
   const words = byId("connection-words");
   if (words) words.textContent = lost.size ? "Reconnecting" : state === "live" ? "Live" : "Connecting";
   if (lost.size) showLost();
-  else if (state === "live" && wasLost) showBack(info.away);
+  else if (back) showBack();
+}
+
+/** A line that breaks while others are away, or while what they missed is fetched, is of the same outage: a socket that
+ * died with the others may hear of it only when the network is back. */
+function noteLost(stream, { away, heardAt }) {
+  lost.add(stream);
+  if (!outage) for (const { onLost } of streams.values()) onLost?.();
+  outage ??= { since: Date.now() - away, heardAt };
+  outage.heardAt = Math.min(outage.heardAt, heardAt);
 }
 
 /** What the banner says while a line is lost: since when, and what is safe. */
@@ -123,31 +131,31 @@ function sayLast(words) {
 function showLost() {
   clearTimeout(bannerTimer);
   const banner = byId("connection");
-  const infos = [...lost.keys()].map((stream) => stream.info());
-  const [away, silent] = [Math.max(...infos.map((one) => one.away)), Date.now() - Math.min(...infos.map((one) => one.heardAt))];
-  const words = lostWords({ silent, seq: seen.step, safe: document.querySelector("textarea") });
+  const words = lostWords({ silent: Date.now() - outage.heardAt, seq: seen.step, safe: document.querySelector("textarea") });
   banner.classList.add("lost");
   banner.querySelector("[data-say]").textContent = words;
   banner.querySelector("button").hidden = false;
-  banner.hidden = away < 1500; // a blink of a restart needs no banner
+  banner.hidden = Date.now() - outage.since < BLINK_MS;
   if (!banner.hidden && banner.dataset.told !== "lost") announce(words);
   banner.dataset.told = banner.hidden ? "" : "lost";
   bannerTimer = setTimeout(() => lost.size && showLost(), 1000);
 }
 
-async function showBack(away) {
+async function showBack() {
   clearTimeout(bannerTimer);
+  const counts = await Promise.all([...streams.values()].flatMap(({ onBack }) => (onBack ? [onBack()] : [])));
+  if (lost.size || !outage) return; // lost again meanwhile: the outage goes on
   const banner = byId("connection");
-  const shown = !banner.hidden;
-  const counts = await Promise.all(backs.splice(0));
-  const fetched = counts.length ? counts.reduce((sum, count) => sum + count, 0) : null;
-  if (!shown) return;
-  const news = fetched === null ? "Everything is up to date." : `${fetched} new ${fetched === 1 ? "step" : "steps"}, none is missing.`;
+  const away = Date.now() - outage.since;
+  outage = null;
+  if (banner.hidden) return;
+  const fetched = counts.reduce((sum, count) => sum + count, 0);
+  const news = counts.length ? `${fetched} new ${fetched === 1 ? "step" : "steps"}, none is missing.` : "Everything is up to date.";
   banner.classList.remove("lost");
   banner.dataset.told = "";
   banner.querySelector("[data-say]").textContent = `Back after ${Math.max(1, Math.round(away / 1000))} s. ${news}`;
   banner.querySelector("button").hidden = true;
-  bannerTimer = setTimeout(() => { banner.hidden = true; }, 4000);
+  bannerTimer = setTimeout(() => { banner.hidden = true; }, BACK_MS);
 }
 
 const title = typeof document === "undefined" ? "" : document.title;
@@ -356,7 +364,7 @@ function start() {
   startClock();
   bind("go-home", () => document.querySelector(".mark").click());
   document.addEventListener("click", (event) => {
-    if (event.target instanceof Element && event.target.closest('[data-act="reconnect"]')) for (const one of lost.keys()) one.tryNow();
+    if (event.target instanceof Element && event.target.closest('[data-act="reconnect"]')) for (const one of lost) one.tryNow();
   });
   document.addEventListener("htmx:afterSettle", () => { tick(); print(); });
   setInterval(titleTick, 1000);

@@ -105,7 +105,7 @@ export function lastOf(frame) {
 export function keepTrue(list, socket, { hold = () => false, heard = () => {} } = {}) {
   const refresh = () => list.refresh().catch(() => {}); // lost now; the slow timer and the return ask again
   const catchUp = () => (hold() ? 0 : list.catchUp());
-  let lostAt = null; // the last number when the line was lost
+  let lostAt = list.last; // the last number when a line was lost
   watch(socket, {
     since: () => list.last,
     onFrame(frame) {
@@ -118,12 +118,10 @@ export function keepTrue(list, socket, { hold = () => false, heard = () => {} } 
       } else if (frame.type !== "presence") refresh();
     },
     onGap: catchUp,
-    onLost: () => { lostAt ??= list.last; },
+    onLost: () => { lostAt = list.last; },
     async onBack() {
-      const before = lostAt ?? list.last;
-      lostAt = null;
       await catchUp();
-      return list.last - before;
+      return list.last - lostAt;
     },
   });
   const slow = setInterval(() => { if (document.visibilityState === "visible") catchUp(); }, SLOW_MS);
@@ -136,8 +134,8 @@ export function keepTrue(list, socket, { hold = () => false, heard = () => {} } 
     wake();
     catchUp();
   };
-  addEventListener("online", woke);
+  addEventListener("online", catchUp); // the lines themselves are woken for the whole page
   addEventListener("pageshow", (event) => { if (event.persisted) woke(); });
-  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") woke(); });
+  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") catchUp(); });
   return { catchUp, stop: () => clearInterval(slow) };
 }

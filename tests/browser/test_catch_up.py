@@ -56,6 +56,22 @@ def watcher(running, person, episode):
     return page
 
 
+@pytest.fixture
+def deaf(running, person, episode):
+    """The live page of somebody whose sockets drop every frame while `window.deaf` is true."""
+    page = person(running.link("vera", "viewer"))
+    page.add_init_script(
+        """const real = WebSocket;
+        window.WebSocket = class extends real {
+          set onmessage(f) { super.onmessage = (m) => { if (!window.deaf) f(m); }; }
+          get onmessage() { return super.onmessage; }
+        };"""
+    )
+    page.goto(f"{running.url}/episodes/{episode}/")
+    until(lambda: in_view(page, 20), 10)
+    return page
+
+
 def append(agent, pk, first, count, name="look"):
     steps = [
         {"seq": first + n, "kind": "tool_call", "name": name, "arguments": {}, "result": "x"} for n in range(count)
@@ -90,31 +106,80 @@ def test_a_lost_network_is_said_with_the_age_and_made_good(running, agent, episo
     expect(banner).to_be_hidden(timeout=10_000)
 
 
-def test_an_answer_whose_frame_was_lost_is_fetched_again(running, agent, episode, person):
-    """The frame of an answer is dropped in the browser; the slow look-up asks for the waiting step once more."""
+LINES = r"""
+const real = WebSocket;
+window.lines = { at: {}, closed: new Set() };
+window.WebSocket = class extends real {
+  constructor(url) {
+    const name = new URL(url).pathname.split("/")[2];
+    super(window.lines.closed.has(name) ? String(url).replace(/\/ws\/.*/, "/ws/nowhere") : url);
+    window.lines.at[name] = this;
+  }
+};
+window.cut = (name) => {
+  window.lines.closed.add(name);
+  window.lines.at[name].close();
+};
+window.addEventListener("DOMContentLoaded", () => {
+  const banner = document.getElementById("connection");
+  new MutationObserver(() => { window.hides += banner.hidden; }).observe(banner, { attributeFilter: ["hidden"] });
+});
+"""
+
+
+def test_a_line_that_breaks_while_another_is_away_is_of_the_same_outage(running, agent, episode, person):
+    """As after a dead network: the bell's socket heard of it at once, that of the episode only when it was over."""
     page = person(running.link("vera", "viewer"))
-    page.add_init_script(
-        """const real = WebSocket;
-        window.WebSocket = class extends real {
-          set onmessage(f) { super.onmessage = (m) => { if (!window.deaf) f(m); }; }
-          get onmessage() { return super.onmessage; }
-        };"""
-    )
+    page.add_init_script(LINES)
     page.goto(f"{running.url}/episodes/{episode}/")
+    until(lambda: in_view(page, 20), 10)
+    banner = page.locator("#connection")
+    page.evaluate("window.cut('queue')")
+    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"), timeout=15_000)
+    page.evaluate("window.hides = 0; window.cut('episodes')")
+    append(agent, episode, 21, 30, "away")
+    page.evaluate("window.lines.closed.delete('queue'); document.querySelector('[data-act=reconnect]').click()")
+    until(lambda: page.evaluate("window.lines.at.queue.readyState") == 1, 10)
+    expect(page.locator("#connection-words")).to_have_text("Reconnecting")
+    page.evaluate("window.lines.closed.clear(); document.querySelector('[data-act=reconnect]').click()")
+    expect(banner).to_contain_text("30 new steps, none is missing")
+    assert page.evaluate("window.hides") == 0
+    expect(banner).to_be_hidden(timeout=10_000)
+
+
+def test_a_follower_stays_at_the_end_when_the_pane_grows_while_steps_are_on_their_way(running, agent, episode, deaf):
+    """The banner of a lost line goes, and so the pane grows, at the very time when the missed steps are fetched."""
+    held = []
+    deaf.route(re.compile(r"steps\.html\?since=20&limit=30"), lambda route: held.append(route))
+    deaf.evaluate("window.deaf = true")
+    append(agent, episode, 21, 30, "away")
+    deaf.evaluate("window.dispatchEvent(new Event('online'))")
+    until(lambda: deaf.evaluate("1") and held, 15)
+    deaf.wait_for_timeout(400)  # a movement right after the page began to follow is taken for the end of an earlier one
+    size = deaf.viewport_size
+    deaf.set_viewport_size({**size, "height": size["height"] + 60})
+    deaf.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    held[0].continue_()
+    until(lambda: in_view(deaf, 50), 10)
+    expect(deaf.locator("[data-follow]")).to_have_attribute("aria-pressed", "true")
+
+
+def test_an_answer_whose_frame_was_lost_is_fetched_again(running, agent, episode, deaf):
+    """The frame of an answer is dropped in the browser; the slow look-up asks for the waiting step once more."""
     ask = agent.post("/asks", json={"key": "q", "episode": episode, "seq": 21, "question": "Left or right?"}).json()[
         "id"
     ]
     append(agent, episode, 22, 40)
-    expect(page.locator("#step-61")).to_be_visible()
-    page.evaluate("window.deaf = true")
+    expect(deaf.locator("#step-61")).to_be_visible()
+    deaf.evaluate("window.deaf = true")
     with running.http(running.token("expert")) as expert:
         lease = expert.post(f"/asks/{ask}/claim").json()
         body = {"lease_token": lease["lease_token"], "text": "Left, always left.", "nonce": "n"}
         assert expert.post(f"/assignments/{lease['assignment']}/answer", json=body).status_code == 200
     append(agent, episode, 62, 3)
-    until(lambda: in_view(page, 64), 25)
-    page.goto(page.url + "#step-21")
-    expect(page.locator("#step-21")).to_contain_text("Left, always left.", timeout=20_000)
+    until(lambda: in_view(deaf, 64), 25)
+    deaf.goto(deaf.url + "#step-21")
+    expect(deaf.locator("#step-21")).to_contain_text("Left, always left.", timeout=20_000)
 
 
 def test_a_tab_that_comes_back_catches_up_at_once(running, agent, episode, watcher):
