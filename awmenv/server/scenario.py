@@ -211,7 +211,6 @@ class ScenarioHouse:
         channel, far_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         leash.setblocking(False)
         template = Template(key, home, slot, control, leash, self.workplace.path / f"{home.name}.db", time.monotonic())
-        self._homes[home] = template
         try:
             with far_leash, far_control, far_channel:
                 fds = [far_leash.fileno(), far_control.fileno(), far_channel.fileno()]
@@ -227,6 +226,7 @@ class ScenarioHouse:
         except BaseException:
             self._discard(template)
             raise
+        self._homes[home] = template  # while it loaded, `_hear` watched its disk: who ends a template also says why
         return template
 
     def _next_slot(self) -> int:
