@@ -74,6 +74,11 @@ export function wake() {
   for (const stream of streams.keys()) stream.check();
 }
 
+/** A request of this page found nobody. */
+export function doubt() {
+  for (const stream of streams.keys()) stream.doubt();
+}
+
 function showState(stream, state, info) {
   if (state === "refused") return showRefused(stream, info.code);
   if (byId("connection").dataset.told === "refused") return;

@@ -3,6 +3,7 @@
 
 const FIRST_MS = 500;
 const LONGEST_MS = 10_000;
+const SILENT_MS = 5000; // a socket that spoke within this time is no ghost
 const REFUSED = new Set([4401, 4403, 4404]); // as the API's 401, 403 and 404
 
 /** Pause before attempt n (from 0): doubles to ten seconds, with up to a fifth of chance so that a hall of browsers spreads. */
@@ -87,6 +88,16 @@ export class Stream {
     if (this.lostAt !== null) return this.tryNow();
     const state = this.socket?.readyState;
     if (state === 2 || state === 3) this.#closed(this.socket); // closing or closed while nobody told
+  }
+
+  /** Nothing answers elsewhere: a socket that is silent, too, is taken for lost, though nobody told. */
+  doubt() {
+    if (this.lostAt !== null || this.stopped || this.timer.now() - this.heardAt < SILENT_MS) return;
+    const ghost = this.socket;
+    this.#closed(ghost);
+    this.socket = null;
+    ghost.onopen = ghost.onmessage = null;
+    ghost.close();
   }
 
   /** The person does not want to wait for the next attempt. */

@@ -106,6 +106,18 @@ def test_a_lost_network_is_said_with_the_age_and_made_good(running, agent, episo
     expect(banner).to_be_hidden(timeout=10_000)
 
 
+def test_a_dead_network_of_which_no_socket_was_told_shows_by_itself(episode, watcher):
+    """Open sockets outlive the browser's offline mode, as they outlive a network that swallows everything."""
+    banner = watcher.locator("#connection")
+    watcher.context.set_offline(True)
+    expect(banner).to_be_visible(timeout=40_000)
+    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago. You see step 20"))
+    expect(watcher.locator("#connection-words")).to_have_text("Reconnecting")
+    watcher.context.set_offline(False)
+    expect(banner).to_contain_text("0 new steps, none is missing", timeout=15_000)
+    expect(watcher.locator("#connection-words")).to_have_text("Live")
+
+
 LINES = r"""
 const real = WebSocket;
 window.lines = { at: {}, closed: new Set() };

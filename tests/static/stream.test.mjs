@@ -74,6 +74,24 @@ test("the close of a replaced socket does not start another", () => {
   assert.equal(timers.filter(Boolean).length, 0);
 });
 
+test("a silent socket that is doubted is lost and replaced once, one that spoke just now is not", () => {
+  const { sockets, timers, socket, timer, wait, fire } = wire();
+  const states = [];
+  const stream = new Stream({ path: "/ws/e", socket, timer, onFrame() {}, onState: (state) => states.push(state) }).start();
+  sockets[0].onopen();
+  wait(4000);
+  stream.doubt();
+  assert.equal(timers.length, 0);
+  wait(2000);
+  stream.doubt();
+  stream.doubt();
+  sockets[0].onclose(); // its own end comes late
+  assert.equal(timers.length, 1);
+  fire();
+  sockets[1].onopen();
+  assert.deepEqual([states, sockets.length], [["connecting", "live", "lost", "lost", "live"], 2]);
+});
+
 test("a stopped stream stays stopped", () => {
   const { sockets, timers, socket, timer } = wire();
   const stream = new Stream({ path: "/ws/e", socket, timer, onFrame() {} }).start();
