@@ -286,7 +286,7 @@ def crowd(house: Product) -> None:
             target=wait_all, args=(house.url, token, opened[:WAITING], stop)
         )
         waiters.start()
-        time.sleep(WAIT_S)
+        time.sleep(WAIT_S)  # each loop begins at a moment of its own within this time
         told = {"open_asks": OPEN, "waiting_loops": WAITING}
         page = page_times(house)
         line("crowd_queue_page", p95(page), "ms p95 server time", limit, aim_ms=100, **told)

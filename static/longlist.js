@@ -459,13 +459,13 @@ export class LongList {
     this.onChange();
   }
 
-  /** After a gap, a lost connection or a sleep: what is the last number, and did an ask change. Answers how many are new. */
+  /** After a gap, a lost connection or a sleep: what is the last number, and did an ask change. Answers how many are new, null if nobody said. */
   async catchUp() {
     const before = this.last;
     this.kept.hope();
     this.misses = 0;
     this.wake?.();
-    await this.#beside().catch(() => {}); // lost again: the next return or the slow timer asks
-    return this.last - before;
+    const lost = await this.#beside().catch(() => true); // the next return or the slow timer asks
+    return lost ? null : this.last - before;
   }
 }

@@ -27,7 +27,8 @@ export function announce(words) {
 }
 
 /** A socket whose state the page shows. Frames correct the clock on their way. When the first line of the page is lost,
- * whichever it is, `onLost()` is called; when all are back, `onBack()` answers how many steps were fetched since. */
+ * whichever it is, `onLost()` is called; when all are back, `onBack()` answers how many steps were fetched since, or null
+ * if they could not be fetched yet. */
 export function watch(path, { onFrame, onGap, since, onLost, onBack } = {}) {
   const stream = new Stream({
     path,
@@ -54,6 +55,7 @@ export function whenRefused(heard) {
 function showRefused(stream, code) {
   streams.delete(stream);
   lost.delete(stream);
+  outage = null; // what was being fetched after it has nothing to say any more
   clearTimeout(bannerTimer);
   const banner = byId("connection");
   const words = `${code === 4401 ? "You are signed out" : "You are no longer in this project"}. What you see is not renewed.`;
@@ -146,6 +148,14 @@ function showLost() {
   bannerTimer = setTimeout(() => lost.size && showLost(), 1000);
 }
 
+/** What the banner says of the steps that were missed, by list; null is a list that could not be fetched yet. */
+export function backWords(counts) {
+  if (!counts.length) return "Everything is up to date.";
+  if (counts.includes(null)) return "The steps that you missed follow when the server answers.";
+  const fetched = counts.reduce((sum, count) => sum + count, 0);
+  return `${fetched} new ${fetched === 1 ? "step" : "steps"}, none is missing.`;
+}
+
 async function showBack() {
   clearTimeout(bannerTimer);
   const counts = await Promise.all([...streams.values()].flatMap(({ onBack }) => (onBack ? [onBack()] : [])));
@@ -154,11 +164,9 @@ async function showBack() {
   const away = Date.now() - outage.since;
   outage = null;
   if (banner.hidden) return;
-  const fetched = counts.reduce((sum, count) => sum + count, 0);
-  const news = counts.length ? `${fetched} new ${fetched === 1 ? "step" : "steps"}, none is missing.` : "Everything is up to date.";
   banner.classList.remove("lost");
   banner.dataset.told = "";
-  banner.querySelector("[data-say]").textContent = `Back after ${Math.max(1, Math.round(away / 1000))} s. ${news}`;
+  banner.querySelector("[data-say]").textContent = `Back after ${Math.max(1, Math.round(away / 1000))} s. ${backWords(counts)}`;
   banner.querySelector("button").hidden = true;
   bannerTimer = setTimeout(() => { banner.hidden = true; }, BACK_MS);
 }

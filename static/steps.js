@@ -120,8 +120,7 @@ export function keepTrue(list, socket, { hold = () => false, heard = () => {} } 
     onGap: catchUp,
     onLost: () => { lostAt = list.last; },
     async onBack() {
-      await catchUp();
-      return list.last - lostAt;
+      return (await catchUp()) === null ? null : list.last - lostAt;
     },
   });
   const slow = setInterval(() => { if (document.visibilityState === "visible") catchUp(); }, SLOW_MS);

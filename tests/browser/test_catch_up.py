@@ -159,6 +159,36 @@ def test_a_line_that_breaks_while_another_is_away_is_of_the_same_outage(running,
     expect(banner).to_be_hidden(timeout=10_000)
 
 
+def test_nothing_is_called_whole_that_was_not_fetched_and_an_end_of_rights_stays_the_last_word(
+    running, episode, person
+):
+    page = person(running.link("vera", "viewer"))
+    page.add_init_script(LINES)
+    page.goto(f"{running.url}/episodes/{episode}/")
+    until(lambda: in_view(page, 20), 10)
+    banner, back = page.locator("#connection"), re.compile(r"steps\.html\?since=20&limit=0")
+    reopen = "window.lines.closed.clear(); document.querySelector('[data-act=reconnect]').click()"
+    page.route(back, lambda route: route.fulfill(status=503))
+    page.evaluate("window.cut('queue')")
+    expect(banner).to_be_visible(timeout=15_000)
+    page.evaluate(reopen)
+    expect(banner).to_contain_text("follow when the server answers")
+    page.unroute(back)
+
+    held = []
+    page.route(back, lambda route: held.append(route))
+    page.evaluate("window.cut('queue')")
+    expect(banner).to_contain_text(re.compile(r"last update \d+ s ago"), timeout=15_000)
+    page.evaluate(reopen)
+    until(lambda: page.evaluate("window.lines.at.queue.readyState") == 1 and held, 10)
+    page.evaluate("window.lines.at.episodes.onclose({ code: 4403 })")
+    expect(banner).to_contain_text("You are no longer in this project")
+    for one in held:
+        one.continue_()
+    page.wait_for_timeout(500)  # nothing is to happen
+    expect(banner).to_contain_text("You are no longer in this project")
+
+
 def test_a_follower_stays_at_the_end_when_the_pane_grows_while_steps_are_on_their_way(running, agent, episode, deaf):
     """The banner of a lost line goes, and so the pane grows, at the very time when the missed steps are fetched."""
     held = []

@@ -6,7 +6,7 @@ import { moved, movedOver } from "../../static/rows.js";
 import { isOut, outWords, post } from "../../static/post.js";
 import { chosen, read, shapeOf, typeOf, valueOf } from "../../static/schema-form.js";
 import { nextMark, withStep } from "../../static/scrubber.js";
-import { nearestOf, noteAsk, ripe } from "../../static/shell.js";
+import { backWords, nearestOf, noteAsk, ripe } from "../../static/shell.js";
 
 test("seconds read as a clock and never below zero", () => {
   assert.deepEqual([0, 9.9, 42, 138, 3600, 3725, -3].map(clock), ["0:00", "0:09", "0:42", "2:18", "1:00:00", "1:02:05", "0:00"]);
@@ -18,6 +18,13 @@ test("a countdown is calm above 45 percent, soon to 20, late below", () => {
 
 test("times of the past are one unit, rounded down", () => {
   assert.deepEqual([2, 12, 61, 7300, 200000].map(ago), ["just now", "12 s ago", "1 min ago", "2 h ago", "2 d ago"]);
+});
+
+test("what was missed is called whole only when it was fetched", () => {
+  assert.equal(backWords([]), "Everything is up to date.");
+  assert.equal(backWords([1]), "1 new step, none is missing.");
+  assert.equal(backWords([2, 3]), "5 new steps, none is missing.");
+  assert.doesNotMatch(backWords([2, null]), /none is missing|up to date/);
 });
 
 test("the selection starts at the near end and stays in the list", () => {
