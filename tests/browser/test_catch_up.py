@@ -159,6 +159,17 @@ def test_a_line_that_breaks_while_another_is_away_is_of_the_same_outage(running,
     expect(banner).to_be_hidden(timeout=10_000)
 
 
+def test_a_follower_on_a_phone_sees_that_the_line_is_lost(running, episode, person):
+    page = person(running.link("vera", "viewer"))
+    page.set_viewport_size({"width": 390, "height": 800})
+    page.add_init_script(LINES)
+    page.goto(f"{running.url}/episodes/{episode}/")
+    until(lambda: in_view(page, 20), 10)
+    page.evaluate("window.cut('queue')")
+    expect(page.locator("#connection")).to_be_in_viewport(ratio=1, timeout=15_000)
+    expect(page.get_by_role("button", name="Try now")).to_be_in_viewport(ratio=1)
+
+
 def test_nothing_is_called_whole_that_was_not_fetched_and_an_end_of_rights_stays_the_last_word(
     running, episode, person
 ):
