@@ -28,6 +28,7 @@ from awmclient.errors import (
     PolicyFault,
     Unreachable,
 )
+from awmclient.observations import as_object, as_spec, bounded, came_back, observed, plain, signals_of, without_rewards
 from awmclient.policies import Policy, Turn, View
 from awmclient.ports import ActionEnvironment as ActionEnvironment
 from awmclient.ports import Dashboard as Dashboard
@@ -36,7 +37,6 @@ from awmclient.ports import OnEnd as OnEnd
 from awmclient.ports import ToolEnvironment as ToolEnvironment
 from awmclient.ports import ToolResult as ToolResult
 from awmclient.prompts import NUDGE, system_prompt
-from awmclient.recorded import as_object, as_spec, bounded, came_back, observed, plain, signals_of, without_rewards
 from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,

@@ -1,7 +1,7 @@
 """For tests of loops: `MemoryDashboard`, which behaves as the real one without a server, and `FakeEnv`, a small shop
 with prices.
 
-Owns both. Leaves the dashboard's rules to `book.py`. Called by our tests and by yours.
+Owns both. Leaves the dashboard's rules to `memory_store.py`. Called by our tests and by yours.
 
     dash = MemoryDashboard(expert=lambda question: "Use 10 %.")
     result = await rollout(my_policy, FakeEnv(), dash, task="Discount the mug", expert="plain")
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body, numbered
-from awmclient.book import Ask, Book
+from awmclient.memory_store import Ask, Book
 from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason, ToolSpec
 
 Answer = Advice | str | None

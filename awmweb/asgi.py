@@ -28,8 +28,8 @@ from starlette.staticfiles import StaticFiles
 
 from episodes import intake
 from episodes.consumers import WIRE, EpisodeConsumer, socket_token
-from experts import mcp
 from experts.consumers import AskWait, QueueConsumer
+from experts.mcp import server as mcp
 from people.bodies import HungUp, read_body, replayed, room_for
 from people.errors import AppError
 from people.http import refuse

@@ -21,12 +21,12 @@ from django.views.decorators.http import require_GET, require_POST
 from awmclient.chat import EndpointConfig
 from curriculum import environment, launching
 from episodes import events, wall
-from episodes import vocabulary as sheet
-from episodes.cards import clean
+from episodes import legend as sheet
+from episodes.formatting import clock, in_words
 from episodes.models import Episode, EpisodeState, VerifierOutcome
+from episodes.step_cards import clean
 from episodes.views import episode_page
-from episodes.words import clock, in_words
-from experts import board, staff
+from experts import availability, board
 from experts.models import Ask
 from people.access import (
     Actor,
@@ -83,8 +83,8 @@ def _here(request: HttpRequest) -> Membership | None:
 
 def _duty(actor: Actor) -> dict[str, Any]:
     """Whether asks may wait for this person at all, and whether they said that they are away."""
-    advises = staff.may_be_present(actor.role, None)
-    return {"me": actor.key if advises else "", "away": advises and staff.is_away(actor)}
+    advises = availability.may_be_present(actor.role, None)
+    return {"me": actor.key if advises else "", "away": advises and availability.is_away(actor)}
 
 
 @require_GET
@@ -101,7 +101,7 @@ def home(request: MemberRequest) -> HttpResponse:
         {
             "asks": rows,
             "headline": board.headline(found, now) if found else (_calm_headline(actor), None),
-            "underline": board.underline(staff.outlook(actor.project, now)),
+            "underline": board.underline(availability.outlook(actor.project, now)),
             "wall": None if request.GET.get("wall") == "0" else wall.live(actor),
             "outcomes": wall.recent_outcomes(actor),
             "facts": _today(actor, now),

@@ -1,7 +1,7 @@
 """The Dashboard port answered in process, for our own worker: the same loop as everybody's, without HTTP.
 
 Owns crossing from the loop's coroutine to the database, patience while the database is away, and how refusals of the
-house become the client's errors. Leaves every rule to `episodes.recording`, `experts.queue` and `experts.settling`.
+house become the client's errors. Leaves every rule to `episodes.recording`, `experts.queue` and `experts.closing`.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from awmclient.schema import (
 from episodes import recording
 from episodes.hub import hub
 from episodes.models import Episode
-from experts import queue, settling
+from experts import closing, queue
 from experts.events import ask_topic
 from experts.reading import ask_view
 from people.access import Actor
@@ -67,7 +67,7 @@ async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
 
 
 def _look(actor: Actor, ask_id: str) -> AskView:
-    return ask_view(settling.look(actor, ask_id))
+    return ask_view(closing.look(actor, ask_id))
 
 
 def _batch(steps: list[dict[str, Any]]) -> StepBatch:
@@ -125,7 +125,7 @@ class LocalEpisode:
             if view.advice is None:
                 return Advice(text="", source="fallback", reason=view.reason or view.status)
             try:
-                read = await patiently(settling.consume, self.actor, ask.pk)
+                read = await patiently(closing.consume, self.actor, ask.pk)
             except errors.Refused as taken_back:
                 if taken_back.code != "still_open":
                     raise

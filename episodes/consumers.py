@@ -22,13 +22,13 @@ from django.db import close_old_connections
 
 from episodes import events, trajectory, windows
 from episodes.hub import Hub, SocketListener, hub
+from episodes.live_html import Showings, pictures_frame, showings
 from episodes.models import Episode
-from episodes.showing import Showings, pictures_frame, showings
 from episodes.wire import Line, Payload
 from people.access import Actor, bearer, current_memberships, is_id, may_read, person, sees_outcomes
 from people.errors import AppError, Away, NotFound, Unauthenticated
 from people.members import token_of
-from people.rights import Right, ended, right_of
+from people.revalidation import Right, ended, right_of
 
 log = logging.getLogger(__name__)
 REFUSED = {401: 4401, 403: 4403, 404: 4404}

@@ -17,9 +17,9 @@ from django.utils import timezone
 
 from awmclient.schema import CUT_ABOVE_BYTES, MAX_STEP_BYTES, StepCommon
 from episodes import events
-from episodes.cuts import cut_of
 from episodes.errors import SeqGap
 from episodes.strip import code_of
+from episodes.truncation import cut_of
 from people.errors import Invalid, TooLarge
 
 # what comes here was read from JSON, so it holds no circle; a deep one ends at the limit of recursion all the same

@@ -168,9 +168,12 @@ class AppendOnly(models.Model):
 
 
 class Step(AppendOnly):
-    """One ordered entry of an episode. `body` is the step as it was sent, JSON with ASCII escapes, so that every
-    string survives (U+0000 and lone surrogates, which no text column of PostgreSQL takes). `cut` is the short form of a
-    large one (see `cuts.py`). The unique pair finds an episode's steps: the foreign key needs no index of its own."""
+    """One ordered entry of an episode.
+
+    `body` is the step as it was sent, JSON with ASCII escapes, so that every string survives (U+0000 and lone
+    surrogates, which no text column of PostgreSQL takes). `cut` is the short form of a large one (see `truncation.py`).
+    The unique pair finds an episode's steps: the foreign key needs no index of its own.
+    """
 
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="steps", db_index=False)
     seq = models.IntegerField()

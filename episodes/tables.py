@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from episodes.cards import cell_of, clean, row_key
+from episodes.step_cards import cell_of, clean, row_key
 
 COLUMNS = 24
 ROWS = 200

@@ -11,9 +11,9 @@ from django.db.models import Func, IntegerField, QuerySet
 from django.db.models.functions import Coalesce
 
 from awmclient.schema import MAX_STEP_BYTES, EpisodeView, Outcome, Trajectory
-from episodes.cuts import cut_text
 from episodes.entries import for_agents, with_time
 from episodes.models import Episode, Step, VerifierOutcome
+from episodes.truncation import cut_text
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import NotFound
 

@@ -19,8 +19,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from episodes import recording, trajectory, wall, windows
-from episodes.cards import card_of, clean, pieces_of
 from episodes.models import AGAIN, Episode, EpisodeState, Run
+from episodes.step_cards import card_of, clean, pieces_of
 from episodes.strip import actions_in
 from episodes.trajectory import outcomes_of, steps_of
 from episodes.windows import number, numbers

@@ -1,6 +1,6 @@
 """Reads for pages: the wall of live episodes by need, the filtered list, and everything one episode's page shows.
 
-Owns the sentences with numbers at the top of those pages. Leaves rows to `models.py`, cards to `cards.py`.
+Owns the sentences with numbers at the top of those pages. Leaves rows to `models.py`, cards to `step_cards.py`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
 from awmenv.health import Health
-from episodes.cards import DIFF_LINES, DiffLine, clean, diff_lines
 from episodes.models import LIVE_STATES, Episode, EpisodeState, Run, Step, VerifierOutcome
+from episodes.step_cards import DIFF_LINES, DiffLine, clean, diff_lines
 from episodes.strip import actions_in, changes_of
 from episodes.windows import Shown, shown
 from people.access import Actor, scoped

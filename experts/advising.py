@@ -1,7 +1,7 @@
 """Writes: answer, amend, take back, answer a group.
 
 Owns what is said to an ask: the accepted advice, and the late and superseded texts kept beside it. Leaves the lease to
-`queue.py` and the closing to `settling.py`. Called by the pages, the API and `llm.py`: people, tokens and models answer
+`queue.py` and the closing to `closing.py`. Called by the pages, the API and `llm.py`: people, tokens and models answer
 through the same functions.
 """
 
@@ -16,11 +16,11 @@ from django.utils import timezone
 
 from awmclient.schema import ToolCall
 from episodes import recording
-from experts import events, queue, review, settling
+from experts import closing, events, queue, review
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
-from experts.fitting import refuse_unfit
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Draft, Privilege
 from experts.similar import began_with, origins
+from experts.suggested_calls import refuse_unfit
 from people.access import Actor, may_advise, visible_or_404
 from people.errors import AppError, Invalid
 
@@ -49,7 +49,7 @@ def answer(
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
-        ask = settling.locked(slot.ask_id)
+        ask = closing.locked(slot.ask_id)
         said = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce) if nonce else Advice.objects.none()
         repeated = said.order_by("late").first()
         if repeated is not None and not repeated.late:
@@ -57,7 +57,7 @@ def answer(
         now = timezone.now()
         held = queue.mine(slot, lease_token).exists()
         if ask.is_open and ask.deadline_at <= now:
-            settling.close(ask, AskStatus.FELL_BACK, "deadline", None)
+            closing.close(ask, AskStatus.FELL_BACK, "deadline", None)
         if not ask.is_open or not held:
             refusal = TooLate() if not ask.is_open else LeaseLost()
         if refusal is not None and repeated is not None:
@@ -68,7 +68,7 @@ def answer(
         advice.save(force_insert=True)
         Draft.objects.filter(ask=ask, author_key=actor.key).delete()  # it is kept as advice now, late or not
         if refusal is None:
-            settling.close(ask, AskStatus.ANSWERED, "", actor, advice)
+            closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
         elif isinstance(refusal, TooLate):
             words = review.words_of(text, [call.model_dump() for call in tool_calls or []])
             review.annotate(actor, ask.episode, ask.seq, LATE, words, ask)
@@ -134,7 +134,7 @@ def amend(
     if not text.strip() and not tool_calls:
         raise Invalid("Write the advice, or suggest a call.")
     visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask = settling.locked(ask_id)
+    ask = closing.locked(ask_id)
     before = _unread(ask, actor)
     if nonce and before.nonce == nonce:
         return before
@@ -147,7 +147,7 @@ def amend(
     ask.accepted = advice
     ask.save(update_fields=["accepted"])
     recording.reword_ask_step(ask.episode, ask.seq, advice.value())
-    settling.log(ask, "amended", actor)
+    closing.log(ask, "amended", actor)
     events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
     return advice
 
@@ -157,7 +157,7 @@ def take_back(actor: Actor, ask_id: str) -> queue.Claim:
     """Undo my answer, as long as the agent has not read it: the ask is open again and in my hands."""
     may_advise(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask, now = settling.locked(ask_id), timezone.now()
+    ask, now = closing.locked(ask_id), timezone.now()
     _unread(ask, actor)
     if ask.deadline_at <= now or not ask.episode.is_live:
         raise TooLate("The deadline has passed; the agent will get your advice.")
@@ -165,7 +165,7 @@ def take_back(actor: Actor, ask_id: str) -> queue.Claim:
     ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
     Assignment.objects.filter(ask=ask).update(state=AssignmentState.QUEUED, holder="", lease_token="", lease_until=None)
     recording.reword_ask_step(ask.episode, ask.seq, None)
-    settling.log(ask, "taken_back", actor)
+    closing.log(ask, "taken_back", actor)
     return queue.take(actor, ask, now)
 
 

@@ -11,8 +11,9 @@ from django.utils import timezone
 from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
-from awmclient.numbers import DeskNumbers
-from experts import advising, numbers, queue, settling
+from awmclient.metrics import DeskNumbers
+from experts import advising, closing, queue
+from experts.metrics import records
 from experts.reading import ask_view, open_asks
 from people.http import actor_of
 
@@ -37,17 +38,17 @@ def list_asks(request: HttpRequest, status: schema.AskStatus = "open") -> schema
 def get_ask(request: HttpRequest, ask_id: str, wait: QueryEx[int, P(ge=0, le=WAIT_MAX_S)] = 0) -> schema.AskView:
     """The state of an ask. Under the product's server `consumers.AskWait` answers this path and waits without a thread;
     this plain form documents it and answers at once."""
-    return ask_view(settling.look(actor_of(request), ask_id))
+    return ask_view(closing.look(actor_of(request), ask_id))
 
 
 @router.post("/asks/{ask_id}/consumed", response={200: schema.AskView, **REFUSALS})
 def consumed(request: HttpRequest, ask_id: str) -> schema.AskView:
-    return ask_view(settling.consume(actor_of(request), ask_id))
+    return ask_view(closing.consume(actor_of(request), ask_id))
 
 
 @router.post("/asks/{ask_id}/cancel", response={200: schema.AskView, **REFUSALS})
 def cancel(request: HttpRequest, ask_id: str) -> schema.AskView:
-    return ask_view(settling.cancel(actor_of(request), ask_id))
+    return ask_view(closing.cancel(actor_of(request), ask_id))
 
 
 @router.post("/asks/{ask_id}/claim", response={200: schema.Claimed, **REFUSALS})
@@ -94,6 +95,6 @@ def desk_numbers(
 ) -> DeskNumbers:
     """How the desk works, by person, model, run and arm; never for an agent. `since` and `until` are days."""
     days = {name: day.isoformat() for name, day in (("since", since), ("until", until)) if day}
-    look = numbers.Look.read({"time": time, **days, "run": run, "arm": arm, "drawn": str(int(drawn))})
-    found = numbers.numbers_of(actor_of(request), look, timezone.now())
-    return DeskNumbers.model_validate({"note": numbers.NOTE, **asdict(found)})
+    look = records.Look.read({"time": time, **days, "run": run, "arm": arm, "drawn": str(int(drawn))})
+    found = records.numbers_of(actor_of(request), look, timezone.now())
+    return DeskNumbers.model_validate({"note": records.NOTE, **asdict(found)})

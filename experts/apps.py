@@ -10,9 +10,9 @@ class ExpertsConfig(AppConfig):
 
     def ready(self) -> None:
         from episodes import recording
-        from experts import notices, queue, settling
+        from experts import closing, notices, queue
         from people import members
 
-        recording.on_end(settling.cancel_of_episode)
+        recording.on_end(closing.cancel_of_episode)
         members.on_leave(queue.give_back)
         members.on_leave(notices.forget)

@@ -1,6 +1,6 @@
 """Reads for pages: the queue as rows, its headline, what became of closed asks, and one ask's page.
 
-Owns the words about waiting, leases and why an ask reached whom. Leaves order and place to `lineup.py`, state to
+Owns the words about waiting, leases and why an ask reached whom. Leaves order and place to `eligibility.py`, state to
 `queue.py`, rows to `models.py`. Called by views.
 """
 
@@ -14,16 +14,16 @@ from typing import Any
 from django.db.models import Aggregate, Count, DurationField, F, Q
 from django.utils import timezone
 
-from episodes.cards import clean
+from episodes.formatting import clock, in_words
 from episodes.models import EpisodeState, VerifierOutcome
+from episodes.step_cards import clean
 from episodes.strip import actions_in
-from episodes.words import clock, in_words
-from experts import lineup
-from experts.lineup import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot
+from experts import eligibility
+from experts.availability import Outlook
+from experts.eligibility import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot
+from experts.filters import Wish, groups, matching, says, sorted_by
 from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
 from experts.reading import NOT_LISTED, asks_of
-from experts.selection import Wish, groups, matching, says, sorted_by
-from experts.staff import Outlook
 from people.access import Actor
 
 ROWS = 25
@@ -126,7 +126,7 @@ def budget_of(ask: Ask) -> float:
 def board_of(actor: Actor, now: datetime, wish: Wish) -> Board:
     """1. every open ask, 2. those that match, in the order that is wished, 3. one row for each group,
     4. the rows of one page."""
-    found = lineup.spots(actor, now, turns=wish.sort == "turn")
+    found = eligibility.spots(actor, now, turns=wish.sort == "turn")
     some = matching(actor, found, wish, now)
     families = groups(some, found, alone=bool(wish.group))
     page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
@@ -135,13 +135,13 @@ def board_of(actor: Actor, now: datetime, wish: Wish) -> Board:
 
 def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
     """The asks that stand before people, and the first rows of them."""
-    found = [one for one in lineup.spots(actor, now) if one.for_people]
+    found = [one for one in eligibility.spots(actor, now) if one.for_people]
     return found, _rows(actor, groups(sorted_by(found, Wish.sort), found)[:room], now)
 
 
 def next_for(actor: Actor, now: datetime) -> Ask | None:
     """What this person should do next: go on with theirs, else the first in turn that is free for them."""
-    spot = lineup.next_of(lineup.spots(actor, now, turns=True))
+    spot = eligibility.next_of(eligibility.spots(actor, now, turns=True))
     return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
 
 

@@ -1,7 +1,7 @@
 """The queue's socket, and the waiting poll of an ask, which holds no thread and no database connection.
 
 Owns how a wait is woken: by the hub's hint, by the deadline, or by the end of the poll. The deadline itself is settled
-by the request that waits, through `settling.settle`, so it needs nobody else.
+by the request that waits, through `closing.settle`, so it needs nobody else.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from awmclient.schema import AskView
 from episodes import events, recording
 from episodes.consumers import LiveConsumer, actor_for, in_database, socket_token
 from episodes.hub import Listener, hub
-from experts import settling
+from experts import closing
 from experts.events import ask_topic, person_topic
 from experts.models import Ask
 from experts.reading import ask_view, more_to_take, open_asks
@@ -95,7 +95,7 @@ def _read_once(scope: dict[str, Any], pk: str, known: Actor | None) -> AskView:
     """One short visit to the database; the connection goes back before the wait goes on. A loop's look at an ask that
     is still open is a read and a sign of life, since hundreds of loops wait at once."""
     actor = known or _member_of(scope, pk)
-    ask = settling.look(actor, pk)
+    ask = closing.look(actor, pk)
     recording.hear(actor, ask.episode_id)
     return ask_view(ask)
 

@@ -32,10 +32,10 @@ from awmclient.schema import ToolCall
 from episodes import packs, trajectory
 from episodes.models import Episode
 from experts import advising, desk, queue
-from experts.fitting import refuse_unfit
+from experts.availability import desk_of, load_for, policy_of, tokens_spent
 from experts.models import Ask, Privilege, Tier
 from experts.routing import in_time, next_tier
-from experts.staff import desk_of, load_for, policy_of, tokens_spent
+from experts.suggested_calls import refuse_unfit
 from people.access import Actor, expert_model
 from people.errors import AppError
 from people.models import Project

@@ -24,10 +24,10 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from episodes.cards import clean
+from episodes.step_cards import clean
 from experts import events, outside
+from experts.availability import BEFORE_PEOPLE, to_tell
 from experts.models import Ask, Channel, Delivery, DeliveryState, QuietHours, Subscription
-from experts.staff import BEFORE_PEOPLE, to_tell
 from people.access import Actor, may_advise
 from people.errors import Forbidden, Invalid, NotFound
 from people.members import record

@@ -1,7 +1,7 @@
 """Writes: open, claim, renew, release, decline, escalate, hand, prioritise.
 
 Owns an open ask: where it stands in the queue, and in whose hands it is. Leaves what is said to it to `advising.py`,
-its end to `settling.py`, the episode's side to `episodes.recording`, inside the same transaction, drafts and presence
+its end to `closing.py`, the episode's side to `episodes.recording`, inside the same transaction, drafts and presence
 to `desk.py`, and who is asked in which order to `routing.py`. People claim through the same functions as models and
 tokens.
 
@@ -27,7 +27,7 @@ from awmclient.schema import AskOpen
 from episodes import recording
 from episodes.appending import reopen_or_refuse
 from episodes.models import Episode, ExpertMode
-from experts import desk, events, notices, settling, staff
+from experts import availability, closing, desk, events, notices
 from experts.errors import (
     AlreadyClaimed,
     AskConflict,
@@ -108,12 +108,12 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
     recording.open_ask_step(actor, episode, {"kind": "ask", "ask": ask.pk, **said})
     ask.save(force_insert=True)
     Assignment.objects.create(ask=ask)
-    settling.log(ask, "opened", actor)
-    settling.log(ask, _toward(ask), None, ask.tier_reason)
+    closing.log(ask, "opened", actor)
+    closing.log(ask, _toward(ask), None, ask.tier_reason)
     if at_once:
-        settling.close(ask, AskStatus.FELL_BACK, at_once, None)
-    elif (known := staff.known_answer(ask, staff.desk_of(actor.project).cache)) is not None:
-        settling.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
+        closing.close(ask, AskStatus.FELL_BACK, at_once, None)
+    elif (known := availability.known_answer(ask, availability.desk_of(actor.project).cache)) is not None:
+        closing.close(ask, AskStatus.ANSWERED, "", None, _again(ask, known))
     else:
         _tell_or_wake(ask)
     return ask
@@ -121,10 +121,10 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
 
 def _place(ask: Ask, now: datetime) -> str:
     """Give the ask its group and its plan; the reason if it must fall back at once."""
-    twin = staff.twin_of(ask)
+    twin = availability.twin_of(ask)
     ask.group = twin.group if twin is not None else ask.pk
-    policy = staff.policy_of(staff.desk_of(ask.project), ask.episode)
-    way = route(policy, staff.load_for(ask, policy, now), draw(policy.seed, ask.pk))
+    policy = availability.policy_of(availability.desk_of(ask.project), ask.episode)
+    way = route(policy, availability.load_for(ask, policy, now), draw(policy.seed, ask.pk))
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
     ask.tier = way.tiers[0] if way.tiers else Tier.PEOPLE
     ask.expected_wait_s = way.expected_wait_s
@@ -135,7 +135,7 @@ def _place(ask: Ask, now: datetime) -> str:
 
 def _toward(ask: Ask) -> str:
     """The word in the log for the tier that an ask has come to; `to_people` is what the human budget counts."""
-    return "to_people" if ask.tier in staff.BEFORE_PEOPLE and ask.tiers else f"to_{ask.tier}"
+    return "to_people" if ask.tier in availability.BEFORE_PEOPLE and ask.tiers else f"to_{ask.tier}"
 
 
 def _again(ask: Ask, known: Advice) -> Advice:
@@ -187,7 +187,7 @@ def take(actor: Actor, ask: Ask, now: datetime) -> Claim:
         raise _why_not(ask, now)
     for name, value in mine.items():
         setattr(slot, name, value)
-    settling.log(ask, "claimed", actor)
+    closing.log(ask, "claimed", actor)
     events.tell(ask)
     return Claim(ask.pk, slot.pk, token, until)
 
@@ -196,15 +196,15 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
     """Who passed does not get it again, who lacks the skill does not get it at all, and nobody hoards."""
     if actor.user is None and actor.token is None:
         return  # models and the house itself take what they were given
-    if ask.is_open and not {*ask.tiers} & {*staff.BEFORE_PEOPLE}:
+    if ask.is_open and not {*ask.tiers} & {*availability.BEFORE_PEOPLE}:
         raise NotForYou("Only models may answer this ask: its arm or its run's budget leaves people out.")
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
         raise Passed
     if actor.user is not None:
-        rules = staff.desk_of(actor.project)
-        if not staff.fits(actor, ask, rules):
+        rules = availability.desk_of(actor.project)
+        if not availability.fits(actor, ask, rules):
             raise NotForYou
-        if staff.held_by(actor.key, now) >= rules.capacity:
+        if availability.held_by(actor.key, now) >= rules.capacity:
             raise AtCapacity
 
 
@@ -259,7 +259,7 @@ def release(actor: Actor, assignment_id: str, lease_token: str) -> None:
     may_advise(actor)
     slot = _slot(actor, assignment_id)
     _let_go(slot, lease_token)
-    settling.log(slot.ask, "released", actor)
+    closing.log(slot.ask, "released", actor)
     events.tell(slot.ask)
 
 
@@ -268,10 +268,10 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
     """Pass on an ask: the slot goes back, without this expert. If nobody is left, the ask moves on."""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
-    ask = slot.ask = settling.locked(slot.ask_id)
+    ask = slot.ask = closing.locked(slot.ask_id)
     _let_go(slot, lease_token)
     Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults={"author": actor.name, "reason": reason})
-    settling.log(ask, "declined", actor, reason)
+    closing.log(ask, "declined", actor, reason)
     if actor.model:
         _after_model(ask, reason.partition(":")[0])
     else:
@@ -289,8 +289,8 @@ def pass_over(actor: Actor, ask_id: str, reason: str = "") -> None:
     slot = Assignment.objects.get(ask=ask)
     if slot.holder == actor.key and slot.state == AssignmentState.CLAIMED:
         _let_go(slot, slot.lease_token)
-    settling.log(ask, "declined", actor, reason)
-    if ask.tier in staff.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
+    closing.log(ask, "declined", actor, reason)
+    if ask.tier in availability.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
         _after_person(ask)
     else:
         events.tell(ask)
@@ -310,7 +310,7 @@ def _models_left(ask: Ask) -> bool:
 
 
 def _after_person(ask: Ask) -> None:
-    everybody, present = staff.pool(ask, timezone.now())
+    everybody, present = availability.pool(ask, timezone.now())
     if not everybody or (not present and next_tier(ask.tiers, ask.tier)):
         _move_on(ask, "human_passed", "declined")
     else:
@@ -321,7 +321,7 @@ def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
     """Up to the next tier, or, behind the last one, a fallback. Caller holds the locks of episode and ask."""
     following = next_tier(ask.tiers, ask.tier)
     if following is None:
-        settling.close(ask, AskStatus.FELL_BACK, at_the_end, None)
+        closing.close(ask, AskStatus.FELL_BACK, at_the_end, None)
     else:
         _set_tier(ask, following, why, None)
 
@@ -329,7 +329,7 @@ def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
 def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None) -> None:
     ask.tier, ask.tier_reason = tier, why if len(why) <= 40 else why[:39] + "…"  # the history keeps all of it
     ask.save(update_fields=["tier", "tier_reason"])
-    settling.log(ask, _toward(ask), actor, why)
+    closing.log(ask, _toward(ask), actor, why)
     _tell_or_wake(ask)
 
 
@@ -338,7 +338,7 @@ def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason
     """Hand an ask that one holds up to the senior or people, or down to the model; the slot goes back."""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
-    ask = slot.ask = settling.locked(slot.ask_id)
+    ask = slot.ask = closing.locked(slot.ask_id)
     _refuse_nobody(ask, to)
     _let_go(slot, lease_token)
     _hand_to(ask, to, reason, actor)
@@ -348,11 +348,11 @@ def _refuse_nobody(ask: Ask, to: str) -> None:
     """An ask is handed only to somebody who may still take it."""
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
         raise Invalid("An ask can be handed to people, the senior expert or the model.")
-    if to == Tier.LLM and not staff.models_may_help(ask):
+    if to == Tier.LLM and not availability.models_may_help(ask):
         raise Invalid("No expert model may help here: none is set up, or this arm asks people only.")
     if to == Tier.LLM and not _models_left(ask):
         raise Invalid("The model passed on this ask already.")
-    if to == Tier.SENIOR and staff.desk_of(ask.project).senior_id is None:
+    if to == Tier.SENIOR and availability.desk_of(ask.project).senior_id is None:
         raise Invalid("This project names no senior expert; see the page Desk.")
 
 
@@ -388,7 +388,7 @@ def set_priority(actor: Actor, ask_id: str, priority: int) -> None:
         raise Invalid(f"A priority is a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}.")
     ask = _open_or_refuse(actor, ask_id)
     if ask.priority != priority:
-        settling.log(ask, "priority", actor, f"{ask.priority} to {priority}")
+        closing.log(ask, "priority", actor, f"{ask.priority} to {priority}")
         ask.priority = priority
         ask.save(update_fields=["priority"])
         events.tell(ask)
@@ -397,7 +397,7 @@ def set_priority(actor: Actor, ask_id: str, priority: int) -> None:
 def _open_or_refuse(actor: Actor, ask_id: str) -> Ask:
     """An ask of this project that is open still, locked."""
     visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask = settling.locked(ask_id)
+    ask = closing.locked(ask_id)
     if not ask.is_open or ask.deadline_at <= timezone.now():
         raise TooLate("This ask is closed.")
     return ask
@@ -409,7 +409,7 @@ def give_back(leaving: Actor) -> None:
     for ask in held.select_for_update(of=["self"]):
         if ask.assignment.state == AssignmentState.CLAIMED:
             _let_go(ask.assignment, ask.assignment.lease_token)
-            settling.log(ask, "released", None, f"{leaving.name} was removed")
+            closing.log(ask, "released", None, f"{leaving.name} was removed")
             events.tell(ask)
 
 

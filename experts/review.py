@@ -12,8 +12,8 @@ from typing import Any
 
 from django.db import transaction
 
-from episodes.cards import call_in_words
 from episodes.models import Episode, ExpertMode, Step
+from episodes.step_cards import call_in_words
 from experts.errors import StillOpen
 from experts.models import LATE, Annotation, Ask, Draft, Privilege
 from people.access import Actor, may_annotate, visible_or_404

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from episodes.cards import call_in_words
 from episodes.models import VerifierOutcome
+from episodes.step_cards import call_in_words
 from experts.models import EARLIER, MODEL, Advice, Ask, AskStatus, Privilege
 from experts.reading import NOT_LISTED
 from experts.routing import likeness

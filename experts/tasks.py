@@ -5,12 +5,12 @@ from __future__ import annotations
 from celery import shared_task
 
 from episodes import recording
-from experts import courier, llm, notices, settling
+from experts import closing, courier, llm, notices
 
 
 @shared_task
 def sweep() -> None:
-    settling.settle_due()
+    closing.settle_due()
     recording.lose_silent()
     llm.work()
 

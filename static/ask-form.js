@@ -7,7 +7,7 @@ import { bind, print, unbind } from "./keys.js";
 import { Lease } from "./lease.js";
 import { NO_CONTACT, isOut, outWords, post } from "./post.js";
 import { CallBuilder, chosen } from "./schema-form.js";
-import { noteSent } from "./sent.js";
+import { noteSent } from "./delivery-toast.js";
 import { announce } from "./shell.js";
 
 const QUIET_MS = 700;

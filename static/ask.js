@@ -1,16 +1,16 @@
 // The ask page: the form if the ask is in hand, what the agent does with the answer once it is sent, and the steps beside
 // both. HTTP writes, the sockets only tell.
 
-import { startAssist, keepTicks } from "./assist.js";
-import { startTags, startUnsent } from "./after.js";
+import { startAssist, keepTicks } from "./answer-assist.js";
+import { startTags, startUnsent } from "./ask-feedback.js";
 import { form, freeze, heldBy, keepWords, page, startForm } from "./ask-form.js";
 import { serverNow } from "./clock.js";
-import { startContext } from "./context.js";
+import { startContext } from "./ask-panels.js";
 import { Store } from "./drafts.js";
 import { print } from "./keys.js";
 import { announce } from "./shell.js";
-import { startSimilar } from "./similar.js";
-import { startJump, startSmall } from "./small.js";
+import { startSimilar } from "./similar-answers.js";
+import { startJump, startSmall } from "./mobile-keyboard.js";
 import { keepTrue, lists, startKeys } from "./steps.js";
 
 const spoken = new Set();

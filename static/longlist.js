@@ -3,9 +3,9 @@
 // fetched by number in stretches, and are kept for a while; heights are measured and remembered, so the scrollbar is true
 // to length. All changes of the page happen in one animation frame, and the row at the top of the view stays where it is.
 
-import { Heights, stretch, windowFor } from "./heights.js";
-import { AGAIN_MS, Kept } from "./kept.js";
-import { fetchFragment, mergeParts } from "./merge.js";
+import { Heights, stretch, windowFor } from "./height-index.js";
+import { AGAIN_MS, Kept } from "./row-cache.js";
+import { fetchFragment, mergeParts } from "./html-merge.js";
 import { noteStep } from "./shell.js";
 import { coalesce, pauseBefore } from "./stream.js";
 

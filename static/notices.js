@@ -1,7 +1,7 @@
 // The page Notices: switch on what only this browser can switch on, and say why it cannot.
 
 import { post } from "./post.js";
-import { say } from "./say.js";
+import { say } from "./toast.js";
 
 /** Why this browser cannot show notices, in words; empty if it can. */
 export function obstacle({ secure, worker, notification, permission, push, wantsPush, ios, standalone }) {

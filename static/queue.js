@@ -3,9 +3,9 @@
 
 import { localise, serverNow, tick } from "./clock.js";
 import { print } from "./keys.js";
-import { fetchFragment, mergeParts } from "./merge.js";
-import { startMore } from "./more.js";
-import { start as startRows } from "./rows.js";
+import { fetchFragment, mergeParts } from "./html-merge.js";
+import { startMore } from "./disclosure.js";
+import { start as startRows } from "./list-keys.js";
 import { coalesce } from "./stream.js";
 
 const SLOW_MS = 20_000;

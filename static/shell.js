@@ -2,12 +2,12 @@
 // Pages listen to "awm:frame" on document for frames of the queue, and call watch() for a socket of their own.
 
 import { start as startClock, clock, serverNow, syncTo, tick } from "./clock.js";
-import "./notify.js";
+import "./notice-relay.js";
 import { bind, print, start as startKeys } from "./keys.js";
-import { startPalette } from "./palette.js";
+import { startPalette } from "./command-palette.js";
 import { post } from "./post.js";
-import { say } from "./say.js";
-import { startSent } from "./sent.js";
+import { say } from "./toast.js";
+import { startSent } from "./delivery-toast.js";
 import { Stream } from "./stream.js";
 
 const streams = new Map(); // each with what its watcher wants to hear of outages

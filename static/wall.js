@@ -4,7 +4,7 @@
 // the focus is in the wall rows keep their places, and what would have moved waits behind a pill.
 
 import { serverNow, tick } from "./clock.js";
-import { fetchFragment } from "./merge.js";
+import { fetchFragment } from "./html-merge.js";
 import { coalesce } from "./stream.js";
 import { actionsIn, pictures, strip } from "./strip.js";
 

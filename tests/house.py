@@ -25,15 +25,15 @@ for name in ("DATABASE_URL", "REDIS_URL"):
 os.environ["AWMWEB_VAR"] = str(VAR)
 os.environ["AWMENV_CACHE_DIR"] = str(VAR / "cache")
 
-from awmweb.embedded import places, servers  # noqa: E402  the environment had to be set first
+from awmweb.embedded import paths, servers  # noqa: E402  the environment had to be set first
 
-places.settle(places.places(VAR))
+paths.settle(paths.data_paths(VAR))
 _stack = ExitStack()
 
 
 def _end() -> None:
     _stack.close()
-    for folder in (VAR, places.places(VAR).home):
+    for folder in (VAR, paths.data_paths(VAR).home):
         shutil.rmtree(folder, ignore_errors=True)
 
 

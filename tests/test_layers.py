@@ -26,7 +26,7 @@ MAY_IMPORT = {
         "people",
         "episodes",
         "awmclient.schema",
-        "awmclient.numbers",
+        "awmclient.metrics",
         "awmclient.chat",
         "awmclient.errors",
         "awmenv.packs",
@@ -48,40 +48,20 @@ MAY_IMPORT = {
     "awmclient": set[str](),
 }
 
+# Rooms are paths below the package: a sub-package stands on one floor unless one of its modules is named by itself.
 EDGES = {
-    "views",
-    "api",
-    "intake",
-    "mcp",
-    "sessions",
-    "consumers",
-    "tasks",
-    "local",
-    "playing",
-    "answering",
-    "llm",
-    "courier",
-    "notice_pages",
-    "desk_pages",
-    "view_pages",
-    "settings_pages",
-    "numbers_pages",
-    "admin",
-    "http",
-    "urls",
-    "apps",
-    "management",
+    *("views", "api", "intake", "consumers", "tasks", "local", "playing", "llm", "courier", "notice_pages"),
+    *("http", "urls", "apps", "management", "pages", "mcp", "metrics.pages"),
 }
 WRITES = {
-    *("members", "recording", "appending", "committer", "queue", "advising", "settling", "desk", "notices", "review"),
+    *("members", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "notices", "review"),
     *("launching", "exporting", "importing"),
 }
 READS = {
-    *("access", "rights", "bodies", "cuts", "entries", "wire", "trajectory", "annotated", "reading", "board"),
-    *("lineup", "selection", "context", "tables", "webpush", "outside"),
-    *("lineup", "selection", "context", "tables", "numbers", "figures", "following", "similar"),
-    *("wall", "windows", "routing", "staff", "fitting", "packs", "hub", "pictures", "showing"),
-    *("cards", "strip", "words", "vocabulary", "templatetags", "charts"),
+    *("access", "revalidation", "bodies", "truncation", "entries", "wire", "trajectory", "annotated", "reading"),
+    *("board", "eligibility", "filters", "panels", "tables", "webpush", "outside", "metrics", "similar"),
+    *("wall", "windows", "routing", "availability", "suggested_calls", "packs", "hub", "html_cache", "live_html"),
+    *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }
 GROUND = {"models", "events", "errors", "migrations"}
@@ -89,8 +69,8 @@ APP_FLOORS = (GROUND, READS, WRITES, EDGES)
 APPS = ("people", "episodes", "experts", "curriculum", "exports")
 
 CLIENT_FLOORS = (
-    {"fields", "schema", "numbers"},
-    {"errors", "wire", "bodies", "toolcalls", "prompts", "book", "recorded"},
+    {"fields", "schema", "metrics"},
+    {"errors", "wire", "bodies", "toolcalls", "prompts", "memory_store", "observations"},
     {"policies", "outbox", "ports"},
     {"client", "chat", "scripted"},
     {"rollout", "testing", "__init__"},
@@ -187,12 +167,15 @@ def upward_between_packages(tree: Tree) -> list[str]:
 
 
 def _floor(module: str, floors: tuple[set[str], ...]) -> int | None:
-    """Which floor a module of a package stands on; None for the package itself."""
-    _, _, inner = module.partition(".")
-    room = inner.split(".")[0] if inner else "__init__"
-    found = next((number for number, rooms in enumerate(floors) if room in rooms), None)
-    assert found is not None or room == "__init__", f"{module}: say in tests/test_layers.py on which floor it stands"
-    return found
+    """Return the floor a module stands on, by the longest path that a floor names; None for the package itself."""
+    parts = module.split(".")[1:] or ["__init__"]
+    for size in range(len(parts), 0, -1):
+        room = ".".join(parts[:size])
+        found = next((number for number, rooms in enumerate(floors) if room in rooms), None)
+        if found is not None:
+            return found
+    assert parts == ["__init__"], f"{module}: say in tests/test_layers.py on which floor it stands"
+    return next((number for number, rooms in enumerate(floors) if "__init__" in rooms), None)
 
 
 def upward_inside(tree: Tree, package: str, floors: tuple[set[str], ...]) -> list[str]:
@@ -329,6 +312,19 @@ def test_an_arrow_up_is_found_wherever_it_hides(tmp_path: Path) -> None:
     assert upward_inside(tree, "awmclient", CLIENT_FLOORS) == ["awmclient.schema:1 imports awmclient.client"]
     assert late_imports(tree) == ["people.views:2 imports people.members in page"]
     assert circles(tree) == ["awmclient.client", "awmclient.schema", "episodes.models", "people.models"]
+
+
+def test_a_module_of_a_sub_package_may_have_its_own_floor(tmp_path: Path) -> None:
+    tree = house(
+        tmp_path,
+        {
+            "people/metrics/records.py": "from people.metrics import pages\n",
+            "people/metrics/pages.py": "from people.metrics import statistics\nfrom people import members\n",
+            "people/metrics/statistics.py": "",
+            "people/members.py": "",
+        },
+    )
+    assert upward_inside(tree, "people", APP_FLOORS) == ["people.metrics.records:1 imports people.metrics.pages"]
 
 
 def test_a_module_without_a_floor_is_refused(tmp_path: Path) -> None:

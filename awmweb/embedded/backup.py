@@ -24,7 +24,7 @@ from typing import IO, Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from awmweb.embedded import postgres
-from awmweb.embedded.places import EmbeddedError, Places, make_var, postgres_programs
+from awmweb.embedded.paths import EmbeddedError, Paths, make_var, postgres_programs
 
 FORMAT = 1
 KEPT_BEFORE_UPGRADES = 5
@@ -84,7 +84,7 @@ class Manifest:
     files: dict[str, dict[str, Any]]
 
 
-def database(url: str, here: Places) -> Database:
+def database(url: str, here: Paths) -> Database:
     """The database of a postgres:// address."""
     parts = urlsplit(url)
     fields = {
@@ -102,7 +102,7 @@ def database(url: str, here: Places) -> Database:
     return Database(programs, {key: value for key, value in fields.items() if value})
 
 
-def save(file: Path, source: Database, here: Places, version: str) -> Manifest:
+def save(file: Path, source: Database, here: Paths, version: str) -> Manifest:
     """Write a backup while everything runs. The file appears under its name only when it is complete.
 
     The database is copied first: files are written before the rows that name them, so each named file is there.
@@ -122,7 +122,7 @@ def save(file: Path, source: Database, here: Places, version: str) -> Manifest:
     return manifest
 
 
-def save_before_upgrade(source: Database, here: Places, version: str) -> Path:
+def save_before_upgrade(source: Database, here: Paths, version: str) -> Path:
     """A backup below `var/backups`, of which the last few are kept."""
     folder = here.var / "backups"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -134,7 +134,7 @@ def save_before_upgrade(source: Database, here: Places, version: str) -> Path:
     return file
 
 
-def restore(file: Path, target: Database, here: Places, known_migrations: set[str], force: bool = False) -> Manifest:
+def restore(file: Path, target: Database, here: Paths, known_migrations: set[str], force: bool = False) -> Manifest:
     """Put a backup in place of whatever the database holds, all or nothing.
 
     1. unpack, check every checksum; 2. refuse a backup of a newer version; 3. refuse to overwrite unless forced; 4. the
@@ -155,7 +155,7 @@ def restore(file: Path, target: Database, here: Places, known_migrations: set[st
     return manifest
 
 
-def _write(out: IO[bytes], dump: IO[bytes], source: Database, here: Places, version: str) -> Manifest:
+def _write(out: IO[bytes], dump: IO[bytes], source: Database, here: Paths, version: str) -> Manifest:
     files: dict[str, dict[str, Any]] = {}
     with tarfile.open(fileobj=out, mode="w", format=tarfile.PAX_FORMAT) as archive:
         _add(archive, "database.dump", dump, files)
@@ -252,7 +252,7 @@ def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _refuse_to_overwrite(target: Database, here: Places, unpacked: Path, force: bool) -> None:
+def _refuse_to_overwrite(target: Database, here: Paths, unpacked: Path, force: bool) -> None:
     if force:
         return
     if target.rows(TABLES) != ["0"]:

@@ -13,13 +13,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from awmweb.embedded.places import (
+from awmweb.embedded.paths import (
     ADMIN_USER,
     DATABASE_NAME,
     DATABASE_USER,
     Account,
     EmbeddedError,
-    Places,
+    Paths,
     Secrets,
     account,
     named_account,
@@ -72,7 +72,7 @@ SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'role')
 """
 
 
-def start(here: Places, passwords: Secrets) -> Child:
+def start(here: Paths, passwords: Secrets) -> Child:
     """Start the server whatever state the last one left behind, and return once it takes queries durably.
 
     1. refuse a folder of another major version, untouched; 2. make the data folder on a first start; 3. end what is
@@ -96,7 +96,7 @@ def start(here: Places, passwords: Secrets) -> Child:
     return child
 
 
-def check_version(here: Places) -> None:
+def check_version(here: Paths) -> None:
     """Refuse a data folder of another PostgreSQL major without touching it."""
     try:
         found = (here.database / "PG_VERSION").read_text().strip()
@@ -113,7 +113,7 @@ def check_version(here: Places) -> None:
         )
 
 
-def end_leftovers(here: Places) -> None:
+def end_leftovers(here: Paths) -> None:
     """End servers and backends of an earlier start on this folder; new ones must not meet them."""
     if _gone(here, signal.SIGINT, 15) and _gone(here, signal.SIGQUIT, 3):
         _gone(here, signal.SIGKILL, 5)
@@ -128,7 +128,7 @@ def versions(programs: Path) -> str:
     return answer.stdout.split()[-1]
 
 
-def _initialise(here: Places, programs: Path, passwords: Secrets) -> None:
+def _initialise(here: Paths, programs: Path, passwords: Secrets) -> None:
     """Make the data folder beside its place and move it there when it is complete."""
     who = account(here)
     named = named_account() if who else None  # initdb refuses ids without a name, the server does not mind
@@ -165,7 +165,7 @@ def _give(path: Path, who: Account | None) -> None:
         os.chown(path, who.uid, who.gid, follow_symlinks=False)
 
 
-def _check_owner(here: Places) -> None:
+def _check_owner(here: Paths) -> None:
     owner = here.database.stat().st_uid
     if os.geteuid() not in {0, owner}:
         raise EmbeddedError(
@@ -173,7 +173,7 @@ def _check_owner(here: Places) -> None:
         )
 
 
-def _launch(here: Places, programs: Path) -> Child:
+def _launch(here: Paths, programs: Path) -> Child:
     command = [str(programs / "postgres"), "-D", str(here.database)]
     settings = SETTINGS | {"unix_socket_directories": str(here.sockets), "cluster_name": _cluster(here)}
     for name, value in settings.items():
@@ -184,7 +184,7 @@ def _launch(here: Places, programs: Path) -> Child:
     )
 
 
-def _wait_ready(child: Child, here: Places) -> None:
+def _wait_ready(child: Child, here: Paths) -> None:
     """The server writes its state into the last line of its pid file."""
     end = time.monotonic() + START_SECONDS
     while child.running and time.monotonic() < end:
@@ -204,7 +204,7 @@ def _names(passwords: Secrets) -> str:
     return f"\\set role {DATABASE_USER}\n\\set database {DATABASE_NAME}\n\\set password {passwords.database}\n"
 
 
-def _psql(here: Places, programs: Path, login: tuple[str, str, str], sql: str, variables: str = "") -> str:
+def _psql(here: Paths, programs: Path, login: tuple[str, str, str], sql: str, variables: str = "") -> str:
     user, password, database = login
     done = subprocess.run(
         [programs / "psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-h", here.sockets, "-U", user, "-d", database],
@@ -219,7 +219,7 @@ def _psql(here: Places, programs: Path, login: tuple[str, str, str], sql: str, v
     return done.stdout
 
 
-def _assert_durable(here: Places, programs: Path, passwords: Secrets) -> None:
+def _assert_durable(here: Paths, programs: Path, passwords: Secrets) -> None:
     """Ask as the product itself: a role or a database may carry settings of its own."""
     fields = "||' '||".join(f"'{name}='||current_setting('{name}')" for name in DURABLE)
     answer = _psql(here, programs, (DATABASE_USER, passwords.database, DATABASE_NAME), f"SELECT {fields};")
@@ -229,11 +229,11 @@ def _assert_durable(here: Places, programs: Path, passwords: Secrets) -> None:
         raise EmbeddedError(f"The database would lose acknowledged work ({found}); undo the ALTER ROLE or DATABASE.")
 
 
-def _cluster(here: Places) -> str:
+def _cluster(here: Paths) -> str:
     return f"awmweb-{here.database.stat().st_ino}"
 
 
-def _gone(here: Places, number: int, patience: float) -> bool:
+def _gone(here: Paths, number: int, patience: float) -> bool:
     """Signal every survivor and wait; true if some are still there."""
     left = [(pid, birth(pid)) for pid in _survivors(here)]
     for pid, _ in left:
@@ -245,7 +245,7 @@ def _gone(here: Places, number: int, patience: float) -> bool:
     return not all(wait_gone(pid, born, max(0.0, end - time.monotonic())) for pid, born in left)
 
 
-def _survivors(here: Places) -> Iterator[int]:
+def _survivors(here: Paths) -> Iterator[int]:
     """Processes of this data folder, known by their command line, which is readable without privilege."""
     owner = here.database.stat().st_uid
     start, title = f"-D {here.database} ", f"postgres: {_cluster(here)}:"

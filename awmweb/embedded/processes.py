@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypedDict
 
-from awmweb.embedded.places import Account
+from awmweb.embedded.paths import Account
 
 LOG_LIMIT = 10_000_000  # bytes; one older file of the same size is kept
 PR_SET_PDEATHSIG = 1

@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from awmweb.embedded import postgres, valkey
-from awmweb.embedded.places import EmbeddedError, Places, Urls, make_var, places, settle, urls
+from awmweb.embedded.paths import EmbeddedError, Paths, Urls, data_paths, make_var, settle, urls
 from awmweb.embedded.processes import Child, end_leftovers
 
 
@@ -19,7 +19,7 @@ class AlreadyRunning(EmbeddedError):
 
 
 @contextmanager
-def locked(here: Places) -> Iterator[None]:
+def locked(here: Paths) -> Iterator[None]:
     """Hold the data folder; the kernel lets go of it however we end."""
     make_var(here.var)
     handle = os.open(here.lock, os.O_RDWR | os.O_CREAT, 0o600)
@@ -41,7 +41,7 @@ def locked(here: Places) -> Iterator[None]:
 @contextmanager
 def running(var: Path, queue: bool = True) -> Iterator[Urls]:
     """The servers of a data folder while the block lasts. Raises `AlreadyRunning` where somebody holds it."""
-    here = places(var)
+    here = data_paths(var)
     with locked(here):
         postgres.check_version(here)
         passwords = settle(here)

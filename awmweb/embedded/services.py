@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from awmweb.embedded.places import EmbeddedError
+from awmweb.embedded.paths import EmbeddedError
 from awmweb.embedded.processes import Spec
 
 # The environment server runs other people's code: it gets no database password and no model key but the judge's.

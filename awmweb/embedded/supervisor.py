@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 from awmweb.embedded import postgres, services, valkey
-from awmweb.embedded.places import EmbeddedError, places, postgres_programs, settle
+from awmweb.embedded.paths import EmbeddedError, data_paths, postgres_programs, settle
 from awmweb.embedded.processes import Child, end_leftovers, kill_group, last_lines, remember, rotate
 from awmweb.embedded.servers import locked
 
@@ -64,7 +64,7 @@ class Supervisor:
 
     def __init__(self, options: services.Options) -> None:
         self.options = options
-        self.here = places(Path(options.var))
+        self.here = data_paths(Path(options.var))
         self.began = time.monotonic()
         self.kept: list[Kept] = []
         self.stopping = False

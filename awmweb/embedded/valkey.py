@@ -10,14 +10,14 @@ import socket
 import time
 from pathlib import Path
 
-from awmweb.embedded.places import QUEUE_SOCKET, EmbeddedError, Places, Secrets, account, own_folder, valkey_program
+from awmweb.embedded.paths import QUEUE_SOCKET, EmbeddedError, Paths, Secrets, account, own_folder, valkey_program
 from awmweb.embedded.processes import Child, Spec, last_lines
 
 NAME = "valkey"
 START_SECONDS = 120  # a long append-only file takes its time to load
 
 
-def configuration(here: Places, password: str) -> str:
+def configuration(here: Paths, password: str) -> str:
     """Append-only, private socket, a password, and no silent eviction."""
     return "\n".join(
         [
@@ -40,7 +40,7 @@ def configuration(here: Places, password: str) -> str:
     )
 
 
-def start(here: Places, passwords: Secrets) -> Child:
+def start(here: Paths, passwords: Secrets) -> Child:
     """Start the server and return once it answers; set unreadable data aside and try once more."""
     child = _launch(here, passwords)
     if _answers(child, here, passwords.queue):
@@ -60,7 +60,7 @@ def start(here: Places, passwords: Secrets) -> Child:
     raise _failed(here)
 
 
-def ping(here: Places, password: str) -> bool:
+def ping(here: Paths, password: str) -> bool:
     """Whether the server accepts the password and answers."""
     try:
         with socket.socket(socket.AF_UNIX) as line:
@@ -78,7 +78,7 @@ def ping(here: Places, password: str) -> bool:
         return False
 
 
-def _launch(here: Places, passwords: Secrets) -> Child:
+def _launch(here: Paths, passwords: Secrets) -> Child:
     who = account(here)
     program = valkey_program(here)
     own_folder(here.queue, who, 0o700)
@@ -89,7 +89,7 @@ def _launch(here: Places, passwords: Secrets) -> Child:
     return Child(Spec(NAME, command, here.logs / "valkey.log", here.queue, environment, who, orphan_signal=15))
 
 
-def _own_file(file: Path, text: str, here: Places) -> None:
+def _own_file(file: Path, text: str, here: Paths) -> None:
     """Write a private file that the server's account can read."""
     handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
     with os.fdopen(handle, "w") as out:
@@ -99,7 +99,7 @@ def _own_file(file: Path, text: str, here: Places) -> None:
             os.fchown(out.fileno(), who.uid, who.gid)
 
 
-def _answers(child: Child, here: Places, password: str) -> bool:
+def _answers(child: Child, here: Paths, password: str) -> bool:
     end = time.monotonic() + START_SECONDS
     while child.running and time.monotonic() < end:
         if ping(here, password):
@@ -108,6 +108,6 @@ def _answers(child: Child, here: Places, password: str) -> bool:
     return False
 
 
-def _failed(here: Places) -> EmbeddedError:
+def _failed(here: Paths) -> EmbeddedError:
     log = here.logs / "valkey.log"
     return EmbeddedError("Valkey did not start. Its log ends:\n  " + "\n  ".join(last_lines(log)) + f"\n  ({log})")

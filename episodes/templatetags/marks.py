@@ -15,10 +15,10 @@ from django.utils.safestring import SafeString
 
 from awmenv.health import Health
 from episodes import strip as line
-from episodes.cards import clean, initials, number
-from episodes.pictures import context_of, picture_of
+from episodes.formatting import ago, clock, in_words
+from episodes.html_cache import context_of, picture_of
+from episodes.step_cards import clean, initials, number
 from episodes.windows import Shown
-from episodes.words import ago, clock, in_words
 
 register = template.Library()
 register.filter("clean", clean)

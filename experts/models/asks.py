@@ -1,7 +1,7 @@
 """Rows about what people and models said: asks, assignments, advice, drafts, declines, annotations, and their history.
 
 Owns what a row may contain and facts about one row. Leaves changes of an ask to `queue.py`, `advising.py` and
-`settling.py`, of drafts to `desk.py`, of annotations to `review.py`. Advice, declines, annotations and events are
+`closing.py`, of drafts to `desk.py`, of annotations to `review.py`. Advice, declines, annotations and events are
 append-only.
 """
 

@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from awmclient.book import Book
 from awmclient.errors import BadToken, Refused
+from awmclient.memory_store import Book
 
 TOKEN = "agent-token-for-tests"
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from awmclient.book import Book
 from awmclient.client import HttpDashboard
+from awmclient.memory_store import Book
 from awmclient.schema import Advice
 from awmclient.testing import MemoryDashboard
 from tests.awmclient.contract import DashboardContract

@@ -15,7 +15,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from awmweb.embedded.places import reachable
+from awmweb.embedded.paths import reachable
 from tests.awmweb.somebody import ROOT, Person, interpreter_for, processes_of, site_packages
 
 NORMAL_USER = "nobody"

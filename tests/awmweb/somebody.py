@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from awmweb.embedded.places import reachable
+from awmweb.embedded.paths import reachable
 
 ROOT = Path(__file__).resolve().parents[2]
 STAND_IN = Path(__file__).parent / "stand_in"

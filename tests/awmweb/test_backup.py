@@ -15,17 +15,17 @@ PROLOGUE = """
 import os, sys
 from pathlib import Path
 from awmweb.embedded import backup
-from awmweb.embedded.places import EmbeddedError, places, urls
+from awmweb.embedded.paths import EmbeddedError, data_paths, urls
 from awmweb.embedded.servers import found_or_started, running
 KNOWN = {"people.0001_first", "people.0002_second"}
 def target(var):
-    return backup.database(urls(var).database, places(var))
+    return backup.database(urls(var).database, data_paths(var))
 def save(var, file):
     with found_or_started(var):
-        return backup.save(Path(file), target(var), places(var), "1.2.3")
+        return backup.save(Path(file), target(var), data_paths(var), "1.2.3")
 def restore(var, file, known=KNOWN, force=False):
     with found_or_started(var):
-        return backup.restore(Path(file), target(var), places(var), known, force)
+        return backup.restore(Path(file), target(var), data_paths(var), known, force)
 def fill(var):
     with running(var):
         rows = target(var)
@@ -195,7 +195,7 @@ fill(var)
 with running(var):
     for number in range(7):
         time.strftime = lambda *rest, number=number: f"2026010{number}"
-        file = backup.save_before_upgrade(target(var), places(var), "1.2.3")
+        file = backup.save_before_upgrade(target(var), data_paths(var), "1.2.3")
         os.utime(file, (number, number))
 print(*sorted(path.name for path in (var / "backups").iterdir()))
 """

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from awmweb.embedded import backup
-from awmweb.embedded.places import places
+from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import running
 from tests.awmweb.somebody import ROOT
 
@@ -28,13 +28,13 @@ def manage(var: Path, *arguments: str, fails: bool = False) -> str:
 def rows(var: Path, query: str) -> list[str]:
     """Ask the running database of this folder."""
     with running(var, queue=False) as known:
-        return backup.database(known.database, places(var)).rows(query)
+        return backup.database(known.database, data_paths(var)).rows(query)
 
 
 def content(var: Path) -> dict[str, str]:
     """A checksum of every table."""
     with running(var, queue=False) as known:
-        database = backup.database(known.database, places(var))
+        database = backup.database(known.database, data_paths(var))
         digest = "SELECT count(*) || ' ' || coalesce(md5(string_agg(t::text, '|' ORDER BY t::text)), '') FROM {} t"
         return {name: database.rows(digest.format(f'"{name}"'))[0] for name in database.rows(TABLES)}
 

@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from awmweb.embedded import services
-from awmweb.embedded.places import named_account, places, postgres_programs, valkey_program
+from awmweb.embedded.paths import data_paths, named_account, postgres_programs, valkey_program
 from awmweb.embedded.postgres import MAJOR
 from awmweb.embedded.processes import identity
 from tests.awmweb.containers import Missing, compose, health_command
@@ -49,7 +49,7 @@ class Host:
         self.tools.mkdir()
         (self.tools / "valkey-cli").write_text(VALKEY_CLIENT)
         (self.tools / "valkey-cli").chmod(0o755)
-        here = places(folder / "unused")
+        here = data_paths(folder / "unused")
         self.programs = postgres_programs(here, MAJOR)
         (self.tools / "valkey-server").symlink_to(valkey_program(here))
 

@@ -11,18 +11,18 @@ from pathlib import Path
 import psutil
 import pytest
 
-from awmweb.embedded.places import places
+from awmweb.embedded.paths import data_paths
 from tests.awmweb.somebody import Person, as_self, processes_of, wait_until
 
 WITH_SERVERS = """
 import os, signal, sys, time
 from pathlib import Path
 from awmweb.embedded import postgres, valkey
-from awmweb.embedded.places import places, settle, urls, postgres_programs
+from awmweb.embedded.paths import data_paths, settle, urls, postgres_programs
 from awmweb.embedded.servers import running
 from awmweb.embedded.backup import database
 var = Path(os.environ["AWMWEB_VAR"])
-here = places(var)
+here = data_paths(var)
 """
 
 
@@ -213,7 +213,7 @@ def test_a_checkout_below_a_closed_home_starts_too(own_folder, monkeypatch):
     (own_folder / "state").mkdir()
     code = WITH_SERVERS.replace(
         "var = Path",
-        f"from awmweb.embedded import places as p; p.STATE_BASE = Path({str(own_folder / 'state')!r})\nvar = Path",
+        f"from awmweb.embedded import paths as p; p.STATE_BASE = Path({str(own_folder / 'state')!r})\nvar = Path",
     )
     code += "with running(var) as known: print(database(known.database, here).rows('SELECT 1'), here.home)"
     environment = Person(home, sys.executable).environment()
@@ -223,4 +223,4 @@ def test_a_checkout_below_a_closed_home_starts_too(own_folder, monkeypatch):
     data = Path(done.stdout.split()[-1])
     assert data.parent == own_folder / "state" and (data / "postgres" / "PG_VERSION").exists()
     assert stat.S_IMODE((home / "var" / "credentials.json").stat().st_mode) == 0o600
-    assert places(home / "var").home == data
+    assert data_paths(home / "var").home == data

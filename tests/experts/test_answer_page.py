@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from awmclient.schema import STEP, AskOpen, EpisodeStart
 from episodes import packs, recording
-from experts import desk, queue, settling
+from experts import closing, desk, queue
 from experts.models import Advice, Annotation, Ask, Desk, Draft, QuickReply
 from people.access import expert_model, system
 from people.models import Membership
@@ -208,7 +208,7 @@ def test_an_answer_is_amended_until_the_agent_has_read_it(asked, ada, edo):
     assert ">Into 4127.</textarea>" in page(client, ask, "?amend=1")
     shown = send(client, ask, "Into 4131.", "amend", "?amend=1").content.decode()
     assert "Into 4131." in shown and not Draft.objects.exists()
-    settling.consume(ada, ask.pk)
+    closing.consume(ada, ask.pk)
     late = client.post(f"/asks/{ask.pk}/amend", {"text": "No!", "nonce": "z"}, headers={"accept": "application/json"})
     assert (late.status_code, late.json()["error"]["code"]) == (409, "consumed")
     gone = page(client, ask, "?amend=1")

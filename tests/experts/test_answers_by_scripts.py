@@ -7,7 +7,7 @@ import pytest
 from episodes import recording, trajectory
 from experts import advising, queue
 from experts.errors import TooLate
-from experts.figures import Asked, desk_line
+from experts.metrics.statistics import Asked, desk_line
 from experts.models import Advice, Annotation
 from people.access import system
 from tests.browsing import as_person

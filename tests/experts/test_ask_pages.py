@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes import recording
-from experts import advising, board, queue, settling
+from experts import advising, board, closing, queue
 from experts.models import Advice, Ask
 from tests.browsing import as_person
 
@@ -186,7 +186,7 @@ def test_a_late_answer_is_kept_beside_the_ask_and_shown_as_late(edo, ask):
     ("reason", "words"), [("asker", "The agent took its question back."), ("desk", "Somebody at the desk cancelled")]
 )
 def test_a_cancelled_ask_of_an_agent_at_work_waits_nowhere(edo, ada, episode, ask, reason, words):
-    settling.cancel(ada, ask.pk, reason)
+    closing.cancel(ada, ask.pk, reason)
     seen = as_person(edo).get(f"/asks/{ask.pk}/").content.decode()
     assert words in seen and "cancelled ask" in seen and "Waiting for advice" not in seen
     live = as_person(edo).get(f"/episodes/{episode.pk}/").content.decode()

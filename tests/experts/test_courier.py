@@ -20,7 +20,7 @@ from django.utils import timezone
 from awmweb import embedded
 from awmweb.settings import MailServer
 from episodes import events as live
-from experts import courier, notices, outside, settling, webpush
+from experts import closing, courier, notices, outside, webpush
 from experts.models import Delivery, Subscription
 from people.errors import Invalid
 from tests.experts.receivers import Browser, claims_of, mail_server, receiver
@@ -152,7 +152,7 @@ def test_before_a_try_is_repeated_the_ask_is_looked_at_again(ada, edo, there, as
     notices.subscribe(edo, "webhook", f"{there.url}/hook")
     ask = asked()
     courier.work()
-    settling.cancel(ada, ask.pk)
+    closing.cancel(ada, ask.pk)
     due_now()
     courier.work()
     assert outcome()[:2] == ("skipped", "the ask was cancelled first") and len(there.posted) == 1

@@ -27,7 +27,7 @@ from hypothesis.stateful import (
 from awmclient.schema import AskOpen, EpisodeStart, Finish
 from episodes import recording, trajectory
 from episodes.models import Episode
-from experts import advising, desk, queue, settling
+from experts import advising, closing, desk, queue
 from experts.errors import LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Assignment, Draft
 from people.errors import AppError
@@ -189,16 +189,16 @@ class Machine(RuleBasedStateMachine):
         if comes:  # most asks are to live on
             return
         if cancels:
-            settling.cancel(self.actors["ada"], known.pk)
+            closing.cancel(self.actors["ada"], known.pk)
         else:
             Ask.objects.filter(pk=known.pk).update(deadline_at=timezone.now() - timedelta(milliseconds=1))
-            settling.deliver(self.actors["ada"], known.pk)  # the waiting loop settles it, nobody else
+            closing.deliver(self.actors["ada"], known.pk)  # the waiting loop settles it, nobody else
         known.status = "cancelled" if cancels else "fell_back"
 
     @rule(data=st.data())
     def deliver_again_and_again(self, data):
         known = self.pick(data, anything)
-        first, second = (settling.deliver(self.actors["ada"], known.pk) for _ in range(2))
+        first, second = (closing.deliver(self.actors["ada"], known.pk) for _ in range(2))
         assert first.status == second.status == known.status
         assert first.delivered_at == second.delivered_at
 
@@ -207,7 +207,7 @@ class Machine(RuleBasedStateMachine):
         known = self.pick(data, anything)
         if comes:
             return
-        if self.attempt(lambda: settling.consume(self.actors["ada"], known.pk)) is not None:
+        if self.attempt(lambda: closing.consume(self.actors["ada"], known.pk)) is not None:
             known.read = True
         assert known.read == (known.status != "open")
 

@@ -14,7 +14,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes import recording, trajectory
 from episodes.errors import EpisodeEnded, StepConflict
 from episodes.models import Episode
-from experts import advising, queue, settling
+from experts import advising, closing, queue
 from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
 from experts.models import Advice, Ask, Assignment
 from people.access import bearer
@@ -100,7 +100,7 @@ def test_a_repeated_nonce_is_one_answer(edo, ask):
 
 def test_at_the_deadline_the_reader_settles_a_typed_fallback(ada, episode, ask):
     pass_deadline(ask)
-    closed = settling.settle(ask.pk)
+    closed = closing.settle(ask.pk)
     assert (closed.status, closed.reason) == ("fell_back", "deadline")
     assert closed.accepted.value().observation() == {"status": "no_advice", "reason": "deadline"}
     (step,) = trajectory.steps_for(ada, episode.pk)
@@ -121,9 +121,9 @@ def test_an_answer_after_the_deadline_is_kept_as_late_and_never_delivered(edo, a
 
 
 def test_the_sweep_settles_what_is_due(ask):
-    assert settling.settle_due() == 0
+    assert closing.settle_due() == 0
     pass_deadline(ask)
-    assert settling.settle_due() == 1
+    assert closing.settle_due() == 1
 
 
 def test_an_ending_episode_cancels_its_asks_and_voids_the_lease(ada, edo, episode, ask):
@@ -173,13 +173,13 @@ def test_strangers_reviewers_and_agents_cannot_answer(ada, max_, rita, ask):
 
 def test_delivery_and_consumption_are_noted_once(ada, edo, episode, ask):
     with pytest.raises(StillOpen):
-        settling.consume(ada, ask.pk)
+        closing.consume(ada, ask.pk)
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
-    first = settling.deliver(ada, ask.pk).delivered_at
-    assert first is not None and settling.deliver(ada, ask.pk).delivered_at == first
-    consumed = settling.consume(ada, ask.pk).consumed_at
-    assert settling.consume(ada, ask.pk).consumed_at == consumed
+    first = closing.deliver(ada, ask.pk).delivered_at
+    assert first is not None and closing.deliver(ada, ask.pk).delivered_at == first
+    consumed = closing.consume(ada, ask.pk).consumed_at
+    assert closing.consume(ada, ask.pk).consumed_at == consumed
 
 
 def test_an_empty_question_or_answer_is_refused(edo, episode, ask):
@@ -195,7 +195,7 @@ def test_two_open_asks_keep_the_episode_waiting_until_the_last_is_closed(ada, ed
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
     assert Episode.objects.get(pk=episode.pk).state == "waiting"
-    settling.cancel(ada, other.pk)
+    closing.cancel(ada, other.pk)
     assert Episode.objects.get(pk=episode.pk).state == "running"
 
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from awmclient.schema import RunStart
 from episodes import recording
-from experts import advising, board, desk, lineup, queue, settling
+from experts import advising, board, closing, desk, eligibility, queue
 from experts.models import Ask, Presence
 from people.models import Membership
 from tests.browsing import as_person
@@ -182,7 +182,7 @@ def test_next_prefers_what_would_miss_its_deadline_and_what_i_hold(asked, edo, s
     assert board.next_for(edo, timezone.now()).pk == urgent.pk
     queue.claim(edo, mine.pk)
     assert board.next_for(edo, timezone.now()).pk == mine.pk
-    assert calm.pk in {one.pk for one in lineup.spots(edo, timezone.now()) if one.place == "free"}
+    assert calm.pk in {one.pk for one in eligibility.spots(edo, timezone.now()) if one.place == "free"}
 
 
 def test_the_newest_ask_opens_from_any_page(asked, edo, rita):
@@ -325,7 +325,7 @@ def test_the_day_is_a_bar_of_what_became_of_it(asked, edo, ada):
     for expert, question in ((edo, "Alpha?"), (token(edo.project, "expert")[0], "What of zeta?")):
         lease = queue.claim(expert, asked(question).pk)
         advising.answer(expert, lease.assignment_id, lease.lease_token, "Yes.", "n")
-    settling.cancel(ada, asked("Beta or gamma?").pk)
+    closing.cancel(ada, asked("Beta or gamma?").pk)
     asked("Delta, epsilon?")
     seen = page(edo)
     assert (

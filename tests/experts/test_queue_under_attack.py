@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes import recording
 from episodes.models import Episode
-from experts import advising, queue, settling
+from experts import advising, closing, queue
 from experts.errors import LeaseLost, TooLate, TooManyAsks
 from experts.models import Advice, Ask, Assignment
 from tests.people_by_name import token
@@ -80,7 +80,7 @@ def test_a_repeated_question_and_a_consumed_answer_are_signs_of_life(project, ed
     ask, _ = queue.open_ask(agent, wanted(episode))
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")
-    for call in (lambda: queue.open_ask(agent, wanted(episode)), lambda: settling.consume(agent, ask.pk)):
+    for call in (lambda: queue.open_ask(agent, wanted(episode)), lambda: closing.consume(agent, ask.pk)):
         Episode.objects.filter(pk=episode.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
         call()
         assert timezone.now() - Episode.objects.get(pk=episode.pk).heartbeat_at < timedelta(minutes=1)
@@ -99,7 +99,7 @@ def test_a_claim_and_an_answer_at_the_same_moment_never_wait_for_each_other(ada,
     ask, _ = queue.open_ask(ada, wanted(episode))
     lease = queue.claim(edo, ask.pk)
     lapse(ask)
-    claimed, log, results = threading.Event(), settling.log, {}
+    claimed, log, results = threading.Event(), closing.log, {}
 
     def slow_log(noted, verb, *rest):
         if verb == "claimed":
@@ -118,7 +118,7 @@ def test_a_claim_and_an_answer_at_the_same_moment_never_wait_for_each_other(ada,
         finally:
             connection.close()
 
-    monkeypatch.setattr(settling, "log", slow_log)
+    monkeypatch.setattr(closing, "log", slow_log)
     taking = threading.Thread(target=run, args=("claim", lambda: queue.claim(ada, ask.pk)))
     sending = threading.Thread(
         target=run,

@@ -10,7 +10,8 @@ from django.utils import timezone
 from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
 from episodes import recording
 from episodes.models import VerifierOutcome
-from experts import advising, numbers, queue, settling
+from experts import advising, closing, queue
+from experts.metrics import records
 from experts.models import EARLIER, Advice, Ask
 from experts.similar import began_with, earlier, marks_of, origins
 from people.errors import Invalid
@@ -74,7 +75,7 @@ def test_the_nearest_question_of_the_same_task_leads(asked, answered, edo):
 
 def test_only_answers_count_and_never_another_projects(asked, answered, ada, edo, max_):
     fell = asked()
-    settling.cancel(ada, fell.pk)
+    closing.cancel(ada, fell.pk)
     start = EpisodeStart(key="x", task="merge the tickets", scenario="helpdesk_1", task_idx=4, expert="plain")
     theirs, _ = recording.start_episode(max_, start)
     ask = queue.open_ask(max_, AskOpen(key="q", episode=theirs.pk, seq=1, question=QUESTION))[0]
@@ -133,7 +134,7 @@ def test_an_answer_that_took_up_another_stores_where_it_came_from_and_how_much_i
     said = Advice.objects.get(ask=ask)
     assert said.taken_from_id == before.accepted_id and 0.8 < said.taken_kept < 1 and said.drafted_by == ""
     assert "Took up an answer by edo of" in sent and " alike." in sent
-    told = numbers.numbers_of(ada, numbers.Look(time="all"), timezone.now()).desk.taken
+    told = records.numbers_of(ada, records.Look(time="all"), timezone.now()).desk.taken
     assert (told.part, told.of) == (1, 2)
     assert "Took up an earlier answer" in as_person(ada).get("/desk/numbers/?time=all").content.decode()
 

@@ -10,7 +10,7 @@ from django.utils import timezone
 from awmclient.schema import RunStart
 from episodes import recording, trajectory
 from episodes.models import Episode
-from experts import advising, desk, queue, settling, staff
+from experts import advising, availability, closing, desk, queue
 from experts.errors import AtCapacity, DraftConflict, NotForYou, NotYours, Passed, StillOpen, TooLate, Used
 from experts.models import Advice, Ask, AskEvent, Draft, Presence
 from people.access import bearer, expert_model, system
@@ -76,7 +76,7 @@ def test_an_ask_waits_for_whoever_is_at_the_desk(asked, ada, edo, models):
     passes(edo, ask)
     assert fresh(ask).tier == "people"
     desk.seen(ada, away=True)
-    assert not staff.pool(fresh(ask), timezone.now())[1]
+    assert not availability.pool(fresh(ask), timezone.now())[1]
 
 
 def test_a_skill_that_nobody_has_is_a_refusal_that_says_so(asked, edo, project):
@@ -181,11 +181,11 @@ def test_informed_asks_are_marked_and_so_is_all_that_is_said_to_them(asked, edo)
 def test_an_answer_may_be_bettered_until_the_agent_reads_it(asked, ada, edo):
     ask = asked()
     first = answered(edo, ask)
-    settling.deliver(ada, ask.pk)
+    closing.deliver(ada, ask.pk)
     better = advising.amend(edo, ask.pk, "The newest.", None, "n2")
     assert advising.amend(edo, ask.pk, "The newest.", None, "n2").pk == better.pk
     assert better.supersedes_id == first.pk
-    read = settling.consume(ada, ask.pk)
+    read = closing.consume(ada, ask.pk)
     assert read.accepted.text == "The newest."
     (step,) = trajectory.steps_for(ada, ask.episode_id)
     assert step["advice"]["text"] == "The newest."
@@ -198,16 +198,16 @@ def test_an_answer_may_be_bettered_until_the_agent_reads_it(asked, ada, edo):
 def test_an_answer_may_be_taken_back_until_the_agent_reads_it(asked, ada, edo):
     ask = asked()
     answered(edo, ask)
-    settling.deliver(ada, ask.pk)
+    closing.deliver(ada, ask.pk)
     with pytest.raises(NotYours):
         advising.take_back(ada, ask.pk)
     lease = advising.take_back(edo, ask.pk)
     assert Episode.objects.get(pk=ask.episode_id).state == "waiting"
     assert "advice" not in trajectory.steps_for(ada, ask.episode_id)[0]
     with pytest.raises(StillOpen):
-        settling.consume(ada, ask.pk)
+        closing.consume(ada, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "On second thought, the newest.", "n2")
-    assert settling.consume(ada, ask.pk).accepted.text == "On second thought, the newest."
+    assert closing.consume(ada, ask.pk).accepted.text == "On second thought, the newest."
 
 
 def test_past_the_deadline_an_answer_stands(asked, edo):
@@ -262,7 +262,7 @@ def test_what_a_model_prepared_serves_at_the_deadline_and_not_before(asked, edo,
     desk.keep_model_draft(model, ask, "Take the oldest.", None, 0.7)
     assert fresh(ask).accepted is None
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
-    ask = settling.settle(ask.pk)
+    ask = closing.settle(ask.pk)
     assert (ask.status, ask.reason) == ("fell_back", "deadline")
     assert (ask.accepted.source, ask.accepted.author, ask.accepted.text) == ("llm", MODEL, "Take the oldest.")
 
@@ -297,7 +297,7 @@ def test_a_broken_draft_is_not_advice(asked, models, project, edo):
     desk.begin_draft(model)
     desk.keep_model_draft(model, ask, None)
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
-    assert settling.settle(ask.pk).accepted.source == "fallback"
+    assert closing.settle(ask.pk).accepted.source == "fallback"
 
 
 def test_a_claim_counts_as_presence_and_a_look_of_an_agent_does_not(asked, ada, project):
@@ -305,9 +305,9 @@ def test_a_claim_counts_as_presence_and_a_look_of_an_agent_does_not(asked, ada, 
     agent = bearer(issue_token(ada, "loop", "agent")[0])
     queue.claim(script, asked().pk)
     desk.seen(agent)
-    assert [one.actor_key for one in staff.here(project, timezone.now())] == [script.key]
+    assert [one.actor_key for one in availability.here(project, timezone.now())] == [script.key]
     Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=5))
-    assert not staff.here(project, timezone.now())
+    assert not availability.here(project, timezone.now())
 
 
 def test_what_stands_before_people_is_counted_by_run(asked, ada):
@@ -315,14 +315,14 @@ def test_what_stands_before_people_is_counted_by_run(asked, ada):
     mine, other = asked(run=large), asked()
     asked(run=large)
     asked()
-    policy = staff.policy_of(staff.desk_of(ada.project), mine.episode)
-    load = staff.load_for(mine, policy, timezone.now())
+    policy = availability.policy_of(availability.desk_of(ada.project), mine.episode)
+    load = availability.load_for(mine, policy, timezone.now())
     assert (load.ahead, load.ahead_of_run, load.runs) == (3, 1, 3)
     queue.claim(ada, other.pk)
-    assert staff.served(ada.project) == {other.episode_id: 1}
+    assert availability.served(ada.project) == {other.episode_id: 1}
 
 
 def test_a_look_at_an_open_ask_reads_once(asked, ada, django_assert_num_queries):
     ask = asked()
     with django_assert_num_queries(1):
-        assert settling.look(ada, ask.pk).is_open
+        assert closing.look(ada, ask.pk).is_open

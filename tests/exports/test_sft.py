@@ -119,7 +119,7 @@ def test_datasets_loads_the_file_with_the_manifests_features(tmp_path, monkeypat
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     from datasets import Features, load_dataset
 
-    file = tmp_path / "rows.jsonl"
+    file = tmp_path / "list-keys.jsonl"
     rows = many_rows()
     file.write_text("".join(json.dumps(row, sort_keys=True) + "\n" for row in rows))
     features = Features.from_dict(json.loads(json.dumps(sft.FEATURES)))

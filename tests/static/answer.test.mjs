@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { holds } from "../../static/context.js";
+import { holds } from "../../static/ask-panels.js";
 import { Saver, Store, beganWith, best, isEmpty, same } from "../../static/drafts.js";
 import { leaseWords } from "../../static/lease.js";
 import { helpOf, misfit, read } from "../../static/schema-form.js";
-import { deliveredWords } from "../../static/sent.js";
-import { isTight } from "../../static/small.js";
-import { stepped } from "../../static/walk.js";
+import { deliveredWords } from "../../static/delivery-toast.js";
+import { isTight } from "../../static/mobile-keyboard.js";
+import { stepped } from "../../static/arrow-keys.js";
 
 const words = (text, more = {}) => ({ text, calls: [], ...more });
 const server = (text, version = 3, at = 100) => words(text, { version, at });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ago, clock, level } from "../../static/clock.js";
 import { matters } from "../../static/queue.js";
-import { moved, movedOver } from "../../static/rows.js";
+import { moved, movedOver } from "../../static/list-keys.js";
 import { isOut, outWords, post } from "../../static/post.js";
 import { chosen, read, shapeOf, typeOf, valueOf } from "../../static/schema-form.js";
 import { nextMark, withStep } from "../../static/scrubber.js";

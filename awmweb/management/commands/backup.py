@@ -8,7 +8,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmweb.embedded import EmbeddedError, backup
-from awmweb.embedded.places import places
+from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import database_of
 
 
@@ -23,7 +23,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         file: Path = options["file"].absolute()
-        here = places(settings.VAR)
+        here = data_paths(settings.VAR)
         if not file.parent.is_dir():
             raise CommandError(f"{file.parent} is not a folder.")
         try:

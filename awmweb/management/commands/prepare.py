@@ -14,7 +14,7 @@ from django.db import connection
 from django.db.migrations.executor import MigrationExecutor
 
 from awmweb.embedded import EmbeddedError, backup
-from awmweb.embedded.places import places
+from awmweb.embedded.paths import data_paths
 
 
 class LastLine(io.TextIOBase):
@@ -64,7 +64,7 @@ class Command(BaseCommand):
 
     def back_up(self, count: int) -> None:
         """The upgrade may be regretted."""
-        here = places(settings.VAR)
+        here = data_paths(settings.VAR)
         print(f"backup: {count} migrations are new, so the data is saved first", flush=True)
         try:
             file = backup.save_before_upgrade(backup.database(settings.DATABASE_URL, here), here, settings.VERSION)

@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.migrations.loader import MigrationLoader
 
 from awmweb.embedded import EmbeddedError, backup
-from awmweb.embedded.places import places
+from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import database_of
 
 
@@ -26,7 +26,7 @@ class Command(BaseCommand):
         parser.add_argument("--force", action="store_true", help="overwrite what the database and the folder hold")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        here = places(settings.VAR)
+        here = data_paths(settings.VAR)
         loader = MigrationLoader(None, ignore_no_migrations=True)
         known = {f"{app}.{name}" for app, name in loader.disk_migrations or {}}
         try:

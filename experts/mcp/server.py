@@ -1,0 +1,341 @@
+"""The MCP server of the desk at `/mcp`: streamable HTTP, one session is one episode, one tool: `ask_expert`.
+
+Owns the protocol's edge: who calls in which session, and what the caller of an ask gets to see. Leaves the session and
+its asks to `sessions`, the wait to `consumers.until_closed`, and JSON-RPC to the official SDK.
+
+Nothing of a session lives in a process: its id is the episode's id, an ask is known by the call that opened it, and a
+stream that broke goes on after its last event id, in any web process. Called by `awmweb/asgi.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import Awaitable, Callable, MutableMapping
+from functools import partial
+from typing import Any
+
+from django.conf import settings
+from django.db import Error as DatabaseError
+from django.utils import timezone
+from mcp import types
+from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import EventMessage, EventStore, StreamableHTTPServerTransport
+
+from awmclient.schema import (
+    ASK_SPEC,
+    ASK_TOOL,
+    MAX_BATCH_BYTES,
+    Advice,
+    AskView,
+    Finish,
+)
+from episodes import recording
+from episodes.consumers import in_database, socket_token
+from experts.consumers import until_closed
+from experts.errors import ForeignOrigin, NoSession, NoSuchMethod
+from experts.mcp import sessions
+from experts.models import Ask
+from people.access import Actor, may_record
+from people.bodies import HungUp, Receive, Send, header, read_body, room_for
+from people.errors import AppError, NotFound, Unauthenticated
+from people.http import TOKENS, envelope, read_object, respond, told
+from people.models import shown
+
+log = logging.getLogger(__name__)
+PROGRESS_S = 10.0
+"""Clients give a silent call 60 seconds and less."""
+LISTEN_S = 10.0
+RETRY_MS = 5000
+"""When a client whose line broke tries again. The official ones try twice, and a restart takes a moment."""
+PATIENCE_S = 2.0
+EXCHANGE = "awmweb.exchange"
+HEADERS = [(b"cache-control", b"no-store, no-transform"), (b"x-content-type-options", b"nosniff")]
+Scope = dict[str, Any]
+Message = MutableMapping[str, Any]
+Tell = Callable[[types.ProgressNotificationParams], Awaitable[None]]
+
+TOOL = types.Tool(
+    name=ASK_TOOL,
+    title="Ask an expert",
+    description=ASK_SPEC.description,
+    inputSchema={
+        **ASK_SPEC.input_schema,
+        "properties": {
+            **ASK_SPEC.input_schema["properties"],
+            "deadline_s": {
+                "type": "integer",
+                "minimum": 1,
+                "maximum": 86_400,
+                "description": "seconds after which an answer is of no use any more; 300 if left out",
+            },
+        },
+        "additionalProperties": False,
+    },
+    outputSchema={
+        "type": "object",
+        "properties": {
+            "status": {"enum": ["advice", "no_advice"]},
+            "advice": {"type": "string"},
+            "tool_calls": {"type": "array", "items": {"type": "object"}},
+            "reason": {"type": "string", "description": "why there is no advice"},
+        },
+        "required": ["status"],
+    },
+    annotations=types.ToolAnnotations(destructiveHint=False, openWorldHint=True),
+)
+SERVER: Server[Any, Any] = Server(
+    "awmweb", version=settings.VERSION, instructions="People and models who help when you are stuck."
+)
+
+
+async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+    """1. no page of another address, 2. who is it, 3. may they ask, 4. the method."""
+    try:
+        if header(scope, b"origin") not in ("", settings.AWMWEB_PUBLIC_URL):
+            raise ForeignOrigin
+        secret = socket_token(scope)
+        if secret is None:
+            raise Unauthenticated
+        actor = await TOKENS.actor(secret)
+        may_record(actor)
+        await METHODS.get(scope["method"], _refuse_method)(actor, scope, receive, send)
+    except HungUp:
+        return
+    except Exception as error:
+        await _refuse(send, told(error))
+
+
+async def _refuse(send: Send, error: AppError) -> None:
+    more = {401: [(b"www-authenticate", b"Bearer")], 405: [(b"allow", b"GET, POST, DELETE")]}
+    said = {"code": types.INVALID_REQUEST, "message": error.message, "data": {"code": error.code}}
+    await respond(send, error.status, {"jsonrpc": "2.0", "id": None, "error": said}, more.get(error.status, []))
+
+
+async def _refuse_method(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
+    raise NoSuchMethod
+
+
+async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
+    with room_for(scope, MAX_BATCH_BYTES):
+        raw = await read_body(scope, receive, MAX_BATCH_BYTES)
+        message = read_object(raw, MAX_BATCH_BYTES)
+    params = sessions.as_object(message.get("params"))
+    if message.get("method") == "initialize":
+        session = await in_database(sessions.begin, actor, params, scope["query_string"].decode("latin-1"))
+        scope = {**scope, "headers": [one for one in scope["headers"] if one[0] != b"mcp-session-id"]}
+    else:
+        session = await in_database(sessions.enter, actor, _session(scope))
+    if message.get("method") == "notifications/cancelled":
+        await in_database(sessions.withdraw, actor, session, params)
+    exchange = Exchange(actor, session, scope, receive, send)
+    if message.get("method") == "tools/call":
+        exchange.call = sessions.Call.of(message)
+    await exchange.run(raw)
+
+
+async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
+    """The stream on which a session listens; with a last event id, the rest of a call whose own stream broke."""
+    session = await in_database(sessions.enter, actor, _session(scope))
+    exchange = Exchange(actor, session, scope, receive, send)
+    if last := header(scope, b"last-event-id"):
+        exchange.call = sessions.Call.after(last)
+    await exchange.run(b"")
+
+
+async def _delete(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
+    session = await in_database(sessions.enter, actor, _session(scope))
+    await in_database(recording.finish, actor, session, Finish(stop_reason="done"))
+    await respond(send, 200, {})
+
+
+METHODS = {"POST": _post, "GET": _get, "DELETE": _delete}
+
+
+def _session(scope: Scope) -> str:
+    session = header(scope, b"mcp-session-id")
+    if not session:
+        raise NoSession
+    return session
+
+
+async def _tools(request: types.ListToolsRequest) -> types.ServerResult:
+    return types.ServerResult(types.ListToolsResult(tools=[TOOL]))
+
+
+async def _answer(request: types.CallToolRequest) -> types.ServerResult:
+    context = SERVER.request_context
+    exchange: Exchange = context.request.scope[EXCHANGE]  # type: ignore[union-attr]
+
+    async def tell(params: types.ProgressNotificationParams) -> None:
+        notice = types.ServerNotification(types.ProgressNotification(params=params))
+        await context.session.send_notification(notice, related_request_id=str(context.request_id))
+
+    return types.ServerResult(await exchange.answer(request.params.name, request.params.arguments or {}, tell))
+
+
+SERVER.request_handlers |= {types.ListToolsRequest: _tools, types.CallToolRequest: _answer}
+OPTIONS = SERVER.create_initialization_options()
+
+
+class Exchange(EventStore):
+    """One HTTP request of a session, between the web server and a server of the SDK that lives as long as it.
+
+    As the transport's event store it keeps nothing: the id of every event names the call, and to replay it means to
+    wait for that call's ask again.
+    """
+
+    def __init__(self, actor: Actor, session: str, scope: Scope, receive: Receive, send: Send) -> None:
+        self.call: sessions.Call | None = None
+        self._actor, self._session = actor, session
+        self._scope = {**scope, EXCHANGE: self}
+        self._receive, self._send = receive, send
+        self._body: list[bytes] = []
+        self._gone = asyncio.Event()
+
+    async def run(self, body: bytes) -> None:
+        """A server and a transport for this request alone, until it is answered, or the caller hangs up, or the session
+        ends."""
+        self._body = [body]
+        streams = self.call is not None and "text/event-stream" in header(self._scope, b"accept")
+        transport = StreamableHTTPServerTransport(
+            self._session,
+            is_json_response_enabled=not streams,
+            event_store=self if streams else None,
+            retry_interval=RETRY_MS,
+        )
+        async with transport.connect() as (reading, writing):
+            answering = asyncio.create_task(transport.handle_request(self._scope, self._take, self._pass))
+            serving = asyncio.create_task(SERVER.run(reading, writing, OPTIONS, stateless=True))
+            attending = asyncio.create_task(self._attend())
+            try:
+                await asyncio.wait([answering, attending], return_when=asyncio.FIRST_COMPLETED)
+                if not answering.done() and not self._gone.is_set():
+                    await _end(answering)
+                    await self._send({"type": "http.response.body", "body": b""})
+            finally:
+                await _end(answering)
+                await transport.terminate()
+                await _end(serving, attending)
+
+    async def _attend(self) -> None:
+        """Until the caller hangs up or may listen no longer. A stream that listens is a sign of life."""
+        hearing = asyncio.create_task(self._hear())
+        beat = min(LISTEN_S, settings.AWMWEB_HEARTBEAT_S / 3) if self._scope["method"] == "GET" else None
+        try:
+            while not (await asyncio.wait([hearing], timeout=beat))[0]:
+                await self._stay()
+        except AppError:
+            return
+        finally:
+            await _end(hearing)
+
+    async def _hear(self) -> None:
+        while (await self._receive())["type"] != "http.disconnect":
+            continue
+        self._gone.set()
+
+    async def _stay(self) -> None:
+        try:
+            self._actor = await TOKENS.actor(socket_token(self._scope) or "")
+            await in_database(sessions.enter, self._actor, self._session)
+        except DatabaseError as error:
+            log.warning("database away while a session listens: %s", error)
+
+    async def _take(self) -> Message:
+        if self._body:
+            return {"type": "http.request", "body": self._body.pop(), "more_body": False}
+        await self._gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def _pass(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            kept = [one for one in message["headers"] if one[0] != b"cache-control"]
+            message = {**message, "headers": [*kept, *HEADERS]}
+        await self._send(dict(message))
+
+    async def answer(self, tool: str, arguments: dict[str, Any], tell: Tell) -> types.CallToolResult:
+        """What the agent sees of a call."""
+        try:
+            if tool != ASK_TOOL or self.call is None:
+                raise NotFound(f"There is no tool of this name; there is {ASK_TOOL}.")
+            ask = await in_database(sessions.open_ask, self._actor, self._session, self.call.key, arguments)
+            return result_of(await self._end_of(ask, tell))
+        except Exception as error:
+            return refused(told(error))
+
+    async def _end_of(self, ask: Ask, tell: Tell) -> AskView:
+        telling = asyncio.create_task(self._progress(ask, tell))
+        try:
+            return await until_closed(ask.pk, partial(self._read, ask), math.inf)
+        finally:
+            await _end(telling)
+
+    async def _progress(self, ask: Ask, tell: Tell) -> None:
+        """Tell whoever wants to know that the call is alive, at once and then in time."""
+        token = self.call.progress if self.call else None
+        total = (ask.deadline_at - ask.created_at).total_seconds()
+        while token is not None:
+            waited = (timezone.now() - ask.created_at).total_seconds()
+            words = "Waiting for an expert"
+            await tell(
+                types.ProgressNotificationParams(progressToken=token, progress=waited, total=total, message=words)
+            )
+            await asyncio.sleep(PROGRESS_S)
+
+    async def _read(self, ask: Ask) -> AskView:
+        """Where the ask stands. A database that is away is waited for until the answer would come too late."""
+        while True:
+            try:
+                self._actor = await TOKENS.actor(socket_token(self._scope) or "")
+                return await in_database(sessions.look, self._actor, ask.pk)
+            except DatabaseError:
+                if (timezone.now() - ask.deadline_at).total_seconds() > PATIENCE_S:
+                    raise
+                await asyncio.sleep(1)
+
+    async def store_event(self, stream_id: str, message: types.JSONRPCMessage | None) -> str:
+        return self.call.event_id if self.call else ""
+
+    async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
+        """The rest of a call whose stream broke: the same wait again."""
+        call = sessions.Call.after(last_event_id)
+
+        async def tell(params: types.ProgressNotificationParams) -> None:
+            said = params.model_dump(by_alias=True, mode="json", exclude_none=True)
+            await say(types.JSONRPCNotification(jsonrpc="2.0", method="notifications/progress", params=said))
+
+        async def say(message: types.JSONRPCNotification | types.JSONRPCResponse) -> None:
+            await send_callback(EventMessage(types.JSONRPCMessage(message), last_event_id))
+
+        try:
+            result = result_of(await self._end_of(await in_database(sessions.find, self._session, call.key), tell))
+        except Exception as error:
+            result = refused(told(error))
+        said = result.model_dump(by_alias=True, mode="json", exclude_none=True)
+        await say(types.JSONRPCResponse(jsonrpc="2.0", id=call.number, result=said))
+        return None
+
+
+def result_of(view: AskView) -> types.CallToolResult:
+    """The advice as text, beside the same as a value; its absence as a value alone, in no words that read as advice."""
+    advice = view.advice or Advice(text="", source="fallback", reason=view.reason or view.status)
+    seen = shown(advice.observation())
+    texts = [json.dumps(seen)] if advice.is_fallback else [seen["advice"], *map(json.dumps, seen.get("tool_calls", []))]
+    content: list[types.ContentBlock] = [types.TextContent(type="text", text=text) for text in texts if text]
+    return types.CallToolResult(content=content, structuredContent=seen)
+
+
+def refused(error: AppError) -> types.CallToolResult:
+    said = types.TextContent(type="text", text=json.dumps(envelope(error)))
+    return types.CallToolResult(content=[said], isError=True)
+
+
+async def _end(*tasks: asyncio.Task[Any]) -> None:
+    for task in tasks:
+        task.cancel()
+    for outcome in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(outcome, Exception):
+            log.warning("a request ended with an error", exc_info=outcome)

@@ -1,0 +1,181 @@
+"""Sessions of MCP in the database: one is an episode of its token, and a call of the tool is an ask of it.
+
+Owns how a session begins, is found again and hears of its ask, and by which key a call knows that ask in any process.
+Leaves the ask to `queue` and `settling`, the episode to `recording`, and the protocol to `mcp`, its only caller.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl
+
+from django.db import transaction
+from mcp import types
+from pydantic import ValidationError
+
+from awmclient.schema import ASK_TOOL, AskOpen, AskView, EpisodeStart, RunStart
+from episodes import recording
+from episodes.models import Episode, Run
+from experts import closing, queue
+from experts.errors import StillOpen
+from experts.models import Ask, AskStatus
+from experts.reading import ask_view
+from people.access import Actor, scoped, visible_or_404
+from people.errors import Invalid, NotFound
+from people.http import misshapen
+from people.models import new_id
+
+OURS = "mcp:"
+"""Begins the keys of episodes and asks that came this way; no other episode is a session."""
+KEY = re.compile(rf"{OURS}[0-9a-f]+:[0-9a-f]+")
+ADDRESS = {"task", "scenario", "task_idx", "run"}
+ASKED = {"question", "context", "deadline_s"}
+TIMED_OUT = "-32001"
+"""A client's own time limit, as its words of cancellation tell it."""
+
+
+class Call(NamedTuple):
+    """A tool call: its number in the session, the key of its ask, and the token under which it hears of progress."""
+
+    number: Any
+    key: str
+    progress: str | int | None = None
+
+    @classmethod
+    def of(cls, message: dict[str, Any]) -> Call:
+        """The call that a message makes. Its ask is named after its number and its words."""
+        arguments = as_object(as_object(message.get("params")).get("arguments"))
+        words = [arguments.get("question"), arguments.get("context")]
+        token = as_object(as_object(message.get("params")).get("_meta")).get("progressToken")
+        key = f"{asks_of_call(message.get('id'))}{_short(words)}"
+        return cls(message.get("id"), key, token if isinstance(token, str | int) else None)
+
+    @classmethod
+    def after(cls, event_id: str) -> Call:
+        """The call of an event that the caller heard last."""
+        try:
+            call = cls(*json.loads(base64.urlsafe_b64decode(event_id)))
+        except (ValueError, TypeError):
+            call = cls(None, "")
+        if not isinstance(call.number, str | int) or not KEY.fullmatch(str(call.key)):
+            raise Invalid("Last-Event-ID is none of ours.")
+        return call
+
+    @property
+    def event_id(self) -> str:
+        return base64.urlsafe_b64encode(json.dumps(self).encode()).decode()
+
+
+def asks_of_call(number: Any) -> str:
+    """How the keys of a call's asks begin."""
+    return f"{OURS}{_short(number)}:"
+
+
+def _short(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()[:24]
+
+
+@transaction.atomic
+def begin(actor: Actor, params: dict[str, Any], query: str) -> str:
+    """The episode of a new session: named by its client, its task and run said by the address that was called."""
+    said: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
+    if strange := set(said) - ADDRESS:
+        raise Invalid(f"The address may say {', '.join(sorted(ADDRESS))}, and says {min(strange)}.")
+    if said.get("task_idx", "").isdecimal():
+        said["task_idx"] = int(said["task_idx"][:12])
+    try:
+        hello = types.InitializeRequestParams.model_validate(params)
+        client = _name(hello.clientInfo)
+        said = {"task": f"A session of {client}", **said}
+        said["run"] = said.get("run") or _run_of(actor, client)
+        policy = {"client": client, "version": hello.clientInfo.version}
+        plan = EpisodeStart(key=OURS + new_id(), environment="mcp", expert="plain", policy=policy, **said)
+    except ValidationError as error:
+        raise misshapen(error.errors()) from error
+    return recording.start_episode(actor, plan)[0].pk
+
+
+def _name(client: types.Implementation) -> str:
+    said = " ".join((client.title or client.name).split())
+    return "".join(char for char in said if char.isprintable())[:120] or "MCP client"
+
+
+def _run_of(actor: Actor, client: str) -> str:
+    """The run in which this client of this token gathers its episodes."""
+    mine = {"mcp": _token_id(actor)}
+    known = scoped(Run.objects.filter(name=client, metadata=mine), actor.project).order_by("-created_at").first()
+    return (known or recording.start_run(actor, RunStart(name=client, metadata=mine))).pk
+
+
+def _token_id(actor: Actor) -> str:
+    return actor.token.pk if actor.token else ""
+
+
+def enter(actor: Actor, session: str) -> str:
+    """A session is its token's own. Every request is a sign of life, which brings back an episode given up for lost;
+    one that ended is gone."""
+    mine = Episode.objects.filter(key__startswith=OURS, token=_token_id(actor))
+    episode = recording.heartbeat(actor, visible_or_404(mine, actor, session).pk)
+    if not episode.is_live:
+        raise NotFound("This session has ended; initialize a new one.")
+    return episode.pk
+
+
+@transaction.atomic
+def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) -> Ask:
+    """The ask of a call, at the next step number; the episode's lock keeps two calls at once apart."""
+    episode = visible_or_404(Episode.objects.select_for_update(), actor, session)
+    known = _known(session, key)
+    if known is not None:
+        return known
+    said = {name: value for name, value in arguments.items() if value is not None}
+    if strange := set(said) - ASKED:
+        raise Invalid(f"{min(strange)}: {ASK_TOOL} takes {', '.join(sorted(ASKED))}.")
+    try:
+        wanted = AskOpen(key=key, episode=session, seq=episode.last_seq + 1, **said)
+    except ValidationError as error:
+        raise misshapen(error.errors()) from error
+    return queue.open_ask(actor, wanted)[0]
+
+
+def _known(session: str, key: str) -> Ask | None:
+    """The ask of this very call, or one of the same words whose end the agent has not heard: it lost the line, or its
+    patience, and asks again."""
+    asks = Ask.objects.filter(episode=session, key__startswith=OURS)
+    unheard = asks.filter(consumed_at__isnull=True, status__in=[AskStatus.OPEN, AskStatus.ANSWERED])
+    same_words = unheard.filter(key__endswith=key.rpartition(":")[2])
+    return asks.filter(key=key).first() or same_words.order_by("-created_at").first()
+
+
+def find(session: str, key: str) -> Ask:
+    found = _known(session, key)
+    if found is None:
+        raise NotFound("The call did not arrive; call again.")
+    return found
+
+
+def look(actor: Actor, pk: str) -> AskView:
+    """Where an ask stands for a caller that is on the line. Its end is received in the same breath: from here the
+    answer stands, and these are its last words. One that was taken back just now is open again."""
+    ask = closing.look(actor, pk)
+    recording.hear(actor, ask.episode_id)
+    try:
+        return ask_view(closing.consume(actor, pk) if ask.accepted else ask)
+    except StillOpen:
+        return ask_view(closing.look(actor, pk))
+
+
+def withdraw(actor: Actor, session: str, params: dict[str, Any]) -> None:
+    """The agent wants no answer any more. A client that only ran out of patience will ask again, and joins."""
+    if TIMED_OUT in str(params.get("reason")):
+        return
+    for ask in Ask.objects.open().filter(episode=session, key__startswith=asks_of_call(params.get("requestId"))):
+        closing.cancel(actor, ask.pk)
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}

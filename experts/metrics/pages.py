@@ -1,0 +1,254 @@
+"""The page of the desk's numbers, and the same as a file of comma-separated values.
+
+Owns headline, columns and the text of a cell. Values come from `metrics/statistics.py`, rows from `metrics/records.py`.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+from django.views.decorators.http import require_GET
+
+from episodes.formatting import clock, in_words
+from episodes.step_cards import clean
+from experts.board import percent
+from experts.metrics import records
+from experts.metrics.records import TIMES, Look, Numbers
+from experts.metrics.statistics import Calls, Line, Middle, Rate, Share
+from people.access import MemberRequest, may_see_numbers, member_required
+
+COLUMNS = {
+    "asks": ("Answers", "whose advice the agent got; with those prepared for the deadline"),
+    "waited": ("Wait", "from the question to its answer, median"),
+    "took": ("Answer time", "from the claim to the answer, median"),
+    "per_hour": ("Useful per hour", "answers in time and read by the agent, by hours from claim to answer"),
+    "in_time": ("In time", "before the deadline"),
+    "followed": ("Followed", "the agent's next call did what the advice said, where that can be told"),
+    "passed": ("Passed", "declined"),
+    "drafted": ("Began as draft", "answers that began with a model's draft"),
+    "completed": ("Episode completed", "by the verifier's word, each episode once"),
+}
+BESIDE = {"taken": ("Took up an earlier answer", "people's answers that began with one given before")}
+"""Figures of the desk as a whole that have no column."""
+REASONS = {
+    "deadline": "nobody in time",
+    "declined": "everybody passed",
+    "budget": "human budget spent",
+    "backpressure": "wait above the limit",
+    "expert_fault": "the model broke",
+    "no_model": "no model set up",
+}
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+@require_GET
+@member_required(may_see_numbers)
+def numbers_page(request: MemberRequest) -> HttpResponse:
+    """Filters and order stand in the query string."""
+    look, now = Look.read(request.GET), timezone.now()
+    found = records.numbers_of(request.actor, look, now)
+    runs, arms = records.choices(request.actor, look)
+    context = {
+        "look": look,
+        "numbers": found,
+        "desk": found.desk,
+        "facts": _facts(found.desk),
+        "experts": [_row(line, look) for line in found.experts],
+        "run_arms": [_row(line, look) for line in found.arms],
+        "calls": [_calls(one) for one in found.models],
+        "headline": _headline(found),
+        "note": records.NOTE,
+        "most": records.MOST,
+        "times": [(name, words, look.query(time=name, since="", until="")) for name, (words, _) in TIMES.items()],
+        "runs": runs,
+        "arms": arms,
+        "columns": [_column(look, name) for name in ("name", *COLUMNS)],
+        "arm_columns": [_column(look, name, asks="Asks", name="Run") for name in ("name", *COLUMNS)],
+        "sorts": _sorts(look),
+        "reasons": [(REASONS.get(why, clean(why) or "no reason told"), n) for why, n in found.desk.fell_back.items()],
+        "file": look.query(),
+        "all_asks": Look(time="all").query(),
+        "plain": Look(time=look.time, sort=look.sort).query(),
+        "ever": bool(found.desk.asks) or records.has_asks(request.actor),
+    }
+    return render(request, "experts/numbers.html", context)
+
+
+def _headline(found: Numbers) -> str:
+    """ "187 of 214 asks were answered before their deadline, half of them within 0:42." """
+    desk = found.desk
+    closed = desk.in_time.of
+    if not desk.asks:
+        return "No ask in this time."
+    if not closed:
+        return f"{in_words(desk.asks)} {'ask' if desk.asks == 1 else 'asks'}, none of them answered or fallen back."
+    half = f", half of them within {clock(desk.waited.median)}" if desk.waited.median is not None else ""
+    were = "ask was" if closed == 1 else "asks were"
+    return f"{_whole(desk.answered)} of {_whole(closed)} {were} answered before the deadline{half}."
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One figure, below it what it rests on, and, where it is a share, its interval as a stretch from 0 to 100."""
+
+    words: str
+    value: str
+    small: tuple[str, ...] = ()
+    start: float | None = None
+    width: float = 0.0
+    point: float = 0.0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One line of a table: the name with words below it and where it leads, and its cells."""
+
+    line: Line
+    name: str
+    small: str
+    address: str
+    cells: list[Cell]
+
+
+def _row(line: Line, look: Look) -> Shown:
+    arm = line.kind == "arm"
+    more = [(line.late, "late"), (line.prepared, "prepared"), (line.cancelled, "cancelled"), (line.open, "open")]
+    small = [*([line.arm or "no arm"] if arm else [line.kind] if line.kind in ("model", "script") else [])]
+    small += [f"{_whole(count)} {words}" for count, words in more if count]
+    address = look.query(run=line.run, arm=line.arm) if arm and (line.run or line.arm) else ""
+    return Shown(line, clean(line.name), clean(", ".join(small)), address, [_cell(line, name) for name in COLUMNS])
+
+
+def _cell(line: Line, name: str) -> Cell:
+    value, words = getattr(line, name), "Asks" if (name, line.kind) == ("asks", "arm") else (COLUMNS | BESIDE)[name][0]
+    if isinstance(value, Share):
+        return _share(words, value, _more(line, name))
+    figure = _middle(value) if isinstance(value, Middle) else _rate(value) if isinstance(value, Rate) else None
+    return Cell(words, *(figure or (_whole(value),)))
+
+
+def _more(line: Line, name: str) -> str:
+    if name == "followed" and line.cannot_tell:
+        return f"{_whole(line.cannot_tell)} left open"
+    return f"kept {percent(line.kept.median)}" if name == "drafted" and line.kept.median is not None else ""
+
+
+def _share(words: str, share: Share, more: str = "") -> Cell:
+    if share.value is None or share.low is None or share.high is None:
+        return Cell(words, "–", (more,) if more else ())
+    low, high = 100 * share.low, 100 * share.high
+    small = (
+        f"{_whole(share.part)} of {_whole(share.of)}",
+        f"{low:.0f} to {high:.0f}\u00a0%",
+        *([more] if more else []),
+    )
+    return Cell(
+        words, percent(share.value), small, round(low, 1), round(max(high - low, 1), 1), round(98.4 * share.value, 1)
+    )
+
+
+def _middle(middle: Middle) -> tuple[str, tuple[str, ...]]:
+    if middle.median is None:
+        return "–", ()
+    between = [_span(clock(middle.low), clock(middle.high))] if middle.low is not None else []
+    p90 = [f"90\u00a0% under {clock(middle.p90)}"] if middle.p90 is not None else []
+    return clock(middle.median), (f"of {_whole(middle.n)}", *between, *p90)
+
+
+def _rate(rate: Rate) -> tuple[str, tuple[str, ...]]:
+    if rate.value is None:
+        return "–", ()
+    hours = f"in {rate.hours:.1f}\u00a0h" if rate.hours >= 1 else f"in {max(1, round(60 * rate.hours))}\u00a0min"
+    return _short(rate.value), (hours, *([_span(_short(rate.low), _short(rate.high))] if rate.low is not None else []))
+
+
+def _span(low: str, high: str) -> str:
+    return low if low == high else f"{low} to {high}"
+
+
+def _short(value: float | None) -> str:
+    return f"{value or 0:.1f}" if (value or 0) < 100 else _whole(round(value or 0))
+
+
+def _whole(count: int) -> str:
+    return f"{count:,}".replace(",", "\u202f")
+
+
+def _calls(one: Calls) -> dict[str, Any]:
+    cells = [
+        Cell("Calls", _whole(one.calls)),
+        Cell("Tokens", _whole(one.tokens)),
+        Cell("Time of a call", *_middle(one.took)),
+        _share("Faults", one.faults),
+    ]
+    return {"name": clean(one.name), "cells": cells, "words": one.words}
+
+
+def _facts(desk: Line) -> list[tuple[str, list[Cell]]]:
+    """The desk as a whole, in three columns."""
+    return [
+        ("Answers", [_cell(desk, name) for name in ("in_time", "passed")]),
+        ("Time", [_cell(desk, name) for name in ("waited", "took", "per_hour")]),
+        ("What came of it", [_cell(desk, name) for name in ("followed", "drafted", "taken", "completed")]),
+    ]
+
+
+def _column(look: Look, column: str, **words: str) -> dict[str, str]:
+    """A heading that sorts: downwards first, names upwards first."""
+    called, why = COLUMNS.get(column, ("Who", ""))
+    first, other = (column, f"-{column}") if column == "name" else (f"-{column}", column)
+    return {
+        "words": words.get(column, called),
+        "why": "" if column in words else why,
+        "order": {f"-{column}": "descending", column: "ascending"}.get(look.sort, ""),
+        "address": look.query(sort=other if look.sort == first else first),
+    }
+
+
+def _sorts(look: Look) -> list[tuple[str, str]]:
+    """The orders to choose from where no heading can be pressed: most first, and the one that is chosen."""
+    known = {"name": "name"} | {f"-{name}": words.lower() for name, (words, _) in COLUMNS.items()}
+    if look.sort not in known:
+        known[look.sort] = f"{known.get(f'-{look.sort}', 'name')}, {'down' if look.sort == '-name' else 'up'}"
+    return list(known.items())
+
+
+@require_GET
+@member_required(may_see_numbers)
+def numbers_file(request: MemberRequest) -> HttpResponse:
+    """The same figures, one line for the desk, each expert and each arm, for a spreadsheet."""
+    look = Look.read(request.GET)
+    found = records.numbers_of(request.actor, look, timezone.now())
+    answer = HttpResponse(content_type="text/csv; charset=utf-8")
+    answer["Content-Disposition"] = f'attachment; filename="awmweb-{request.project.slug}-records.csv"'
+    rows = [dict(_cells(line)) for line in found.lines]
+    writer = csv.DictWriter(answer, list(rows[0]))
+    writer.writeheader()
+    writer.writerows(rows)
+    return answer
+
+
+def _cells(line: Line) -> Iterator[tuple[str, Any]]:
+    """A line without nesting: `waited_median`, `in_time_low`, and so on."""
+    for name, value in asdict(line).items():
+        if name == "fell_back":
+            yield name, "; ".join(f"{why} {count}" for why, count in value.items())
+        elif isinstance(value, dict):
+            yield from ((f"{name}_{part}", _rounded(one)) for part, one in value.items())
+        else:
+            yield name, _safe(value)
+
+
+def _rounded(value: float | None) -> float | None:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def _safe(value: Any) -> Any:
+    """A name that a spreadsheet would take for a formula is told as text."""
+    return f"'{clean(value)}" if isinstance(value, str) and value.startswith(FORMULA) else value

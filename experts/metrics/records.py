@@ -1,0 +1,311 @@
+"""Reads: the asks of a time, a run or an arm as the plain records that `metrics/statistics.py` counts.
+
+Owns what is read, and how much at most: the newest asks by an index, the newest of these compared with what the agent
+did next. Leaves every figure to `metrics/statistics.py`. Called by the page and the API; never for an agent.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from datetime import date, datetime, time, timedelta
+from typing import Any, NamedTuple
+
+from django.contrib.postgres.expressions import ArraySubquery
+from django.db.models import F, FilteredRelation, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Coalesce, Concat, Extract
+from django.db.models.lookups import IsNull
+from django.utils import timezone
+from django.utils.http import urlencode
+
+from episodes.models import Episode, Run, Step
+from episodes.step_cards import clean
+from experts.metrics import statistics
+from experts.metrics.adherence import followed, next_call
+from experts.metrics.statistics import Asked, Called, Calls, Line
+from experts.models import Advice, Ask, Decline, ModelCall
+from people.access import Actor, is_id, may_see_numbers, scoped
+
+NOTE = (
+    "Asks differ in difficulty, and who gets which is not random unless it was drawn: a difference between two lines "
+    "is not the effect of one of them."
+)
+MOST = 5_000
+"""Asks that are counted, the newest; the page says so where there are more. A share of so many is known to 1.4 %."""
+COMPARED = 1_000
+"""Of these, how many advices are compared with what the agent did next."""
+FAR, CALLS = 40, 4
+"""How many steps behind its question the next call is looked for, and how many of them are read at most."""
+TOOLSETS = 30
+"""Scenarios whose tools are read, to know their names in an advice."""
+CHOICES = 50
+LOOKED_THROUGH = 2_000
+FAULT_WORDS = 120
+TIMES = {"day": ("24 hours", 1), "week": ("7 days", 7), "month": ("30 days", 30), "all": ("All time", None)}
+ADVISED = ("human", "llm", "cache")
+
+
+class Row(NamedTuple):
+    """An ask as it is read, in the order of `COLUMNS`."""
+
+    pk: str
+    episode: str
+    status: str
+    reason: str
+    chance: float
+    waited_s: float | None
+    unread: bool
+    source: str | None
+    author_key: str | None
+    author: str | None
+    took_s: float | None
+    drafted_by: str | None
+    kept: float | None
+    taken: str | None
+    run: str | None
+    arm: str
+    scenario: str
+    verdict: str | None
+    late: list[str]
+    passed: list[str]
+
+
+COLUMNS = (
+    *("pk", "episode_id", "status", "reason", "chance", "waited_s", "unread"),
+    *("accepted__source", "accepted__author_key", "accepted__author", "accepted__took_s"),
+    *("accepted__drafted_by", "accepted__draft_kept", "accepted__taken_from_id"),
+    *("episode__run_id", "episode__arm", "episode__scenario", "verdict__reward_type"),
+    *("late", "passed"),
+)
+
+
+@dataclass(frozen=True)
+class Look:
+    """Which asks are counted, and how the lines are sorted; it stands in the query string. `since` and `until` are days
+    and go before `time`; `drawn` leaves only asks whose way was drawn by lot."""
+
+    time: str = "week"
+    since: str = ""
+    until: str = ""
+    run: str = ""
+    arm: str = ""
+    drawn: str = ""
+    sort: str = "-asks"
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> Look:
+        """What is not known there counts as not said."""
+        sort, span = query.get("sort", ""), query.get("time", "")
+        days = {name: query.get(name, "") for name in ("since", "until") if _day(query.get(name, "")) is not None}
+        texts = {name: query.get(name, "")[:200] for name in ("run", "arm") if is_id(query.get(name, ""))}
+        return cls(
+            **days,
+            **texts,
+            time=span if span in TIMES else cls.time,
+            drawn="1" if query.get("drawn") == "1" else "",
+            sort=sort if sort.removeprefix("-") in statistics.SORTS else cls.sort,
+        )
+
+    def query(self, **other: str) -> str:
+        """The query string of this look, changed in these points."""
+        said, plain = asdict(replace(self, **other)), asdict(Look())
+        return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
+
+    @property
+    def narrows(self) -> bool:
+        return bool(self.since or self.until or self.run or self.arm or self.drawn)
+
+    def within(self, now: datetime, path: str = "", at: str = "created_at") -> Q:
+        """The asks of this look, seen from a row that reaches them by `path`; `at` is the time that counts."""
+        begin, end = self.span(now)
+        wanted: dict[str, Any] = {f"{at}__gte": begin, f"{at}__lt": end}
+        wanted |= {f"{path}episode__run_id": self.run or None, f"{path}episode__arm": self.arm or None}
+        if self.drawn:
+            wanted |= {f"{path}chance__gt": 0, f"{path}chance__lt": 1}
+        return Q(**{name: value for name, value in wanted.items() if value is not None})
+
+    def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
+        """From when until when; None is without an end."""
+        begin, end = _day(self.since), _day(self.until)
+        days = TIMES[self.time][1]
+        if begin is None and end is None:
+            return (now - timedelta(days=days) if days else None), None
+        return _midnight(begin), _midnight(end + timedelta(days=1) if end else None)
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """Everything that the page, the file and the API tell. `more`: there are older asks that are not counted."""
+
+    since: datetime | None
+    until: datetime | None
+    desk: Line
+    experts: list[Line]
+    arms: list[Line]
+    models: list[Calls]
+    more: bool
+    compared: int
+
+    @property
+    def lines(self) -> list[Line]:
+        return [self.desk, *self.experts, *self.arms]
+
+
+def numbers_of(actor: Actor, look: Look, now: datetime) -> Numbers:
+    """1. the asks, 2. what agents did next, 3. the lines of desk, experts, arms and models."""
+    may_see_numbers(actor)
+    rows = _rows(actor, look, now)
+    asks = rows[:MOST]
+    did = _compared([row for row in asks if row.source in ADVISED and not row.unread][:COMPARED])
+    told = [_asked(row, did.get(row.pk, "")) for row in asks]
+    begin, end = look.span(now)
+    return Numbers(
+        since=_oldest(asks) if len(rows) > MOST else begin,
+        until=end,
+        desk=statistics.desk_line(told, name=actor.project.name),
+        experts=statistics.sorted_lines(statistics.expert_lines(told, _names(asks)), look.sort),
+        arms=statistics.sorted_lines(statistics.arm_lines(told, _runs(told)), look.sort),
+        models=statistics.call_lines(_called(actor, look, now)),
+        more=len(rows) > MOST,
+        compared=len(did),
+    )
+
+
+def _rows(actor: Actor, look: Look, now: datetime) -> list[Row]:
+    """The newest asks, one more than are counted."""
+    spoken = Q(episode__outcomes__source="verifier")
+    asks = scoped(Ask.objects.filter(look.within(now)), actor.project)
+    asks = asks.annotate(
+        verdict=FilteredRelation("episode__outcomes", condition=spoken),
+        waited_s=Extract(F("closed_at") - F("created_at"), "epoch"),
+        unread=IsNull("consumed_at", True),
+        late=_authors(Advice.objects.filter(late=True)),
+        passed=_authors(Decline.objects.all()),
+    )
+    return [Row._make(row) for row in asks.order_by("-created_at").values_list(*COLUMNS)[: MOST + 1]]
+
+
+def _oldest(rows: list[Row]) -> datetime:
+    return Ask.objects.values_list("created_at", flat=True).get(pk=rows[-1].pk)
+
+
+def _authors(rows: QuerySet[Any]) -> ArraySubquery:
+    """Key and name of those who wrote these rows about an ask."""
+    named = Concat("author_key", Value("\n"), "author")
+    return ArraySubquery(rows.filter(ask=OuterRef("pk")).annotate(named=named).values("named"))
+
+
+def _names(rows: list[Row]) -> dict[str, str]:
+    """What those are called who came late or passed."""
+    both = [one.partition("\n") for row in rows for one in (*row.late, *row.passed)]
+    return {key: name for key, _, name in both}
+
+
+def _keys(named: list[str]) -> tuple[str, ...]:
+    return tuple(one.partition("\n")[0] for one in named)
+
+
+def _asked(row: Row, did: str) -> Asked:
+    return Asked(
+        episode=row.episode,
+        run=row.run or "",
+        arm=row.arm,
+        status=row.status,
+        reason=row.reason,
+        drawn=0 < row.chance < 1,
+        waited_s=row.waited_s,
+        source=row.source or "",
+        author_key=row.author_key or "",
+        author=row.author or "",
+        took_s=row.took_s,
+        drafted_by=row.drafted_by or "",
+        kept=row.kept,
+        taken=row.taken is not None,
+        read=not row.unread,
+        followed=did,
+        complete=row.verdict == "complete" if row.verdict not in (None, "judge_error") else None,
+        late_by=_keys(row.late),
+        passed_by=_keys(row.passed),
+    )
+
+
+def _compared(rows: list[Row]) -> dict[str, str]:
+    """By ask, whether the agent's next call did what the advice said."""
+    tools = _tools(rows)
+    scenario = {row.pk: row.scenario for row in rows}
+    calls = _next_calls(scenario)
+    asks = Ask.objects.filter(pk__in=scenario).values_list("pk", "accepted__text", "accepted__tool_calls")
+    return {
+        pk: followed(text or "", suggested or [], calls.get(pk), tools.get(scenario[pk], ()))
+        for pk, text, suggested in asks
+    }
+
+
+def _next_calls(asks: Collection[str]) -> dict[str, Any]:
+    """By ask, what the agent called next. Steps are long and one behind the question is nearly always the call; where
+    it is of the question's own turn, more are read."""
+    found, unclear = _calls_among(asks, 1)
+    return found | (_calls_among(unclear, CALLS)[0] if unclear else {})
+
+
+def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], list[str]]:
+    """The next calls among so many steps behind each question, and the asks for which these were too few to say."""
+    reach = Q(seq__gte=OuterRef("seq"), seq__lte=OuterRef("seq") + FAR, kind__in=["ask", "tool_call"])
+    rows = Step.objects.filter(reach, episode=OuterRef("episode")).order_by("seq")
+    after = ArraySubquery(rows.annotate(told=Coalesce("cut", "body")).values("told")[: steps + 1])
+    found, unclear = {}, []
+    for pk, told in Ask.objects.filter(pk__in=asks).annotate(after=after).values_list("pk", "after"):
+        call = next_call([json.loads(step) for step in told])
+        if call is not None:
+            found[pk] = call
+        elif len(told) > steps:
+            unclear.append(pk)
+    return found, unclear
+
+
+def _tools(rows: list[Row]) -> dict[str, set[str]]:
+    """Names of tools by scenario, from one episode of each."""
+    one = {row.scenario: row.episode for row in rows}
+    some = dict(list(one.items())[:TOOLSETS])
+    known = Episode.objects.filter(pk__in=some.values()).values_list("scenario", "tools")
+    return {name: {str(tool.get("name")) for tool in tools if isinstance(tool, dict)} for name, tools in known}
+
+
+def _runs(asks: list[Asked]) -> dict[str, str]:
+    """Names of the runs among these asks."""
+    wanted = {one.run for one in asks} - {""}
+    return {pk: clean(name) for pk, name in Run.objects.filter(pk__in=wanted).values_list("pk", "name")}
+
+
+def _called(actor: Actor, look: Look, now: datetime) -> list[Called]:
+    calls = scoped(ModelCall.objects.filter(look.within(now, "ask__", "at")), actor.project).order_by("-at")
+    rows = calls.values_list("model_key", "tokens", "duration_s", "fault")[:MOST]
+    return [Called(key, tokens, took, clean(fault).strip()[:FAULT_WORDS]) for key, tokens, took, fault in rows]
+
+
+def has_asks(actor: Actor) -> bool:
+    """Whether anything was ever asked in this project."""
+    return scoped(Ask.objects.all(), actor.project).exists()
+
+
+def choices(actor: Actor, look: Look) -> tuple[list[tuple[str, str]], list[str]]:
+    """The newest runs, and the arms of the newest episodes, to narrow the asks by."""
+    runs = scoped(Run.objects.order_by("-created_at"), actor.project).values_list("pk", "name")
+    known = [(pk, clean(name)) for pk, name in runs[:CHOICES]]
+    if look.run and look.run not in dict(known):
+        known += [(pk, clean(name)) for pk, name in runs.filter(pk=look.run)]
+    episodes = scoped(Episode.objects.order_by("-pk"), actor.project).values_list("arm", flat=True)
+    return known, sorted({*episodes[:LOOKED_THROUGH], look.arm} - {""})
+
+
+def _day(text: str) -> date | None:
+    try:
+        found = date.fromisoformat(text)
+    except ValueError:
+        return None
+    return found if 1970 <= found.year <= 9000 else None
+
+
+def _midnight(day: date | None) -> datetime | None:
+    return timezone.make_aware(datetime.combine(day, time.min)) if day else None

@@ -1,0 +1,347 @@
+"""Statistics of the desk from plain records: waits, answers, what was followed, kept and completed, each with its count
+and its 95 % interval.
+
+Pure, without Django. Describes and never explains: who gets which ask is no draw of lots, so a difference between two
+lines is no effect of theirs. Leaves reading the rows to `metrics/records.py`, the rule of following to
+`metrics/adherence.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from statistics import NormalDist, median
+from typing import Any, TypeVar
+
+from experts.metrics.adherence import CANNOT_TELL, FOLLOWED
+
+Z = NormalDist().inv_cdf(0.975)
+P90_FROM = 10
+"""With fewer values a 90th percentile is hardly more than the largest of them."""
+EXACT_TO = 100
+WORDS = 5
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One ask. `waited_s`: until its answer. `source`, `author`, `took_s`, `drafted_by`, `kept` and `taken` (up from an
+    earlier answer) are those of the advice that the agent got, `read` says that it did, `followed` what it did then
+    (empty: not compared). `complete`: the verifier's word on the episode, None where there is none. `late_by` and
+    `passed_by` are keys of experts."""
+
+    episode: str
+    run: str = ""
+    arm: str = ""
+    status: str = "answered"
+    reason: str = ""
+    drawn: bool = False
+    waited_s: float | None = None
+    source: str = ""
+    author_key: str = ""
+    author: str = ""
+    took_s: float | None = None
+    drafted_by: str = ""
+    kept: float | None = None
+    taken: bool = False
+    read: bool = False
+    followed: str = ""
+    complete: bool | None = None
+    late_by: tuple[str, ...] = ()
+    passed_by: tuple[str, ...] = ()
+
+    @property
+    def is_by_person(self) -> bool:
+        """Answered on a page; what came with a token is a script's."""
+        return self.source == "human" and not self.author_key.startswith("token:")
+
+
+@dataclass(frozen=True)
+class Called:
+    """One call of an expert model."""
+
+    model_key: str
+    tokens: int
+    duration_s: float
+    fault: str = ""
+
+
+@dataclass(frozen=True)
+class Share:
+    """So many of so many, with Wilson's interval; without a single case there is neither share nor interval."""
+
+    part: int = 0
+    of: int = 0
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+    @classmethod
+    def count(cls, found: Iterable[bool]) -> Share:
+        seen = list(found)
+        return cls.of_counts(sum(seen), len(seen))
+
+    @classmethod
+    def of_counts(cls, part: int, of: int) -> Share:
+        return cls(part, of, part / of, *wilson(part, of)) if of else cls()
+
+
+@dataclass(frozen=True)
+class Middle:
+    """Median and 90th percentile of so many values; the interval is the median's, from order statistics."""
+
+    n: int = 0
+    median: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p90: float | None = None
+
+    @classmethod
+    def among(cls, values: Iterable[float | None]) -> Middle:
+        known = sorted(value for value in values if value is not None)
+        n, below = len(known), ranks_below(len(known))
+        if not n:
+            return cls()
+        low, high = (known[below - 1], known[n - below]) if below else (None, None)
+        return cls(n, median(known), low, high, known[math.ceil(0.9 * n) - 1] if n >= P90_FROM else None)
+
+
+@dataclass(frozen=True)
+class Rate:
+    """Useful answers for each hour that they were in hand. `n` counts the answers whose time is known."""
+
+    n: int = 0
+    hours: float = 0.0
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Line:
+    """The figures of the whole desk, of one who answers, or of one arm of a run. What is counted in each share is said
+    where it is made, in `desk_line` and `expert_line`."""
+
+    kind: str
+    key: str
+    name: str
+    asks: int
+    answered: int
+    in_time: Share
+    waited: Middle
+    took: Middle
+    per_hour: Rate
+    followed: Share
+    cannot_tell: int
+    passed: Share
+    drafted: Share
+    kept: Middle
+    completed: Share
+    taken: Share
+    run: str = ""
+    arm: str = ""
+    late: int = 0
+    prepared: int = 0
+    open: int = 0
+    cancelled: int = 0
+    drawn: int = 0
+    fell_back: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What one expert model was asked, what it cost, and how it broke, in the words of its faults."""
+
+    key: str
+    name: str
+    calls: int
+    tokens: int
+    took: Middle
+    faults: Share
+    words: list[tuple[str, int]]
+
+
+def wilson(part: int, of: int) -> tuple[float, float]:
+    """The 95 % score interval of a share, kept between 0 and 1."""
+    share, spread = part / of, Z * Z / of
+    middle = share + spread / 2
+    reach = Z * math.sqrt(share * (1 - share) / of + spread / (4 * of))
+    low, high = (middle - reach) / (1 + spread), (middle + reach) / (1 + spread)
+    return (0.0 if part == 0 else low, 1.0 if part == of else high)
+
+
+def ranks_below(n: int) -> int:
+    """The rank from either end at which a 95 % interval of the median ends; 0 where so few values have none (under
+    six). Exact for few, by the normal curve for many."""
+    if n > EXACT_TO:
+        return math.floor((n - Z * math.sqrt(n)) / 2)
+    rank, tail = 0, 0
+    while (tail := tail + math.comb(n, rank)) <= 0.025 * 2**n:
+        rank += 1
+    return rank
+
+
+def per_hour(asks: Sequence[Asked]) -> Rate:
+    """Useful answers (in time, and read by the agent) by hours from claim to answer; the interval of a ratio, on the
+    scale of its logarithm. Time in hand that led to no answer is in no row and not counted."""
+    timed = [(is_useful(one), one.took_s / 3600) for one in asks if one.took_s is not None]
+    n, hours, useful = len(timed), sum(hours for _, hours in timed), sum(use for use, _ in timed)
+    if hours <= 0:
+        return Rate(n)
+    rate = useful / hours
+    if n < 2 or not useful:
+        return Rate(n, hours, rate)
+    spread = math.sqrt(n / (n - 1) * sum((use - rate * took) ** 2 for use, took in timed)) / useful
+    return Rate(n, hours, rate, rate * math.exp(-Z * spread), rate * math.exp(Z * spread))
+
+
+def is_useful(one: Asked) -> bool:
+    return one.status == "answered" and one.read
+
+
+def desk_line(
+    asks: Sequence[Asked], kind: str = "desk", key: str = "", name: str = "", run: str = "", arm: str = ""
+) -> Line:
+    """Of all asks. In time: of those answered or fallen back, the answered ones. Passed: asks that anybody passed on.
+    Drafted: of people's answers, those that began with a model's draft."""
+    answered = [one for one in asks if one.status == "answered"]
+    state = Counter(one.status for one in asks)
+    return Line(
+        kind,
+        key,
+        name,
+        asks=len(asks),
+        answered=len(answered),
+        in_time=Share.of_counts(len(answered), len(answered) + state["fell_back"]),
+        passed=Share.count(bool(one.passed_by) for one in asks),
+        drafted=Share.count(bool(one.drafted_by) for one in answered if one.is_by_person),
+        kept=Middle.among(one.kept for one in answered),
+        open=state["open"],
+        cancelled=state["cancelled"],
+        drawn=sum(one.drawn for one in asks),
+        late=sum(len(one.late_by) for one in asks),
+        fell_back=dict(Counter(one.reason for one in asks if one.status == "fell_back").most_common()),
+        run=run,
+        arm=arm,
+        **_shared(answered, asks),
+    )
+
+
+def _shared(answered: Sequence[Asked], advised: Sequence[Asked]) -> dict[str, Any]:
+    compared = [one.followed for one in advised if one.followed]
+    told = [word for word in compared if word != CANNOT_TELL]
+    verdicts = {one.episode: one.complete for one in advised if one.complete is not None}
+    return {
+        "waited": Middle.among(one.waited_s for one in answered),
+        "took": Middle.among(one.took_s for one in answered),
+        "per_hour": per_hour(answered),
+        "followed": Share.count(word == FOLLOWED for word in told),
+        "cannot_tell": len(compared) - len(told),
+        "completed": Share.count(verdicts.values()),
+        "taken": Share.count(one.taken for one in answered if one.is_by_person),
+    }
+
+
+def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
+    """One line for everybody who answered, passed or came too late, and one for the cache. `names` by key: of those
+    who gave no answer that was used."""
+    by: dict[str, list[Asked]] = {}
+    for one in asks:
+        mine = _expert_of(one)
+        for key in {*([mine] if mine else []), *one.late_by, *one.passed_by}:
+            by.setdefault(key, []).append(one)
+    humans = [one for one in asks if one.status == "answered" and one.is_by_person]
+    known = names | {_expert_of(one): one.author for one in reversed(asks) if one.author}
+    return [_expert_line(key, known.get(key, key), some, humans) for key, some in by.items()]
+
+
+def _expert_of(one: Asked) -> str:
+    """Whose line an ask's advice stands in; an answer that the cache gave again is nobody's work."""
+    return "cache" if one.source == "cache" else one.author_key if one.source in ("human", "llm") else ""
+
+
+def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[Asked]) -> Line:
+    """Of one expert. In time: of all their texts, those that were not late. Passed: of all that they dealt with.
+    Drafted: of a person's answers those that began with a model's draft, of a model people's answers that began with
+    its draft."""
+    mine = [one for one in asks if _expert_of(one) == key]
+    answered = [one for one in mine if one.status == "answered"]
+    kind = {"model": "model", "token": "script", "cache": "cache"}.get(key.partition(":")[0], "person")
+    late = sum(one.late_by.count(key) for one in asks)
+    passed = sum(key in one.passed_by for one in asks)
+    model = kind == "model"
+    begun = [one for one in humans if one.drafted_by == name] if model else [one for one in answered if one.drafted_by]
+    return Line(
+        kind,
+        key,
+        "Cache" if kind == "cache" else name,
+        asks=len(mine),
+        answered=len(answered),
+        in_time=Share.of_counts(len(answered), len(answered) + late),
+        passed=Share.of_counts(passed, passed + len(answered) + late),
+        drafted=Share.of_counts(len(begun), len(humans) if model else len(answered)),
+        kept=Middle.among(one.kept for one in begun),
+        drawn=sum(one.drawn for one in mine),
+        late=late,
+        prepared=len(mine) - len(answered),
+        **_shared(answered, mine),
+    )
+
+
+def arm_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
+    """One line for each arm of each run. `names` of runs by id; episodes without a run stand together."""
+    lines = []
+    for (run, arm), some in _by(asks, lambda one: (one.run, one.arm)).items():
+        name = names.get(run, run) if run else "No run"
+        lines.append(desk_line(some, "arm", f"{run}/{arm}", name, run=run, arm=arm))
+    return lines
+
+
+def call_lines(called: Sequence[Called]) -> list[Calls]:
+    lines = []
+    for key, some in _by(called, lambda one: one.model_key).items():
+        words = Counter(one.fault for one in some if one.fault).most_common(WORDS)
+        lines.append(
+            Calls(
+                key,
+                key.partition(":")[2],
+                len(some),
+                sum(one.tokens for one in some),
+                Middle.among(one.duration_s for one in some),
+                Share.count(bool(one.fault) for one in some),
+                words,
+            )
+        )
+    return sorted(lines, key=lambda line: (-line.calls, line.key))
+
+
+def _by(rows: Iterable[T], key: Callable[[T], Any]) -> dict[Any, list[T]]:
+    groups: dict[Any, list[T]] = {}
+    for row in rows:
+        groups.setdefault(key(row), []).append(row)
+    return groups
+
+
+SORTS: dict[str, Callable[[Line], Any]] = {
+    "name": lambda line: line.name.casefold(),
+    "asks": lambda line: line.asks,
+    "waited": lambda line: line.waited.median,
+    "took": lambda line: line.took.median,
+    "per_hour": lambda line: line.per_hour.value,
+    "in_time": lambda line: line.in_time.value,
+    "followed": lambda line: line.followed.value,
+    "passed": lambda line: line.passed.value,
+    "drafted": lambda line: line.drafted.value,
+    "completed": lambda line: line.completed.value,
+}
+
+
+def sorted_lines(lines: Iterable[Line], sort: str) -> list[Line]:
+    """By one column, downwards with a minus in front; what has no such figure stands last either way."""
+    column, down = sort.removeprefix("-"), sort.startswith("-")
+    by_name = sorted(lines, key=lambda line: (line.name.casefold(), line.key))
+    values = [(SORTS[column](line), line) for line in by_name]
+    known = sorted((one for one in values if one[0] is not None), key=lambda one: one[0], reverse=down)
+    return [line for _, line in known] + [line for value, line in values if value is None]

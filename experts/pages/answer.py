@@ -1,0 +1,223 @@
+"""The answer page's smaller forms: drafts, a model's draft, earlier answers, the verifier's text, tables, tags,
+changes, quick replies.
+
+Owns HTTP status and form words of these. Leaves the page itself, claiming and sending to `pages/ask.py`; every write
+is a function of `queue.py`, `advising.py`, `desk.py` or `review.py`, what is shown is `panels.py`'s.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+from pydantic import ValidationError
+
+from awmclient.schema import AnswerBody
+from episodes import packs
+from episodes.step_cards import clean
+from experts import advising, desk, queue, review
+from experts.errors import DraftConflict
+from experts.models import Ask, Privilege
+from experts.panels import model_draft, replies_of, tables_of, tags_of, written_by
+from experts.reading import asks_of
+from experts.similar import earlier
+from experts.suggested_calls import calls_of, refuse_unfit
+from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
+from people.errors import AppError, Forbidden, Invalid
+
+ask_page = member_required(may_see_queue, rows=Ask.objects.all)
+ask_form = member_required(may_advise, rows=Ask.objects.all)
+TAG_WORDS = {
+    "question_needed": ("Needed", "Not needed", "Needed?"),
+    "answerable": ("Answerable", "Not answerable", "Answerable?"),
+    "asked_too_late": ("Asked too late", "Asked in time", "Asked too late?"),
+}
+
+
+def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
+    """What a form sends as an answer, within the limits of an answer and with calls that the agent's tools take."""
+    calls = calls_of(request.POST.get("tool_calls", ""))
+    body = {"lease_token": token, "text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
+    try:
+        checked = AnswerBody.model_validate({**body, "tool_calls": calls})
+    except ValidationError as error:
+        raise Invalid(_first(error)) from error
+    refuse_unfit(calls, ask.episode.tools)
+    return checked
+
+
+def _first(error: ValidationError) -> str:
+    one = error.errors()[0]
+    return f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
+
+
+def _one(request: MemberRequest, pk: str) -> Ask:
+    return visible_or_404(asks_of(request.actor), request.actor, pk)
+
+
+def _fragment(template: str, context: dict[str, Any]) -> HttpResponse:
+    """A part of the page, without what the top bar shows."""
+    return HttpResponse(render_to_string(template, context))
+
+
+@require_POST
+@ask_form
+def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
+    """Keep what is being written. Somebody who wrote on elsewhere gets both texts and chooses."""
+    version = request.POST.get("version", "")
+    try:
+        kept = desk.save_draft(
+            request.actor,
+            pk,
+            request.POST.get("text", ""),
+            calls_of(request.POST.get("tool_calls", "")),
+            int(version) if version.isdecimal() and len(version) < 10 else 0,
+            drafted_by=request.POST.get("drafted_by", ""),
+        )
+    except DraftConflict as conflict:
+        other = written_by(request.actor, _one(request, pk))
+        error = {"code": conflict.code, "message": conflict.message}
+        newer = {"text": other.text, "calls": other.calls, "version": other.version, "drafted_by": other.drafted_by}
+        return JsonResponse({"error": error, "draft": newer}, status=conflict.status)
+    return JsonResponse({"version": kept.version, "saved_at": kept.saved_at.isoformat()})
+
+
+@require_http_methods(["GET", "POST"])
+@ask_form
+def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
+    """Where a model's draft stands, with its words only if asked for; a POST wants one, anew if there is a hint."""
+    if request.method == "POST":
+        desk.want_draft(request.actor, pk, request.POST.get("hint", "").strip())
+    one = _one(request, pk)
+    draft = model_draft(one, timezone.now())
+    return _fragment("experts/_draft.html", {"ask": one, "draft": draft, "shown": "show" in request.GET})
+
+
+@require_GET
+@ask_form
+def verifier(request: MemberRequest, pk: str) -> HttpResponse:
+    """The verifier's text, for those only who are to answer with it in sight. It is read here and never run."""
+    one = _one(request, pk)
+    if one.privilege != Privilege.SEES_VERIFIER:
+        raise Forbidden("This ask is answered blind; nobody who answers it sees the verifier.")
+    text = packs.verifier_text(one.episode.scenario, one.episode.task_idx)
+    return _fragment("experts/_verifier.html", {"text": clean(text)})
+
+
+@require_GET
+@ask_form
+def similar(request: MemberRequest, pk: str) -> HttpResponse:
+    """Earlier answers to asks like this one, to be looked at and taken up."""
+    one = _one(request, pk)
+    return _fragment("experts/_similar.html", {"ask": one, "found": earlier(request.actor, one)})
+
+
+@require_GET
+@ask_page
+def tables(request: MemberRequest, pk: str) -> HttpResponse:
+    found, older = tables_of(_one(request, pk).episode)
+    return _fragment("experts/_tables.html", {"tables": found, "older": older})
+
+
+def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
+    """The tags with this person's word on each, and what the next press says: yes, no, nothing."""
+    said, yes_no = tags_of(actor, ask), review.TAG_VALUES
+    order = dict(zip(yes_no, (*yes_no[1:], yes_no[0]), strict=True))
+    tags = {}
+    for label, (yes, no, asks) in TAG_WORDS.items():
+        value = said.get(label, "")
+        tags[label] = {"value": value, "next": order[value], "words": {"yes": yes, "no": no, "": asks}[value]}
+    return tags
+
+
+@require_POST
+@member_required(may_annotate, rows=Ask.objects.all)
+def tag(request: MemberRequest, pk: str) -> HttpResponse:
+    """One word about the question. A script gets the row of tags, a plain form the page."""
+    one = _one(request, pk)
+    label, _, value = request.POST.get("tag", "").partition(":")
+    review.tag(request.actor, one, label, value)
+    if request.headers.get("HX-Request"):
+        return _fragment("experts/_tags.html", {"ask": one, "tags": tags_for(request.actor, one)})
+    return redirect("ask", pk)
+
+
+@require_POST
+@ask_form
+def keep_unsent(request: MemberRequest, pk: str) -> HttpResponse:
+    review.keep_unsent(request.actor, _one(request, pk))
+    return redirect("ask", pk)
+
+
+@require_POST
+@ask_form
+def amend(request: MemberRequest, pk: str) -> HttpResponse:
+    """Other words in place of mine, as long as the agent has not read them."""
+    wants_json = request.headers.get("Accept") == "application/json"
+    body = checked_body(request, _one(request, pk), "mine")
+    try:
+        advising.amend(
+            request.actor, pk, body.text, body.tool_calls, body.nonce, drafted_by=request.POST.get("drafted_by", "")
+        )
+    except AppError as refused:
+        if wants_json:
+            raise
+        messages.warning(request, refused.message)
+    return JsonResponse({"next": reverse("ask", args=[pk])}) if wants_json else redirect("ask", pk)
+
+
+@require_POST
+@ask_form
+def take_back(request: MemberRequest, pk: str) -> HttpResponse:
+    """The ask is open again and in my hands; one of several that were answered together leads back to where it was."""
+    try:
+        advising.take_back(request.actor, pk)
+        messages.success(request, "You took it back; the ask is open again and yours.")
+    except AppError as refused:
+        messages.warning(request, refused.message)
+    back = request.POST.get("back", "")
+    return redirect("ask", back if asks_of(request.actor).filter(pk=back).exists() else pk)
+
+
+@require_POST
+@ask_form
+def hand_over(request: MemberRequest, pk: str) -> HttpResponse:
+    """Up to the senior, back to people, or over to a model; what was written stays kept as a draft."""
+    one, to = _one(request, pk), request.POST.get("to", "")
+    given = (one.assignment.pk, request.POST.get("lease_token", ""), to, request.POST.get("reason", "")[:1000])
+    try:
+        queue.escalate(request.actor, *given)
+    except AppError as refused:
+        messages.warning(request, refused.message)
+        return redirect("ask", pk)
+    messages.success(
+        request, f"Handed to {'the model' if to == 'llm' else 'the senior expert' if to == 'senior' else 'people'}."
+    )
+    return redirect("queue")
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_advise)
+def replies(request: MemberRequest) -> HttpResponse:
+    """Texts that I keep at hand: the list, a new one, or one in other words."""
+    if request.method == "POST":
+        desk.keep_reply(request.actor, request.POST.get("text", ""), request.POST.get("id", ""))
+    return _replies(request)
+
+
+@require_POST
+@member_required(may_advise)
+def drop_reply(request: MemberRequest, pk: str) -> HttpResponse:
+    desk.drop_reply(request.actor, pk)
+    return _replies(request)
+
+
+def _replies(request: MemberRequest) -> HttpResponse:
+    kept = [{"pk": one.pk, "text": clean(one.text)} for one in replies_of(request.actor)]
+    return render(request, "experts/_replies.html", {"replies": kept})

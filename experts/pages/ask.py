@@ -1,0 +1,262 @@
+"""Pages about one ask, and the forms that claim, renew, release, pass and answer. The queue is `pages/queue.py`'s.
+
+Owns HTTP status, redirects and form words. Every write is a function of `queue.py` or `advising.py`; what is
+shown is `board.py`'s.
+"""
+
+from __future__ import annotations
+
+import secrets
+from datetime import datetime
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from episodes import wall, windows
+from episodes.step_cards import clean
+from episodes.windows import number, numbers
+from experts import advising, board, closing, desk, queue
+from experts.errors import AlreadyClaimed, TooLate
+from experts.models import Advice, Ask, Tier
+from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
+from experts.panels import family_of, mine_of, model_draft, passed_on, twins_of, unsent, ways, written_by
+from experts.reading import asks_of
+from people.access import (
+    Actor,
+    MemberRequest,
+    holds,
+    may_advise,
+    may_annotate,
+    visible_or_404,
+)
+from people.errors import AppError
+
+
+@require_GET
+@ask_page
+def ask(request: MemberRequest, pk: str) -> HttpResponse:
+    closing.settle(pk)
+    return _ask(request, pk)
+
+
+def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
+    """The page of one ask, as it stands for this person; `given` carries what they had written."""
+    actor = request.actor
+    one = visible_or_404(asks_of(actor), actor, pk)
+    now, slot = timezone.now(), one.assignment
+    held = slot.is_held(now)
+    mine = slot.holder == actor.key and slot.state == "claimed"
+    said = mine_of(actor, one, now)
+    amending = said.may_amend and "amend" in request.GET
+    context = {
+        **_after(one, actor),
+        **(_hands(actor, one, now) if one.is_open and mine else {}),
+        "me": actor.name,
+        "may_advise": holds(actor, may_advise),
+        "may_annotate": holds(actor, may_annotate),
+        "tags": tags_for(actor, one),
+        "late": board.late_words(one),
+        "unsent": None if one.is_open else unsent(actor, one),
+        "amending": amending,
+        "writes": amending or (one.is_open and mine),
+        "written": written_by(actor, one) if amending or one.is_open else None,
+        "looking": desk.look_at(actor, one.pk) if one.is_open else [],
+        "reached": board.reached(one, held) if one.is_open else "",
+        "passed_on": passed_on(one) if one.is_open else [],
+        "before": _before(one),
+        "fixed_before": not one.is_open,
+        "top_seq": one.seq if one.is_open else None,
+        "after": None if one.is_open else windows.around(one.episode, one.seq, first=one.seq),
+        "context": clean(one.context or ""),
+        "budget_s": board.budget_of(one),
+        "mine": mine,
+        "held_by": slot.holder_name if held and not mine else "",
+        "lease_until": slot.lease_until,
+        "lease_token": slot.lease_token if mine else "",
+        "nonce": given.get("nonce") or secrets.token_urlsafe(12),
+        "tools": wall.tools_of(one.episode),
+        "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
+        "house_note": clean(one.episode.policy.get("house_note", "")) if one.episode.is_ours else "",
+        "problem": problem,
+        **given,
+    }
+    return render(request, "experts/ask.html", context, status=status)
+
+
+def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
+    """What stands beside the form of who holds the ask."""
+    found = ways(actor, one)
+    return {
+        "draft": model_draft(one, now),
+        "twins": twins_of(actor, one, now),
+        "up": [way for way in found if way.to != Tier.LLM and not way.why_not],
+        "model": next((way for way in found if way.to == Tier.LLM and not way.why_not), None),
+        "no_way": [way for way in found if way.why_not],
+    }
+
+
+def _before(one: Ask) -> windows.Steps:
+    """Steps before the question, which stands on top of the page; what goes on beside an open one comes after them."""
+    return windows.around(one.episode, last=_shown_to(one) if one.is_open else one.seq - 1)
+
+
+def _shown_to(one: Ask) -> int:
+    """The last number beside an ask; an open question that nothing follows stands on top of the page already."""
+    last = windows.last_of(one.episode)
+    return last - 1 if one.is_open and last == one.seq else last
+
+
+def _after(one: Ask, actor: Actor) -> dict[str, Any]:
+    """What happened from the ask on, and what this person may still do about it."""
+    headline, line = board.aftermath(one)
+    return {
+        "said": mine_of(actor, one, timezone.now()),
+        "family": [] if one.is_open else family_of(actor, one),
+        "question": clean(one.question),
+        "ask": one,
+        "episode": one.episode,
+        "ended": not one.episode.is_live,
+        "budget": one.episode.max_steps if one.episode.is_live else None,
+        "outcome": board.outcome_of(one),
+        "after_headline": headline,
+        "after_line": line,
+    }
+
+
+@require_GET
+@ask_page
+def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
+    """As for an episode's page, with the words about this ask beside the steps."""
+    one = visible_or_404(asks_of(request.actor), request.actor, pk)
+    since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
+    again = numbers(request.GET.get("again", ""))
+    steps = windows.after(one.episode, since, windows.WINDOW if limit is None else limit, again, _shown_to(one))
+    context = {"ask": one, "ended": not one.episode.is_live, "steps": steps}
+    beside = _beside(request.actor, one) if request.GET.get("parts") != "0" else {}
+    return render(request, "experts/_fragments.html", {**context, **beside})
+
+
+def _beside(actor: Actor, one: Ask) -> dict[str, Any]:
+    mine = one.is_open and one.assignment.holder == actor.key
+    twins = twins_of(actor, one, timezone.now()) if mine else None
+    return {"parts": True, "looking": desk.look_at(actor, one.pk), "twins": twins, **_after(one, actor)}
+
+
+@require_POST
+@ask_form
+def claim(request: MemberRequest, pk: str) -> HttpResponse:
+    """Claim and open. Who comes second sees who holds it."""
+    try:
+        queue.claim(request.actor, pk)
+    except AlreadyClaimed:
+        messages.warning(request, "Somebody was faster.")
+    except AppError as refused:
+        messages.warning(request, refused.message)
+    return redirect("ask", pk)
+
+
+@require_POST
+@ask_form
+def renew(request: MemberRequest, pk: str) -> HttpResponse:
+    try:
+        until = queue.renew(*_lease(request, pk))
+    except AppError as refused:
+        return _refusal(refused)
+    return JsonResponse({"lease_until": until.isoformat()})
+
+
+@require_POST
+@ask_form
+def release(request: MemberRequest, pk: str) -> HttpResponse:
+    try:
+        queue.release(*_lease(request, pk))
+    except AppError as refused:
+        messages.warning(request, refused.message)
+    return redirect("queue")
+
+
+@require_POST
+@ask_form
+def pass_on(request: MemberRequest, pk: str) -> HttpResponse:
+    try:
+        queue.decline(*_lease(request, pk), request.POST.get("reason", "")[:1000])
+    except AppError as refused:
+        messages.warning(request, refused.message)
+        return redirect("ask", pk)
+    messages.success(request, "You passed; the others still see it.")
+    return redirect("queue")
+
+
+def _lease(request: MemberRequest, pk: str) -> tuple[Actor, str, str]:
+    actor = request.actor
+    slot = visible_or_404(asks_of(actor), actor, pk).assignment
+    return actor, slot.pk, request.POST.get("lease_token", "")
+
+
+def _refusal(refused: AppError) -> JsonResponse:
+    return JsonResponse({"error": {"code": refused.code, "message": refused.message}}, status=refused.status)
+
+
+@require_POST
+@ask_form
+def answer(request: MemberRequest, pk: str) -> HttpResponse:
+    """Send once: the nonce makes a repeated press the same answer. Scripts get JSON, plain forms a page."""
+    wants_json = request.headers.get("Accept") == "application/json"
+    try:
+        sent = _send(request, pk)
+    except AppError as refused:
+        if wants_json:
+            return _refusal(refused)
+        late = isinstance(refused, TooLate)
+        given = {} if late else {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
+        return _ask(request, pk, refused.message, refused.status, **given)
+    where = reverse("ask", args=[pk]) if _watches(request) else _next_url(request)
+    at = sent.created_at.isoformat()
+    return JsonResponse({"next": where, "ask": pk, "sent_at": at}) if wants_json else redirect(where)
+
+
+def _watches(request: MemberRequest) -> bool:
+    return "watch" in (request.POST.get("then"), request.POST.get("watch"))
+
+
+def _send(request: MemberRequest, pk: str) -> Advice:
+    """The answer to this ask, then to those chosen that ask the same; who did not get it is said on the next page."""
+    actor, slot, token = _lease(request, pk)
+    checked = checked_body(request, asks_of(actor).get(pk=pk), token)
+    given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
+    sent = advising.answer(actor, slot, token, *given, drafted_by=drafted_by)
+    if chosen := request.POST.getlist("with"):
+        text, nonce, calls = given
+        one = Ask.objects.get(pk=pk)
+        said = advising.answer_group(actor, one, text, calls, nonce, chosen[:200], drafted_by=drafted_by)
+        _tell_family(request, said)
+    return sent
+
+
+def _tell_family(request: MemberRequest, said: dict[str, str]) -> None:
+    served = sum(not why for why in said.values())
+    if served:
+        messages.success(request, f"One answer served {served + 1} asks.")
+    names = {one.pk: str(one.episode) for one in asks_of(request.actor).filter(pk__in=said)}
+    for pk, why in said.items():
+        if why:
+            messages.warning(request, f"Not sent to {names[pk]}: {why}")
+
+
+def _next_url(request: MemberRequest) -> str:
+    """Send and next: claim the next one, or back to the queue if none is free."""
+    actor = request.actor
+    found = board.next_for(actor, timezone.now())
+    if found is None:
+        messages.success(request, "Sent. No other ask is free.")
+        return reverse("queue")
+    try:
+        queue.claim(actor, found.pk)
+    except AppError:
+        messages.warning(request, "Sent. Somebody was faster with the next one.")
+    return reverse("ask", args=[found.pk])

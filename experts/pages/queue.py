@@ -1,0 +1,245 @@
+"""Pages of the desk: the queue with what can be done to its rows, the next ask for somebody, many asks at once.
+
+Owns HTTP status, redirects and form words. Every write is a function of `queue.py`; what is shown is `board.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import url_has_allowed_host_and_scheme
+from django.views.decorators.http import require_GET, require_POST
+
+from experts import availability, board, closing, desk, eligibility, filters, queue
+from experts.errors import TooLate
+from experts.models import Ask, AssignmentState
+from experts.reading import asks_of
+from people.access import (
+    Actor,
+    MemberRequest,
+    holds,
+    may_advise,
+    may_see_queue,
+    may_set_desk,
+    member_required,
+    visible_or_404,
+)
+from people.errors import AppError, Invalid, NotFound
+
+BULK_MAX = 500
+TIERS = {"llm": "the model", "people": "people", "senior": "the senior expert"}
+
+
+@require_GET
+@member_required(may_see_queue)
+def queue_page(request: MemberRequest) -> HttpResponse:
+    """The open asks, nearest deadline first; facet, filters, sort, search and page stand in the query string.
+    `parts=rows` leaves out what may come a moment later, so that a new ask is seen sooner; `parts=day` is the rest."""
+    actor, now, parts = request.actor, timezone.now(), request.GET.get("parts")
+    wish = filters.Wish.read(request.GET)
+    if parts == "day":
+        return render(request, "experts/_day.html", {"wish": wish, **_day(actor, wish, now)})
+    seen = board.board_of(actor, now, wish)
+    context = {
+        "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
+        "wish": wish,
+        "board": seen,
+        "rows": seen.rows,
+        "outside": len(seen.found) - seen.matching,
+        "filtered": wish.narrows,
+        "facets": filters.facets(seen.found, wish),
+        "choices": filters.choices(seen.found, wish),
+        "sorts": filters.SORTS.items(),
+        "headline": _headline(seen, wish, now),
+        "reasons": board.reasons(seen.found, now, availability.desk_of(actor.project).capacity),
+        "before": wish.query(page=wish.page - 1) if wish.page > 1 else "",
+        "after": wish.query(page=wish.page + 1) if wish.page < seen.pages else "",
+        "here": wish.query(page=wish.page),
+        "may_advise": holds(actor, may_advise),
+        "may_direct": holds(actor, may_set_desk),
+        **({} if parts == "rows" else _day(actor, wish, now)),
+    }
+    return render(request, "experts/queue.html", context)
+
+
+def _headline(seen: board.Board, wish: filters.Wish, now: datetime) -> tuple[str, datetime | None]:
+    if seen.rows or not wish.q:
+        return board.headline(seen.found, now)
+    return f"No open ask says “{wish.q}”.", None
+
+
+def _day(actor: Actor, wish: filters.Wish, now: datetime) -> dict[str, Any]:
+    """Who is here, what became of the asks of today, and those that were closed last."""
+    outlook = availability.outlook(actor.project, now)
+    today = board.closed_today(actor, timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0))
+    return {
+        "desk": outlook,
+        "underline": board.underline(outlook),
+        "today": today,
+        "bar": board.burn_down(today),
+        "closed": board.closed_rows(actor, wish.q),
+    }
+
+
+@require_POST
+@member_required(may_advise)
+def next_ask(request: MemberRequest) -> HttpResponse:
+    """Next for me: go on with mine, else claim the first in turn; somebody quicker means the one after it."""
+    actor = request.actor
+    for _ in range(5):
+        found = board.next_for(actor, timezone.now())
+        if found is None:
+            break
+        try:
+            queue.claim(actor, found.pk)
+        except AppError:
+            continue  # taken or closed between the look and the claim; look again
+        return redirect("ask", found.pk)
+    messages.info(request, f"No ask is free for you now{_why_none(actor)}.")
+    return redirect("queue")
+
+
+def _why_none(actor: Actor) -> str:
+    """What keeps the open asks from this person, as the end of a sentence."""
+    now = timezone.now()
+    reasons = board.reasons(eligibility.spots(actor, now), now, availability.desk_of(actor.project).capacity)
+    return "".join((": ", ", ".join(one.words for one in reasons))) if reasons else ""
+
+
+@require_GET
+@member_required(may_see_queue)
+def newest_ask(request: MemberRequest) -> HttpResponse:
+    """The newest ask that this person can act on, to look at; claiming it is another key."""
+    found = eligibility.newest_of(eligibility.spots(request.actor, timezone.now()))
+    if found is not None:
+        return redirect("ask", found.pk)
+    messages.info(request, f"No ask is open for you{_why_none(request.actor)}.")
+    return redirect("queue")
+
+
+@require_POST
+@member_required(may_advise, rows=Ask.objects.all)
+def row_deed(request: MemberRequest, pk: str, deed: str) -> HttpResponse:
+    """Claim, give back or pass on an ask and stay in the queue. Scripts get JSON, plain forms the queue again."""
+    deeds = {"claim": _claim, "release": _release, "pass": _pass, "hand": _hand}
+    if deed not in deeds:
+        raise NotFound
+    wants_json = request.headers.get("Accept") == "application/json"
+    try:
+        words = deeds[deed](request, pk)
+    except AppError as refused:
+        if wants_json:
+            error = {"code": refused.code, "message": refused.message}
+            return JsonResponse({"error": error}, status=refused.status)
+        messages.warning(request, refused.message)
+        return redirect("queue")
+    if wants_json:
+        return JsonResponse({"said": words})
+    messages.success(request, words)
+    return redirect("queue")
+
+
+def _claim(request: MemberRequest, pk: str) -> str:
+    queue.claim(request.actor, pk)
+    return "Yours. Enter opens it."
+
+
+def _release(request: MemberRequest, pk: str) -> str:
+    slot = visible_or_404(asks_of(request.actor), request.actor, pk).assignment
+    queue.release(request.actor, slot.pk, request.POST.get("lease_token", ""))
+    return "Given back; it is open for everybody again."
+
+
+def _pass(request: MemberRequest, pk: str) -> str:
+    queue.pass_over(request.actor, pk, request.POST.get("reason", "")[:1000])
+    return "You passed; the others still see it."
+
+
+def _hand(request: MemberRequest, pk: str) -> str:
+    """What one holds may be handed on by oneself, the rest by those who run the place."""
+    actor, to, reason = request.actor, request.POST.get("to", ""), request.POST.get("reason", "")[:1000]
+    slot = visible_or_404(asks_of(actor), actor, pk).assignment
+    if slot.holder == actor.key and slot.state == AssignmentState.CLAIMED:
+        queue.escalate(actor, slot.pk, slot.lease_token, to, reason)
+    else:
+        queue.hand(actor, pk, to, reason)
+    return f"Handed to {TIERS[to]}."
+
+
+@require_POST
+@member_required()
+def presence(request: MemberRequest) -> HttpResponse:
+    """I am here; with `away`, whether asks may wait for me. Sent by every page that somebody looks at."""
+    said = request.POST.get("away", "")
+    desk.seen(request.actor, {"1": True, "0": False}.get(said))
+    away = availability.is_away(request.actor)
+    if request.headers.get("Accept") == "application/json":
+        return JsonResponse({"away": away})
+    back = request.headers.get("Referer", "")
+    return redirect(back if url_has_allowed_host_and_scheme(back, {request.get_host()}) else "queue")
+
+
+@require_POST
+@member_required(may_set_desk)
+def bulk(request: MemberRequest) -> HttpResponse:
+    """The same for every chosen ask: priority, whose turn it is, or the end. Each is an act of its own; what could not
+    be done is said with its reason."""
+    back = f"{reverse('queue')}{_query(request.POST.get('back', ''))}"
+    try:
+        act, words = _bulk_act(request)
+    except AppError as refused:
+        messages.warning(request, refused.message)
+        return redirect(back)
+    done, refusals = 0, Counter[str]()
+    for pk in request.POST.getlist("ask")[:BULK_MAX]:
+        try:
+            act(pk)
+            done += 1
+        except AppError as refused:
+            refusals[refused.message] += 1
+    if done:
+        messages.success(request, f"{done} {'ask' if done == 1 else 'asks'} {words}.")
+    for why, count in refusals.items():
+        messages.warning(request, f"{count} not changed: {why}")
+    return redirect(back)
+
+
+def _query(back: str) -> str:
+    return back[:2000] if back.startswith("?") and len(back) > 1 else ""
+
+
+def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
+    """What is to be done to each, and how it is told afterwards."""
+    actor, do, to = request.actor, request.POST.get("do", ""), request.POST.get("do", "").removeprefix("to-")
+    if not request.POST.getlist("ask"):
+        raise Invalid("Choose asks first: x, or the box in front of the row.")
+    if do == "priority":
+        priority = _priority(request.POST.get("priority", ""))
+        return partial(queue.set_priority, actor, priority=priority), f"now with priority {priority}"
+    if do == "cancel":
+        return partial(_cancel, actor), "cancelled"
+    if do.startswith("to-"):
+        return partial(queue.hand, actor, to=to), f"handed to {'the model' if to == 'llm' else to}"
+    raise Invalid("Say what is to be done: a priority, to whom, or cancel.")
+
+
+def _cancel(actor: Actor, pk: str) -> None:
+    if not visible_or_404(Ask.objects.all(), actor, pk).is_open:
+        raise TooLate("This ask is closed.")
+    closing.cancel(actor, pk, "desk")
+
+
+def _priority(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError as error:
+        raise Invalid("A priority is a whole number, for example 5 or -2.") from error

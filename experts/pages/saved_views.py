@@ -1,0 +1,51 @@
+"""Saved views of the queue: the list with what each holds now, a new one, one less.
+
+Owns HTTP status and form words. What a view means is `filters.py`'s, every write is a function of `desk.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from django.http import HttpResponse, QueryDict
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.views.decorators.http import require_http_methods, require_POST
+
+from experts import desk, eligibility
+from experts.filters import Wish, matching
+from experts.panels import views_of
+from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_see_queue)
+def views(request: MemberRequest) -> HttpResponse:
+    """The list; a POST saves the view that the query string says, under a name."""
+    if request.method == "POST":
+        said = request.POST
+        desk.keep_view(request.actor, said.get("name", ""), _here(request).query(), said.get("shared") == "1")
+    return _list(request)
+
+
+@require_POST
+@member_required(may_see_queue)
+def drop(request: MemberRequest, pk: str) -> HttpResponse:
+    desk.drop_view(request.actor, pk)
+    return _list(request)
+
+
+def _here(request: MemberRequest) -> Wish:
+    """What is looked at now; a page of it is no part of a view."""
+    return replace(Wish.read(request.GET), page=1)
+
+
+def _list(request: MemberRequest) -> HttpResponse:
+    actor, now, here = request.actor, timezone.now(), _here(request)
+    found, directs = eligibility.spots(actor, now), holds(actor, may_set_desk)
+    rows = []
+    for view in views_of(actor):
+        wish = Wish.read(QueryDict(view.query.removeprefix("?")))
+        count, mine = len(matching(actor, found, wish, now)), view.author_key == actor.key
+        rows.append({"view": view, "count": count, "mine": mine, "may_drop": mine or directs, "here": wish == here})
+    return HttpResponse(render_to_string("experts/_views.html", {"rows": rows, "here": here.query()}))

@@ -1,0 +1,191 @@
+// What stands beside the form and helps: a model's draft that stays closed until asked for, quick replies, the others that
+// ask the same. Words go into the text at the caret or at its end; nothing that a person wrote is replaced.
+
+import { tick } from "./clock.js";
+import { bind, print } from "./keys.js";
+import { part } from "./post.js";
+import { insert, page, sayNear, wordsNow } from "./ask-form.js";
+import { say } from "./toast.js";
+import { announce } from "./shell.js";
+import { walk } from "./arrow-keys.js";
+
+const csrf = () => document.querySelector('meta[name="csrf"]').content;
+const place = (name) => document.querySelector(`[data-part="${name}"]`);
+
+/** Put a fresh part in the place of the old one; the focus stays on what has the same deed. */
+export function swap(fresh, name) {
+  const [old, next] = [place(name), fresh.querySelector(`[data-part="${name}"]`)];
+  if (!old || !next) return null;
+  const act = old.contains(document.activeElement) ? document.activeElement.dataset.act : "";
+  old.replaceWith(next);
+  if (act) next.querySelector(`[data-act="${act}"]`)?.focus();
+  tick();
+  print();
+  return next;
+}
+
+function bodyOf(given) {
+  const body = new FormData();
+  for (const [name, value] of Object.entries(given)) body.set(name, value);
+  return body;
+}
+
+// --- a model's draft
+
+let wanted = false; // asked for, to be shown when it comes
+
+async function draft(query = "", body = null) {
+  const url = place("model-draft")?.dataset.url;
+  if (!url) return null;
+  try {
+    const box = swap(await part(`${url}${query}`, body, csrf()), "model-draft");
+    if (box) offerDeeds(box);
+    return box;
+  } catch (error) {
+    sayNear("[data-problem]", error instanceof TypeError ? "No contact with the server; no draft came." : error.message, true);
+    return null;
+  }
+}
+
+/** Keys that make sense in the state in which the draft is. */
+function offerDeeds(box) {
+  const shown = "shown" in box.dataset;
+  if (shown) announce(`A draft by a model: ${box.querySelector("[data-words]").textContent.slice(0, 200)}`);
+  print();
+}
+
+async function toggle() {
+  const box = place("model-draft");
+  const { state } = box.dataset;
+  if (state === "ready") return draft("shown" in box.dataset ? "" : "?show=1");
+  if (!["idle", "writing"].includes(state)) return say(box.textContent.trim().replace(/\s+/g, " "), true);
+  wanted = true;
+  if (state === "idle") return draft("", bodyOf({}));
+  return announce("It is shown as soon as it is there.");
+}
+
+function useDraft() {
+  const box = place("model-draft");
+  const words = box?.querySelector("[data-words]");
+  if (!words) return false;
+  insert(words.textContent, { atEnd: true, calls: JSON.parse(document.getElementById("draft-calls").textContent), began: words.dataset.key });
+  draft(); // closed again: what counts is in the text now
+  return true;
+}
+
+function redraft() {
+  const { state } = place("model-draft")?.dataset || {};
+  if (!["ready", "failed"].includes(state)) return false;
+  const dialog = document.getElementById("hint");
+  dialog.querySelector("input").required = state === "ready";
+  dialog.showModal();
+  return true;
+}
+
+function startDraft() {
+  if (!place("model-draft")) return;
+  bind("draft", toggle);
+  bind("use-draft", useDraft);
+  bind("redraft", redraft);
+  document.querySelector("[data-hint]").addEventListener("submit", (event) => {
+    event.preventDefault();
+    const field = event.target.elements.hint;
+    document.getElementById("hint").close();
+    wanted = true;
+    draft("", bodyOf({ hint: field.value }));
+    field.value = "";
+  });
+  document.addEventListener("awm:frame", async ({ detail }) => {
+    if (detail.type === "gap" || (detail.type === "draft" && detail.ask === page.dataset.ask)) await arrived();
+  });
+}
+
+async function arrived() {
+  if ("shown" in (place("model-draft")?.dataset || {})) return;
+  const box = await draft();
+  if (box?.dataset.state === "ready" && wanted) await draft("?show=1");
+  else if (box?.dataset.state === "ready") announce("A model draft is ready; it stays closed.");
+  else if (box?.dataset.state === "failed") announce("The model gave no draft.");
+  if (box?.dataset.state !== "writing") wanted = false;
+}
+
+// --- quick replies
+
+async function replies(path = place("replies").dataset.url, body = null) {
+  const problem = () => place("replies").querySelector("[data-reply-problem]");
+  try {
+    swap(await part(path, body, csrf()), "replies");
+    return true;
+  } catch (error) {
+    const words = error instanceof TypeError ? "No contact with the server." : error.message;
+    if (problem()) [problem().textContent, problem().hidden] = [words, false];
+    else place("replies").textContent = words;
+    return false;
+  }
+}
+
+function changeReply(button) {
+  const form = place("replies").querySelector("[data-reply-form]");
+  form.elements.id.value = button.dataset.edit;
+  form.elements.text.value = place("replies").querySelector(`[data-reply="${button.dataset.edit}"]`).textContent;
+  form.querySelector("[data-say]").textContent = "In other words";
+  form.elements.text.focus();
+}
+
+function startReplies() {
+  const dialog = document.getElementById("replies");
+  if (!dialog) return;
+  bind("replies", async () => {
+    dialog.showModal();
+    await replies();
+    (dialog.querySelector("[data-reply]") || dialog.querySelector("textarea"))?.focus();
+  });
+  walk(dialog, "[data-reply]");
+  dialog.addEventListener("click", (event) => {
+    const button = event.target instanceof Element ? event.target.closest("button") : null;
+    if (button?.dataset.reply) {
+      dialog.close();
+      insert(button.textContent);
+    } else if (button?.dataset.edit) changeReply(button);
+    else if (button?.dataset.drop) replies(button.dataset.drop, bodyOf({})).then(() => dialog.querySelector("[data-reply], textarea")?.focus());
+    else if (button && "fromAdvice" in button.dataset) dialog.querySelector("textarea").value = wordsNow().slice(0, 2000);
+  });
+  dialog.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    const { id, text } = event.target.elements;
+    if (await replies(undefined, bodyOf({ id: id.value, text: text.value }))) dialog.querySelector("[data-reply]")?.focus();
+  });
+}
+
+// --- the others that ask the same
+
+const ticked = new Map(); // what a person said about each, and those that came later, which nobody has looked at
+
+/** The list is drawn anew by the server now and then; the ticks are the person's. */
+export function keepTicks() {
+  const boxes = [...document.querySelectorAll('[data-part="twins"] input[name="with"]')];
+  for (const box of boxes) {
+    if (!ticked.has(box.value)) ticked.set(box.value, false);
+    box.checked = ticked.get(box.value) && !box.disabled;
+  }
+  const count = boxes.filter((box) => box.checked).length;
+  const send = document.querySelector("[data-send]");
+  const words = count ? `Send to ${count + 1} and next` : "Send and next";
+  if (send && send.textContent !== words) send.textContent = words;
+}
+
+function startTwins() {
+  for (const box of document.querySelectorAll('[data-part="twins"] input[name="with"]')) ticked.set(box.value, box.checked || box.disabled);
+  document.addEventListener("change", ({ target }) => {
+    if (!(target instanceof HTMLInputElement) || target.name !== "with") return;
+    ticked.set(target.value, target.checked);
+    keepTicks();
+  });
+  keepTicks();
+}
+
+export function startAssist() {
+  startDraft();
+  startReplies();
+  startTwins();
+}

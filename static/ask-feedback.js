@@ -1,0 +1,67 @@
+// Behind the answer, and about the question at any time: tags with one key, and words that were not sent.
+
+import { isEmpty } from "./drafts.js";
+import { bind } from "./keys.js";
+import { part, post } from "./post.js";
+import { swap } from "./answer-assist.js";
+import { say } from "./toast.js";
+
+const csrf = () => document.querySelector('meta[name="csrf"]').content;
+
+async function press(act) {
+  const button = document.querySelector(`button[name="tag"][data-act="${act}"]`);
+  if (!button) return;
+  const body = new FormData();
+  body.set("tag", button.value);
+  try {
+    swap(await part(document.getElementById("tag-form").action, body, csrf()), "tags");
+  } catch (error) {
+    say(error instanceof TypeError ? "Not kept: no contact with the server." : error.message, true);
+  }
+}
+
+let pressed = Promise.resolve(); // a second press means what stands there after the first
+
+/** A press says the next word: yes, no, nothing. */
+export function startTags() {
+  document.addEventListener("click", (event) => {
+    const button = event.target instanceof Element && event.target.closest('button[name="tag"]');
+    if (!button) return;
+    event.preventDefault();
+    pressed = pressed.then(() => press(button.dataset.act));
+  });
+}
+
+const deliver = (path, given) => {
+  const body = new FormData();
+  for (const [name, value] of Object.entries(given)) body.set(name, value);
+  return post(path, body, { token: csrf() });
+};
+
+/** Words that only this device has go to the server before anything is asked about them. */
+async function rescue(page, store) {
+  const [newest] = store.all().filter((one) => !isEmpty(one)).sort((a, b) => b.at - a.at);
+  if (!newest) return store.clear();
+  const given = { text: newest.text, tool_calls: JSON.stringify(newest.calls), version: newest.version || 0 };
+  let { ok, error } = await deliver(page.dataset.keep, given);
+  if (error?.draft) {
+    const both = error.draft.text.includes(newest.text) ? error.draft.text : `${error.draft.text}\n\n${newest.text}`;
+    ({ ok, error } = await deliver(page.dataset.keep, { ...given, text: both, version: error.draft.version }));
+  }
+  if (!ok) return; // another load will try again; the words are still here
+  store.clear();
+  location.reload();
+}
+
+/** A text that was not sent before the ask closed: keep it with y, or let it go with n. */
+export function startUnsent(page, store) {
+  rescue(page, store);
+  const form = document.querySelector("form[data-unsent]");
+  if (!form) return;
+  bind("keep", () => form.requestSubmit());
+  bind("discard", async () => {
+    const { ok, error } = await deliver(page.dataset.keep, { text: "", version: form.dataset.version });
+    if (ok) location.reload();
+    else say(error.message, true);
+  });
+}

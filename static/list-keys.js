@@ -1,0 +1,198 @@
+// Lists under the keys: j and k move, Enter opens, c claims, r gives back, p passes, t hands over, x chooses, Esc lets go.
+// Rows are [data-key] inside [data-list]; what can be done to one stands below its data-deeds.
+
+import { bind, print } from "./keys.js";
+import { release } from "./html-merge.js";
+import { post } from "./post.js";
+import { say } from "./toast.js";
+
+const folded = (row) => row.parentElement.closest("details:not([open])");
+const rows = () => [...document.querySelectorAll("[data-list] [data-key]")].filter((row) => row.querySelector("a") && !folded(row));
+const selected = () => document.querySelector('[data-list] [aria-selected="true"]');
+const gone = (row) => row.hasAttribute("data-gone");
+
+/** Where the selection goes from index `at` (-1: nowhere yet) by `step`, in a list of `count`. */
+export function moved(at, step, count) {
+  if (!count) return -1;
+  if (at < 0) return step > 0 ? 0 : count - 1;
+  return Math.min(count - 1, Math.max(0, at + step));
+}
+
+/** The same over rows of which some are gone: those are stepped over; nowhere left to go means to stay. */
+export function movedOver(at, step, isGone) {
+  let to = moved(at, step, isGone.length);
+  while (isGone[to] && to + step >= 0 && to + step < isGone.length) to += step;
+  return isGone[to] ? at : to;
+}
+
+function select(row) {
+  selected()?.removeAttribute("aria-selected");
+  if (!row) return;
+  row.setAttribute("aria-selected", "true");
+  row.scrollIntoView({ block: "nearest" });
+}
+
+function move(step) {
+  const all = rows();
+  select(all[movedOver(all.indexOf(selected()), step, all.map(gone))]);
+}
+
+/** The part of the selected row that does something; without a selection the first on the page. */
+const part = (name) => {
+  const row = selected();
+  return row && gone(row) ? null : (row || document).querySelector(`[data-row="${name}"]`);
+};
+
+function open() {
+  const row = selected();
+  if (!row) return false;
+  (row.querySelector('[data-row="open"]') || row.querySelector("a")).click();
+  return true;
+}
+
+/** A deed on a row, without leaving the page; the row itself changes by what the server tells everybody. */
+async function deed(row, name, fields = {}) {
+  const token = document.querySelector('meta[name="csrf"]')?.content || "";
+  const { ok, answer, error } = await post(row.dataset.deeds.replace(/x$/, name), new URLSearchParams(fields), { token });
+  say(ok ? answer.said : error.message, !ok);
+  document.dispatchEvent(new Event("awm:look-again"));
+}
+
+function claim() {
+  const row = selected()?.closest("[data-deeds]");
+  const button = part("claim");
+  if (!button) return row && sayWhyNot(row);
+  if (row) deed(row, "claim");
+  else button.click();
+  return true;
+}
+
+function sayWhyNot(row) {
+  const why = [...row.querySelectorAll(":scope > .why p:not([data-reached]), :scope > .go small")].map((line) => line.textContent).join(" ");
+  say(gone(row) ? "This ask is closed." : why || "You cannot claim this one.", true);
+  return true;
+}
+
+function giveBack() {
+  const row = selected();
+  const form = row?.querySelector(':scope > .go [data-row="release"]')?.form;
+  if (!form) return false;
+  deed(row, "release", { lease_token: form.elements.lease_token.value });
+  return true;
+}
+
+/** A deed on the selected row that a dialog asks about first. */
+function askFirst(name) {
+  const [row, dialog] = [selected(), document.getElementById(`${name}-row`)];
+  if (!row?.dataset.deeds || gone(row)) return false;
+  dialog.querySelector("[data-question]").textContent = row.querySelector(".q").textContent;
+  dialog.showModal();
+  dialog.querySelector("form").onsubmit = (event) => {
+    event.preventDefault();
+    const fields = Object.fromEntries(new FormData(event.target));
+    dialog.close();
+    event.target.reset();
+    deed(row, name, fields);
+  };
+  return true;
+}
+
+function unfold() {
+  const group = (selected() || document).querySelector("[data-twins]") || selected()?.closest("[data-twins]");
+  if (!group) return false;
+  group.open = !group.open;
+  if (!group.open && group.contains(selected())) select(group.closest("[data-key]"));
+  return true;
+}
+
+const boxes = () => [...document.querySelectorAll("input.tick")];
+
+/** A folded group is chosen as one. */
+function chooseTwins(box) {
+  const group = box.closest("[data-key]").querySelector(":scope > [data-twins]:not([open])");
+  for (const twin of group ? group.querySelectorAll("input.tick") : []) twin.checked = box.checked;
+}
+
+/** Say how many are chosen; the bar itself shows by the boxes alone. */
+function countChosen() {
+  const count = boxes().filter((box) => box.checked).length;
+  const words = `${count} ${count === 1 ? "ask" : "asks"}`;
+  for (const slot of document.querySelectorAll("[data-chosen]")) slot.textContent = `${words} chosen`;
+  for (const slot of document.querySelectorAll("[data-chosen-words]")) slot.textContent = words;
+}
+
+function choose(row = selected(), on = undefined) {
+  const box = row?.querySelector(":scope > .when input.tick");
+  if (!box) return false;
+  box.checked = on ?? !box.checked;
+  chooseTwins(box);
+  countChosen();
+  return true;
+}
+
+function chooseOn(step) {
+  choose(selected(), true);
+  move(step);
+  choose(selected(), true);
+}
+
+function startChoosing() {
+  bind("choose", () => choose());
+  bind("choose-down", () => chooseOn(1));
+  bind("choose-up", () => chooseOn(-1));
+  bind("bulk", () => {
+    if (!boxes().some((box) => box.checked) && !choose()) return false;
+    document.querySelector("[data-bulk-first]").select();
+    return true;
+  });
+  document.addEventListener("change", ({ target }) => {
+    if (!target.matches("input.tick")) return;
+    chooseTwins(target);
+    countChosen();
+  });
+  document.getElementById("bulk").addEventListener("reset", () => {
+    for (const box of boxes()) box.checked = false;
+    for (const list of document.querySelectorAll("[data-list]")) setTimeout(() => release(list), 0);
+  });
+}
+
+export function start() {
+  bind("down", () => move(1));
+  bind("up", () => move(-1));
+  bind("open", open);
+  bind("take", () => {
+    const button = selected() && part("claim");
+    if (!button) return open();
+    document.body.setAttribute("aria-busy", "true"); // a held key must not act on what comes next
+    setTimeout(() => document.body.removeAttribute("aria-busy"), 3000); // it did not come
+    button.click();
+    return true;
+  });
+  bind("claim", claim);
+  bind("release-row", giveBack);
+  bind("unfold", unfold);
+  if (document.getElementById("pass-row")) bind("pass-row", () => askFirst("pass"));
+  if (document.getElementById("hand-row")) bind("hand-row", () => askFirst("hand"));
+  if (document.getElementById("bulk")) startChoosing();
+  bind("unselect", () => {
+    if (!selected()) return false;
+    select(null);
+    for (const list of document.querySelectorAll("[data-list]")) release(list);
+    return true;
+  });
+  bind("show-new", () => {
+    for (const list of document.querySelectorAll("[data-list]")) release(list, true);
+    document.dispatchEvent(new Event("awm:show-new"));
+  });
+  for (const list of document.querySelectorAll("[data-list]")) {
+    for (const kind of ["mouseleave", "focusout"]) list.addEventListener(kind, () => setTimeout(() => release(list), 0));
+  }
+  document.addEventListener("click", (event) => {
+    const pill = event.target instanceof Element && event.target.closest("[data-pill]");
+    if (pill) release(document.querySelector(`[data-part="${pill.dataset.pill}"]`), true);
+  });
+  for (const form of document.querySelectorAll("form[data-submits]")) {
+    form.addEventListener("change", ({ target }) => { if (target.matches("select")) form.requestSubmit(); });
+  }
+  print();
+}

@@ -1,0 +1,41 @@
+// Saved views of the queue: a list that is fetched when it is opened, walked through by keys, and a form that saves what
+// the address says now. A view is nothing but an address with a name.
+
+import { bind, print } from "./keys.js";
+import { part } from "./post.js";
+import { walk } from "./arrow-keys.js";
+
+const dialog = document.getElementById("views");
+const box = () => dialog.querySelector("[data-views]");
+const csrf = () => document.querySelector('meta[name="csrf"]').content;
+
+async function load(path = box().dataset.url, body = null) {
+  const problem = () => box().querySelector("[data-view-problem]");
+  try {
+    box().replaceWith((await part(`${path}${location.search}`, body, csrf())).querySelector("[data-views]"));
+    return true;
+  } catch (error) {
+    const words = error instanceof TypeError ? "No contact with the server." : error.message;
+    if (problem()) [problem().textContent, problem().hidden] = [words, false];
+    else box().textContent = words;
+    return false;
+  }
+}
+
+const focus = () => (dialog.querySelector("[data-pick]") || dialog.querySelector("input[name=name]"))?.focus();
+
+bind("views", async () => {
+  dialog.showModal();
+  await load();
+  focus();
+});
+walk(dialog, "[data-pick]");
+dialog.addEventListener("click", async (event) => {
+  const drop = event.target instanceof Element && event.target.closest("[data-drop]")?.dataset.drop;
+  if (drop && (await load(drop, new FormData()))) focus();
+});
+dialog.addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (await load(undefined, new FormData(event.target))) focus();
+});
+print();

@@ -1,0 +1,50 @@
+// Earlier answers to asks like this one: fetched when they are asked for, looked through by keys, taken up into the text.
+// What is taken up is marked, so that the answer says where its words came from.
+
+import { insert } from "./ask-form.js";
+import { bind } from "./keys.js";
+import { part } from "./post.js";
+import { say } from "./toast.js";
+import { walk } from "./arrow-keys.js";
+
+/** Tools of these calls that the agent at hand does not have, each once. */
+export function unknownTools(calls, names) {
+  return [...new Set(calls.map((call) => call.name))].filter((name) => !names.includes(name));
+}
+
+const toolNames = () => JSON.parse(document.getElementById("tools-data")?.textContent || "[]").map((tool) => tool.name);
+
+function takeUp(button) {
+  const calls = JSON.parse(document.getElementById(button.dataset.calls).textContent);
+  const left = unknownTools(calls, toolNames());
+  insert(button.querySelector("[data-words]").textContent, { atEnd: true, calls, began: button.dataset.pick });
+  if (left.length) say(`Left out: the agent has no tool ${left.join(", ")}.`, true);
+}
+
+async function show(dialog) {
+  const box = dialog.querySelector('[data-part="similar"]');
+  dialog.setAttribute("aria-busy", "true");
+  try {
+    box.replaceWith((await part(box.dataset.url)).querySelector('[data-part="similar"]'));
+  } catch (error) {
+    box.textContent = error instanceof TypeError ? "No contact with the server." : error.message;
+  }
+  dialog.removeAttribute("aria-busy");
+  dialog.querySelector("[data-pick]")?.focus();
+}
+
+export function startSimilar() {
+  const dialog = document.getElementById("similar");
+  if (!dialog) return;
+  bind("similar", () => {
+    dialog.showModal();
+    show(dialog);
+  });
+  walk(dialog, "[data-pick]");
+  dialog.addEventListener("click", (event) => {
+    const button = event.target instanceof Element && event.target.closest("[data-pick]");
+    if (!button) return;
+    dialog.close();
+    takeUp(button);
+  });
+}

@@ -1,0 +1,127 @@
+"""What live pages hear: pictures in place of steps, drawn once for all pages of a process, as a fragment shows them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from awmclient.schema import STEP, EpisodeStart
+from episodes import events, html_cache, live_html, recording, trajectory
+from episodes.events import hint
+from episodes.html_cache import Album
+from episodes.hub import GAP, Listener
+from episodes.live_html import Showings, drawn
+from episodes.windows import MOST
+from tests.browsing import as_person
+
+TOPICS = ("episode:e", "episode:e:people")
+
+
+def call(seq, **more):
+    return {"seq": seq, "kind": "tool_call", "name": f"look_{seq}", "arguments": {"at": seq}, "result": "x", **more}
+
+
+def append(ada, pk, *bodies):
+    recording.append_steps(ada, pk, [STEP.validate_python(body) for body in bodies])
+
+
+def told(pk, since=0):
+    steps = trajectory.told_after(pk, since, MOST * 2, verification=True)
+    return events.steps_frame(pk, [text for _, text in steps])
+
+
+def seqs(html):
+    return [int(seq) for seq in re.findall(r'<li[^>]* data-seq="(\d+)"', html)]
+
+
+@pytest.fixture
+def episode(ada):
+    return recording.start_episode(ada, EpisodeStart(key="one", task="be seen", expert="plain"))[0].pk
+
+
+def test_frames_that_waited_are_drawn_as_one_and_the_others_stay_as_they_are(ada, episode):
+    append(ada, episode, call(1), call(2))
+    first = told(episode)
+    append(ada, episode, call(3))
+    other = json.dumps({"type": "episode", "state": "running"})
+    picture, *rest = drawn([first, other, told(episode, 2)])
+    frame = json.loads(picture)
+    assert (frame["type"], frame["episode"], frame["last"]) == ("pictures", episode, 3)
+    assert seqs(frame["html"]) == [1, 2, 3] and "look_2" in frame["html"] and rest == [other]
+
+
+def test_of_more_than_a_page_takes_in_only_the_newest_are_drawn(ada, episode):
+    append(ada, episode, *(call(seq) for seq in range(1, MOST + 51)))
+    frame = json.loads(drawn([told(episode)])[0])
+    assert frame["last"] == MOST + 50 and seqs(frame["html"]) == list(range(51, MOST + 51))
+
+
+def test_pictures_of_large_changes_are_parted_as_steps_are(ada, episode):
+    """A reader with an ordinary limit shuts out frames above a megabyte."""
+    rows = [{"id": row, **{f"text_{column}": "漢" * 90 for column in range(6)}} for row in range(8)]
+    changes = {"notes": {"added": rows, "changed": [], "removed": []}}
+    append(ada, episode, *(call(seq, state_diff=changes) for seq in range(1, 61)))
+    parts = drawn([told(episode)])
+    frames = [json.loads(part) for part in parts]
+    assert len(frames) > 1 and max(map(len, parts)) < 1024 * 1024
+    assert [seq for frame in frames for seq in seqs(frame["html"])] == list(range(1, 61))
+    assert [frame["last"] for frame in frames] == [seqs(frame["html"])[-1] for frame in frames]
+
+
+def test_the_picture_that_is_told_is_the_picture_that_is_fetched(ada, episode, monkeypatch):
+    at = "2026-01-02T03:04:05Z"
+    broken = call(3, result=None, error="no\nsuch row", at=at, meta={"traceback": "line 7 of the tool"})
+    append(ada, episode, call(1, state_diff={"t": {"added": [{"id": 1}]}}), call(2, result="x" * 40_000), broken)
+    html = json.loads(drawn([told(episode)])[0])["html"]
+    monkeypatch.setattr(html_cache, "_album", Album())
+    fetched = as_person(ada).get(f"/episodes/{episode}/steps.html?since=0&parts=0").content.decode()
+    assert html in fetched and "line 7 of the tool" in html
+
+
+async def next_payload(page):
+    while (payload := await asyncio.wait_for(page.get(), 5)).texts == GAP.texts:
+        pass  # a new subscription begins with one
+    return payload
+
+
+@pytest.fixture
+def hear(house_servers):
+    """Tell of a step of the episode that is watched."""
+    valkey = events.connection()
+    return lambda seq: valkey.publish(events.CHANNEL, hint("episode:e", events.STEPS, "e", json.dumps(call(seq))))
+
+
+async def test_all_pages_of_an_episode_hear_one_drawing_and_who_has_left_hears_nothing(hear, monkeypatch):
+    times = []
+    monkeypatch.setattr(live_html, "drawn", lambda texts: times.append(texts) or texts)
+    shown, ada, rita, max_ = Showings(), Listener(), Listener(), Listener()
+    for page in (ada, rita, max_):
+        await shown.add(page, *TOPICS)
+    shown.drop(max_, *TOPICS)
+    hear(1)
+    assert await next_payload(ada) is await next_payload(rita)
+    assert [1 for texts in times if '"seq": 1' in "".join(texts)] == [1] and max_.take() in (None, GAP)
+    for page in (ada, rita):
+        shown.drop(page, *TOPICS)
+    assert shown._showings == {}
+
+
+async def test_steps_that_cannot_be_drawn_are_a_gap_and_the_next_ones_come(hear, monkeypatch, caplog):
+    def breaks_once(texts):
+        if '"seq": 1,' in "".join(texts):
+            raise ValueError("no picture")
+        return texts
+
+    monkeypatch.setattr(live_html, "drawn", breaks_once)
+    shown, page = Showings(), Listener()
+    await shown.add(page, *TOPICS)
+    hear(1)
+    while "could not be drawn" not in caplog.text:
+        assert (await asyncio.wait_for(page.get(), 5)).texts == GAP.texts
+        await asyncio.sleep(0.01)
+    hear(2)
+    assert '"seq": 2' in (await next_payload(page)).texts[0]
+    shown.drop(page, *TOPICS)

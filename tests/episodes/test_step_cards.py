@@ -1,0 +1,156 @@
+"""The picture of a step: what came back in words, tables, state changes, advice, and hostile text made harmless."""
+
+from __future__ import annotations
+
+import pytest
+from django.template import Context, Template
+
+from episodes.step_cards import argument_of, card_of, clean, diff_lines, json_pieces, table_of, words_of
+
+CALL = {"seq": 1, "kind": "tool_call", "name": "get_ticket", "arguments": {"ticket_id": 7}}
+
+
+def drawn(step: dict, **more: object) -> str:
+    return Template("{% load marks %}{% step_card step ended=ended %}").render(
+        Context({"step": step, "ended": False, **more})
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ([{"id": 1}, {"id": 2}], "2 rows"),
+        ([1], "1 item"),
+        ({"tickets": [{"id": 1}], "total": 1}, "1 ticket"),
+        ({"people": [{"id": 1}]}, "1 in people"),
+        ({"tickets": [], "total": 0}, "no tickets"),
+        ({"tags": [], "id": 7, "subject": "Lift"}, "id 7, subject Lift"),
+        ({"ticket": {"id": 7, "status": "new", "tags": []}}, "ticket: id 7, status new"),
+        ({"id": 7, "status": "open", "note": None}, "id 7, status open"),
+        ({}, "empty object"),
+        ("line one\nline two", "line one"),
+        ("", "empty text"),
+        (True, "true"),
+        ({"ok": True, "left": 1.5}, "ok true, left 1.5"),
+    ],
+)
+def test_a_result_is_said_in_one_line(value, words):
+    assert words_of(value) == words
+
+
+def test_json_inside_a_string_is_read_as_json():
+    card = card_of({**CALL, "result": '{"id": 7, "status": "open"}'})
+    assert card.result.words == "id 7, status open"
+    assert ("jk", '"id"') in card.result.pieces
+
+
+def test_a_list_of_flat_objects_is_a_table_and_a_nested_one_is_not():
+    table = table_of({"tickets": [{"id": 1, "status": "open"}, {"id": 2, "by": None}]})
+    assert table.columns == ["id", "status", "by"] and table.rows[1] == ["2", "", ""]
+    assert table_of([{"id": {"deep": 1}}]) is None
+    assert table_of([]) is None
+
+
+def test_a_long_table_says_how_much_it_leaves_out():
+    assert table_of([{"id": n} for n in range(80)]).hidden == 30
+
+
+def test_a_long_argument_is_cut_with_its_size_and_kept_in_full():
+    cut = argument_of("note", "x" * 500)
+    assert cut.value.endswith("…") and cut.size == "502 B" and len(cut.full) == 502
+
+
+def test_a_changed_row_is_named_once_and_shows_old_and_new():
+    diff = {"tickets": {"changed": [{"key": 7, "before": {"a": 1, "b": 2}, "after": {"a": 3, "b": 4}}]}}
+    lines = list(diff_lines(diff))
+    assert [(line.sign, line.row, line.column, line.old, line.new) for line in lines] == [
+        ("~", "tickets 7", "a", "1", "3"),
+        ("", "", "b", "2", "4"),
+    ]
+
+
+def test_added_and_removed_rows_stand_on_one_line_each():
+    lines = list(diff_lines({"tags": {"added": [{"id": 1, "t": "x"}], "removed": [{"id": 2, "t": "y"}]}}))
+    assert [(line.sign, line.row, line.full) for line in lines] == [
+        ("+", "tags 1", "id 1, t x"),
+        ("−", "tags 2", "id 2, t y"),
+    ]
+
+
+@pytest.mark.parametrize("diff", [None, [], "x", {"t": None}, {"t": {"changed": "x"}}, {"t": {"added": [1, None]}}])
+def test_a_misshapen_diff_draws_nothing_and_breaks_nothing(diff):
+    assert list(diff_lines(diff)) == []
+    drawn({**CALL, "result": "ok", "state_diff": diff})
+
+
+def test_an_error_is_the_summary_itself():
+    page = drawn({**CALL, "error": "409 Conflict\nOnly open tickets.", "reward": -1.0})
+    assert "409 Conflict" in page and "Only open tickets." in page and "reward −1.0" in page and "k-error" in page
+
+
+def test_markup_and_turned_text_of_an_agent_stay_text():
+    page = drawn(
+        {"seq": 1, "kind": "message", "role": "assistant", "content": "<script>x</script>\u202eevil\x00\ud800"}
+    )
+    assert "<script>" not in page and "&lt;script&gt;" in page
+    assert "⟨U+202E⟩" in page and "⟨U+0000⟩" in page and "⟨U+D800⟩" in page
+    page.encode()
+
+
+def test_hostile_names_and_arguments_are_escaped_too():
+    page = drawn(
+        {**CALL, "name": "<b>", "arguments": {"<i>": ["</pre><img src=x onerror=alert(1)>"]}, "result": {"<u>": "<s>"}}
+    )
+    assert "<b><b>" not in page and "<img" not in page and "<u>" not in page and "<s>" not in page
+
+
+def test_an_open_ask_links_to_its_page_and_pulses():
+    page = drawn({"seq": 4, "kind": "ask", "ask": "abc", "question": "Which?"})
+    assert "/asks/abc/" in page and "Waiting for advice" in page and 'class="step waits"' in page
+
+
+def test_an_ask_without_advice_of_an_ended_episode_is_cancelled():
+    page = drawn({"seq": 4, "kind": "ask", "ask": "abc", "question": "Which?"}, ended=True)
+    assert "a-cancelled" in page and "Waiting for advice" not in page
+
+
+def test_advice_of_a_person_speaks_serif_and_of_a_model_sans():
+    advice = {"text": "Reopen it.", "source": "human", "author": "Edo", "privilege": "blind"}
+    step = {"seq": 4, "kind": "ask", "question": "Which?", "advice": advice}
+    assert 'class="voice"' in drawn(step) and "answered blind" in drawn(step)
+    model = drawn({**step, "advice": {**advice, "source": "llm", "privilege": "sees_verifier"}})
+    assert 'class="voice"' not in model and "having seen the verifier" in model
+
+
+def test_a_fallback_never_reads_as_advice():
+    page = drawn(
+        {"seq": 4, "kind": "ask", "question": "?", "advice": {"text": "", "source": "fallback", "reason": "deadline"}}
+    )
+    assert "there is no advice" in page and "a-fell" in page and 'class="voice"' not in page
+
+
+def test_a_verification_shows_its_hexagon_and_reward():
+    page = drawn({"seq": 9, "kind": "verification", "reward_type": "others", "reward": 0.0, "details": {"a": 1}})
+    assert "v-others" in page and "reward 0.0" in page
+
+
+def test_json_pieces_lose_nothing():
+    text = '{\n  "a\\"b": [1.5e3, true, null, "x: \\"y\\""],\n  "c": {}\n}'
+    assert "".join(piece for _, piece in json_pieces(text)) == text
+
+
+def test_clean_leaves_ordinary_text_alone():
+    assert clean("Grüße, 你好 👍\n\ttab") == "Grüße, 你好 👍\n\ttab"
+
+
+def test_rows_beyond_the_limit_of_a_diff_are_counted():
+    from episodes.strip import changes_of
+
+    diff = {"logs": {"added": [{"id": 1}], "removed": [], "changed": [], "more": 40}}
+    assert [line.full for line in diff_lines(diff)] == ["id 1", "40 more rows"]
+    assert changes_of(diff) == 41
+
+
+def test_a_key_of_several_columns_names_its_row():
+    diff = {"t": {"changed": [{"key": {"a": 1, "b": 2}, "before": {"c": 1}, "after": {"c": None}}]}}
+    assert [(line.row, line.new) for line in diff_lines(diff)] == [("t 1 2", "null")]

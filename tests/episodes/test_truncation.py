@@ -1,0 +1,97 @@
+"""Large steps: stored whole, told cut, with a mark that says so."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from awmclient.schema import CUT_ABOVE_BYTES, STEP, Cut, EpisodeStart, StepBatch
+from episodes import recording, trajectory
+from episodes.models import Step
+from episodes.truncation import cut_of, cut_text
+
+LARGE = {
+    "a long text": "word " * 20_000,
+    "a long list": list(range(20_000)),
+    "many rows": [{"id": n, "name": f"row {n}", "note": "x" * 90} for n in range(2000)],
+    "many keys": {f"key {n}": n for n in range(20_000)},
+    "long keys": {str(n) * 5000: 1 for n in range(10)},
+    "deep": json.loads('{"a":' * 100 + '"' + "x" * 40_000 + '"' + "}" * 100),
+    "odd text": "\x00\ud800" * 20_000,
+    "wide and deep": [[["y" * 3000] * 200] * 50] * 3,
+}
+
+
+def tool_call(result):
+    return {"seq": 3, "kind": "tool_call", "name": "dump", "arguments": {"n": 1}, "result": result, "turn": 2}
+
+
+def cut(body):
+    return json.loads(cut_of(body, len(json.dumps(body))))
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_a_large_step_is_cut_below_the_limit_and_says_so(name):
+    body = tool_call(LARGE[name])
+    text = cut_of(body, len(json.dumps(body)))
+    short = json.loads(text)
+    assert len(text) <= CUT_ABOVE_BYTES
+    mark = Cut.model_validate(short.pop("cut"))
+    assert mark.size == len(json.dumps(body)) and "result" in mark.fields
+    assert {**short, "result": 0} == {**body, "result": 0}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_what_is_cut_keeps_its_types_so_that_readers_of_steps_can_read_it(name):
+    short = cut(tool_call(LARGE[name]))
+    assert type(short["result"]) is type(LARGE[name])
+    short.pop("cut")
+    STEP.validate_python(short)
+
+
+def test_a_small_step_is_told_as_it_is():
+    body = tool_call("small")
+    assert cut_of(body, len(json.dumps(body))) is None
+    assert cut_text(json.dumps(body)) == json.dumps(body)
+
+
+def test_a_step_with_too_many_fields_of_every_kind_keeps_what_it_is():
+    body = tool_call("x" * 9000) | {"arguments": {"a": ["y" * 1500] * 500}, "meta": {"z": [[0] * 500] * 500}}
+    short = cut(body)
+    assert (short["seq"], short["kind"], short["turn"]) == (3, "tool_call", 2)
+    assert {"arguments", "meta", "result"} <= set(short["cut"]["fields"])
+
+
+@pytest.fixture
+def episode(ada):
+    return recording.start_episode(ada, EpisodeStart(key="one", task="t"))[0]
+
+
+def test_the_stream_tells_a_large_step_cut_and_http_gives_it_whole(ada, episode):
+    steps = [{"seq": 1, "kind": "note", "content": "z" * 100_000}, {"seq": 2, "kind": "note", "content": "small"}]
+    recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
+    told = [json.loads(text) for _, text in trajectory.told_after(episode.pk, 0, 10, verification=True)]
+    assert told[0]["cut"]["fields"] == ["content"] and len(told[0]["content"]) < 10_000 and "at" in told[0]
+    assert "cut" not in told[1]
+    assert json.loads(trajectory.step_text(ada, episode.pk, 1))["content"] == "z" * 100_000
+    assert [len(one["content"]) for one in trajectory.steps_for(ada, episode.pk)] == [100_000, 5]
+
+
+def test_a_row_that_was_stored_without_its_cut_form_is_cut_when_it_is_told(ada, episode):
+    steps = StepBatch.model_validate({"steps": [{"seq": 1, "kind": "note", "content": "z" * 100_000}]}).steps
+    recording.append_steps(ada, episode.pk, steps)
+    Step.objects.update(cut=None)
+    ((_, text),) = trajectory.told_after(episode.pk, 0, 10, verification=True)
+    assert json.loads(text)["cut"]["size"] > 100_000
+
+
+def test_a_page_ends_early_rather_than_hold_too_much(ada, episode, monkeypatch):
+    monkeypatch.setattr(trajectory, "PAGE_BYTES", 250_000)
+    steps = [{"seq": n, "kind": "note", "content": "z" * 100_000} for n in range(1, 6)]
+    recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
+    pages, since = [], 0
+    while page := json.loads(f"[{trajectory.page_text(ada, episode.pk, since)}]"):
+        pages.append([step["seq"] for step in page])
+        since = page[-1]["seq"]
+    assert pages == [[1, 2], [3, 4], [5]]

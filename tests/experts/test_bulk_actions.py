@@ -1,0 +1,152 @@
+"""What can be done to asks from the queue without answering them: pass, set a priority, hand over, cancel."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from experts import advising, closing, desk, queue
+from experts.errors import AlreadyClaimed, LeaseLost, Passed, TooLate
+from experts.models import Advice, Ask, AskEvent, Decline
+from people.access import expert_model
+from people.errors import Forbidden, Invalid, NotFound
+from people.models import Membership
+from tests.experts.conftest import MODEL
+
+
+def fresh(ask):
+    return Ask.objects.select_related("assignment").get(pk=ask.pk)
+
+
+def last(ask):
+    return AskEvent.objects.filter(ask=ask).order_by("-pk").values_list("verb", "reason", "actor").first()
+
+
+def test_a_priority_is_set_and_logged_once(asked, ada):
+    ask = asked()
+    for _ in range(2):
+        queue.set_priority(ada, ask.pk, 7)
+    assert fresh(ask).priority == 7
+    assert list(AskEvent.objects.filter(ask=ask, verb="priority").values_list("reason", "actor")) == [("0 to 7", "ada")]
+
+
+@pytest.mark.parametrize("priority", [101, -101])
+def test_a_priority_out_of_bounds_is_refused_in_words(asked, ada, priority):
+    with pytest.raises(Invalid, match="from -100 to 100"):
+        queue.set_priority(ada, asked().pk, priority)
+
+
+def test_what_a_model_holds_can_be_handed_to_people_and_its_late_words_are_kept(asked, ada, edo, models, project):
+    desk.set_policy(ada, model_first=True, audit_share=0.0)
+    ask, model = asked(), expert_model(project, MODEL)
+    _, lease = queue.claim_for_model(model)
+    queue.hand(ada, ask.pk, "people")
+    assert (fresh(ask).tier, fresh(ask).tier_reason, last(ask)) == ("people", "handed", ("to_people", "handed", "ada"))
+    with pytest.raises(LeaseLost):
+        advising.answer(model, lease.assignment_id, lease.lease_token, "The oldest.", "")
+    assert Advice.objects.get(ask=ask).late and queue.claim(edo, ask.pk)
+
+
+def test_what_a_person_holds_is_not_handed_over(asked, ada, edo, models):
+    ask = asked()
+    queue.claim(edo, ask.pk)
+    with pytest.raises(AlreadyClaimed, match="edo is answering it"):
+        queue.hand(ada, ask.pk, "llm")
+    assert fresh(ask).tier == "people"
+
+
+def test_an_ask_is_handed_to_the_model_once(asked, ada, models):
+    ask = asked()
+    for _ in range(2):
+        queue.hand(ada, ask.pk, "llm")
+    assert fresh(ask).tier == "llm" and AskEvent.objects.filter(ask=ask, verb="to_llm").count() == 1
+
+
+def test_a_model_that_passed_is_not_asked_again(asked, ada, edo, models, project):
+    desk.set_policy(ada, model_first=True, audit_share=0.0)
+    ask, model = asked(), expert_model(project, MODEL)
+    _, lease = queue.claim_for_model(model)
+    desk.seen(edo)
+    queue.decline(model, lease.assignment_id, lease.lease_token, "low_confidence")
+    assert fresh(ask).tier == "people"
+    with pytest.raises(Invalid, match="passed on this ask already"):
+        queue.hand(ada, ask.pk, "llm")
+    own = queue.claim(edo, ask.pk)
+    with pytest.raises(Invalid, match="passed on this ask already"):
+        queue.escalate(edo, own.assignment_id, own.lease_token, "llm", "over to you")
+
+
+@pytest.mark.parametrize(
+    ("to", "words"),
+    [("llm", "No expert model may help"), ("senior", "names no senior"), ("cache", "can be handed to")],
+)
+def test_an_ask_is_handed_to_nobody_who_cannot_take_it(asked, ada, to, words):
+    with pytest.raises(Invalid, match=words):
+        queue.hand(ada, asked().pk, to)
+
+
+def test_passing_from_the_queue_needs_no_claim_and_leaves_the_others_their_chance(asked, ada, edo):
+    ask = asked()
+    for _ in range(2):
+        queue.pass_over(edo, ask.pk, "not my field")
+    assert list(Decline.objects.values_list("author", "reason")) == [("edo", "not my field")]
+    with pytest.raises(Passed):
+        queue.claim(edo, ask.pk)
+    assert queue.claim(ada, ask.pk)
+
+
+def test_passing_on_what_one_holds_gives_it_back(asked, ada, edo):
+    ask = asked()
+    queue.claim(edo, ask.pk)
+    queue.pass_over(edo, ask.pk)
+    assert fresh(ask).assignment.state == "queued"
+
+
+def test_who_holds_an_ask_keeps_it_while_all_others_pass(asked, ada, edo):
+    ask = asked()
+    lease = queue.claim(ada, ask.pk)
+    queue.pass_over(edo, ask.pk)
+    assert advising.answer(ada, lease.assignment_id, lease.lease_token, "The oldest.", "n").late is False
+
+
+def test_the_last_one_who_passes_from_the_queue_moves_the_ask_on(asked, ada, edo):
+    ask = asked()
+    queue.pass_over(edo, ask.pk)
+    queue.pass_over(ada, ask.pk)
+    assert (fresh(ask).status, fresh(ask).reason) == ("fell_back", "declined")
+
+
+def test_passing_on_a_models_ask_does_not_take_it_from_the_model(asked, ada, edo, models):
+    desk.set_policy(ada, model_first=True, audit_share=0.0)
+    ask = asked()
+    queue.pass_over(edo, ask.pk)
+    queue.pass_over(ada, ask.pk)
+    assert (fresh(ask).tier, fresh(ask).status) == ("llm", "open")
+
+
+def test_a_closed_ask_is_left_alone(asked, ada, edo):
+    ask = asked()
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    for deed in (
+        lambda: queue.pass_over(edo, ask.pk),
+        lambda: queue.hand(ada, ask.pk, "people"),
+        lambda: queue.set_priority(ada, ask.pk, 1),
+    ):
+        with pytest.raises(TooLate):
+            deed()
+
+
+def test_a_stranger_steers_nothing_and_an_expert_may_only_pass(asked, ada, edo, rita, max_, project):
+    desk.set_policy(ada, senior=Membership.objects.get(user=ada.user, project=project))
+    ask = asked()
+    for who, refusal in ((max_, NotFound), (edo, Forbidden), (rita, Forbidden)):
+        with pytest.raises(refusal):
+            queue.hand(who, ask.pk, "senior")
+        with pytest.raises(refusal):
+            queue.set_priority(who, ask.pk, 9)
+        with pytest.raises(refusal):
+            closing.cancel(who, ask.pk, "desk")
+    for who, refusal in ((max_, NotFound), (rita, Forbidden)):
+        with pytest.raises(refusal):
+            queue.pass_over(who, ask.pk)
+    assert (fresh(ask).tier, fresh(ask).priority, fresh(ask).status) == ("people", 0, "open")

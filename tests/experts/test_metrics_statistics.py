@@ -1,0 +1,145 @@
+"""Statistics of the desk and the rule of following: pure, no database."""
+
+from __future__ import annotations
+
+import pytest
+
+from experts.metrics.adherence import followed, next_call
+from experts.metrics.statistics import (
+    Asked,
+    Called,
+    Middle,
+    Share,
+    arm_lines,
+    call_lines,
+    desk_line,
+    expert_lines,
+    per_hour,
+    ranks_below,
+    sorted_lines,
+    wilson,
+)
+
+EDO, SMALL = (
+    {"source": "human", "author_key": "user:2", "author": "edo"},
+    {"source": "llm", "author_key": "model:small"},
+)
+MERGE = {"name": "merge_tickets", "arguments": {"source": 4, "target": 7}}
+TOOLS = {"merge_tickets", "get_ticket", "close_ticket"}
+
+
+@pytest.mark.parametrize(
+    ("part", "of", "low", "high"),
+    [(0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (81, 263, 0.2553, 0.3662)],
+)
+def test_a_share_has_the_interval_of_wilson(part, of, low, high):
+    assert wilson(part, of) == pytest.approx((low, high), abs=1e-4)
+
+
+def test_without_a_case_there_is_no_share():
+    assert Share.count([]) == Share() and Share.of_counts(0, 0).value is None
+
+
+@pytest.mark.parametrize(("n", "rank"), [(0, 0), (5, 0), (6, 1), (9, 2), (20, 6), (100, 40), (101, 40), (1000, 469)])
+def test_the_interval_of_a_median_begins_at_the_rank_that_the_binomial_gives(n, rank):
+    assert ranks_below(n) == rank
+
+
+def test_a_median_keeps_quiet_about_what_few_values_cannot_tell():
+    few, more = Middle.among([3, None, 1, 2]), Middle.among(range(1, 11))
+    assert (few.n, few.median, few.low, few.p90) == (3, 2, None, None)
+    assert (more.n, more.median, more.low, more.high, more.p90) == (10, 5.5, 2, 9, 9)
+    assert Middle.among([None]) == Middle()
+
+
+def test_the_rate_counts_answers_that_the_agent_read_by_the_hours_they_were_in_hand():
+    rate = per_hour([Asked("e", took_s=900, read=True) for _ in range(4)] + [Asked("e", took_s=3600, read=False)])
+    assert (rate.n, rate.hours, rate.value) == (5, 2.0, 2.0)
+    assert rate.low < 2.0 < rate.high
+    assert per_hour([Asked("e", took_s=60, read=True)]).low is None and per_hour([Asked("e")]).value is None
+
+
+def test_the_desk_counts_every_ask_once_and_every_episode_once():
+    asks = [
+        Asked("a", waited_s=10, took_s=5, read=True, complete=True, followed="followed", **EDO),
+        Asked("a", waited_s=30, read=True, complete=True, followed="cannot_tell", drafted_by="small", kept=0.5, **EDO),
+        Asked("b", status="fell_back", reason="deadline", source="fallback", complete=False, passed_by=("user:2",)),
+        Asked("c", status="cancelled"),
+        Asked("d", status="open", drawn=True),
+    ]
+    desk = desk_line(asks)
+    assert (desk.asks, desk.answered, desk.open, desk.cancelled, desk.drawn) == (5, 2, 1, 1, 1)
+    assert (desk.in_time.part, desk.in_time.of, desk.fell_back) == (2, 3, {"deadline": 1})
+    assert (desk.completed.part, desk.completed.of) == (1, 2)
+    assert (desk.followed.part, desk.followed.of, desk.cannot_tell) == (1, 1, 1)
+    assert (desk.waited.median, desk.drafted.part, desk.kept.median, desk.passed.part) == (20, 1, 0.5, 1)
+
+
+def test_experts_have_what_they_sent_passed_and_sent_too_late():
+    asks = [
+        Asked("a", **EDO),
+        Asked("b", drafted_by="small", kept=0.9, **EDO),
+        Asked("c", status="fell_back", reason="deadline", late_by=("user:2",), **SMALL),
+        Asked("d", passed_by=("user:2", "user:3"), **SMALL),
+        Asked("e", source="cache", author_key="user:2", author="edo"),
+    ]
+    lines = {line.key: line for line in expert_lines(asks, {"user:3": "mina", "user:2": "edo", "model:small": "small"})}
+    edo, small, mina, cache = (lines[key] for key in ("user:2", "model:small", "user:3", "cache"))
+    assert (edo.kind, edo.name, edo.asks, edo.late) == ("person", "edo", 2, 1)
+    assert (edo.in_time.part, edo.in_time.of) == (2, 3) and (edo.passed.part, edo.passed.of) == (1, 4)
+    assert (edo.drafted.part, edo.drafted.of, edo.kept.median) == (1, 2, 0.9)
+    assert (small.kind, small.asks, small.answered, small.prepared) == ("model", 2, 1, 1)
+    assert (small.drafted.part, small.drafted.of) == (1, 2)
+    assert (mina.name, mina.asks, mina.passed.part, cache.name, cache.asks) == ("mina", 0, 1, "Cache", 1)
+
+
+def test_lines_of_arms_and_calls():
+    arms = arm_lines([Asked("a", run="r", arm="people"), Asked("b", run="r", arm="models"), Asked("c")], {"r": "night"})
+    assert [(line.name, line.arm, line.asks) for line in arms] == [
+        ("night", "people", 1), ("night", "models", 1), ("No run", "", 1),
+    ]  # fmt: skip
+    calls = call_lines([Called("model:m", 10, 1.0), Called("model:m", 5, 3.0, "401"), Called("model:m", 0, 2.0, "401")])
+    assert [(one.name, one.calls, one.tokens, one.words, one.faults.part) for one in calls] == [
+        ("m", 3, 15, [("401", 2)], 2)
+    ]
+
+
+def test_what_has_no_figure_stands_last_in_either_order():
+    lines = [desk_line([Asked("a", waited_s=wait)], name=name) for name, wait in (("x", None), ("y", 5.0), ("z", 9.0))]
+    assert [line.name for line in sorted_lines(lines, "waited")] == ["y", "z", "x"]
+    assert [line.name for line in sorted_lines(lines, "-waited")] == ["z", "y", "x"]
+
+
+@pytest.mark.parametrize(
+    ("text", "suggested", "call", "said"),
+    [
+        ("", [MERGE], MERGE, "followed"),
+        ("", [MERGE], {"name": "merge_tickets", "arguments": {"source": "4", "target": 7, "note": "x"}}, "followed"),
+        ("", [{"name": "get_ticket"}, MERGE], MERGE, "followed"),
+        ("", [MERGE], {"name": "merge_tickets", "arguments": {"source": 4, "target": 9}}, "not_followed"),
+        ("", [MERGE], {"name": "get_ticket", "arguments": {}}, "not_followed"),
+        ("", [MERGE], None, "cannot_tell"),
+        ("", [MERGE], {"name": "merge_tickets", "arguments": "broken"}, "not_followed"),
+        ("Use merge_tickets.", [], MERGE, "followed"),
+        ("Use merge_tickets with target 7.", [], MERGE, "followed"),
+        ("Use merge_tickets with target 8.", [], MERGE, "cannot_tell"),
+        ("First get_ticket, please.", [], MERGE, "not_followed"),
+        ("Do not use merge_tickets.", [], MERGE, "cannot_tell"),
+        ("Take get_ticket instead of merging.", [], MERGE, "cannot_tell"),
+        ("Number 7 is the older one.", [], MERGE, "followed"),
+        ("Number 77 is the older one.", [], MERGE, "cannot_tell"),
+        ("Look at it again.", [], MERGE, "cannot_tell"),
+        ("Close it as “Won by them”", [], {"name": "close", "arguments": {"why": ["won by them"]}}, "followed"),
+        ("Yes, do it.", [], {"name": "close", "arguments": {"sure": True, "x": "do", "y": None}}, "cannot_tell"),
+    ],
+)
+def test_an_advice_was_followed_or_not_or_nobody_can_tell(text, suggested, call, said):
+    assert followed(text, suggested, call, TOOLS) == said
+
+
+def test_calls_of_the_questions_own_turn_were_chosen_before_the_answer():
+    asked = {"kind": "ask", "turn": 3}
+    same, later = {"kind": "tool_call", "turn": 3, "name": "a"}, {"kind": "tool_call", "turn": 4, "name": "b"}
+    assert next_call([asked, same, {"kind": "ask", "turn": 4}, later]) == later
+    assert next_call([asked, same]) is None and next_call([]) is None
+    assert next_call([{"kind": "ask"}, {"kind": "tool_call", "name": "c"}]) == {"kind": "tool_call", "name": "c"}

@@ -1,0 +1,179 @@
+"""The page Desk: everybody reads it, those who run the place change it, and nothing that was typed is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+
+import pytest
+from django.db import connection
+
+from experts import desk
+from experts.errors import PolicyRefused
+from experts.models import Desk, ModelCall
+from experts.pages import routing
+from people.errors import Invalid, NotFound
+from people.members import ensure_member, set_skills
+from people.models import AuditEntry, Membership
+from tests.awmclient.openai_server import OpenAIServer, answering
+from tests.browsing import as_person
+
+
+def form(actor):
+    """What the form would send as it stands."""
+    page = as_person(actor).get("/desk/").content.decode()
+    fields = dict(re.findall(r'<input id="k-[^"]+" name="([^"]+)" value="([^"]*)"', page))
+    for name, options in re.findall(r'<select id="k-[^"]+" name="([^"]+)".*?>(.*?)</select>', page, re.S):
+        chosen = re.search(r'value="([^"]*)" selected', options)
+        fields[name] = chosen[1] if chosen else ""
+    was = re.search(r'name="was" value="([^"]*)"', page)[1].replace("&quot;", '"')
+    return {**fields, "was": was}
+
+
+def test_every_value_of_the_desk_has_its_place_in_the_form():
+    columns = {field.name for field in Desk._meta.get_fields()} - {"id", "project"}
+    assert set(routing.KNOBS) == columns
+
+
+def test_values_are_saved_and_the_trail_says_who_changed_what(ada, edo, project):
+    senior = Membership.objects.get(user=edo.user)
+    body = {**form(ada), "model_first": "on", "audit_share": "0,2", "per_hour": "30", "senior": str(senior.pk)}
+    seen = as_person(ada).post("/desk/", body, follow=True).content.decode()
+    row = Desk.objects.get(project=project)
+    assert (row.model_first, row.audit_share, row.per_hour, row.senior_id) == (True, 0.2, 30, senior.pk)
+    assert "Saved: the model answers first, audit share, budget per hour, senior expert." in seen
+    said = AuditEntry.objects.get(verb="desk.changed").reason
+    assert said == "audit_share: 0.05 to 0.2; model_first: off to on; per_hour: none to 30; senior: none to edo"
+    assert said.replace("'", "&#x27;") in seen
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "words"),
+    [
+        ("audit_share", "1.5", "A share from 0 to 1"),
+        ("audit_share", "nan", "A share from 0 to 1"),
+        ("low_confidence", "much", "much is not a share"),
+        ("large_group", "1", "A whole number from 2 to 1000"),
+        ("capacity", "0", "A whole number from 1 to 100"),
+        ("capacity", "", "Nothing is not a whole number"),
+        ("per_hour", "-1", "A whole number from 0 to 1000000, or nothing"),
+        ("per_training_step", "2.5", "2.5 is not a whole number"),
+        ("wait_limit_s", "0", "A whole number from 1 to 86400"),
+        ("model_tokens_per_hour", "9" * 30, "A whole number from 0"),
+        ("seed", "-4", "A whole number from 0"),
+        ("cache", "sometimes", "One of the choices"),
+        ("senior", "12345678", "Somebody of this project"),
+    ],
+)
+def test_a_bad_value_is_refused_in_words_and_what_was_typed_stays(ada, name, text, words):
+    refused = as_person(ada).post("/desk/", {**form(ada), "capacity": "7", name: text})
+    page = refused.content.decode()
+    assert refused.status_code == 422 and words in page and "Nothing was saved: 1 value needs" in page
+    assert name in ("cache", "senior") or f'name="{name}" value="{text}"' in page
+    assert name == "capacity" or 'name="capacity" value="7"' in page
+    assert not Desk.objects.exists() and not AuditEntry.objects.filter(verb="desk.changed").exists()
+
+
+def test_two_bad_values_are_named_at_once(ada):
+    page = as_person(ada).post("/desk/", {**form(ada), "seed": "x", "audit_share": "7"}).content.decode()
+    assert "2 values need another look" in page and page.count('aria-invalid="true"') == 2
+
+
+def test_who_saves_an_older_form_undoes_nothing_of_others(ada, project):
+    older = form(ada)
+    desk.set_policy(ada, capacity=9)
+    as_person(ada).post("/desk/", {**older, "seed": "5"})
+    row = Desk.objects.get(project=project)
+    assert (row.capacity, row.seed) == (9, 5)
+
+
+def test_saving_the_form_as_it_stands_changes_nothing(ada):
+    assert "Nothing changed." in as_person(ada).post("/desk/", form(ada), follow=True).content.decode()
+    assert not AuditEntry.objects.filter(verb="desk.changed").exists()
+
+
+def test_others_read_and_may_not_change(ada, edo, rita, max_):
+    body = form(ada)
+    for who in (edo, rita):
+        page = as_person(who).get("/desk/").content.decode()
+        assert '<fieldset class="sheet knobs" disabled>' in page and "Admins and researchers change these." in page
+        assert as_person(who).post("/desk/", {**body, "capacity": "9"}).status_code == 403
+    as_person(max_).post("/desk/", {**body, "capacity": "9"})
+    assert list(Desk.objects.values_list("project__slug", "capacity")) == [("elsewhere", 9)]
+
+
+def test_nobody_of_another_project_and_no_mere_reader_becomes_senior(ada, rita, max_):
+    for who in (rita, max_):
+        with pytest.raises(PolicyRefused, match="senior"):
+            desk.set_policy(ada, senior=Membership.objects.get(user=who.user))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_two_who_save_first_at_once_both_succeed(project, ada):
+    failed = []
+
+    def save(name):
+        try:
+            desk.set_policy(ada, **{name: 11})
+        except Exception as error:  # noqa: BLE001  the test names whatever it is
+            failed.append(error)
+        finally:
+            connection.close()
+
+    threads = [threading.Thread(target=save, args=(name,)) for name in ("capacity", "seed")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    row = Desk.objects.get(project=project)
+    assert failed == [] and (row.capacity, row.seed) == (11, 11)
+
+
+def test_the_models_are_named_with_their_last_word_and_tested_one_by_one(ada, edo, settings, project):
+    server = OpenAIServer(lambda body: "ready")
+    with answering(server):
+        settings.EXPERT_ENDPOINTS = {"small": endpoint(server.base_url), "big": endpoint("http://127.0.0.1:9/v1")}
+        ModelCall.objects.create(
+            project=project, model_key="model:big", purpose="answer", fault="401 no <key>", duration_s=1
+        )
+        page = as_person(ada).get("/desk/").content.decode()
+        assert "<b>small</b>" in page and "not called yet" in page and "401 no &lt;key&gt;" in page
+        assert "It answers." in as_person(ada).post("/desk/models/small/test").content.decode()
+        assert "It does not answer" in as_person(ada).post("/desk/models/big/test").content.decode()
+        assert as_person(ada).post("/desk/models/none/test").status_code == 404
+        assert as_person(edo).post("/desk/models/small/test").status_code == 403
+        page = as_person(ada).get("/models/").content.decode()
+        assert page.index("AWMWEB_EXPERT_BASE_URL") < page.index("AWMWEB_EXPERT_SMALL_BASE_URL")
+        assert 'hx-post="/desk/models/small/test"' in page and 'hx-post="/desk/models/big/test"' in page
+
+
+def endpoint(base_url):
+    from awmclient.chat import EndpointConfig
+
+    return EndpointConfig.from_environment("X_", {"X_BASE_URL": base_url, "X_MODEL": "m"})
+
+
+def test_an_admin_names_skills_and_the_trail_keeps_them(ada, edo, rita, max_, elsewhere):
+    mine = Membership.objects.get(user=edo.user)
+    seen = as_person(ada).post(
+        "/people/", {"do": "skills", "membership": mine.pk, "skills": " refunds,  two  words ,,refunds"}, follow=True
+    )
+    mine.refresh_from_db()
+    assert mine.skills == ["refunds", "two words"] and "edo: refunds, two words." in seen.content.decode()
+    assert AuditEntry.objects.get(verb="set the skills of").reason == "none to refunds, two words"
+    for who in (edo, rita):
+        assert as_person(who).post("/people/", {"do": "skills", "membership": mine.pk}).status_code == 422
+    with pytest.raises(NotFound):
+        set_skills(max_, mine.pk, ["mine"])
+    with pytest.raises(Invalid, match="At most 30 skills"):
+        set_skills(ada, mine.pk, ["x" * 61])
+    mine.refresh_from_db()
+    assert mine.skills == ["refunds", "two words"]
+
+
+def test_the_seniors_are_those_who_may_answer(ada, edo, rita, project):
+    ensure_member(project, "lena", "researcher")
+    options = re.search(r'name="senior".*?</select>', as_person(ada).get("/desk/").content.decode(), re.S)[0]
+    assert re.findall(r">([^<]+)</option>", options) == ["Nobody", "ada", "edo", "lena"]
+    assert json.loads(form(ada)["was"])["senior"] == ""
