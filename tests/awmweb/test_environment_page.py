@@ -10,7 +10,7 @@ import pytest
 from django.test import Client
 
 from curriculum import environment
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 from tests.running import free_ports
 
 STRICT = {"tier": "strict", "min_tier": "strict", "sessions": 2, "max_sessions": 1000, "probes": {"no_network": True}}
@@ -43,7 +43,7 @@ def stats(settings):
 def page(actor):
     answer = as_person(actor).get("/environment/")
     assert answer.status_code == 200
-    return answer.content.decode()
+    return html(answer)
 
 
 @pytest.mark.parametrize(

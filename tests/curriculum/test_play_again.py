@@ -15,7 +15,7 @@ from episodes.models import Episode
 from people.access import bearer
 from people.errors import Forbidden, NotFound
 from people.members import issue_token
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 WORKER = "rollouts@here"
 
@@ -39,23 +39,23 @@ def cut_off(actor):
 
 def test_its_page_says_what_happened_and_plays_it_again_at_a_button(ada, calls):
     broken, page = cut_off(ada), as_person(ada)
-    text = page.get(broken.get_absolute_url()).content.decode()
+    text = html(page.get(broken.get_absolute_url()))
     assert "Cut off after 0 actions" in text and "was stopped or killed" in text and "Play again" in text
     answer = page.post(f"{broken.get_absolute_url()}again")
     again = Episode.objects.get(key=broken.again_key)
     assert answer.status_code == 302 and answer.url == again.get_absolute_url() and again.state == "queued"
     for name in ("run_id", "task", "scenario", "task_idx", "policy", "arm", "expert", "max_steps", "environment"):
         assert getattr(again, name) == getattr(broken, name), name
-    text = page.get(broken.get_absolute_url()).content.decode()
+    text = html(page.get(broken.get_absolute_url()))
     assert f'href="{again.get_absolute_url()}">Played again' in text and 'data-opens="again"' not in text
-    assert broken.get_absolute_url() in page.get(again.get_absolute_url()).content.decode()
+    assert broken.get_absolute_url() in html(page.get(again.get_absolute_url()))
 
 
 def test_a_lost_loop_of_somebody_else_is_no_kill_of_ours_and_is_not_played(project, ada, calls):
     agent = bearer(issue_token(ada, "loop", "agent")[0])
     episode, _ = recording.start_episode(agent, EpisodeStart(key="e", task="t", policy={"awmweb": "model"}))
     Episode.objects.filter(pk=episode.pk).update(state="failed", fault="worker", fault_detail="not heard for 90 s")
-    text = as_person(ada).get(episode.get_absolute_url()).content.decode()
+    text = html(as_person(ada).get(episode.get_absolute_url()))
     assert "Its loop fell silent" in text and "brings it back" in text and 'data-opens="again"' not in text
     with pytest.raises(NotBroken):
         launching.play_again(ada, episode.pk)

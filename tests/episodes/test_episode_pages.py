@@ -11,7 +11,7 @@ from episodes import recording
 from episodes.models import Episode
 from people import access
 from people.members import issue_token
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 DIFF = {"tickets": {"changed": [{"key": 7, "before": {"status": "new"}, "after": {"status": "open"}}]}}
 
@@ -41,7 +41,7 @@ def ended(ada, project, episode):
 def text(client, url):
     page = client.get(url)
     assert page.status_code == 200
-    return page.content.decode()
+    return html(page)
 
 
 def test_the_list_counts_filters_and_pages(ada, episode, ended):
@@ -111,13 +111,13 @@ def test_the_replay_shows_the_step_of_the_address_and_bears_nonsense(rita, ended
 
 def test_a_step_comes_raw_as_plain_text(rita, ended):
     raw = as_person(rita).get(f"/episodes/{ended.pk}/?raw=2")
-    assert raw["Content-Type"].startswith("text/plain") and '"seq": 2' in raw.content.decode()
+    assert raw["Content-Type"].startswith("text/plain") and '"seq": 2' in html(raw)
     assert as_person(rita).get(f"/episodes/{ended.pk}/?raw=77").status_code == 404
 
 
 def test_who_may_launch_may_stop_and_others_may_not(ada, rita, episode):
     assert as_person(rita).post(f"/episodes/{episode.pk}/stop", {"reason": "x"}).status_code == 403
-    page = as_person(ada).post(f"/episodes/{episode.pk}/stop", {"reason": "wrong task"}, follow=True).content.decode()
+    page = html(as_person(ada).post(f"/episodes/{episode.pk}/stop", {"reason": "wrong task"}, follow=True))
     assert "Stopped after 3 actions." in page and "wrong task" in page
 
 
@@ -130,7 +130,7 @@ def test_a_fault_is_shown_as_a_fault_and_not_as_a_failed_task(rita, ada, episode
 
 def test_connect_shows_the_loop_for_this_server_and_turns_green_at_the_first_event(ada, rita, settings):
     client = as_person(ada)
-    page = client.post("/connect/", {"name": "trainer"}).content.decode()
+    page = html(client.post("/connect/", {"name": "trainer"}))
     secret = re.search(r'id="secret" readonly value="(awm_[\w-]+)"', page)[1]
     assert f"{settings.AWMWEB_PUBLIC_URL}/mcp" in page and page.count(secret) == 3
     status = re.search(r'hx-get="([^"]+)"', page)[1]

@@ -10,7 +10,7 @@ from django.test import Client
 from awmclient.schema import CUT_ABOVE_BYTES, STEP, EpisodeStart
 from episodes import events, recording, trajectory
 from people.members import issue_token
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 TRACE = "Traceback\n  line 7, in get_item\nKeyError: 'inner-secret' <b>\u202e"
 
@@ -31,7 +31,7 @@ def told(request, ada, monkeypatch, django_capture_on_commit_callbacks):
 def test_people_see_it_with_the_step(rita, told):
     one, _ = told
     for page in ("", "replay/", "steps.html?since=0"):
-        text = as_person(rita).get(f"/episodes/{one.pk}/{page}").content.decode()
+        text = html(as_person(rita).get(f"/episodes/{one.pk}/{page}"))
         assert "what broke inside the tool" in text and "inner-secret" in text
         assert "&lt;b&gt;" in text and "\u202e" not in text
     assert "inner-secret" in json.dumps(trajectory.build(one).model_dump(mode="json"))
@@ -45,8 +45,8 @@ def test_an_agent_reads_the_rest_of_the_step_and_hears_no_traceback(ada, told):
             scope: Client(headers={"Authorization": f"Bearer {secret}"}).get(f"/api/v1/episodes/{one.pk}{call}")
             for scope, secret in secrets.items()
         }
-        assert "inner-secret" in said["expert"].content.decode()
-        assert "inner-secret" not in said["agent"].content.decode()
+        assert "inner-secret" in html(said["expert"])
+        assert "inner-secret" not in html(said["agent"])
         step = said["agent"].json()
         step = step["steps"][0] if "steps" in step else step
         assert step["meta"] == {"call": {"detail": 7}} and step["error"] == "500"

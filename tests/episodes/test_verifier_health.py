@@ -10,7 +10,7 @@ from awmenv.health import Form, Health
 from episodes import events, recording
 from people import access
 from people.members import issue_token
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 SOUND = Health(Form("runs", "others"), Form("runs"))
 QUARREL = Health(Form("runs", "others"), Form("runs", "complete"))
@@ -37,7 +37,7 @@ def texts(actor, pages, one):
     for page in pages:
         answer = client.get(page.format(one.pk))
         assert answer.status_code == 200, page
-        yield answer.content.decode()
+        yield html(answer)
 
 
 def test_a_verifier_at_odds_with_itself_is_named_beside_its_verdict_everywhere(rita, ada, project):
@@ -108,7 +108,7 @@ def test_an_agent_never_receives_the_health_of_a_verifier(
     assert agent.get(f"/api/v1/episodes/{one.pk}/steps/2").status_code == 404
     heard = [line for line in told if line.startswith(f"{events.episode_topic(one.pk)} ")]
     assert heard and all("look" in line or '"episode"' in line for line in heard)
-    for text in [*heard, *(answer.content.decode() for answer in answers)]:
+    for text in [*heard, *(html(answer) for answer in answers)]:
         assert not any(word in text for word in ("health", "disagree", "untouched", "reward_type", "strict"))
     for page in (*PAGES, *LISTS):
         assert agent.get(page.format(one.pk)).status_code == 302  # a token is no way into the pages

@@ -14,7 +14,7 @@ from experts import closing, desk, queue
 from experts.models import Advice, Annotation, Ask, Desk, Draft, QuickReply
 from people.access import expert_model, system
 from people.models import Membership
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 MODEL = "small"
 TOOLS = [{"name": "merge", "input_schema": {"type": "object", "properties": {"into": {"type": "integer"}}}}]
@@ -49,7 +49,7 @@ def held(actor, ask):
 
 
 def page(client, ask, query=""):
-    return client.get(f"/asks/{ask.pk}/{query}").content.decode()
+    return html(client.get(f"/asks/{ask.pk}/{query}"))
 
 
 def send(client, ask, text="Into 4127.", to="answer", query="", **more):
@@ -118,11 +118,11 @@ def test_a_models_draft_is_not_on_the_page_until_it_is_asked_for(asked, edo, pro
     ask = asked()
     client = held(edo, ask)
     assert 'data-state="idle"' in page(client, ask)
-    assert 'data-state="writing"' in client.post(f"/asks/{ask.pk}/model-draft").content.decode()
+    assert 'data-state="writing"' in html(client.post(f"/asks/{ask.pk}/model-draft"))
     drafted(ask, project, "Take the <b>oldest</b>.", confidence=0.7)
     shown = page(client, ask)
     assert 'data-state="ready"' in shown and "oldest" not in shown
-    words = client.get(f"/asks/{ask.pk}/model-draft?show=1").content.decode()
+    words = html(client.get(f"/asks/{ask.pk}/model-draft?show=1"))
     assert "Take the &lt;b&gt;oldest&lt;/b&gt;." in words and "70 % sure by its own word" in words
 
 
@@ -145,7 +145,7 @@ def test_a_used_draft_is_marked_on_the_answer_and_said(asked, edo, project, mode
     model = drafted(ask, project)
     save(client, ask, "Take the oldest one.", drafted_by=model.key)
     assert f'name="drafted_by" value="{model.key}"' in page(client, ask)
-    shown = send(client, ask, "Take the oldest one.", drafted_by=model.key).content.decode()
+    shown = html(send(client, ask, "Take the oldest one.", drafted_by=model.key))
     assert "Began with a draft by small, 89 % alike." in shown
     better = send(client, ask, "Take the very oldest.", "amend", "?amend=1")
     assert better.status_code == 200 and fresh(ask).accepted.drafted_by == MODEL
@@ -159,16 +159,16 @@ def test_the_verifier_is_shown_only_where_it_may_be_seen_and_as_text(asked, edo,
     assert (refused.status_code, refused.json()["error"]["code"]) == (403, "forbidden")
     assert "panel-verifier" not in page(client, blind) and 'data-privilege="blind"' in page(client, blind)
     assert 'data-privilege="verifier"' in page(client, informed)
-    shown = client.get(f"/asks/{informed.pk}/verifier").content.decode()
+    shown = html(client.get(f"/asks/{informed.pk}/verifier"))
     assert "# helpdesk_1 4 &lt;script&gt;" in shown and "<script" not in shown
 
 
 def test_tables_show_what_recorded_steps_touched(asked, rita):
     diff = {"tickets": {"changed": [{"key": {"id": 7}, "before": {"status": "<new>"}, "after": {"status": "open"}}]}}
     call = {"seq": 1, "kind": "tool_call", "name": "merge", "arguments": {}, "result": 1, "state_diff": diff}
-    shown = as_person(rita).get(f"/asks/{asked(steps=[call]).pk}/tables").content.decode()
+    shown = html(as_person(rita).get(f"/asks/{asked(steps=[call]).pk}/tables"))
     assert "<del>&lt;new&gt;</del>" in shown and "<ins>open</ins>" in shown and 'href="#step-1"' in shown
-    assert "No step has changed a row" in as_person(rita).get(f"/asks/{asked().pk}/tables").content.decode()
+    assert "No step has changed a row" in html(as_person(rita).get(f"/asks/{asked().pk}/tables"))
 
 
 def test_one_answer_serves_those_that_ask_the_same_and_each_can_be_taken_back(asked, ada, edo):
@@ -179,13 +179,13 @@ def test_one_answer_serves_those_that_ask_the_same_and_each_can_be_taken_back(as
     assert f'value="{second.pk}" checked' in shown and f'value="{third.pk}" disabled' in shown
     assert "ada holds it" in shown and informed.pk not in shown
     chosen = {"with": [second.pk, third.pk, informed.pk]}
-    after = send(client, first, **chosen).content.decode()
+    after = html(send(client, first, **chosen))
     assert "One answer served 2 asks." in after and "Not sent to helpdesk_1 / 4: ada holds this ask" in after
     assert {fresh(one).status for one in (first, second)} == {"answered"}
     assert {fresh(one).status for one in (third, informed)} == {"open"}
     assert "The same answer went to one more" in after
     back = client.post(f"/asks/{second.pk}/take-back", {"back": first.pk}, follow=True)
-    assert back.redirect_chain == [(f"/asks/{first.pk}/", 302)] and "taken back" in back.content.decode()
+    assert back.redirect_chain == [(f"/asks/{first.pk}/", 302)] and "taken back" in html(back)
     assert fresh(second).is_open and fresh(first).status == "answered"
     assert ">Into 4127.</textarea>" in page(client, second)  # nobody types it again
 
@@ -196,7 +196,7 @@ def test_the_same_press_twice_serves_each_once(asked, edo):
     found = dict(re.findall(r'name="(lease_token|nonce)" value="([^"]*)"', page(client, first)))
     body = {**found, "text": "Into 4127.", "then": "watch", "with": [second.pk]}
     for _ in range(2):
-        assert "Not sent" not in client.post(f"/asks/{first.pk}/answer", body, follow=True).content.decode()
+        assert "Not sent" not in html(client.post(f"/asks/{first.pk}/answer", body, follow=True))
     assert Advice.objects.count() == 2
 
 
@@ -206,7 +206,7 @@ def test_an_answer_is_amended_until_the_agent_has_read_it(asked, ada, edo):
     save(client, ask, "Into 41")
     send(client, ask)
     assert ">Into 4127.</textarea>" in page(client, ask, "?amend=1")
-    shown = send(client, ask, "Into 4131.", "amend", "?amend=1").content.decode()
+    shown = html(send(client, ask, "Into 4131.", "amend", "?amend=1"))
     assert "Into 4131." in shown and not Draft.objects.exists()
     closing.consume(ada, ask.pk)
     late = client.post(f"/asks/{ask.pk}/amend", {"text": "No!", "nonce": "z"}, headers={"accept": "application/json"})
@@ -219,10 +219,10 @@ def test_an_answer_is_taken_back_by_its_author_only(asked, ada, edo):
     ask = asked()
     client = held(edo, ask)
     send(client, ask)
-    assert "Only the one who gave this advice" in as_person(ada).post(
-        f"/asks/{ask.pk}/take-back", follow=True
-    ).content.decode().replace("\n", " ")
-    assert "the answer that you took back" in client.post(f"/asks/{ask.pk}/take-back", follow=True).content.decode()
+    assert "Only the one who gave this advice" in html(
+        as_person(ada).post(f"/asks/{ask.pk}/take-back", follow=True)
+    ).replace("\n", " ")
+    assert "the answer that you took back" in html(client.post(f"/asks/{ask.pk}/take-back", follow=True))
     assert fresh(ask).assignment.holder == edo.key
 
 
@@ -230,7 +230,7 @@ def test_tags_go_yes_no_and_nothing_and_a_script_gets_the_row_back(asked, rita, 
     ask = asked()
     client = as_person(rita)
     client.post(f"/asks/{ask.pk}/tag", {"tag": "question_needed:yes"})
-    row = client.post(f"/asks/{ask.pk}/tag", {"tag": "answerable:no"}, headers={"hx-request": "true"}).content.decode()
+    row = html(client.post(f"/asks/{ask.pk}/tag", {"tag": "answerable:no"}, headers={"hx-request": "true"}))
     assert 'value="question_needed:no"' in row and "Needed</button>" in row and "Not answerable</button>" in row
     assert set(Annotation.objects.values_list("label", "text")) == {("question_needed", "yes"), ("answerable", "no")}
     assert client.post(f"/asks/{ask.pk}/tag", {"tag": "question_needed:maybe"}).status_code == 422
@@ -253,20 +253,20 @@ def test_it_goes_up_with_a_reason_and_over_to_the_model_and_says_why_not(asked, 
     body = {"lease_token": fresh(ask).assignment.lease_token, "to": "llm"}
     as_person(ada).post(f"/asks/{ask.pk}/hand", body)
     assert fresh(ask).tier == "llm"
-    assert "no longer yours" in as_person(ada).post(f"/asks/{ask.pk}/hand", body, follow=True).content.decode()
+    assert "no longer yours" in html(as_person(ada).post(f"/asks/{ask.pk}/hand", body, follow=True))
 
 
 def test_quick_replies_are_ones_own_and_once(asked, ada, edo, rita):
     client = as_person(edo)
     for _ in range(2):
-        shown = client.post("/replies/", {"text": "Reopen <b>it</b>."}).content.decode()
+        shown = html(client.post("/replies/", {"text": "Reopen <b>it</b>."}))
     assert shown.count("Reopen &lt;b&gt;it&lt;/b&gt;.</button>") == 1
     [kept] = QuickReply.objects.all()
-    assert "Reopen" not in as_person(ada).get("/replies/").content.decode()
+    assert "Reopen" not in html(as_person(ada).get("/replies/"))
     assert as_person(ada).post("/replies/", {"id": kept.pk, "text": "mine"}).status_code == 404
     as_person(ada).post(f"/replies/{kept.pk}/drop")
     assert as_person(rita).get("/replies/").status_code == 403
-    assert "Reopen it first." in client.post("/replies/", {"id": kept.pk, "text": "Reopen it first."}).content.decode()
+    assert "Reopen it first." in html(client.post("/replies/", {"id": kept.pk, "text": "Reopen it first."}))
     client.post("/replies/", {"text": "Second."})
     assert client.post("/replies/", {"id": kept.pk, "text": "Second."}).status_code == 422
     client.post(f"/replies/{kept.pk}/drop")
@@ -281,7 +281,7 @@ def test_words_that_were_not_sent_are_offered_once_the_ask_is_closed(asked, edo)
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
     shown = page(client, ask)
     assert "You wrote this and did not send it." in shown and "Half a thought" in shown
-    kept = client.post(f"/asks/{ask.pk}/keep", follow=True).content.decode()
+    kept = html(client.post(f"/asks/{ask.pk}/keep", follow=True))
     assert "edo, too late, kept with the ask as an annotation of step 1" in kept and "did not send" not in kept
 
 
@@ -289,4 +289,4 @@ def test_who_else_has_the_ask_open_is_named(asked, ada, edo):
     ask = asked()
     page(as_person(ada), ask)
     assert "ada is looking" in page(held(edo, ask), ask)
-    assert "edo is looking" in as_person(ada).get(f"/asks/{ask.pk}/steps.html?since=0").content.decode()
+    assert "edo is looking" in html(as_person(ada).get(f"/asks/{ask.pk}/steps.html?since=0"))

@@ -10,7 +10,7 @@ from experts.errors import TooLate
 from experts.metrics.statistics import Asked, desk_line
 from experts.models import Advice, Annotation
 from people.access import system
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 from tests.people_by_name import token
 
 
@@ -34,14 +34,14 @@ def test_the_step_says_so_beside_the_advice_and_the_page_in_words(ada, script, a
     assert said.source == "human" and said.is_by_script
     assert set(step["advice"]) == {"text", "source", "author", "privilege"} and step["advice"]["source"] == "human"
     assert step["meta"] == {"answered_by": "script"}
-    page = as_person(ada).get(f"/episodes/{ask.episode_id}/").content.decode()
+    page = html(as_person(ada).get(f"/episodes/{ask.episode_id}/"))
     assert "a script answered blind" in page and 'class="avatar sm bot"' in page
 
 
 def test_of_a_person_nothing_is_said(ada, edo, asked):
     ask = asked()
     assert not answer(edo, ask).is_by_script and "meta" not in step_of(ada, ask)
-    assert "a script answered" not in as_person(ada).get(f"/episodes/{ask.episode_id}/").content.decode()
+    assert "a script answered" not in html(as_person(ada).get(f"/episodes/{ask.episode_id}/"))
 
 
 def test_who_takes_it_back_leaves_no_word_of_it_and_another_answer_counts_anew(ada, edo, script, asked):

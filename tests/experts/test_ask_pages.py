@@ -13,7 +13,7 @@ from awmclient.schema import AskOpen, EpisodeStart
 from episodes import recording
 from experts import advising, board, closing, queue
 from experts.models import Advice, Ask
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 TOOLS = [
     {
@@ -39,7 +39,7 @@ def ask(ada, episode):
 
 
 def hidden(page, name):
-    return re.search(rf'name="{name}" value="([^"]*)"', page.content.decode())[1]
+    return re.search(rf'name="{name}" value="([^"]*)"', html(page))[1]
 
 
 def send(client, ask, **fields):
@@ -55,22 +55,22 @@ def send(client, ask, **fields):
 
 
 def test_the_queue_shows_the_question_as_text_and_who_may_claim(edo, rita, ask):
-    page = as_person(edo).get("/queue/").content.decode()
+    page = html(as_person(edo).get("/queue/"))
     assert "One ask is open." in page and "Into which &lt;b&gt;one&lt;/b&gt;?" in page and "helpdesk_2 / 4" in page
     assert f"/asks/{ask.pk}/claim" in page
-    assert f"/asks/{ask.pk}/claim" not in as_person(rita).get("/queue/").content.decode()
+    assert f"/asks/{ask.pk}/claim" not in html(as_person(rita).get("/queue/"))
 
 
 def test_an_empty_queue_says_so_and_a_filter_says_what_it_hides(edo, project, ask):
-    hides = as_person(edo).get("/queue/?show=mine").content.decode()
+    hides = html(as_person(edo).get("/queue/?show=mine"))
     assert "No open ask matches." in hides and "1 open ask is outside this filter" in hides
     Ask.objects.all().delete()
-    assert "No agent is stuck." in as_person(edo).get("/queue/").content.decode()
+    assert "No agent is stuck." in html(as_person(edo).get("/queue/"))
 
 
 def test_a_stranger_finds_nothing_of_an_ask(max_, ask):
     client = as_person(max_)
-    assert "Into which" not in client.get("/queue/").content.decode()
+    assert "Into which" not in html(client.get("/queue/"))
     for path in ("", "steps.html"):
         assert client.get(f"/asks/{ask.pk}/{path}").status_code == 404
     for deed in ("claim", "renew", "release", "pass", "answer"):
@@ -79,8 +79,8 @@ def test_a_stranger_finds_nothing_of_an_ask(max_, ask):
 
 def test_an_address_that_leads_to_nothing_keeps_the_way_back_for_whoever_is_signed_in(edo, client):
     lost = as_person(edo).get("/nowhere/")
-    assert lost.status_code == 404 and 'aria-label="Main"' in lost.content.decode()
-    assert 'aria-label="Main"' not in client.get("/nowhere/").content.decode()
+    assert lost.status_code == 404 and 'aria-label="Main"' in html(lost)
+    assert 'aria-label="Main"' not in html(client.get("/nowhere/"))
 
 
 def test_whoever_is_not_signed_in_is_sent_to_sign_in_and_comes_back(client, db, ask):
@@ -90,21 +90,21 @@ def test_whoever_is_not_signed_in_is_sent_to_sign_in_and_comes_back(client, db, 
 
 def test_a_reviewer_reads_an_ask_and_may_not_claim_it(rita, ask):
     client = as_person(rita)
-    assert "Your role here may look" in client.get(f"/asks/{ask.pk}/").content.decode()
+    assert "Your role here may look" in html(client.get(f"/asks/{ask.pk}/"))
     assert client.post(f"/asks/{ask.pk}/claim").status_code == 403
 
 
 def test_claiming_shows_the_form_with_the_agents_tools(edo, ask):
     client = as_person(edo)
     page = client.post(f"/asks/{ask.pk}/claim", follow=True)
-    assert page.status_code == 200 and hidden(page, "lease_token") and "Yours to" in page.content.decode()
-    assert json.loads(re.search(r'id="tools-data"[^>]*>(.*?)</script>', page.content.decode())[1])[0]["name"] == "merge"
+    assert page.status_code == 200 and hidden(page, "lease_token") and "Yours to" in html(page)
+    assert json.loads(re.search(r'id="tools-data"[^>]*>(.*?)</script>', html(page))[1])[0]["name"] == "merge"
 
 
 def test_somebody_elses_lease_is_named_and_its_token_is_not_shown(edo, ada, ask):
     token = queue.claim(edo, ask.pk).lease_token
     client = as_person(ada)
-    page = client.post(f"/asks/{ask.pk}/claim", follow=True).content.decode()
+    page = html(client.post(f"/asks/{ask.pk}/claim", follow=True))
     assert "edo is answering" in page and token not in page and 'name="lease_token"' not in page
 
 
@@ -121,7 +121,7 @@ def test_an_answer_reaches_the_ask_once_however_often_it_is_sent(edo, ask):
     first, second = (client.post(f"/asks/{ask.pk}/answer", body) for _ in range(2))
     assert first.status_code == second.status_code == 302 and first["Location"] == f"/asks/{ask.pk}/"
     assert Advice.objects.filter(ask=ask).count() == 1
-    after = client.get(f"/asks/{ask.pk}/").content.decode()
+    after = html(client.get(f"/asks/{ask.pk}/"))
     assert "edo answered after" in after and "Into 4127." in after and "The agent has not fetched it yet." in after
 
 
@@ -159,7 +159,7 @@ def test_a_refused_answer_keeps_the_words_and_the_ask_open(edo, ask, fields, wor
     client = as_person(edo)
     client.post(f"/asks/{ask.pk}/claim")
     page = send(client, ask, **fields)
-    assert page.status_code == 422 and words in page.content.decode()
+    assert page.status_code == 422 and words in html(page)
     ask.refresh_from_db()
     assert ask.is_open and not Advice.objects.exists()
 
@@ -177,7 +177,7 @@ def test_a_late_answer_is_kept_beside_the_ask_and_shown_as_late(edo, ask):
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now() - timedelta(seconds=1))
     body = {"lease_token": hidden(page, "lease_token"), "nonce": "n", "text": "Too slow, into 4127."}
     late = client.post(f"/asks/{ask.pk}/answer", body)
-    text = late.content.decode()
+    text = html(late)
     assert late.status_code == 409 and "Nobody answered in time." in text
     assert "too late, kept with the ask" in text and "Too slow, into 4127." in text
 
@@ -187,9 +187,9 @@ def test_a_late_answer_is_kept_beside_the_ask_and_shown_as_late(edo, ask):
 )
 def test_a_cancelled_ask_of_an_agent_at_work_waits_nowhere(edo, ada, episode, ask, reason, words):
     closing.cancel(ada, ask.pk, reason)
-    seen = as_person(edo).get(f"/asks/{ask.pk}/").content.decode()
+    seen = html(as_person(edo).get(f"/asks/{ask.pk}/"))
     assert words in seen and "cancelled ask" in seen and "Waiting for advice" not in seen
-    live = as_person(edo).get(f"/episodes/{episode.pk}/").content.decode()
+    live = html(as_person(edo).get(f"/episodes/{episode.pk}/"))
     assert "cancelled ask" in live and "Open the ask" not in live and "The agent is at work" in live
 
 
@@ -198,7 +198,7 @@ def test_passing_frees_the_ask_for_others_and_next_skips_it(edo, ask):
     page = client.post(f"/asks/{ask.pk}/claim", follow=True)
     client.post(f"/asks/{ask.pk}/pass", {"lease_token": hidden(page, "lease_token"), "reason": "not mine"})
     assert board.next_for(edo, timezone.now()) is None
-    assert "No ask is free for you now: you passed on 1." in client.post("/queue/next", follow=True).content.decode()
+    assert "No ask is free for you now: you passed on 1." in html(client.post("/queue/next", follow=True))
 
 
 def test_next_for_me_goes_on_with_what_i_hold(edo, ada, episode, ask):
@@ -221,16 +221,16 @@ def test_fragments_of_an_open_ask_leave_the_question_to_the_top_of_the_page(edo,
     recording.append_steps(ada, episode.pk, [STEP.validate_python(step)])
     ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=2, question="Into which one?"))
     client = as_person(edo)
-    open_page = client.get(f"/asks/{ask.pk}/steps.html?since=0").content.decode()
+    open_page = html(client.get(f"/asks/{ask.pk}/steps.html?since=0"))
     assert 'data-seq="1"' in open_page and 'data-seq="2"' not in open_page
-    assert 'data-top="2"' in client.get(f"/asks/{ask.pk}/").content.decode()
+    assert 'data-top="2"' in html(client.get(f"/asks/{ask.pk}/"))
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "This one.", "n")
     assert 'data-last="1"' in open_page
-    closed = client.get(f"/asks/{ask.pk}/steps.html?since=1").content.decode()
+    closed = html(client.get(f"/asks/{ask.pk}/steps.html?since=1"))
     assert 'data-seq="1"' not in closed and 'data-seq="2"' in closed and "This one." in closed
 
 
 def test_the_first_page_names_the_open_ask_and_the_agent_at_work(ada, ask):
-    page = as_person(ada).get("/").content.decode()
+    page = html(as_person(ada).get("/"))
     assert "One ask is open. It falls back in" in page and "1 live, 1 needs a person" in page

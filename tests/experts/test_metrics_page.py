@@ -21,7 +21,7 @@ from experts.metrics.records import Look
 from experts.models import Ask
 from people import access
 from people.errors import WrongScope
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 from tests.people_by_name import token
 
 TOOLS = [ToolSpec(name=name) for name in ("merge_tickets", "get_ticket")]
@@ -116,7 +116,7 @@ def test_only_the_newest_asks_are_counted_and_it_is_said(ada, edo, play, monkeyp
         play(edo)
     found = told(ada)
     assert (found.more, found.desk.asks, found.since) == (True, 2, Ask.objects.order_by("-created_at")[1].created_at)
-    assert "the newest 2 are counted" in as_person(ada).get("/desk/numbers/").content.decode()
+    assert "the newest 2 are counted" in html(as_person(ada).get("/desk/numbers/"))
 
 
 def test_another_projects_asks_are_never_counted(edo, max_, play):
@@ -132,14 +132,14 @@ def test_the_number_of_queries_does_not_grow_with_the_asks(ada, edo, play, djang
 
 
 def test_the_page_says_what_was_found_and_claims_no_cause(edo, rita, play):
-    assert "Nothing has been asked in this project yet." in as_person(rita).get("/desk/numbers/").content.decode()
+    assert "Nothing has been asked in this project yet." in html(as_person(rita).get("/desk/numbers/"))
     play(edo)
     play()
-    assert "Nothing was asked here in this time." in as_person(rita).get("/desk/numbers/?arm=x").content.decode()
-    seen = as_person(rita).get("/desk/numbers/?sort=-waited").content.decode()
+    assert "Nothing was asked here in this time." in html(as_person(rita).get("/desk/numbers/?arm=x"))
+    seen = html(as_person(rita).get("/desk/numbers/?sort=-waited"))
     assert "1 of 1 ask was answered before the deadline" in seen and "1 open" in seen
     assert records.NOTE in seen and 'aria-sort="descending"' in seen
-    assert "/desk/numbers/" in as_person(rita).get("/queue/").content.decode()
+    assert "/desk/numbers/" in html(as_person(rita).get("/queue/"))
 
 
 def test_what_the_address_says_wrong_counts_as_not_said(ada):

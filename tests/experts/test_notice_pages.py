@@ -11,7 +11,7 @@ from awmweb.settings import MailServer
 from experts import courier, notices
 from experts.models import Delivery, QuietHours, Subscription
 from people.models import Membership
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 from tests.experts.receivers import Browser
 
 JSON = {"accept": "application/json"}
@@ -19,7 +19,7 @@ HOOK = {"kind": "webhook", "target": "https://hooks.example.org/a"}
 
 
 def text(page):
-    return page.content.decode()
+    return html(page)
 
 
 def test_with_nothing_switched_on_the_page_says_so_and_why_there_is_no_mail(edo):

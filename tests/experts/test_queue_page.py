@@ -13,7 +13,7 @@ from episodes import recording
 from experts import advising, board, closing, desk, eligibility, queue
 from experts.models import Ask, Presence
 from people.models import Membership
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 from tests.people_by_name import token
 
 JSON = {"accept": "application/json"}
@@ -28,7 +28,7 @@ def set_(project):
 
 
 def page(actor, query=""):
-    return as_person(actor).get(f"/queue/{query}").content.decode()
+    return html(as_person(actor).get(f"/queue/{query}"))
 
 
 def rows(actor, query=""):
@@ -121,7 +121,7 @@ def test_an_empty_view_says_why(asked, ada, edo, set_):
     assert "No open ask matches." in seen and "4 open asks are outside this filter" in seen
     for words in ("1 is leased: by ada until", "1 needs german", "You passed on 1", "1 is next for a model"):
         assert words in seen
-    told = as_person(edo).post("/queue/next", follow=True).content.decode()
+    told = html(as_person(edo).post("/queue/next", follow=True))
     assert "No ask is free for you now: 1 is leased, 1 needs german, you passed on 1, 1 is next for a model." in told
 
 
@@ -205,7 +205,7 @@ def test_claiming_giving_back_and_passing_stay_in_the_queue(asked, ada, edo):
     assert client.post(f"/queue/{ask.pk}/pass", {"reason": "no"})["Location"] == "/queue/"
     refused = client.post(f"/queue/{ask.pk}/claim", headers=JSON).json()["error"]
     assert refused == {"code": "passed", "message": "You passed on this ask; it is the others' now."}
-    assert "You passed on this ask" in client.post(f"/queue/{ask.pk}/claim", follow=True).content.decode()
+    assert "You passed on this ask" in html(client.post(f"/queue/{ask.pk}/claim", follow=True))
 
 
 def test_what_one_holds_is_handed_on_from_the_queue_and_the_rest_by_those_who_run_the_place(asked, ada, edo, models):
@@ -238,13 +238,13 @@ def test_many_at_once_each_by_itself_and_what_failed_is_said(asked, ada, edo, mo
     chosen, client = {"ask": [one.pk for one in asks], "back": "?sort=newest"}, as_person(ada)
     told = client.post("/queue/bulk", {**chosen, "do": "to-llm"}, follow=True)
     assert told.redirect_chain == [("/queue/?sort=newest", 302)]
-    assert "2 asks handed to the model." in told.content.decode()
-    assert "1 not changed: edo is answering it." in told.content.decode()
+    assert "2 asks handed to the model." in html(told)
+    assert "1 not changed: edo is answering it." in html(told)
     client.post("/queue/bulk", {**chosen, "do": "priority", "priority": "4"})
     assert set(Ask.objects.values_list("priority", flat=True)) == {4}
     client.post("/queue/bulk", {**chosen, "do": "cancel"}, follow=True)
     assert set(Ask.objects.values_list("status", "reason")) == {("cancelled", "desk")}
-    again = client.post("/queue/bulk", {**chosen, "do": "cancel"}, follow=True).content.decode()
+    again = html(client.post("/queue/bulk", {**chosen, "do": "cancel"}, follow=True))
     assert "3 not changed: This ask is closed." in again and "asks cancelled" not in again
 
 
@@ -260,7 +260,7 @@ def test_a_bulk_act_that_makes_no_sense_changes_nothing(asked, ada, body, words)
     ask = asked()
     back = {"back": "https://elsewhere.example/"}
     told = as_person(ada).post("/queue/bulk", {"ask": [ask.pk], **back, **body}, follow=True)
-    assert words in told.content.decode() and told.redirect_chain == [("/queue/", 302)]
+    assert words in html(told) and told.redirect_chain == [("/queue/", 302)]
     assert (fresh(ask).priority, fresh(ask).status) == (0, "open")
 
 
@@ -276,7 +276,7 @@ def test_being_here_and_away_is_told_by_a_post_and_survives_a_reload(edo, rita):
     assert client.post("/presence", headers=JSON).json() == {"away": False}
     assert client.post("/presence", {"away": "1"}, headers=JSON).json() == {"away": True}
     assert client.post("/presence", headers=JSON).json() == {"away": True}  # a beat does not bring anybody back
-    assert "Away" in client.get("/queue/").content.decode()
+    assert "Away" in html(client.get("/queue/"))
     assert client.post("/presence", {"away": "0"}, headers={"referer": "http://testserver/people/"})[
         "Location"
     ].endswith("/people/")
@@ -309,13 +309,13 @@ def test_the_badge_counts_what_people_can_take(asked, ada, edo, set_):
 
 def test_a_look_by_script_gets_the_parts_alone(asked, edo):
     ask = asked()
-    parts = as_person(edo).get("/queue/", headers={"hx-request": "true"}).content.decode()
+    parts = html(as_person(edo).get("/queue/", headers={"hx-request": "true"}))
     assert ask.pk in parts and "<header" not in parts and 'data-part="asks"' in parts
 
 
 def test_rows_come_without_the_day_and_the_day_without_rows(asked, edo):
     asked()
-    rows, day = (as_person(edo).get("/queue/", {"parts": part}).content.decode() for part in ("rows", "day"))
+    rows, day = (html(as_person(edo).get("/queue/", {"parts": part})) for part in ("rows", "day"))
     rest = {"underline", "today", "seats", "closed"}
     assert {name for name in (*rest, "asks") if f'data-part="{name}"' in rows} == {"asks"}
     assert {name for name in (*rest, "asks") if f'data-part="{name}"' in day} == rest

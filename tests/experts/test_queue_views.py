@@ -7,7 +7,7 @@ import re
 import pytest
 
 from experts.models import QueueView
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 SENIOR = "?show=unclaimed&sort=priority&tier=senior&page=3"
 
@@ -17,7 +17,7 @@ def save(actor, name="seniors", query=SENIOR, **more):
 
 
 def listed(actor, query=""):
-    return as_person(actor).get(f"/queue/views{query}").content.decode()
+    return html(as_person(actor).get(f"/queue/views{query}"))
 
 
 def test_what_is_looked_at_is_saved_without_its_page_and_opens_again(edo, asked):

@@ -17,12 +17,12 @@ from people.errors import Invalid, NotFound
 from people.members import ensure_member, set_skills
 from people.models import AuditEntry, Membership
 from tests.awmclient.openai_server import OpenAIServer, answering
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 
 def form(actor):
     """What the form would send as it stands."""
-    page = as_person(actor).get("/desk/").content.decode()
+    page = html(as_person(actor).get("/desk/"))
     fields = dict(re.findall(r'<input id="k-[^"]+" name="([^"]+)" value="([^"]*)"', page))
     for name, options in re.findall(r'<select id="k-[^"]+" name="([^"]+)".*?>(.*?)</select>', page, re.S):
         chosen = re.search(r'value="([^"]*)" selected', options)
@@ -39,7 +39,7 @@ def test_every_value_of_the_desk_has_its_place_in_the_form():
 def test_values_are_saved_and_the_trail_says_who_changed_what(ada, edo, project):
     senior = Membership.objects.get(user=edo.user)
     body = {**form(ada), "model_first": "on", "audit_share": "0,2", "per_hour": "30", "senior": str(senior.pk)}
-    seen = as_person(ada).post("/desk/", body, follow=True).content.decode()
+    seen = html(as_person(ada).post("/desk/", body, follow=True))
     row = Desk.objects.get(project=project)
     assert (row.model_first, row.audit_share, row.per_hour, row.senior_id) == (True, 0.2, 30, senior.pk)
     assert "Saved: the model answers first, audit share, budget per hour, senior expert." in seen
@@ -68,7 +68,7 @@ def test_values_are_saved_and_the_trail_says_who_changed_what(ada, edo, project)
 )
 def test_a_bad_value_is_refused_in_words_and_what_was_typed_stays(ada, name, text, words):
     refused = as_person(ada).post("/desk/", {**form(ada), "capacity": "7", name: text})
-    page = refused.content.decode()
+    page = html(refused)
     assert refused.status_code == 422 and words in page and "Nothing was saved: 1 value needs" in page
     assert name in ("cache", "senior") or f'name="{name}" value="{text}"' in page
     assert name == "capacity" or 'name="capacity" value="7"' in page
@@ -76,7 +76,7 @@ def test_a_bad_value_is_refused_in_words_and_what_was_typed_stays(ada, name, tex
 
 
 def test_two_bad_values_are_named_at_once(ada):
-    page = as_person(ada).post("/desk/", {**form(ada), "seed": "x", "audit_share": "7"}).content.decode()
+    page = html(as_person(ada).post("/desk/", {**form(ada), "seed": "x", "audit_share": "7"}))
     assert "2 values need another look" in page and page.count('aria-invalid="true"') == 2
 
 
@@ -89,14 +89,14 @@ def test_who_saves_an_older_form_undoes_nothing_of_others(ada, project):
 
 
 def test_saving_the_form_as_it_stands_changes_nothing(ada):
-    assert "Nothing changed." in as_person(ada).post("/desk/", form(ada), follow=True).content.decode()
+    assert "Nothing changed." in html(as_person(ada).post("/desk/", form(ada), follow=True))
     assert not AuditEntry.objects.filter(verb="desk.changed").exists()
 
 
 def test_others_read_and_may_not_change(ada, edo, rita, max_):
     body = form(ada)
     for who in (edo, rita):
-        page = as_person(who).get("/desk/").content.decode()
+        page = html(as_person(who).get("/desk/"))
         assert '<fieldset class="sheet knobs" disabled>' in page and "Admins and researchers change these." in page
         assert as_person(who).post("/desk/", {**body, "capacity": "9"}).status_code == 403
     as_person(max_).post("/desk/", {**body, "capacity": "9"})
@@ -137,13 +137,13 @@ def test_the_models_are_named_with_their_last_word_and_tested_one_by_one(ada, ed
         ModelCall.objects.create(
             project=project, model_key="model:big", purpose="answer", fault="401 no <key>", duration_s=1
         )
-        page = as_person(ada).get("/desk/").content.decode()
+        page = html(as_person(ada).get("/desk/"))
         assert "<b>small</b>" in page and "not called yet" in page and "401 no &lt;key&gt;" in page
-        assert "It answers." in as_person(ada).post("/desk/models/small/test").content.decode()
-        assert "It does not answer" in as_person(ada).post("/desk/models/big/test").content.decode()
+        assert "It answers." in html(as_person(ada).post("/desk/models/small/test"))
+        assert "It does not answer" in html(as_person(ada).post("/desk/models/big/test"))
         assert as_person(ada).post("/desk/models/none/test").status_code == 404
         assert as_person(edo).post("/desk/models/small/test").status_code == 403
-        page = as_person(ada).get("/models/").content.decode()
+        page = html(as_person(ada).get("/models/"))
         assert page.index("AWMWEB_EXPERT_BASE_URL") < page.index("AWMWEB_EXPERT_SMALL_BASE_URL")
         assert 'hx-post="/desk/models/small/test"' in page and 'hx-post="/desk/models/big/test"' in page
 
@@ -160,7 +160,7 @@ def test_an_admin_names_skills_and_the_trail_keeps_them(ada, edo, rita, max_, el
         "/people/", {"do": "skills", "membership": mine.pk, "skills": " refunds,  two  words ,,refunds"}, follow=True
     )
     mine.refresh_from_db()
-    assert mine.skills == ["refunds", "two words"] and "edo: refunds, two words." in seen.content.decode()
+    assert mine.skills == ["refunds", "two words"] and "edo: refunds, two words." in html(seen)
     assert AuditEntry.objects.get(verb="set the skills of").reason == "none to refunds, two words"
     for who in (edo, rita):
         assert as_person(who).post("/people/", {"do": "skills", "membership": mine.pk}).status_code == 422
@@ -174,6 +174,6 @@ def test_an_admin_names_skills_and_the_trail_keeps_them(ada, edo, rita, max_, el
 
 def test_the_seniors_are_those_who_may_answer(ada, edo, rita, project):
     ensure_member(project, "lena", "researcher")
-    options = re.search(r'name="senior".*?</select>', as_person(ada).get("/desk/").content.decode(), re.S)[0]
+    options = re.search(r'name="senior".*?</select>', html(as_person(ada).get("/desk/")), re.S)[0]
     assert re.findall(r">([^<]+)</option>", options) == ["Nobody", "ada", "edo", "lena"]
     assert json.loads(form(ada)["was"])["senior"] == ""

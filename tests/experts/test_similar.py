@@ -15,7 +15,7 @@ from experts.metrics import records
 from experts.models import EARLIER, Advice, Ask
 from experts.similar import began_with, earlier, marks_of, origins
 from people.errors import Invalid
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 MERGE = [{"name": "merge", "input_schema": {"type": "object", "properties": {"into": {"type": "integer"}}}}]
 QUESTION = "Ticket 4127 is the oldest but solved: merge into it, or into the open one?"
@@ -52,7 +52,7 @@ def found(actor, ask):
 
 
 def send(client, ask, text, began):
-    page = client.get(f"/asks/{ask.pk}/").content.decode()
+    page = html(client.get(f"/asks/{ask.pk}/"))
     fields = dict(re.findall(r'name="(lease_token|nonce)" value="([^"]*)"', page))
     body = {**fields, "text": text, "tool_calls": "[]", "then": "watch", "drafted_by": began}
     return client.post(f"/asks/{ask.pk}/answer", body, follow=True)
@@ -94,9 +94,9 @@ def test_what_was_said_with_the_verifier_in_sight_is_not_read_for_a_blind_ask(an
     answered(text="The verifier wants 4127.", expert="informed")
     blind, informed = asked(), asked(expert="informed")
     assert found(edo, blind) == []
-    page = as_person(edo).get(f"/asks/{blind.pk}/similar").content.decode()
+    page = html(as_person(edo).get(f"/asks/{blind.pk}/similar"))
     assert "verifier wants" not in page and "left out" in page
-    shown = as_person(edo).get(f"/asks/{informed.pk}/similar").content.decode()
+    shown = html(as_person(edo).get(f"/asks/{informed.pk}/similar"))
     assert "The verifier wants 4127." in shown and "SEES VERIFIER" in shown
 
 
@@ -116,7 +116,7 @@ def test_the_same_words_are_one_line_with_what_became_of_their_episodes(answered
         recording.finish(ada, one.episode_id, Finish(stop_reason="done"))
         if verdict:
             VerifierOutcome.objects.create(episode=one.episode, source="verifier", reward_type=verdict)
-    page = as_person(edo).get(f"/asks/{asked().pk}/similar").content.decode()
+    page = html(as_person(edo).get(f"/asks/{asked().pk}/similar"))
     assert page.count("data-pick=") == 1
     assert "given 3 times" in page and "1 of 2 episodes completed" in page
 
@@ -128,15 +128,15 @@ def test_an_answer_that_took_up_another_stores_where_it_came_from_and_how_much_i
     client.post(f"/asks/{ask.pk}/claim")
     began = f"{EARLIER}{before.accepted_id}"
     client.post(f"/asks/{ask.pk}/draft", {"text": "Into 4127", "version": 0, "drafted_by": began})
-    shown = client.get(f"/asks/{ask.pk}/").content.decode()
+    shown = html(client.get(f"/asks/{ask.pk}/"))
     assert began in shown and re.search(r'data-began="advice:" title', shown)
-    sent = send(client, ask, "Into 4127, and reopen it first.", began).content.decode()
+    sent = html(send(client, ask, "Into 4127, and reopen it first.", began))
     said = Advice.objects.get(ask=ask)
     assert said.taken_from_id == before.accepted_id and 0.8 < said.taken_kept < 1 and said.drafted_by == ""
     assert "Took up an answer by edo of" in sent and " alike." in sent
     told = records.numbers_of(ada, records.Look(time="all"), timezone.now()).desk.taken
     assert (told.part, told.of) == (1, 2)
-    assert "Took up an earlier answer" in as_person(ada).get("/desk/numbers/?time=all").content.decode()
+    assert "Took up an earlier answer" in html(as_person(ada).get("/desk/numbers/?time=all"))
 
 
 def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):
@@ -147,13 +147,13 @@ def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):
     better = advising.amend(edo, ask.pk, "Into 4127, now.", None, "m")
     assert better.taken_from_id == before.accepted_id
     advising.take_back(edo, ask.pk)
-    assert began in as_person(edo).get(f"/asks/{ask.pk}/").content.decode()
+    assert began in html(as_person(edo).get(f"/asks/{ask.pk}/"))
 
 
 def test_agents_words_and_calls_are_text(answered, asked, edo):
     calls = [ToolCall(name="merge", arguments={"into": 1})]
     answered("<script>alert(1)</script> merge into it?", "Say </script><b>no</b>.", calls)
-    page = as_person(edo).get(f"/asks/{asked().pk}/similar").content.decode()
+    page = html(as_person(edo).get(f"/asks/{asked().pk}/similar"))
     assert "<b>no" not in page and "<script>alert" not in page and "merge" in page
 
 

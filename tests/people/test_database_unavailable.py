@@ -6,7 +6,7 @@ import pytest
 from django.db import InterfaceError, OperationalError
 
 from people import access
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 
 @pytest.mark.parametrize("fault", [OperationalError, InterfaceError])
@@ -19,4 +19,4 @@ def test_a_page_says_that_the_database_is_away(ada, monkeypatch, fault):
     monkeypatch.setattr(access, "chosen_membership", gone)
     page = client.get("/")
     assert page.status_code == 503 and page["Retry-After"]
-    assert "The database is away" in page.content.decode() and "connection refused" not in page.content.decode()
+    assert "The database is away" in html(page) and "connection refused" not in html(page)

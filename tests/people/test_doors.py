@@ -11,7 +11,7 @@ from django.utils import timezone
 from people import members
 from people.errors import Invalid
 from people.models import AuditEntry, Membership
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 from tests.people_by_name import person
 
 
@@ -74,5 +74,5 @@ def test_the_page_says_how_many_tokens_a_removed_person_may_still_hold(project, 
     lea = person(project, "lea", "researcher")
     members.issue_token(lea, "hers", "export")
     body = {"do": "remove", "membership": Membership.objects.get(user=lea.user).pk}
-    page = as_person(ada).post("/people/", body, follow=True).content.decode()
+    page = html(as_person(ada).post("/people/", body, follow=True))
     assert "1 token that they made still works" in page

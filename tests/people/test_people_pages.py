@@ -9,11 +9,11 @@ import pytest
 
 from people import members
 from people.models import ApiToken, Membership
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 
 def secret_in(page, field):
-    return re.search(rf'id="{field}" readonly value="([^"]+)"', page.content.decode())[1]
+    return re.search(rf'id="{field}" readonly value="([^"]+)"', html(page))[1]
 
 
 def test_a_link_signs_in_once_and_then_says_that_it_was_used(client, ada):
@@ -22,7 +22,7 @@ def test_a_link_signs_in_once_and_then_says_that_it_was_used(client, ada):
     assert client.get("/people/").status_code == 200
     client.post("/logout")
     used = client.get(f"/login/once/{secret}")
-    assert used.status_code == 410 and "used already" in used.content.decode()
+    assert used.status_code == 410 and "used already" in html(used)
 
 
 def test_after_signing_in_nobody_is_led_to_another_site(client, ada):
@@ -44,8 +44,8 @@ def test_an_admin_invites_by_a_link_that_is_shown_once(client, ada):
         "/people/", {"do": "invite", "name": "Edo Marchetti", "role": "expert", "ends": "2199-01-31"}
     )
     link = secret_in(page, "link")
-    assert "A link for Edo Marchetti" in page.content.decode()
-    assert link not in as_person(ada).get("/people/").content.decode()
+    assert "A link for Edo Marchetti" in html(page)
+    assert link not in html(as_person(ada).get("/people/"))
     client.get(link[link.index("/login/once/") :])
     assert client.get("/queue/").status_code == 200
     edo = Membership.objects.get(user__first_name="Edo Marchetti")
@@ -55,7 +55,7 @@ def test_an_admin_invites_by_a_link_that_is_shown_once(client, ada):
 @pytest.mark.parametrize("who", ["edo", "rita"])
 def test_others_see_people_and_may_not_change_them(who, ada, request):
     client = as_person(request.getfixturevalue(who))
-    assert 'value="invite"' not in client.get("/people/").content.decode()
+    assert 'value="invite"' not in html(client.get("/people/"))
     mine = Membership.objects.get(user=ada.user)
     for body in ({"do": "invite", "name": "x", "role": "admin"}, {"do": "remove", "membership": mine.pk}):
         assert client.post("/people/", body).status_code == 422
@@ -73,8 +73,8 @@ REFUSED = [
 @pytest.mark.parametrize("body", REFUSED)
 def test_a_refused_invitation_says_why_and_keeps_what_was_typed(ada, body):
     page = as_person(ada).post("/people/", {"do": "invite", **body})
-    assert page.status_code == 422 and 'role="alert"' in page.content.decode()
-    assert f'value="{body["name"]}"' in page.content.decode()
+    assert page.status_code == 422 and 'role="alert"' in html(page)
+    assert f'value="{body["name"]}"' in html(page)
 
 
 def test_a_removed_person_is_out_at_the_next_page(ada, edo):
@@ -94,17 +94,17 @@ def test_a_token_is_shown_once_and_can_be_revoked(ada):
     client = as_person(ada)
     secret = secret_in(client.post("/tokens/", {"do": "issue", "name": "trainer", "scope": "agent"}), "secret")
     assert members.token_of(secret) is not None
-    page = client.get("/tokens/").content.decode()
+    page = html(client.get("/tokens/"))
     assert secret not in page and "trainer" in page and "1 token works in this project." in page
     client.post("/tokens/", {"do": "revoke", "token": ApiToken.objects.get(name="trainer").pk})
     assert members.token_of(secret) is None
-    assert "No token works in this project." in client.get("/tokens/").content.decode()
+    assert "No token works in this project." in html(client.get("/tokens/"))
 
 
 def test_a_token_of_another_project_is_neither_listed_nor_revoked(ada, max_):
     token, secret = members.issue_token(max_, "theirs", "agent")
     client = as_person(ada)
-    assert "theirs" not in client.get("/tokens/").content.decode()
+    assert "theirs" not in html(client.get("/tokens/"))
     client.post("/tokens/", {"do": "revoke", "token": token.pk})
     assert members.token_of(secret) is not None
 
@@ -118,13 +118,13 @@ def test_a_project_is_chosen_among_ones_own(ada, elsewhere, max_):
     members.ensure_member(elsewhere, ada.user.username, "viewer")
     client = as_person(ada)
     client.post("/projects/switch", {"project": "elsewhere"})
-    assert "viewer in <b>elsewhere</b>" in client.get("/people/").content.decode()
+    assert "viewer in <b>elsewhere</b>" in html(client.get("/people/"))
     assert as_person(max_).post("/projects/switch", {"project": "lab"}).status_code == 404
 
 
 def test_a_form_without_its_csrf_token_is_refused_in_words(ada):
     refused = as_person(ada, enforce_csrf_checks=True).post("/tokens/", {"do": "issue", "name": "x", "scope": "agent"})
-    assert refused.status_code == 403 and "too old to send from" in refused.content.decode()
+    assert refused.status_code == 403 and "too old to send from" in html(refused)
 
 
 def test_every_page_carries_the_strict_content_policy(ada):
@@ -135,7 +135,7 @@ def test_every_page_carries_the_strict_content_policy(ada):
 
 def test_a_page_that_is_not_there_says_so(ada):
     page = as_person(ada).get("/nowhere")
-    assert page.status_code == 404 and "nothing at this address" in page.content.decode()
+    assert page.status_code == 404 and "nothing at this address" in html(page)
 
 
 NASTY = ["\x00", "a\x00b", "\u202e", "'" * 50, "9" * 40, "../..", "%s%n", "x" * 3000]
