@@ -219,7 +219,7 @@ TEMPLATES = [
             "loaders": [
                 (
                     "django.template.loaders.cached.Loader",
-                    ["django.template.loaders.filesystem.Loader"],
+                    ["awmweb.templates.Loader"],
                 )
             ],
         },

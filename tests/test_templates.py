@@ -51,6 +51,13 @@ def test_inline_script_and_style_are_recognised(text: str) -> None:
     assert INLINE.search(text)
 
 
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_elements_that_keep_white_space_hold_no_layout(name: str) -> None:
+    """The loader drops indentation, which would show there."""
+    kept = re.findall(r"<(pre|textarea)\b[^>]*>(.*?)</\1>", (FOLDER / name).read_text(encoding="utf-8"), re.S)
+    assert [text for _, text in kept if "\n" in re.sub(r"{[{%].*?[%}]}", "", text, flags=re.S)] == []
+
+
 def test_every_static_file_that_a_template_names_exists() -> None:
     named = {
         file for name in TEMPLATES for file in re.findall(r"{% static '([^']+)' %}", (FOLDER / name).read_text("utf-8"))

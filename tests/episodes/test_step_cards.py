@@ -6,14 +6,14 @@ import pytest
 from django.template import Context, Template
 
 from episodes.step_cards import argument_of, card_of, clean, diff_lines, json_pieces, table_of, words_of
+from tests.browsing import squeezed
 
 CALL = {"seq": 1, "kind": "tool_call", "name": "get_ticket", "arguments": {"ticket_id": 7}}
 
 
 def drawn(step: dict, **more: object) -> str:
-    return Template("{% load marks %}{% step_card step ended=ended %}").render(
-        Context({"step": step, "ended": False, **more})
-    )
+    card = Template("{% load marks %}{% step_card step ended=ended %}")
+    return squeezed(card.render(Context({"step": step, "ended": False, **more})))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ import pytest
 
 from awmenv.packs import load_pack
 from tests.awmclient.openai_server import OpenAIServer, answering, tool_call
+from tests.browsing import squeezed
 from tests.running import ROOT, product, until
 
 AGENT_KEY, EXPERT_KEY = "sk-agent-0123456789abcdef", "sk-expert-fedcba9876543210"
@@ -65,9 +66,9 @@ def test_a_model_plays_a_task_to_its_verified_end(ours, endpoint, tmp_path):
 
 def test_an_outcome_says_its_tier_and_the_health_of_its_verifier_and_a_page_how_the_server_stands(owner):
     listed = owner.get("/episodes/").text
-    page = owner.get(re.search(r'href="(/episodes/[^"/]+/)"', listed)[1]).text
-    assert "isolation tier <b>strict</b>" in page and "its verifier passed the check" in page
-    standing = owner.get("/environment/").text
+    page = squeezed(owner.get(re.search(r'href="(/episodes/[^"/]+/)"', listed)[1]).text)
+    assert "isolation tier<b>strict</b>" in page and "its verifier passed the check" in page
+    standing = squeezed(owner.get("/environment/").text)
     assert "Code of packs runs behind tier strict." in standing and "sandbox_missing" in standing
     assert "it opens no socket" in standing and "does not hold" not in standing
 
