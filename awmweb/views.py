@@ -24,7 +24,6 @@ from episodes import events, wall
 from episodes import legend as sheet
 from episodes.formatting import clock, in_words
 from episodes.models import Episode, EpisodeState, VerifierOutcome
-from episodes.step_cards import clean
 from episodes.views import episode_page
 from experts import availability, board
 from experts.models import Ask
@@ -44,6 +43,7 @@ from people.access import (
 )
 from people.errors import NotFound
 from people.models import Membership, display_name
+from people.plain_text import clean
 
 HOME_ASKS = 8
 

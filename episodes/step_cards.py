@@ -1,8 +1,8 @@
 """The one picture of a step: a step dict in, what its card shows out. Pure, without Django.
 
-Owns the wording of results, the cutting of long values, the lines of a state change, and the cleaning of hostile text
-(lone surrogates, U+0000, bidirectional overrides). Leaves escaping and markup to the template `episodes/_step.html`,
-which is used live, in replay and beside an ask. Called by `templatetags/marks.py`.
+Owns the wording of results, the cutting of long values and the lines of a state change. Leaves the cleaning of hostile
+text to `people.plain_text`, escaping and markup to the template `episodes/_step.html`, which is used live, in replay
+and beside an ask. Called by `templatetags/marks.py`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from episodes.strip import Mark, is_cancelled, mark_of
+from people.plain_text import clean
 
 LONG_VALUE = 120
 LONG_WORDS = 90
@@ -22,7 +23,6 @@ LONG_RESULT = 16_000
 TABLE_ROWS = 50
 TABLE_COLUMNS = 12
 DIFF_LINES = 8
-_UNSAFE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
 )
@@ -116,11 +116,6 @@ class Card:
     def name(self) -> str:
         """What the scrubber calls the step."""
         return self.call or {"ask": "ask_expert", "verification": "verifier"}.get(self.kind, self.speaker or self.kind)
-
-
-def clean(text: object) -> str:
-    """Text that any page can carry: characters that break encoding or turn lines around become visible codes."""
-    return _UNSAFE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", str(text))
 
 
 def card_of(step: Mapping[str, Any]) -> Card:

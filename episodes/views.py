@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from episodes import recording, trajectory, wall, windows
 from episodes.models import AGAIN, Episode, EpisodeState, Run
-from episodes.step_cards import card_of, clean, pieces_of
+from episodes.step_cards import card_of, pieces_of
 from episodes.strip import actions_in
 from episodes.trajectory import outcomes_of, steps_of
 from episodes.windows import number, numbers
@@ -37,6 +37,7 @@ from people.access import (
 from people.errors import AppError
 from people.members import issue_token
 from people.models import ApiToken
+from people.plain_text import clean
 
 PAGE = 50
 OUTCOME_CHOICES = [

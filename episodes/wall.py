@@ -15,10 +15,11 @@ from django.utils import timezone
 
 from awmenv.health import Health
 from episodes.models import LIVE_STATES, Episode, EpisodeState, Run, Step, VerifierOutcome
-from episodes.step_cards import DIFF_LINES, DiffLine, clean, diff_lines
+from episodes.step_cards import DIFF_LINES, DiffLine, diff_lines
 from episodes.strip import actions_in, changes_of
 from episodes.windows import Shown, shown
 from people.access import Actor, scoped
+from people.plain_text import clean
 
 WALL = 200
 NOT_LISTED = ("tools", "policy", "final_answer")

@@ -16,7 +16,6 @@ from django.utils import timezone
 
 from episodes.formatting import clock, in_words
 from episodes.models import EpisodeState, VerifierOutcome
-from episodes.step_cards import clean
 from episodes.strip import actions_in
 from experts import eligibility
 from experts.availability import Outlook
@@ -25,6 +24,7 @@ from experts.filters import Wish, groups, matching, says, sorted_by
 from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
 from experts.reading import NOT_LISTED, asks_of
 from people.access import Actor
+from people.plain_text import clean
 
 ROWS = 25
 TWINS = 24

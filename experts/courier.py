@@ -25,6 +25,7 @@ from django.utils import timezone
 from experts import events, notices, outside, webpush
 from experts.models import Channel
 from experts.notices import Outcome, Parcel
+from people.plain_text import first_line
 
 AT_ONCE = 2
 """Couriers of one process: slow receivers must not keep the worker's other hands from the models."""
@@ -129,7 +130,7 @@ def _judged(answer: outside.Answer, who: str) -> Outcome:
     if 300 <= answer.status < 400:
         return Outcome(False, f"the {who} answered {answer.status}; redirects are not followed")
     again = answer.status >= 500 or answer.status in AGAIN
-    said = notices.first_line(answer.text)
+    said = first_line(answer.text, notices.TEXT_CHARS)
     return Outcome(False, f"the {who} answered {answer.status} {said}".strip(), again, answer.retry_after_s)
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from django.utils.http import urlencode
 
-from episodes.step_cards import clean
 from experts import eligibility
 from experts.eligibility import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot
 from experts.models import Ask, Privilege, Tier
 from people.access import Actor
+from people.plain_text import clean
 
 SHOWS = {
     "all": "Open",

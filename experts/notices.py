@@ -24,13 +24,13 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef
 from django.utils import timezone
 
-from episodes.step_cards import clean
 from experts import events, outside
 from experts.availability import BEFORE_PEOPLE, to_tell
 from experts.models import Ask, Channel, Delivery, DeliveryState, QuietHours, Subscription
 from people.access import Actor, may_advise
 from people.errors import Forbidden, Invalid, NotFound
 from people.members import record
+from people.plain_text import clean, first_line
 
 WAYS_MAX = 10
 """Ways in which one person hears of one project."""
@@ -413,14 +413,7 @@ def _words(way: Subscription, row: Delivery, count: int) -> tuple[str, str]:
     if row.ask is None:
         return "A test", f"Notices of {way.project.name} reach you here."[:TEXT_CHARS]
     more = f" ({count} open)" if count > 1 else ""
-    return f"An agent asks in {way.project.slug}{more}"[:TITLE_CHARS], first_line(row.ask.question)
-
-
-def first_line(text: str) -> str:
-    """The first line with words in it, bounded, without characters that turn lines around."""
-    line = next((one.strip() for one in str(text)[:4000].splitlines() if one.strip()), "")
-    line = clean(line[:TEXT_CHARS])
-    return line if len(line) < TEXT_CHARS else f"{line[: TEXT_CHARS - 1]}…"
+    return f"An agent asks in {way.project.slug}{more}"[:TITLE_CHARS], first_line(row.ask.question, TEXT_CHARS)
 
 
 @transaction.atomic

@@ -16,7 +16,7 @@ from django.utils import timezone
 
 from episodes import tables, windows
 from episodes.models import Episode
-from episodes.step_cards import call_in_words, clean
+from episodes.step_cards import call_in_words
 from episodes.strip import actions_in
 from experts import availability
 from experts.models import (
@@ -37,6 +37,7 @@ from experts.reading import NOT_LISTED, asks_of
 from experts.similar import began_with, origins
 from people.access import Actor, scoped
 from people.models import Membership, display_name
+from people.plain_text import clean
 
 TWINS = 50
 HOUSE = "awmweb"

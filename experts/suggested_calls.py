@@ -14,8 +14,8 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from pydantic import TypeAdapter
 
 from awmclient.schema import ToolCall
-from episodes.step_cards import clean
 from people.errors import Invalid
+from people.plain_text import clean
 
 CALLS = TypeAdapter(list[ToolCall])
 

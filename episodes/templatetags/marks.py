@@ -17,8 +17,9 @@ from awmenv.health import Health
 from episodes import strip as line
 from episodes.formatting import ago, clock, in_words
 from episodes.html_cache import context_of, picture_of
-from episodes.step_cards import clean, initials, number
+from episodes.step_cards import initials, number
 from episodes.windows import Shown
+from people.plain_text import clean
 
 register = template.Library()
 register.filter("clean", clean)

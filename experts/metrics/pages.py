@@ -16,12 +16,12 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from episodes.formatting import clock, in_words
-from episodes.step_cards import clean
 from experts.board import percent
 from experts.metrics import records
 from experts.metrics.records import TIMES, Look, Numbers
 from experts.metrics.statistics import Calls, Line, Middle, Rate, Share
 from people.access import MemberRequest, may_see_numbers, member_required
+from people.plain_text import clean
 
 COLUMNS = {
     "asks": ("Answers", "whose advice the agent got; with those prepared for the deadline"),

@@ -20,12 +20,12 @@ from django.utils import timezone
 from django.utils.http import urlencode
 
 from episodes.models import Episode, Run, Step
-from episodes.step_cards import clean
 from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
 from experts.metrics.statistics import Asked, Called, Calls, Line
 from experts.models import Advice, Ask, Decline, ModelCall
 from people.access import Actor, is_id, may_see_numbers, scoped
+from people.plain_text import clean
 
 NOTE = (
     "Asks differ in difficulty, and who gets which is not random unless it was drawn: a difference between two lines "

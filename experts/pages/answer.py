@@ -20,7 +20,6 @@ from pydantic import ValidationError
 
 from awmclient.schema import AnswerBody
 from episodes import packs
-from episodes.step_cards import clean
 from experts import advising, desk, queue, review
 from experts.errors import DraftConflict
 from experts.models import Ask, Privilege
@@ -30,6 +29,7 @@ from experts.similar import earlier
 from experts.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid
+from people.plain_text import clean
 
 ask_page = member_required(may_see_queue, rows=Ask.objects.all)
 ask_form = member_required(may_advise, rows=Ask.objects.all)

@@ -18,7 +18,6 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
 from episodes import wall, windows
-from episodes.step_cards import clean
 from episodes.windows import number, numbers
 from experts import advising, board, closing, desk, queue
 from experts.errors import AlreadyClaimed, TooLate
@@ -35,6 +34,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError
+from people.plain_text import clean
 
 
 @require_GET

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.template import Context, Template
 
-from episodes.step_cards import argument_of, card_of, clean, diff_lines, json_pieces, table_of, words_of
+from episodes.step_cards import argument_of, card_of, diff_lines, json_pieces, table_of, words_of
 from tests.browsing import squeezed
 
 CALL = {"seq": 1, "kind": "tool_call", "name": "get_ticket", "arguments": {"ticket_id": 7}}
@@ -137,10 +137,6 @@ def test_a_verification_shows_its_hexagon_and_reward():
 def test_json_pieces_lose_nothing():
     text = '{\n  "a\\"b": [1.5e3, true, null, "x: \\"y\\""],\n  "c": {}\n}'
     assert "".join(piece for _, piece in json_pieces(text)) == text
-
-
-def test_clean_leaves_ordinary_text_alone():
-    assert clean("Grüße, 你好 👍\n\ttab") == "Grüße, 你好 👍\n\ttab"
 
 
 def test_rows_beyond_the_limit_of_a_diff_are_counted():

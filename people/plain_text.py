@@ -1,0 +1,33 @@
+"""Text that strangers wrote, made fit to be shown: on a page, in a notification, in a log.
+
+Owns which characters never pass as they are. Leaves escaping to templates. Pure; called by every app.
+"""
+
+from __future__ import annotations
+
+import re
+
+_UNSAFE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029]")
+LOOKED_AT = 4000
+"""Characters that are looked through for a first line."""
+
+
+def _as_codes(pattern: re.Pattern[str], text: str) -> str:
+    return pattern.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", text)
+
+
+def clean(text: object) -> str:
+    """Return text that any page can carry: what breaks encoding or turns lines around becomes a visible code."""
+    return _as_codes(_UNSAFE, str(text))
+
+
+def first_line(text: object, limit: int) -> str:
+    """Return the first line with words in it, at most `limit` characters long.
+
+    Control characters and marks of direction become codes, too: the line leaves for mail, phones and logs, where no
+    template stands in between.
+    """
+    line = next((one.strip() for one in str(text)[:LOOKED_AT].splitlines() if one.strip()), "")
+    line = _as_codes(_CONTROLS, clean(line[:limit]))
+    return line if len(line) < limit else f"{line[: limit - 1]}…"
