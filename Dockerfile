@@ -9,7 +9,7 @@ COPY requirements.txt ./
 RUN python -m pip install --no-cache-dir -r requirements.txt
 
 COPY . .
-RUN python -m compileall -q awmclient awmenv awmweb curriculum episodes experts exports people
+RUN python -m compileall -q awmclient awmenv awmweb curriculum episodes experts exports notices people
 RUN mkdir -p /data && chown nobody /data && chmod 700 /data
 
 # PostgreSQL does not run as root, and its initdb wants an account that has a name

@@ -184,6 +184,7 @@ INSTALLED_APPS = [
     "csp",
     "awmweb",
     "people",
+    "notices",
     "episodes",
     "experts",
     "curriculum",
@@ -257,8 +258,8 @@ CELERY_TIMEZONE = "UTC"
 CELERY_TASK_ROUTES = {"curriculum.tasks.play": {"queue": "rollouts"}}
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "experts.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
-    "notify": {"task": "experts.tasks.notify", "schedule": 5.0, "options": {"expires": 5}},
-    "forget_notices": {"task": "experts.tasks.forget_notices", "schedule": 3600.0, "options": {"expires": 600}},
+    "notify": {"task": "notices.tasks.send", "schedule": 5.0, "options": {"expires": 5}},
+    "forget_notices": {"task": "notices.tasks.forget", "schedule": 3600.0, "options": {"expires": 600}},
     "wake": {"task": "curriculum.tasks.wake", "schedule": 10.0, "options": {"expires": 10}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")

@@ -29,6 +29,7 @@ urlpatterns = [
     path("environment/", views.environment_page, name="environment"),
     path("vocabulary/", views.vocabulary, name="vocabulary"),
     path("", include("people.urls")),
+    path("", include("notices.urls")),
     path("", include("episodes.urls")),
     path("", include("experts.urls")),
     path("", include("exports.urls")),

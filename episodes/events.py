@@ -2,7 +2,8 @@
 
 Owns the words of every frame and the form of a hint on the wire: one line each, `topic kind key payload`, so that a web
 process passes a payload on without reading it. A hint leaves after the commit; losing every one of them costs a delay,
-never a fact. Called by the write modules; heard by `hub.py` in each web process and by waiting loops of ours.
+never a fact. The call that wakes a worker is the same and is made here, too. Called by the write modules; heard by
+`hub.py` in each web process and by waiting loops of ours.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import redis
+from celery import current_app
 from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerError
 
 log = logging.getLogger(__name__)
 CHANNEL = "awmweb:hints"
@@ -208,3 +211,15 @@ atexit.register(_teller.flush)
 def tell(lines: Iterable[str]) -> None:
     """Send hints whose facts are committed."""
     _teller.tell(lines)
+
+
+def call_worker(task: str) -> None:
+    """Wake a worker of the default queue after the commit. A call that is lost costs the time until the next sweep."""
+    transaction.on_commit(functools.partial(_call, task))
+
+
+def _call(task: str) -> None:
+    try:
+        current_app.send_task(task, queue="default", retry=False)
+    except BrokerError as error:
+        log.warning("no worker could be called for %s, the sweep will: %s", task, error)

@@ -1,4 +1,5 @@
-"""The experts app: registers that an ending episode closes its asks in its own transaction."""
+"""The experts app: registers that an ending episode closes its asks in its own transaction, that who leaves gives back
+what they hold, and asks as a subject of notifications."""
 
 from __future__ import annotations
 
@@ -10,9 +11,10 @@ class ExpertsConfig(AppConfig):
 
     def ready(self) -> None:
         from episodes import recording
-        from experts import closing, notices, queue
+        from experts import closing, notifications, queue
+        from notices import subjects
         from people import members
 
         recording.on_end(closing.cancel_of_episode)
         members.on_leave(queue.give_back)
-        members.on_leave(notices.forget)
+        subjects.register(notifications.AskKind())

@@ -24,9 +24,10 @@ from episodes import events, recording
 from episodes.consumers import LiveConsumer, actor_for, in_database, socket_token
 from episodes.hub import Listener, hub
 from experts import closing
-from experts.events import ask_topic, person_topic
+from experts.events import ask_topic
 from experts.models import Ask
 from experts.reading import ask_view, more_to_take, open_asks
+from notices.events import person_topic
 from people.access import Actor, is_id, may_see_queue
 from people.errors import AppError, Invalid, NotFound
 from people.http import TOKENS, refuse, respond

@@ -5,19 +5,13 @@ Owns the words of the frames about asks and leases; publishes through `episodes.
 
 from __future__ import annotations
 
-import logging
 from datetime import datetime
-from functools import partial
 
-from celery import current_app
-from django.db import transaction
 from django.utils import timezone
-from kombu.exceptions import OperationalError as BrokerError
 
 from episodes import events
 from experts.models import Ask
 
-log = logging.getLogger(__name__)
 RENEWED_EVERY_S = 20
 """Well below the length of a lease less the pause between two renewals."""
 
@@ -61,28 +55,7 @@ def tell_draft(ask: Ask) -> None:
 
 def call_models() -> None:
     """Wake the worker that lets models answer. A call that is lost costs the time until the next sweep."""
-    transaction.on_commit(partial(_wake, "experts.tasks.advise"))
-
-
-def _wake(task: str) -> None:
-    try:
-        current_app.send_task(task, queue="default", retry=False)
-    except BrokerError as error:
-        log.warning("no worker could be called for %s, the sweep will: %s", task, error)
-
-
-def person_topic(project_id: str, key: str) -> str:
-    """What the open pages of one person hear alone."""
-    return f"person:{project_id}:{key}"
-
-
-def tell_person(project_id: str, key: str, notice: events.Frame) -> None:
-    events.publish(person_topic(project_id, key), {"type": "notice", **notice})
-
-
-def call_courier() -> None:
-    """Wake the worker that sends notices; a call that is lost costs the time until the next sweep."""
-    transaction.on_commit(partial(_wake, "experts.tasks.notify"))
+    events.call_worker("experts.tasks.advise")
 
 
 def _holder(ask: Ask) -> dict[str, str | None]:

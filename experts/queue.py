@@ -27,7 +27,7 @@ from awmclient.schema import AskOpen
 from episodes import recording
 from episodes.appending import reopen_or_refuse
 from episodes.models import Episode, ExpertMode
-from experts import availability, closing, desk, events, notices
+from experts import availability, closing, desk, events, notifications
 from experts.errors import (
     AlreadyClaimed,
     AskConflict,
@@ -42,6 +42,7 @@ from experts.errors import (
 from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Decline, Privilege, Tier
 from experts.routing import deadline, draft_time, draw, lease_end, next_tier, route
 from experts.similar import marks_of
+from notices import deliveries
 from people.access import Actor, may_advise, may_record, may_set_desk, visible_or_404
 from people.errors import Invalid
 
@@ -154,7 +155,8 @@ def _again(ask: Ask, known: Advice) -> Advice:
 
 def _tell_or_wake(ask: Ask) -> None:
     events.tell(ask)
-    notices.queue_for(ask)
+    if ask.tier in availability.BEFORE_PEOPLE:
+        deliveries.queue_for(notifications.AskSubject(ask))
     if ask.tier == Tier.LLM:
         events.call_models()
 
@@ -435,4 +437,4 @@ def _let_go(slot: Assignment, lease_token: str) -> None:
     if freed != 1:
         raise TooLate if not slot.ask.is_open else LeaseLost
     slot.refresh_from_db(fields=["state", "holder", "holder_name", "lease_token", "lease_until"])
-    notices.freed(slot.ask_id)
+    deliveries.reconsider(notifications.KIND, slot.ask_id)

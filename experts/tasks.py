@@ -1,11 +1,11 @@
-"""Celery: the sweep, a second net below what waiting requests settle by themselves, the models' turn, and notices."""
+"""Celery: the sweep, a second net below what waiting requests settle by themselves, and the models' turn."""
 
 from __future__ import annotations
 
 from celery import shared_task
 
 from episodes import recording
-from experts import closing, courier, llm, notices
+from experts import closing, llm
 
 
 @shared_task
@@ -13,16 +13,6 @@ def sweep() -> None:
     closing.settle_due()
     recording.lose_silent()
     llm.work()
-
-
-@shared_task
-def notify() -> None:
-    courier.work()
-
-
-@shared_task
-def forget_notices() -> None:
-    notices.forget_old()
 
 
 @shared_task

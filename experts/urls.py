@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from django.urls import path
 
-from experts import notice_pages
 from experts.metrics import pages
 from experts.pages import answer, ask, queue, routing, saved_views
 
@@ -17,12 +16,6 @@ urlpatterns = [
     path("desk/numbers/", pages.numbers_page, name="numbers"),
     path("desk/numbers.csv", pages.numbers_file, name="numbers_file"),
     path("presence", queue.presence, name="presence"),
-    path("notices/", notice_pages.page, name="notices"),
-    path("notices/on", notice_pages.switch_on, name="notices_on"),
-    path("notices/log", notice_pages.log, name="notices_log"),
-    path("notices/quiet", notice_pages.quiet, name="notices_quiet"),
-    path("notices/<str:pk>/<str:deed>", notice_pages.deed, name="notice_deed"),
-    path("sw.js", notice_pages.service_worker, name="service_worker"),
     path("queue/views", saved_views.views, name="queue_views"),
     path("queue/views/<str:pk>/drop", saved_views.drop, name="drop_view"),
     path("queue/bulk", queue.bulk, name="bulk"),

@@ -28,7 +28,10 @@ LAST_USED_STEP = timedelta(seconds=30)
 
 
 def on_leave(callback: OnLeave) -> None:
-    """Register what must happen in the transaction that removes a person (an upper app gives back what they hold)."""
+    """Register what must happen in the transaction that removes a person (an upper app gives back what they hold).
+
+    The newest is called first: apps register from below, and asks are locked before the notifications about them.
+    """
     _on_leave.append(callback)
 
 
@@ -163,7 +166,7 @@ def remove_member(actor: Actor, membership_id: int) -> None:
     if [one.pk for one in admins] == [membership.pk]:
         raise Invalid("The last admin of a project cannot be removed.")
     LoginLink.objects.filter(user=membership.user, used_at__isnull=True).update(used_at=timezone.now())
-    for callback in _on_leave:
+    for callback in reversed(_on_leave):
         callback(person(membership))
     membership.delete()
     record(actor, "removed", membership.user.username)

@@ -19,7 +19,7 @@ from django.core.management import get_commands
 from awmclient.chat import EndpointConfig
 
 ROOT = Path(__file__).resolve().parent.parent
-APPS = ("people", "episodes", "experts", "curriculum", "exports", "awmweb")
+APPS = ("people", "notices", "episodes", "experts", "curriculum", "exports", "awmweb")
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READERS = {"text", "number", "switch", "web_address", "get", "getenv", "whole", "choice"}

@@ -17,13 +17,15 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("people", "episodes", "experts", "curriculum", "exports", "awmweb", "awmenv", "awmclient")
+PACKAGES = ("people", "notices", "episodes", "experts", "curriculum", "exports", "awmweb", "awmenv", "awmclient")
 
 MAY_IMPORT = {
     "people": {"awmclient.schema"},
+    "notices": {"people", "episodes.events"},
     "episodes": {"people", "awmclient.fields", "awmclient.schema", "awmenv.packs", "awmenv.health"},
     "experts": {
         "people",
+        "notices",
         "episodes",
         "awmclient.schema",
         "awmclient.metrics",
@@ -43,30 +45,42 @@ MAY_IMPORT = {
         "awmenv.packs",
     },
     "exports": {"people", "episodes", "experts", "curriculum", "awmclient.schema", "awmenv.packs"},
-    "awmweb": {"people", "episodes", "experts", "curriculum", "exports", "awmclient"},
+    "awmweb": {"people", "notices", "episodes", "experts", "curriculum", "exports", "awmclient"},
     "awmenv": set[str](),
     "awmclient": set[str](),
 }
 
 # Rooms are paths below the package: a sub-package stands on one floor unless one of its modules is named by itself.
 EDGES = {
-    *("views", "api", "intake", "consumers", "tasks", "local", "playing", "llm", "courier", "notice_pages"),
+    *("views", "api", "intake", "consumers", "tasks", "local", "playing", "llm", "sending"),
     *("http", "urls", "apps", "management", "pages", "mcp", "metrics.pages"),
 }
 WRITES = {
-    *("members", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "notices", "review"),
+    *("members", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
+    *("subscriptions", "deliveries"),
     *("launching", "exporting", "importing"),
 }
 READS = {
     *("access", "revalidation", "bodies", "plain_text", "truncation", "entries", "wire", "trajectory", "annotated"),
-    *("reading", "board", "eligibility", "filters", "panels", "tables", "webpush", "outside", "metrics", "similar"),
-    *("wall", "windows", "routing", "availability", "suggested_calls", "packs", "hub", "html_cache", "live_html"),
+    *("reading", "board", "eligibility", "filters", "panels", "tables", "webpush", "outbound", "metrics", "similar"),
+    *(
+        "wall",
+        "windows",
+        "routing",
+        "availability",
+        "notifications",
+        "suggested_calls",
+        "packs",
+        "hub",
+        "html_cache",
+        "live_html",
+    ),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }
-GROUND = {"models", "events", "errors", "migrations"}
+GROUND = {"models", "subjects", "events", "errors", "migrations"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)
-APPS = ("people", "episodes", "experts", "curriculum", "exports")
+APPS = ("people", "notices", "episodes", "experts", "curriculum", "exports")
 
 CLIENT_FLOORS = (
     {"fields", "schema", "metrics"},
@@ -79,7 +93,7 @@ CLIENT_FLOORS = (
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("awmenv.server.sandbox", "_open_socket"),  # a probe's own need; the process it is forked from stays small
-    ("experts.notice_pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page
+    ("notices.pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page
 }
 
 
@@ -278,7 +292,7 @@ def test_web_and_worker_processes_load_neither_openenv_nor_the_environment_serve
     """What other people's packages import counts, too."""
     tmp_path.chmod(0o711)
     look = (
-        "import awmweb.asgi, awmweb.urls, awmweb.celery, curriculum.tasks, experts.tasks, sys;"
+        "import awmweb.asgi, awmweb.urls, awmweb.celery, curriculum.tasks, experts.tasks, notices.tasks, sys;"
         "print([name for name in sys.modules if name.split('.')[0] == 'openenv' or name.startswith('awmenv.server')])"
     )
     environment = {**os.environ, "AWMWEB_VAR": str(tmp_path)}

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "templates"
 TEMPLATES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.html"))
 BY_DJANGO = {"403.html", "403_csrf.html", "404.html", "500.html"}
+APPS = ("awmweb", "people", "notices", "episodes", "experts", "exports")
 INLINE = re.compile(r"""<style|<script(?![^>]*\bsrc=)|\s(?:style|on[a-z]+)\s*=\s*["']|javascript:""")
 
 
@@ -68,9 +69,7 @@ def test_every_static_file_that_a_template_names_exists() -> None:
 
 
 def test_every_template_is_used() -> None:
-    sources = [
-        path for app in ("awmweb", "people", "episodes", "experts", "exports") for path in (ROOT / app).rglob("*.py")
-    ]
+    sources = [path for app in APPS for path in (ROOT / app).rglob("*.py")]
     texts = [path.read_text("utf-8") for path in [*sources, *FOLDER.rglob("*.html")]]
     unused = [name for name in TEMPLATES if name not in BY_DJANGO and not any(f'"{name}"' in text for text in texts)]
     assert unused == []

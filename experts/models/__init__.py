@@ -1,4 +1,4 @@
-"""The rows of this app, by subject: what is said to asks, the desk, the notices. Django finds its models here."""
+"""The rows of this app, by subject: what is said to asks, and the desk. Django finds its models here."""
 
 from experts.models.asks import (
     EARLIER,
@@ -19,7 +19,6 @@ from experts.models.asks import (
     Tier,
 )
 from experts.models.desk import Desk, ModelCall, Presence, QueueView, QuickReply
-from experts.models.notices import Channel, Delivery, DeliveryState, QuietHours, Subscription, SubscriptionQuerySet
 
 __all__ = [
     "Advice",
@@ -30,10 +29,7 @@ __all__ = [
     "AskStatus",
     "Assignment",
     "AssignmentState",
-    "Channel",
     "Decline",
-    "Delivery",
-    "DeliveryState",
     "Desk",
     "Draft",
     "EARLIER",
@@ -44,9 +40,6 @@ __all__ = [
     "Privilege",
     "QueueView",
     "QuickReply",
-    "QuietHours",
-    "Subscription",
-    "SubscriptionQuerySet",
     "TOKEN",
     "Tier",
 ]

@@ -11,7 +11,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
-from tests.experts.receivers import Browser, receiver
+from tests.notices.receivers import Browser, receiver
 from tests.running import product, until
 
 pytestmark = pytest.mark.browser

@@ -1,30 +1,5 @@
-"""What tests of the desk share: an expert model that nobody calls, and asks of episodes of their own."""
+"""What tests of the desk share."""
 
-from __future__ import annotations
+from tests.asking import asked, models
 
-import pytest
-
-from awmclient.schema import AskOpen, EpisodeStart
-from episodes import recording
-from experts import queue
-
-MODEL = "small"
-
-
-@pytest.fixture
-def models(settings):
-    """One expert model is set up; nobody calls it here."""
-    settings.EXPERT_ENDPOINTS = {MODEL: object()}
-
-
-@pytest.fixture
-def asked(ada):
-    """Open an ask of an episode of its own."""
-    count = iter(range(1000))
-
-    def ask(question="Into which one?", task="merge the tickets", expert="plain", run=None, **more):
-        start = EpisodeStart(key=f"e{next(count)}", task=task, expert=expert, run=run)
-        episode, _ = recording.start_episode(ada, start)
-        return queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question=question, **more))[0]
-
-    return ask
+__all__ = ["asked", "models"]

@@ -11,7 +11,7 @@ from experts.models import Advice, Ask, AskEvent, Decline
 from people.access import expert_model
 from people.errors import Forbidden, Invalid, NotFound
 from people.models import Membership
-from tests.experts.conftest import MODEL
+from tests.asking import MODEL
 
 
 def fresh(ask):

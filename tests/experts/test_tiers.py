@@ -17,7 +17,7 @@ from people.access import bearer, expert_model, system
 from people.errors import Forbidden, Invalid, NotFound
 from people.members import issue_token
 from people.models import Membership
-from tests.experts.conftest import MODEL
+from tests.asking import MODEL
 
 
 def fresh(ask):

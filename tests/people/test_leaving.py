@@ -23,6 +23,16 @@ def test_what_a_removed_person_holds_is_free_at_once(project, ada, edo):
     assert queue.claim(ada, ask.pk).lease_token
 
 
+def test_leaving_goes_through_apps_from_above_to_below(project, ada, edo, monkeypatch):
+    """An ask is locked before the notifications about it, here as everywhere."""
+    called, known = [], members._on_leave
+    monkeypatch.setattr(
+        members, "_on_leave", [lambda who, one=one: called.append(one.__module__) or one(who) for one in known]
+    )
+    members.remove_member(ada, Membership.objects.get(project=project, user=edo.user).pk)
+    assert called == ["experts.queue", "notices.subscriptions"]
+
+
 def test_an_invitation_never_changes_the_role_of_somebody_who_is_here(project, ada, edo):
     with pytest.raises(Invalid, match="here already, as expert"):
         members.invite(ada, "Edo", "admin")

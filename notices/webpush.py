@@ -1,6 +1,6 @@
 """Web Push, pure: a message that only one browser can read (RFC 8291), and the name of who sends it (VAPID, RFC 8292).
 
-Leaves the request to `courier.py`. Called there and by the page that hands browsers our public key.
+Leaves the request to `sending.py`. Called there and by the page that hands browsers our public key.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""The page Notices: a person's own ways of hearing of asks in the chosen project, and the service worker behind push.
+"""The page Notices: a person's own ways of hearing of a project, and the service worker behind push.
 
-Owns HTTP status, redirects and form words. Every write is a function of `notices.py`; sending is the worker's.
+Owns HTTP status, redirects and form words. Every write is a function of `subscriptions.py`; sending is the worker's.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_POST
 
-from experts import notices
-from experts.models import Channel, Delivery, DeliveryState, QuietHours, Subscription
+from notices import subjects, subscriptions
+from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription
 from people.access import MemberRequest, may_advise, member_required
 from people.errors import AppError, Invalid, NotFound
 from people.http import refusal
@@ -47,12 +47,12 @@ def _page(request: MemberRequest, status: int = 200, **more: Any) -> HttpRespons
         "given": {},
         **more,
     }
-    return render(request, "experts/notices.html", context, status=status)
+    return render(request, "notices/page.html", context, status=status)
 
 
 @functools.cache
 def _push_key(scalar: str) -> str:
-    from experts.webpush import application_key
+    from notices.webpush import application_key
 
     return application_key(scalar)
 
@@ -72,12 +72,12 @@ def _headline(ways: list[Subscription]) -> str:
 def _log(request: MemberRequest) -> dict[str, Any]:
     """The newest deliveries, and whether one that this person is looking out for is under way."""
     rows = Delivery.objects.filter(subscription__project=request.project, subscription__user=request.actor.user)
-    rows = rows.select_related("subscription", "ask").order_by("-created_at")
-    tests = rows.filter(ask=None)
+    rows = rows.select_related("subscription").order_by("-created_at")
+    own = rows.filter(kind__in=subjects.OWN)
     return {
         "log": rows[:LOG_ROWS],
-        "newest_test": tests.first(),
-        "under_way": tests.filter(state=DeliveryState.WAITING).exists(),
+        "newest_own": own.first(),
+        "under_way": own.filter(state=DeliveryState.WAITING).exists(),
     }
 
 
@@ -85,7 +85,7 @@ def _log(request: MemberRequest) -> dict[str, Any]:
 @member_required(may_advise)
 @never_cache
 def log(request: MemberRequest) -> HttpResponse:
-    return render(request, "experts/_notice_log.html", _log(request))
+    return render(request, "notices/_log.html", _log(request))
 
 
 @require_POST
@@ -97,7 +97,7 @@ def switch_on(request: MemberRequest) -> HttpResponse:
     kind, target = given.get("kind", ""), given.get("target", "")
     wants_json = request.headers.get("Accept") == "application/json"
     try:
-        way = notices.subscribe(request.actor, kind, target, keys, given.get("name", ""))
+        way = subscriptions.subscribe(request.actor, kind, target, keys, given.get("name", ""))
     except AppError as refused:
         if wants_json:
             return refusal(refused)
@@ -112,13 +112,13 @@ def switch_on(request: MemberRequest) -> HttpResponse:
 
 @require_POST
 @member_required(may_advise)
-def deed(request: MemberRequest, pk: str, deed: str) -> HttpResponse:
+def command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
     """Test, confirm, change the rules of or remove one way."""
-    deeds = {"off": _off, "test": _test, "rules": _rules, "confirm": _confirm}
-    if deed not in deeds:
+    commands = {"off": _off, "test": _test, "rules": _rules, "confirm": _confirm}
+    if command not in commands:
         raise NotFound
     try:
-        words = deeds[deed](request, pk)
+        words = commands[command](request, pk)
     except AppError as refused:
         return _page(request, refused.status, problem=refused.message)
     if words:
@@ -127,23 +127,23 @@ def deed(request: MemberRequest, pk: str, deed: str) -> HttpResponse:
 
 
 def _off(request: MemberRequest, pk: str) -> str:
-    notices.unsubscribe(request.actor, pk)
+    subscriptions.unsubscribe(request.actor, pk)
     return "Removed. Nothing more is sent there."
 
 
 def _test(request: MemberRequest, pk: str) -> str:
-    notices.test(request.actor, pk)
+    subscriptions.test(request.actor, pk)
     return ""
 
 
 def _rules(request: MemberRequest, pk: str) -> str:
     given = request.POST
-    notices.set_rules(request.actor, pk, _seconds(given.get("delay_s", "")), _seconds(given.get("every_s", "")))
+    subscriptions.set_rules(request.actor, pk, _seconds(given.get("delay_s", "")), _seconds(given.get("every_s", "")))
     return "Kept."
 
 
 def _confirm(request: MemberRequest, pk: str) -> str:
-    notices.confirm(request.actor, pk, request.POST.get("code", "")[:40])
+    subscriptions.confirm(request.actor, pk, request.POST.get("code", "")[:40])
     return "Confirmed. Asks come to this mailbox from now on."
 
 
@@ -160,7 +160,7 @@ def quiet(request: MemberRequest) -> HttpResponse:
     off = given.get("do") == "off"
     try:
         starts, ends = (None, None) if off else (_time(given.get("starts", "")), _time(given.get("ends", "")))
-        notices.set_quiet_hours(request.actor, starts, ends, given.get("zone", "")[:60].strip() or "UTC")
+        subscriptions.set_quiet_hours(request.actor, starts, ends, given.get("zone", "")[:60].strip() or "UTC")
     except AppError as refused:
         return _page(request, refused.status, problem=refused.message)
     messages.success(request, "No quiet hours." if starts is None else "Quiet hours are kept.")

@@ -3,45 +3,26 @@
 from __future__ import annotations
 
 import threading
-from datetime import UTC, datetime, time, timedelta
+from datetime import timedelta
 
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
-from experts import advising, desk, notices, queue
-from experts.models import Ask, Assignment, Delivery, QuietHours, Subscription
-from experts.notices import Outcome
-from people import members
-from people.errors import AppError, Forbidden, Invalid, NotFound
+from experts import advising, desk, queue
+from experts.models import Assignment
+from notices import deliveries, subscriptions
+from notices.deliveries import Outcome
+from notices.models import Delivery, QuietHours
 from people.models import Membership
-from tests.people_by_name import person, token
-
-
-@pytest.fixture
-def bell(edo):
-    """Edo hears of asks by his open pages."""
-    return notices.subscribe(edo, "browser")
-
-
-def due(now=None):
-    """Take everything that is due and say that it went well; what was told, in order."""
-    told, now = [], now or timezone.now()
-    while (step := notices.take(now))[0]:
-        if step[1] is not None:
-            notices.settle(step[1], Outcome(True, "taken"))
-            told.append(step[1])
-    return told
-
-
-def state(way):
-    return [(row.state, row.words) for row in way.deliveries.order_by("created_at", "pk")]
+from tests.notices.rows import due, state
+from tests.people_by_name import person
 
 
 def test_an_ask_before_people_is_told_once_with_its_first_line_and_its_page(edo, bell, asked):
     one = asked("\n  Into which one?  \nmy password is hunter2")
     (parcel,) = due()
-    assert (parcel.text, parcel.path, parcel.open_asks) == ("Into which one?", f"/asks/{one.pk}/", 1)
+    assert (parcel.text, parcel.path, parcel.open_count) == ("Into which one?", f"/asks/{one.pk}/", 1)
     assert parcel.user_key == edo.key and parcel.title == "An agent asks in lab"
     assert due() == [] and state(bell) == [("sent", "taken")]
 
@@ -57,21 +38,21 @@ def test_a_model_hears_of_it_first_and_people_when_it_comes_to_them(ada, bell, a
     ask = asked()
     assert ask.tier == "llm" and Delivery.objects.count() == 0
     queue.hand(ada, ask.pk, "people")
-    assert [parcel.ask_id for parcel in due()] == [ask.pk]
+    assert [parcel.subject_id for parcel in due()] == [ask.pk]
 
 
 def test_only_those_who_may_answer_hear_of_it(project, ada, edo, asked):
     lea = person(project, "lea", "expert")
     Membership.objects.filter(user=lea.user).update(skills=["sql"])
     for one in (ada, edo, lea):
-        notices.subscribe(one, "browser")
+        subscriptions.subscribe(one, "browser")
     desk.seen(ada, away=True)
     asked(skills=["sql"])
     assert [parcel.user_key for parcel in due()] == [lea.key]
 
 
 def test_whoever_passed_meanwhile_hears_nothing(edo, ada, bell, asked):
-    notices.set_rules(edo, bell.pk, 30, 60)
+    subscriptions.set_rules(edo, bell.pk, 30, 60)
     ask = asked()
     queue.pass_over(edo, ask.pk)
     assert due(timezone.now() + timedelta(seconds=31)) == []
@@ -83,7 +64,7 @@ def test_a_claimed_ask_needs_no_notice_and_one_that_is_let_go_does(ada, edo, bel
     queue.claim(ada, ask.pk)
     assert due() == [] and state(bell) == [("waiting", "ada has it")]
     later = timezone.now() + timedelta(seconds=95)
-    assert [parcel.ask_id for parcel in due(later)] == [ask.pk]
+    assert [parcel.subject_id for parcel in due(later)] == [ask.pk]
 
 
 def test_an_ask_that_is_given_back_is_told_at_once(ada, bell, asked):
@@ -91,12 +72,12 @@ def test_an_ask_that_is_given_back_is_told_at_once(ada, bell, asked):
     lease = queue.claim(ada, ask.pk)
     assert due() == [] and state(bell) == [("waiting", "ada has it")]
     queue.release(ada, lease.assignment_id, lease.lease_token)
-    assert [parcel.ask_id for parcel in due()] == [ask.pk]
+    assert [parcel.subject_id for parcel in due()] == [ask.pk]
 
 
 def test_who_gave_it_back_and_passed_hears_nothing_and_a_delay_is_still_kept(ada, edo, bell, asked):
-    hers = notices.subscribe(ada, "browser")
-    notices.set_rules(edo, bell.pk, 120, 60)
+    hers = subscriptions.subscribe(ada, "browser")
+    subscriptions.set_rules(edo, bell.pk, 120, 60)
     ask = asked()
     lease = queue.claim(ada, ask.pk)
     assert due() == [] and due(timezone.now() + timedelta(seconds=89)) == []
@@ -108,7 +89,7 @@ def test_who_gave_it_back_and_passed_hears_nothing_and_a_delay_is_still_kept(ada
 @pytest.mark.django_db(transaction=True)
 def test_giving_back_waits_for_no_courier(ada, edo, asked):
     """A courier holds the notice while Ada gives the ask back: she is through at once, it is told when it was due."""
-    way = notices.subscribe(edo, "browser")
+    way = subscriptions.subscribe(edo, "browser")
     lease = queue.claim(ada, asked().pk)
     assert due() == []
 
@@ -135,7 +116,7 @@ def test_an_answered_ask_needs_no_notice(ada, bell, asked):
 
 
 def test_a_delay_leaves_time_to_claim(edo, bell, asked):
-    notices.set_rules(edo, bell.pk, 120, 60)
+    subscriptions.set_rules(edo, bell.pk, 120, 60)
     asked()
     assert due() == [] and len(due(timezone.now() + timedelta(seconds=121))) == 1
 
@@ -159,7 +140,7 @@ def test_at_most_one_in_a_minute(bell, asked):
 
 
 def test_a_group_that_asks_the_same_is_told_once_while_it_is_open(edo, bell, asked):
-    notices.set_rules(edo, bell.pk, 0, 0)
+    subscriptions.set_rules(edo, bell.pk, 0, 0)
     first = asked("Into which one?")
     assert len(due()) == 1
     twin = asked("Into which one?")
@@ -179,23 +160,12 @@ def test_quiet_hours_put_off_what_is_open_afterwards_and_drop_the_rest(edo, bell
     assert [parcel.text for parcel in due(now + timedelta(hours=1, seconds=1))] == ["long"]
 
 
-@pytest.mark.parametrize(
-    ("clock", "end"),
-    [("21:59", None), ("22:00", 25), ("23:30", 25), ("06:59", 24), ("07:00", None)],
-)
-def test_quiet_hours_go_over_midnight_in_the_place_of_the_person(clock, end):
-    quiet = QuietHours(starts=time(22), ends=time(7), zone="Europe/Madrid")
-    hour, minute = map(int, clock.split(":"))
-    now = datetime(2026, 1, 24, hour - 1, minute, tzinfo=UTC)  # an hour behind in winter
-    assert quiet.until(now) == (datetime(2026, 1, end, 6, tzinfo=UTC) if end else None)
-
-
 def test_what_failed_is_tried_again_ever_later_and_given_up_in_the_end(bell, asked):
     asked(deadline_s=86_400)
     now, pauses = timezone.now(), []
-    for _ in range(notices.ATTEMPTS_MAX):
-        _, parcel = notices.take(now)
-        notices.settle(parcel, Outcome(False, "503", again=True))
+    for _ in range(deliveries.ATTEMPTS_MAX):
+        _, parcel = deliveries.take(now)
+        deliveries.settle(parcel, Outcome(False, "503", again=True))
         row = Delivery.objects.get()
         if row.due_at is not None:
             pauses.append(round((row.due_at - timezone.now()).total_seconds()))
@@ -206,13 +176,13 @@ def test_what_failed_is_tried_again_ever_later_and_given_up_in_the_end(bell, ask
 def test_what_no_courier_brought_back_is_sent_again_and_a_late_word_changes_nothing(bell, asked):
     asked()
     now = timezone.now()
-    _, lost = notices.take(now)
-    assert notices.take(now) == (False, None)
-    _, again = notices.take(now + notices.TAKEN_FOR)
-    notices.settle(lost, Outcome(False, "late"))
+    _, lost = deliveries.take(now)
+    assert deliveries.take(now) == (False, None)
+    _, again = deliveries.take(now + deliveries.TAKEN_FOR)
+    deliveries.settle(lost, Outcome(False, "late"))
     assert again.attempt == 2 and Delivery.objects.get().state == "waiting"
-    notices.settle(again, Outcome(True, "taken"))
-    notices.settle(again, Outcome(False, "twice"))
+    deliveries.settle(again, Outcome(True, "taken"))
+    deliveries.settle(again, Outcome(False, "twice"))
     assert state(bell) == [("sent", "taken")]
 
 
@@ -223,7 +193,7 @@ def test_of_many_couriers_at_once_one_gets_a_notice(bell, asked):
 
     def courier():
         ready.wait()
-        taken.append(notices.take(timezone.now())[1])
+        taken.append(deliveries.take(timezone.now())[1])
         connection.close()
 
     threads = [threading.Thread(target=courier) for _ in range(4)]
@@ -244,7 +214,7 @@ def test_an_ask_is_opened_without_waiting_for_a_way_that_is_being_changed(edo, b
         connection.close()
 
     with transaction.atomic():
-        notices.unsubscribe(edo, bell.pk)
+        subscriptions.unsubscribe(edo, bell.pk)
         thread = threading.Thread(target=ask)
         thread.start()
         assert opened.wait(10)
@@ -252,77 +222,10 @@ def test_an_ask_is_opened_without_waiting_for_a_way_that_is_being_changed(edo, b
     assert due() == [] and state(bell) == [("skipped", "switched off")]
 
 
-def test_twice_the_same_way_is_one_row_and_a_third_of_a_kind_is_its_own(edo):
-    first = notices.subscribe(edo, "browser")
-    assert notices.subscribe(edo, "browser").pk == first.pk
-    assert notices.subscribe(edo, "webhook", "https://hooks.example.org/a").pk != first.pk
-    assert Subscription.objects.count() == 2
-
-
-def test_a_person_has_at_most_ten_ways(edo):
-    for number in range(notices.WAYS_MAX):
-        notices.subscribe(edo, "webhook", f"https://hooks.example.org/{number}")
-    with pytest.raises(Invalid, match="At most 10"):
-        notices.subscribe(edo, "webhook", "https://hooks.example.org/more")
-
-
-def test_those_who_may_not_answer_and_scripts_have_no_notices(rita, project):
-    script, _ = token(project, "expert")
-    for who in (rita, script):
-        with pytest.raises(Forbidden):
-            notices.subscribe(who, "browser")
-
-
-def test_a_stranger_and_a_colleague_change_nothing_of_mine(ada, bell, max_):
-    for who in (ada, max_):
-        for act in (
-            lambda who=who: notices.unsubscribe(who, bell.pk),
-            lambda who=who: notices.test(who, bell.pk),
-            lambda who=who: notices.set_rules(who, bell.pk, 0, 0),
-            lambda who=who: notices.confirm(who, bell.pk, "x"),
-        ):
-            with pytest.raises(NotFound):
-                act()
-    assert Subscription.objects.get().ended_at is None
-
-
-def test_who_is_removed_hears_nothing_more_and_nothing_leads_to_them(ada, edo, asked):
-    way = notices.subscribe(edo, "webhook", "https://hooks.example.org/a")
-    ask = asked()
-    members.remove_member(ada, Membership.objects.get(user=edo.user).pk)
-    way.refresh_from_db()
-    assert (way.target, way.secret) == ("", {}) and state(way) == [("skipped", "left the project")]
-    assert due() == [] and Ask.objects.get(pk=ask.pk).is_open
-
-
-@pytest.mark.parametrize(
-    ("kind", "target", "secret"),
-    [
-        ("pigeon", "", {}),
-        ("webhook", "http://hooks.example.org/", {}),
-        ("webhook", "https://user:word@hooks.example.org/", {}),
-        ("webhook", "https://127.0.0.1/", {}),
-        ("webhook", "https://[::1]/", {}),
-        ("webhook", "https://169.254.169.254/latest/", {}),
-        ("webhook", "https://[::ffff:10.0.0.1]/", {}),
-        ("webhook", "https://[64:ff9b::a00:1]/", {}),
-        ("webhook", "https://hooks.example.org:99999/", {}),
-        ("webhook", "file:///etc/passwd", {}),
-        ("push", "https://push.example.org/x", {}),
-        ("push", "https://push.example.org/x", {"p256dh": "QUJD", "auth": "QUJD"}),
-        ("email", "ada@example.org", {}),
-    ],
-)
-def test_what_cannot_be_reached_is_refused_with_its_reason(edo, kind, target, secret):
-    with pytest.raises(AppError):
-        notices.subscribe(edo, kind, target, secret)
-    assert not Subscription.objects.exists()
-
-
 def test_old_lines_of_the_log_are_forgotten(bell, asked):
     asked("old", task="one")
     due()
     asked("new", task="two")
-    Delivery.objects.filter(state="sent").update(created_at=timezone.now() - notices.KEPT - timedelta(days=1))
-    notices.forget_old()
+    Delivery.objects.filter(state="sent").update(created_at=timezone.now() - deliveries.KEPT - timedelta(days=1))
+    deliveries.forget_old()
     assert [state for state, _ in state(bell)] == ["waiting"]

@@ -1,6 +1,6 @@
-"""Rows about who is told of asks how: subscriptions, notices on their way, quiet hours.
+"""Rows about who hears of what and how: subscriptions, notifications on their way, quiet hours.
 
-Owns what a row may contain and facts about one row. Leaves changes to `notices.py`.
+Owns what a row may contain and facts about one row. Leaves changes to `subscriptions.py` and `deliveries.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import Q
 
-from experts.models.asks import Ask
+from notices import subjects
 from people.models import IdField, Project
 
 
@@ -29,8 +29,8 @@ class SubscriptionQuerySet(models.QuerySet["Subscription"]):
 
 
 class Subscription(models.Model):
-    """A way in which one person wants to hear of the asks of one project. It ends without its row, so that an ask that
-    is just being opened never refers to nothing; what led to the person is wiped then."""
+    """A channel by which one person hears of one project. It ends without its row, so that what is just being queued
+    never refers to nothing; what led to the person is wiped then."""
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="subscriptions")
@@ -77,15 +77,18 @@ class DeliveryState(models.TextChoices):
 
 
 class Delivery(models.Model):
-    """One notice on its way: due, tried, and what came of it in words. Without an ask: a test, or a code to confirm."""
+    """One notification on its way: due, tried, and what came of it in words.
+
+    It is of a kind of this app (`subjects.OWN`) or about a thing of an app above, which it holds as a plain id.
+    """
 
     id = IdField()
     subscription = models.ForeignKey(Subscription, on_delete=models.CASCADE, related_name="deliveries")
-    ask = models.ForeignKey(Ask, null=True, blank=True, on_delete=models.CASCADE, related_name="deliveries")
-    tier = models.CharField(max_length=6, blank=True)
-    purpose = models.CharField(
-        max_length=4, default="ask", choices=[("ask", "Ask"), ("test", "Test"), ("code", "Code")]
-    )
+    kind = models.CharField(max_length=20)
+    subject_id = models.CharField(max_length=40, blank=True)
+    rank = models.CharField(max_length=20, blank=True)
+    group = models.CharField(max_length=40, blank=True)
+    expires_at = models.DateTimeField(null=True, blank=True)
     state = models.CharField(max_length=7, choices=DeliveryState.choices, default=DeliveryState.WAITING)
     attempts = models.IntegerField(default=0)
     due_at = models.DateTimeField(null=True, blank=True)
@@ -97,9 +100,14 @@ class Delivery(models.Model):
         indexes = [
             models.Index(fields=["due_at"], condition=Q(state="waiting"), name="deliveries_due"),
             models.Index(fields=["subscription", "-created_at"], name="deliveries_newest"),
+            models.Index(fields=["subject_id"], condition=Q(state="waiting"), name="deliveries_of_subject"),
         ]
         constraints = [
-            models.UniqueConstraint(fields=["subscription", "ask", "tier"], name="one_notice_per_tier"),
+            models.UniqueConstraint(
+                fields=["subscription", "kind", "subject_id", "rank"],
+                condition=~Q(subject_id=""),
+                name="one_notice_per_rank",
+            ),
             models.CheckConstraint(condition=Q(state__in=DeliveryState.values), name="delivery_state_known"),
             models.CheckConstraint(
                 condition=Q(state="waiting", due_at__isnull=False, ended_at=None)
@@ -109,7 +117,17 @@ class Delivery(models.Model):
         ]
 
     def __str__(self) -> str:
-        return f"{self.purpose} {self.state}"
+        return f"{self.kind} {self.state}"
+
+    @property
+    def label(self) -> str:
+        """What people call its kind."""
+        return subjects.label(self.kind)
+
+    @property
+    def path(self) -> str:
+        """The page of what it is about; empty for a kind of our own."""
+        return subjects.path(self.kind, self.subject_id)
 
 
 class QuietHours(models.Model):

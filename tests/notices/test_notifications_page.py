@@ -8,11 +8,11 @@ import re
 import pytest
 
 from awmweb.settings import MailServer
-from experts import courier, notices
-from experts.models import Delivery, QuietHours, Subscription
+from notices import deliveries, sending, subscriptions
+from notices.models import Delivery, QuietHours, Subscription
 from people.models import Membership
 from tests.browsing import as_person, html
-from tests.experts.receivers import Browser
+from tests.notices.receivers import Browser
 
 JSON = {"accept": "application/json"}
 HOOK = {"kind": "webhook", "target": "https://hooks.example.org/a"}
@@ -57,8 +57,8 @@ def test_a_test_is_followed_in_the_log_until_it_is_through(edo, settings):
     way = Subscription.objects.get()
     client.post(f"/notices/{way.pk}/test")
     assert 'hx-trigger="every 1s"' in text(client.get("/notices/"))
-    step = notices.take(Delivery.objects.get().due_at)[1]
-    notices.settle(step, notices.Outcome(False, "the webhook answered 500 <b>oops</b>"))
+    step = deliveries.take(Delivery.objects.get().due_at)[1]
+    deliveries.settle(step, deliveries.Outcome(False, "the webhook answered 500 <b>oops</b>"))
     log = text(client.get("/notices/log"))
     assert "every 1s" not in log and "500 &lt;b&gt;oops" in log and 'data-test="failed"' in log
 
@@ -91,7 +91,7 @@ def test_mail_rules_and_quiet_hours_are_kept(edo, settings):
     ],
 )
 def test_figures_out_of_range_are_refused(edo, address, body):
-    way = notices.subscribe(edo, "browser")
+    way = subscriptions.subscribe(edo, "browser")
     assert as_person(edo).post(f"/notices/{way.pk}/{address}", body).status_code == 422
     way.refresh_from_db()
     assert way.delay_s == 0
@@ -113,7 +113,7 @@ def test_quiet_hours_that_cannot_be_are_refused(edo, body):
 
 
 def test_a_stranger_a_reviewer_and_a_page_of_another_site_change_nothing(edo, max_, rita):
-    way = notices.subscribe(edo, "browser")
+    way = subscriptions.subscribe(edo, "browser")
     for deed in ("off", "test", "rules", "confirm"):
         body = {"delay_s": "1", "every_s": "1"}
         assert as_person(max_).post(f"/notices/{way.pk}/{deed}", body).status_code == 404
@@ -126,7 +126,7 @@ def test_a_stranger_a_reviewer_and_a_page_of_another_site_change_nothing(edo, ma
 
 
 def test_a_way_of_one_project_is_not_shown_in_another(edo, elsewhere):
-    notices.subscribe(edo, "webhook", HOOK["target"])
+    subscriptions.subscribe(edo, "webhook", HOOK["target"])
     Membership.objects.create(project=elsewhere, user=edo.user, role="expert")
     client = as_person(edo)
     client.post("/projects/switch", {"project": "elsewhere"})
@@ -134,9 +134,9 @@ def test_a_way_of_one_project_is_not_shown_in_another(edo, elsewhere):
 
 
 def test_removed_is_removed_and_its_log_stays(edo, asked):
-    way = notices.subscribe(edo, "browser")
+    way = subscriptions.subscribe(edo, "browser")
     asked("Into which one?")
-    courier.work()
+    sending.work()
     client = as_person(edo)
     assert "Removed" in text(client.post(f"/notices/{way.pk}/off", follow=True))
     page = text(client.get("/notices/"))

@@ -1,7 +1,7 @@
-"""The courier: carries notices out of the house, by push, mail, webhook, or to a person's open pages.
+"""Sends notifications: by push, mail, webhook, or to a person's open pages.
 
-Owns how each way speaks. Leaves what is due, for whom, and what becomes of it to `notices.py`; holds no transaction
-while it waits for the network. Called by Celery, in any number of processes at once.
+Owns how each channel speaks. Leaves what is due, for whom, and what becomes of it to `deliveries.py`; holds no
+transaction while it waits for the network. Called by Celery, in any number of processes at once.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.utils import timezone
 
-from experts import events, notices, outside, webpush
-from experts.models import Channel
-from experts.notices import Outcome, Parcel
+from notices import deliveries, events, outbound, webpush
+from notices.deliveries import Outcome, Parcel
+from notices.models import Channel
 from people.plain_text import first_line
 
 AT_ONCE = 2
-"""Couriers of one process: slow receivers must not keep the worker's other hands from the models."""
+"""Senders of one process: slow receivers must not keep the worker's other threads from the models."""
 MAIL_S = 10
 AGAIN = {408, 425, 429}
 PUSH_LIFE_S = 86_400
@@ -42,9 +42,9 @@ def work() -> None:
     try:
         busy = True
         while busy:
-            busy, parcel = notices.take(timezone.now())
+            busy, parcel = deliveries.take(timezone.now())
             if parcel is not None:
-                notices.settle(parcel, send(parcel))
+                deliveries.settle(parcel, send(parcel))
     finally:
         _hands.release()
 
@@ -52,10 +52,10 @@ def work() -> None:
 def send(parcel: Parcel) -> Outcome:
     """Carry one; whatever happens outside comes back as words."""
     try:
-        return SENDERS[parcel.kind](parcel)
-    except outside.Refused as refused:
+        return SENDERS[parcel.channel](parcel)
+    except outbound.Refused as refused:
         return Outcome(False, str(refused))
-    except outside.Unreached as silent:
+    except outbound.Unreached as silent:
         return Outcome(False, str(silent), again=True)
 
 
@@ -65,9 +65,14 @@ def _to_pages(parcel: Parcel) -> Outcome:
 
 
 def shown(parcel: Parcel) -> dict[str, Any]:
-    """What a browser shows, and where a click leads. Asks that ask the same replace each other."""
+    """What a browser shows, and where a click leads. Of one group the newest replaces the others."""
     tag = parcel.group or parcel.delivery_id
-    return {"ask": parcel.ask_id, "title": parcel.title, "body": parcel.text, "path": parcel.path, "tag": tag}
+    return {**about(parcel), "title": parcel.title, "body": parcel.text, "path": parcel.path, "tag": tag}
+
+
+def about(parcel: Parcel) -> dict[str, str]:
+    """Return the subject by the name of its kind, such as `{"ask": id}`; nothing for a test or a code."""
+    return {parcel.kind: parcel.subject_id} if parcel.subject_id else {}
 
 
 def _push(parcel: Parcel) -> Outcome:
@@ -84,7 +89,7 @@ def _push(parcel: Parcel) -> Outcome:
         "Urgency": "high",
         "Topic": hashlib.sha256(shown(parcel)["tag"].encode()).hexdigest()[:32],
     }
-    answer = outside.post(parcel.target, body, headers)
+    answer = outbound.post(parcel.target, body, headers)
     if answer.status in (404, 410):
         return Outcome(False, f"the push service says that this browser is gone ({answer.status})", gone=True)
     return _judged(answer, "push service")
@@ -99,13 +104,14 @@ def _subject() -> str:
 def _webhook(parcel: Parcel) -> Outcome:
     """Signed as Standard Webhooks has it; a receiver knows a repetition by its id."""
     told = {
-        "type": f"notice.{parcel.purpose}",
+        "type": f"notice.{parcel.kind}",
         "project": parcel.project,
-        "ask": parcel.ask_id or None,
+        "ask": None,
+        **about(parcel),
         "title": parcel.title,
         "text": parcel.text,
         "url": parcel.url,
-        "open": parcel.open_asks,
+        "open": parcel.open_count,
         "deadline_at": parcel.deadline_at.isoformat() if parcel.deadline_at else None,
     }
     body, at = json.dumps(told).encode(), str(int(time.time()))
@@ -115,7 +121,7 @@ def _webhook(parcel: Parcel) -> Outcome:
         "webhook-timestamp": at,
         "webhook-signature": f"v1,{signature(parcel.secret['key'], parcel.delivery_id, at, body)}",
     }
-    return _judged(outside.post(parcel.target, body, headers), "webhook")
+    return _judged(outbound.post(parcel.target, body, headers), "webhook")
 
 
 def signature(key: str, delivery_id: str, at: str, body: bytes) -> str:
@@ -124,13 +130,13 @@ def signature(key: str, delivery_id: str, at: str, body: bytes) -> str:
     return base64.b64encode(hmac.digest(secret, f"{delivery_id}.{at}.".encode() + body, "sha256")).decode()
 
 
-def _judged(answer: outside.Answer, who: str) -> Outcome:
+def _judged(answer: outbound.Answer, who: str) -> Outcome:
     if 200 <= answer.status < 300:
         return Outcome(True, f"the {who} took it ({answer.status})")
     if 300 <= answer.status < 400:
         return Outcome(False, f"the {who} answered {answer.status}; redirects are not followed")
     again = answer.status >= 500 or answer.status in AGAIN
-    said = first_line(answer.text, notices.TEXT_CHARS)
+    said = first_line(answer.text, deliveries.TEXT_CHARS)
     return Outcome(False, f"the {who} answered {answer.status} {said}".strip(), again, answer.retry_after_s)
 
 
@@ -139,7 +145,7 @@ def _mail(parcel: Parcel) -> Outcome:
     if server is None:
         return Outcome(False, "no mail server is set (AWMWEB_MAIL_URL)")
     message = EmailMessage(
-        f"{parcel.title}: {parcel.text}" if parcel.purpose == "ask" else parcel.title,
+        f"{parcel.title}: {parcel.text}" if parcel.subject_id else parcel.title,
         f"{parcel.text}\n\n{parcel.url}\n\nYou switched this on at {settings.AWMWEB_PUBLIC_URL}/notices/\n",
         settings.AWMWEB_MAIL_FROM,
         [parcel.target],

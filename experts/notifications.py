@@ -1,0 +1,93 @@
+"""Reads: an ask as the subject of notifications.
+
+Owns who is to hear of an ask, when it is no longer worth saying, and its words. Leaves queueing, sending and people's
+own rules to `notices`, which asks these questions again just before anything leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from experts.availability import to_tell
+from experts.models import Ask
+from notices.subjects import KEEP, Standing, put_off, skip
+
+KIND = "ask"
+
+
+@dataclass(frozen=True)
+class AskSubject:
+    """One ask; it is announced once for each tier of people that it comes to."""
+
+    ask: Ask
+    kind: str = KIND
+
+    @property
+    def id(self) -> str:
+        return self.ask.pk
+
+    @property
+    def project_id(self) -> str:
+        return self.ask.project_id
+
+    @property
+    def rank(self) -> str:
+        return self.ask.tier
+
+    @property
+    def group(self) -> str:
+        return self.ask.group
+
+    @property
+    def expires_at(self) -> datetime:
+        return self.ask.deadline_at
+
+    @property
+    def text(self) -> str:
+        return str(self.ask.question)
+
+    def title(self, open_count: int) -> str:
+        more = f" ({open_count} open)" if open_count > 1 else ""
+        return f"An agent asks in {self.ask.project.slug}{more}"
+
+    def recipients(self, now: datetime) -> set[str]:
+        return to_tell(self.ask, now)
+
+    def standing(self, rank: str, now: datetime) -> Standing:
+        slot = self.ask.assignment
+        if not self.ask.is_open or self.ask.deadline_at <= now:
+            ending = "met its deadline" if self.ask.is_open else f"was {self.ask.get_status_display().lower()}"
+            return skip(f"the ask {ending} first")
+        if self.ask.tier != rank:
+            return skip(f"the ask went on: {self.ask.get_tier_display().lower()}")
+        if slot.is_held(now) and slot.lease_until is not None:
+            return put_off(slot.lease_until, f"{slot.holder_name} has it")
+        return KEEP
+
+    def standing_for(self, person: str, now: datetime) -> Standing:
+        if person in to_tell(self.ask, now):
+            return KEEP
+        return skip("not for you any more: passed, away, or another role")
+
+
+@dataclass(frozen=True)
+class AskKind:
+    """Asks, as `notices.subjects.register` takes them."""
+
+    name: str = KIND
+    label: str = "Ask"
+
+    def path(self, subject_id: str) -> str:
+        return f"/asks/{subject_id}/"
+
+    def read(self, ids: Collection[str]) -> dict[str, AskSubject]:
+        asks = Ask.objects.filter(pk__in=ids).select_related("project", "episode", "assignment")
+        return {ask.pk: AskSubject(ask) for ask in asks}
+
+    def open_among(self, ids: Collection[str]) -> set[str]:
+        return set(Ask.objects.open().filter(pk__in=ids).values_list("pk", flat=True))
+
+    def open_count(self, project_id: str, now: datetime) -> int:
+        return Ask.objects.to_take(now).filter(project=project_id).count()

@@ -1,0 +1,270 @@
+"""Writes: what is announced to whom, when it leaves, and what becomes of it.
+
+Owns every change of a delivery. An app above calls `queue_for` in the transaction that puts a subject before people,
+and `reconsider` in the one that lets go of it; `sending.py` takes what is due, sends it outside of any transaction, and
+says how it went. Any number of senders may work at once: each locks one subscription for a moment and skips those that
+others hold. A subscription is locked before its deliveries, and without its key (`no_key`): a delivery that is just
+being queued refers to it and waits for nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Exists, OuterRef
+from django.utils import timezone
+
+from notices import events, subjects
+from notices.models import Delivery, DeliveryState, Subscription
+from notices.subjects import KEEP, Standing, Subject, put_off, skip
+from people.plain_text import first_line
+
+ATTEMPTS_MAX = 6
+TAKEN_FOR = timedelta(seconds=90)
+"""A sender that has said nothing after so long is taken for dead; the notification is sent again."""
+FIRST_PAUSE_S, PAUSE_MAX_S = 5, 600
+KEPT = timedelta(days=30)
+LOOKED_AT = 200
+TITLE_CHARS, TEXT_CHARS = 80, 160
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """What a sender carries: where to, and the few words that may leave."""
+
+    subscription_id: str
+    delivery_id: str
+    attempt: int
+    channel: str
+    kind: str
+    subject_id: str
+    target: str
+    secret: dict[str, str]
+    project_id: str
+    project: str
+    user_key: str
+    group: str
+    title: str
+    text: str
+    path: str
+    open_count: int
+    deadline_at: datetime | None
+
+    @property
+    def url(self) -> str:
+        return f"{settings.AWMWEB_PUBLIC_URL}{self.path}"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How the sending went. `again`: worth another try; `gone`: nobody listens there any more."""
+
+    ok: bool
+    words: str
+    again: bool = False
+    again_in_s: float = 0.0
+    gone: bool = False
+
+
+def queue_for(subject: Subject) -> None:
+    """Queue one delivery for each channel of each recipient. Called in the transaction that puts the subject before
+    people; what is queued already for the same rank stays as it is."""
+    rows = Subscription.objects.current().filter(project=subject.project_id, is_confirmed=True, broken="")
+    listening = list(rows)
+    if not listening:
+        return
+    now = timezone.now()
+    recipients = subject.recipients(now)
+    queued = [
+        Delivery(
+            subscription=subscription,
+            kind=subject.kind,
+            subject_id=subject.id,
+            rank=subject.rank,
+            group=subject.group,
+            expires_at=subject.expires_at,
+            due_at=now + timedelta(seconds=subscription.delay_s),
+        )
+        for subscription in listening
+        if subscription.user_key in recipients
+    ]
+    Delivery.objects.bulk_create(queued, ignore_conflicts=True)
+    if any(row.due_at == now for row in queued):
+        events.call_sender()
+
+
+def queue_own(subscription: Subscription, kind: str) -> Delivery:
+    """Queue a test or a code, due now whatever the rules of the subscription say."""
+    row = Delivery.objects.create(subscription=subscription, kind=kind, due_at=timezone.now())
+    events.call_sender()
+    return row
+
+
+def reconsider(kind: str, subject_id: str) -> None:
+    """Look at once at what was put off because somebody had the subject, or when its delay is over. Called in the
+    transaction that lets go of it. Waits for no sender, who may hold a delivery and wait for another's."""
+    now = timezone.now()
+    waiting = Delivery.objects.select_for_update(skip_locked=True, of=("self",)).select_related("subscription")
+    mine = waiting.filter(kind=kind, subject_id=subject_id, state=DeliveryState.WAITING, attempts=0, due_at__gt=now)
+    rows = list(mine)
+    for row in rows:
+        _put_off(row, max(now, row.created_at + timedelta(seconds=row.subscription.delay_s)), "")
+    if any(row.due_at == now for row in rows):
+        events.call_sender()
+
+
+def drop_waiting(subscription: Subscription, why: str) -> None:
+    """End what still waits for a subscription that has ended. Caller holds its lock."""
+    for row in subscription.deliveries.filter(state=DeliveryState.WAITING):
+        _end(row, DeliveryState.SKIPPED, why)
+
+
+@transaction.atomic
+def take(now: datetime) -> tuple[bool, Parcel | None]:
+    """Whether anything was due, and what to send of it: 1. lock one subscription that has something due, 2. end or put
+    off what need not be said now, 3. of the rest one is said and the others of its kind are counted in it."""
+    due = Delivery.objects.filter(state=DeliveryState.WAITING, due_at__lte=now)
+    rows = Subscription.objects.select_for_update(skip_locked=True, no_key=True, of=("self",))
+    rows = rows.select_related("project", "user__quiet_hours")
+    subscription = rows.filter(Exists(due.filter(subscription=OuterRef("pk")))).first()
+    if subscription is None:
+        return False, None
+    mine = due.filter(subscription=subscription).order_by("expires_at", "pk")
+    return True, _pick(subscription, list(mine[:LOOKED_AT]), now)
+
+
+def _pick(subscription: Subscription, rows: list[Delivery], now: datetime) -> Parcel | None:
+    for row in rows:
+        if subscription.ended_at is not None or subscription.broken:
+            _end(row, DeliveryState.SKIPPED, subscription.broken or "switched off")
+        elif row.attempts >= ATTEMPTS_MAX:
+            _end(row, DeliveryState.FAILED, row.words or "no courier came back")
+    rows = [row for row in rows if row.state == DeliveryState.WAITING]
+    own = next((row for row in rows if row.kind in subjects.OWN), None)
+    if own is not None:
+        return _packed(subscription, own, None, now)
+    found = subjects.read({(row.kind, row.subject_id) for row in rows})
+    about = [(row, found.get((row.kind, row.subject_id))) for row in rows]
+    wanted = [(row, one) for row, one in about if _holds(row, _standing(subscription, row, one, now))]
+    left = [(row, one) for row, one in wanted if one is not None]
+    chosen = next(((row, one) for row, one in left if _holds(row, _standing_for(subscription, row, one, now))), None)
+    if chosen is None:
+        return None
+    for row, _ in left:
+        if row.pk != chosen[0].pk and row.kind == chosen[0].kind and row.state == DeliveryState.WAITING:
+            _end(row, DeliveryState.SKIPPED, f"told together with another {row.label.lower()}")
+    return _packed(subscription, *chosen, now)
+
+
+def _standing(subscription: Subscription, row: Delivery, subject: Subject | None, now: datetime) -> Standing:
+    """By the clock, the subject and the subscription's rules, whoever the person."""
+    standing = subject.standing(row.rank, now) if subject is not None else skip("it is not there any more")
+    if not standing.is_wanted:
+        return standing
+    user = subscription.user
+    quiet = user.quiet_hours.until(now) if hasattr(user, "quiet_hours") else None
+    if quiet is not None and row.expires_at is not None and row.expires_at <= quiet:
+        return skip("quiet hours until after its deadline")
+    if quiet is not None:
+        return put_off(quiet, "quiet hours")
+    told_at = subscription.told_at if not row.attempts else None
+    if told_at is not None and (free_at := told_at + timedelta(seconds=subscription.every_s)) > now:
+        return put_off(free_at, f"one notice in {subscription.every_s} s")
+    return KEEP
+
+
+def _standing_for(subscription: Subscription, row: Delivery, subject: Subject, now: datetime) -> Standing:
+    """By the person: it is for them still, and they were not told the same before."""
+    standing = subject.standing_for(subscription.user_key, now)
+    if not standing.is_wanted:
+        return standing
+    kind = subjects.kind_of(row.kind)
+    told = subscription.deliveries.filter(state=DeliveryState.SENT, kind=row.kind, group=row.group, rank=row.rank)
+    same = set(told.exclude(subject_id=row.subject_id).values_list("subject_id", flat=True)) if row.group else set()
+    if kind is not None and same and kind.open_among(same):
+        return skip("the same question was told already")
+    return KEEP
+
+
+def _holds(row: Delivery, standing: Standing) -> bool:
+    """Whether it is to be said now; if not, end it or put it off."""
+    if standing.until is not None:
+        _put_off(row, standing.until, standing.why)
+    elif not standing.is_wanted:
+        _end(row, DeliveryState.SKIPPED, standing.why)
+    return standing.is_wanted
+
+
+def _end(row: Delivery, state: str, words: str) -> None:
+    row.state, row.words, row.due_at, row.ended_at = state, words[:500], None, timezone.now()
+    row.save(update_fields=["state", "words", "due_at", "ended_at"])
+
+
+def _put_off(row: Delivery, until: datetime, words: str) -> None:
+    row.due_at, row.words = until, words[:500]
+    row.save(update_fields=["due_at", "words"])
+
+
+def _packed(subscription: Subscription, row: Delivery, subject: Subject | None, now: datetime) -> Parcel:
+    """Taken: counted as an attempt, and due again only if nobody says how it went."""
+    row.attempts, row.due_at = row.attempts + 1, now + TAKEN_FOR
+    row.save(update_fields=["attempts", "due_at"])
+    if subject is not None:
+        subscription.told_at = now
+        subscription.save(update_fields=["told_at"])
+    count = subjects.open_count(row.kind, subscription.project_id, now)
+    title, text = _words(subscription, row) if subject is None else (subject.title(count), subject.text)
+    return Parcel(
+        subscription_id=subscription.pk,
+        delivery_id=row.pk,
+        attempt=row.attempts,
+        channel=subscription.kind,
+        kind=row.kind,
+        subject_id=row.subject_id,
+        target=subscription.target,
+        secret=subscription.secret,
+        project_id=subscription.project_id,
+        project=subscription.project.slug,
+        user_key=subscription.user_key,
+        group=row.group,
+        title=first_line(title, TITLE_CHARS),
+        text=first_line(text, TEXT_CHARS),
+        path=row.path or "/notices/",
+        open_count=count,
+        deadline_at=row.expires_at,
+    )
+
+
+def _words(subscription: Subscription, row: Delivery) -> tuple[str, str]:
+    """Title and text of a notification of our own."""
+    if row.kind == subjects.CODE:
+        code = subscription.secret.get("code", "")
+        return "Your code for notices", f"{code} confirms this address for {subscription.user}."
+    return "A test", f"Notices of {subscription.project.name} reach you here."
+
+
+@transaction.atomic
+def settle(parcel: Parcel, outcome: Outcome) -> None:
+    """Write down how it went, unless somebody else has taken it since: sent, tried again later, or failed."""
+    subscription = Subscription.objects.select_for_update(no_key=True).get(pk=parcel.subscription_id)
+    mine = subscription.deliveries.filter(pk=parcel.delivery_id, state=DeliveryState.WAITING, attempts=parcel.attempt)
+    row = mine.first()
+    if row is None:
+        return
+    if outcome.ok:
+        _end(row, DeliveryState.SENT, outcome.words)
+    elif outcome.again and row.kind not in subjects.OWN and row.attempts < ATTEMPTS_MAX:
+        pause = max(FIRST_PAUSE_S * 3 ** (row.attempts - 1), outcome.again_in_s)
+        _put_off(row, timezone.now() + timedelta(seconds=min(pause, PAUSE_MAX_S)), outcome.words)
+    else:
+        _end(row, DeliveryState.FAILED, outcome.words)
+    if outcome.gone:
+        subscription.broken = outcome.words[:500]
+        subscription.save(update_fields=["broken"])
+
+
+def forget_old() -> None:
+    Delivery.objects.filter(created_at__lt=timezone.now() - KEPT).exclude(state=DeliveryState.WAITING).delete()

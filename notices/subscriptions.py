@@ -1,0 +1,207 @@
+"""Writes: by which channels a person hears of a project, and when they want to hear nothing.
+
+Owns every change of subscriptions and quiet hours. Leaves what is sent there and the order of locks to
+`deliveries.py`. Called by the page, and by `members.remove_member` through `forget`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import secrets
+from datetime import time, timedelta
+from urllib.parse import urlsplit
+from zoneinfo import ZoneInfo
+
+from django.conf import settings
+from django.core.exceptions import ValidationError
+from django.core.validators import validate_email
+from django.db import transaction
+from django.utils import timezone
+
+from notices import deliveries, outbound, subjects
+from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription, SubscriptionQuerySet
+from people.access import Actor, may_advise
+from people.errors import Forbidden, Invalid, NotFound
+from people.members import record
+from people.plain_text import clean
+
+CHANNELS_MAX = 10
+"""Channels by which one person hears of one project."""
+CODE_EVERY = timedelta(seconds=60)
+
+
+@transaction.atomic
+def subscribe(
+    actor: Actor, kind: str, target: str = "", secret: dict[str, str] | None = None, name: str = ""
+) -> Subscription:
+    """1. check right and address, 2. the same address again is the same row, renewed, 3. an e-mail address is sent a
+    code first, so that nobody's mailbox is filled by somebody else, 4. the trail."""
+    _person(actor)
+    target, secret = _checked(kind, target.strip(), secret or {})
+    mine = _current(actor)
+    known = next((one for one in mine if (one.kind, one.target) == (kind, target)), None)
+    if known is not None:
+        return _renewed(known, secret)
+    if len(mine) >= CHANNELS_MAX:
+        raise Invalid(f"At most {CHANNELS_MAX} ways; remove one first.")
+    subscription, is_new = Subscription.objects.get_or_create(
+        project=actor.project,
+        user=actor.user,
+        kind=kind,
+        target=target,
+        ended_at=None,
+        defaults={"secret": secret, "name": clean(name)[:120], "is_confirmed": kind != Channel.EMAIL},
+    )
+    if is_new:
+        record(actor, "switched on notices", f"{kind} {urlsplit(target).hostname or ''}".strip())
+        if kind == Channel.EMAIL:
+            _send_code(subscription)
+    return subscription
+
+
+def _current(actor: Actor) -> SubscriptionQuerySet:
+    """This person's subscriptions in this project, to be locked without their keys."""
+    rows = Subscription.objects.select_for_update(no_key=True).current()
+    return rows.filter(project=actor.project, user=actor.user)
+
+
+def _person(actor: Actor) -> None:
+    may_advise(actor)
+    if actor.user is None:
+        raise Forbidden("Notices are for people; a script listens on the queue's socket.")
+
+
+def _renewed(subscription: Subscription, secret: dict[str, str]) -> Subscription:
+    """A browser may come back with fresh keys; what was broken is tried again."""
+    if subscription.kind == Channel.PUSH:
+        subscription.secret = secret
+    subscription.broken = ""
+    subscription.save(update_fields=["secret", "broken"])
+    return subscription
+
+
+def _checked(kind: str, target: str, secret: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """The address and the secret of a subscription, or why they cannot be."""
+    if len(target) > 1000:
+        raise Invalid("This address is too long.")
+    if kind == Channel.BROWSER:
+        return "", {}
+    if kind == Channel.PUSH:
+        _refuse_address(target)
+        return target, {"p256dh": _key(secret, "p256dh", 65), "auth": _key(secret, "auth", 16)}
+    if kind == Channel.WEBHOOK:
+        _refuse_address(target)
+        return target, {"key": "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()}
+    if kind != Channel.EMAIL:
+        raise Invalid(f"A way is one of {', '.join(Channel.values)}.")
+    if settings.MAIL_SERVER is None:
+        raise Invalid("No mail server is set up here; the operator sets AWMWEB_MAIL_URL.")
+    try:
+        validate_email(target)
+    except ValidationError as error:
+        raise Invalid("Give an e-mail address, such as ada@example.org.") from error
+    return target, {"code": secrets.token_hex(4)}
+
+
+def _refuse_address(target: str) -> None:
+    """What can be seen without asking anybody; what the name resolves to is looked at when it is used."""
+    try:
+        outbound.checked(target)
+    except outbound.Refused as refused:
+        raise Invalid(str(refused)) from refused
+
+
+def _key(secret: dict[str, str], name: str, size: int) -> str:
+    text = str(secret.get(name, ""))[:200]
+    try:
+        known = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except (binascii.Error, ValueError):
+        known = b""
+    if len(known) != size or (size == 65 and known[0] != 4):
+        raise Invalid("The browser's keys are not readable; switch push off and on again.")
+    return text
+
+
+def _mine(actor: Actor, pk: str) -> Subscription:
+    """One of this person's subscriptions, locked."""
+    _person(actor)
+    found = _current(actor).filter(pk=pk).first()
+    if found is None:
+        raise NotFound
+    return found
+
+
+@transaction.atomic
+def unsubscribe(actor: Actor, pk: str) -> None:
+    """End a subscription. What was sent stays in the log; what led to the person is wiped."""
+    _end(_mine(actor, pk), "switched off")
+
+
+def _end(subscription: Subscription, why: str) -> None:
+    subscription.ended_at, subscription.target, subscription.secret = timezone.now(), "", {}
+    subscription.save(update_fields=["ended_at", "target", "secret"])
+    deliveries.drop_waiting(subscription, why)
+
+
+def forget(leaving: Actor) -> None:
+    """Registered with `members.on_leave`: who is removed hears nothing more."""
+    for subscription in _current(leaving).order_by("pk"):
+        _end(subscription, "left the project")
+
+
+@transaction.atomic
+def confirm(actor: Actor, pk: str, code: str) -> None:
+    """The code from the mail proves that the mailbox is theirs."""
+    subscription = _mine(actor, pk)
+    if subscription.is_confirmed:
+        return
+    if not secrets.compare_digest(code.strip().lower().encode(), subscription.secret.get("code", "").encode()):
+        raise Invalid("This is not the code from the newest mail.")
+    subscription.is_confirmed, subscription.secret, subscription.told_at = True, {}, None
+    subscription.save(update_fields=["is_confirmed", "secret", "told_at"])
+
+
+@transaction.atomic
+def set_rules(actor: Actor, pk: str, delay_s: int, every_s: int) -> None:
+    """When a subscription is used: only if nobody has claimed after so long, and at most once in so long."""
+    if not (0 <= delay_s <= 3600 and 0 <= every_s <= 86_400):
+        raise Invalid("The delay is 0 to 3600 seconds, the pause between two notices 0 to 86400.")
+    subscription = _mine(actor, pk)
+    subscription.delay_s, subscription.every_s = delay_s, every_s
+    subscription.save(update_fields=["delay_s", "every_s"])
+
+
+@transaction.atomic
+def set_quiet_hours(actor: Actor, starts: time | None, ends: time | None, zone: str) -> None:
+    """When this person hears nothing, in every project; both empty switches it off."""
+    _person(actor)
+    if starts is None and ends is None:
+        QuietHours.objects.filter(user=actor.user).delete()
+        return
+    if starts is None or ends is None or starts == ends:
+        raise Invalid("Quiet hours need a beginning and another end, such as 22:00 and 07:00.")
+    try:
+        ZoneInfo(zone)
+    except (ValueError, OSError, LookupError) as error:
+        raise Invalid("Give the time zone by its name, such as Europe/Madrid.") from error
+    QuietHours.objects.update_or_create(user=actor.user, defaults={"starts": starts, "ends": ends, "zone": zone})
+
+
+@transaction.atomic
+def test(actor: Actor, pk: str) -> Delivery:
+    """Send one now, whatever the rules say. An unconfirmed mailbox gets its code again instead."""
+    subscription = _mine(actor, pk)
+    under_way = subscription.deliveries.filter(state=DeliveryState.WAITING, kind__in=subjects.OWN).first()
+    if under_way is not None:
+        return under_way
+    if not subscription.is_confirmed:
+        return _send_code(subscription)
+    return deliveries.queue_own(subscription, subjects.TEST)
+
+
+def _send_code(subscription: Subscription) -> Delivery:
+    recent = subscription.deliveries.filter(kind=subjects.CODE, created_at__gt=timezone.now() - CODE_EVERY)
+    if recent.exists():
+        raise Invalid("A code was sent a moment ago; look into the mailbox, or try again in a minute.")
+    return deliveries.queue_own(subscription, subjects.CODE)

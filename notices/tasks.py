@@ -1,0 +1,17 @@
+"""Celery: notifications that are due leave, and old lines of their log are forgotten."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from notices import deliveries, sending
+
+
+@shared_task
+def send() -> None:
+    sending.work()
+
+
+@shared_task
+def forget() -> None:
+    deliveries.forget_old()
