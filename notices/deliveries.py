@@ -144,8 +144,15 @@ def _pick(subscription: Subscription, rows: list[Delivery], now: datetime) -> Pa
             _end(row, DeliveryState.FAILED, row.words or "no courier came back")
     rows = [row for row in rows if row.state == DeliveryState.WAITING]
     own = next((row for row in rows if row.kind in subjects.OWN), None)
-    if own is not None:
+    if own is not None and own.kind == subjects.CODE and not subscription.secret.get("code"):
+        _end(own, DeliveryState.SKIPPED, "this code counts no more")
+    elif own is not None:
         return _packed(subscription, own, None, now)
+    return _pick_subject(subscription, [row for row in rows if row.kind not in subjects.OWN], now)
+
+
+def _pick_subject(subscription: Subscription, rows: list[Delivery], now: datetime) -> Parcel | None:
+    """One notification for all that are due of a kind; each that is not wanted now is ended or put off."""
     found = subjects.read({(row.kind, row.subject_id) for row in rows})
     about = [(row, found.get((row.kind, row.subject_id))) for row in rows]
     wanted = [(row, one) for row, one in about if _holds(row, _standing(subscription, row, one, now))]

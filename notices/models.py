@@ -1,6 +1,7 @@
-"""Rows about who hears of what and how: subscriptions, notifications on their way, quiet hours.
+"""Rows about who hears of what and how: subscriptions, notifications on their way, quiet hours, counters of use.
 
-Owns what a row may contain and facts about one row. Leaves changes to `subscriptions.py` and `deliveries.py`.
+Owns what a row may contain and facts about one row. Leaves changes to `subscriptions.py`, `deliveries.py` and
+`allowances.py`.
 """
 
 from __future__ import annotations
@@ -9,8 +10,10 @@ from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from django.conf import settings
+from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import Q
+from django.utils import timezone
 
 from notices import subjects
 from people.models import IdField, Project
@@ -150,3 +153,17 @@ class QuietHours(models.Model):
             return None
         end = datetime.combine(here.date(), self.ends, here.tzinfo)
         return end + timedelta(days=1) if over_midnight and time >= self.starts else end
+
+
+class Allowance(models.Model):
+    """How often something was used within the last day, by a key that outlives subscriptions."""
+
+    key = models.CharField(max_length=120, primary_key=True)
+    used_at = ArrayField(models.DateTimeField(), default=list, blank=True)
+    last_at = models.DateTimeField(default=timezone.now)
+
+    class Meta:
+        indexes = [models.Index(fields=["last_at"], name="allowances_oldest")]
+
+    def __str__(self) -> str:
+        return f"{self.key}: {len(self.used_at)}"

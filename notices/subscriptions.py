@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import secrets
-from datetime import time, timedelta
+from datetime import time
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo
 
@@ -19,7 +19,8 @@ from django.core.validators import validate_email
 from django.db import transaction
 from django.utils import timezone
 
-from notices import deliveries, outbound, subjects
+from notices import allowances, deliveries, outbound, subjects
+from notices.errors import WrongCode
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription, SubscriptionQuerySet
 from people.access import Actor, may_advise
 from people.errors import Forbidden, Invalid, NotFound
@@ -28,7 +29,8 @@ from people.plain_text import clean
 
 CHANNELS_MAX = 10
 """Channels by which one person hears of one project."""
-CODE_EVERY = timedelta(seconds=60)
+TRIES_MAX = 5
+"""Wrong codes until a code is worth nothing any more."""
 
 
 @transaction.atomic
@@ -97,11 +99,19 @@ def _checked(kind: str, target: str, secret: dict[str, str]) -> tuple[str, dict[
         raise Invalid(f"A way is one of {', '.join(Channel.values)}.")
     if settings.MAIL_SERVER is None:
         raise Invalid("No mail server is set up here; the operator sets AWMWEB_MAIL_URL.")
+    _refuse_mailbox(target)
+    return target, {}
+
+
+def _refuse_mailbox(target: str) -> None:
+    """Plain addresses only: quotes and encoded words in one are read in more ways than one, by mail libraries too."""
+    wrong = "Give an e-mail address, such as ada@example.org."
+    if any(sign in target for sign in ('"', "[", "=?")) or not target.rpartition("@")[0].isascii():
+        raise Invalid(wrong)
     try:
         validate_email(target)
     except ValidationError as error:
-        raise Invalid("Give an e-mail address, such as ada@example.org.") from error
-    return target, {"code": secrets.token_hex(4)}
+        raise Invalid(wrong) from error
 
 
 def _refuse_address(target: str) -> None:
@@ -150,16 +160,30 @@ def forget(leaving: Actor) -> None:
         _end(subscription, "left the project")
 
 
-@transaction.atomic
 def confirm(actor: Actor, pk: str, code: str) -> None:
-    """The code from the mail proves that the mailbox is theirs."""
-    subscription = _mine(actor, pk)
+    """Take the code from the mail as proof that the mailbox is theirs. A wrong one is counted before it is refused."""
+    with transaction.atomic():
+        refusal = _try(_mine(actor, pk), code.strip().lower())
+    if refusal:
+        raise WrongCode(refusal)
+
+
+def _try(subscription: Subscription, code: str) -> str:
+    """Confirm, or count a wrong code; why it is refused. Nothing is raised, so that the count stays."""
     if subscription.is_confirmed:
-        return
-    if not secrets.compare_digest(code.strip().lower().encode(), subscription.secret.get("code", "").encode()):
-        raise Invalid("This is not the code from the newest mail.")
-    subscription.is_confirmed, subscription.secret, subscription.told_at = True, {}, None
-    subscription.save(update_fields=["is_confirmed", "secret", "told_at"])
+        return ""
+    right, wrong = subscription.secret.get("code", ""), int(subscription.secret.get("wrong", 0))
+    if right and secrets.compare_digest(code.encode(), right.encode()):
+        subscription.is_confirmed, subscription.secret, subscription.told_at = True, {}, None
+        subscription.save(update_fields=["is_confirmed", "secret", "told_at"])
+        return ""
+    if right:
+        left = TRIES_MAX - wrong - 1
+        subscription.secret = {"code": right, "wrong": str(wrong + 1)} if left else {}
+        subscription.save(update_fields=["secret"])
+        if left:
+            return f"This is not the code from the newest mail. Tries left: {left}."
+    return "Too many wrong codes. Send a new code."
 
 
 @transaction.atomic
@@ -190,18 +214,20 @@ def set_quiet_hours(actor: Actor, starts: time | None, ends: time | None, zone: 
 
 @transaction.atomic
 def test(actor: Actor, pk: str) -> Delivery:
-    """Send one now, whatever the rules say. An unconfirmed mailbox gets its code again instead."""
+    """Send one now, whatever the rules say. An unconfirmed mailbox gets a new code instead."""
     subscription = _mine(actor, pk)
     under_way = subscription.deliveries.filter(state=DeliveryState.WAITING, kind__in=subjects.OWN).first()
     if under_way is not None:
         return under_way
     if not subscription.is_confirmed:
         return _send_code(subscription)
+    allowances.spend_test(subscription)
     return deliveries.queue_own(subscription, subjects.TEST)
 
 
 def _send_code(subscription: Subscription) -> Delivery:
-    recent = subscription.deliveries.filter(kind=subjects.CODE, created_at__gt=timezone.now() - CODE_EVERY)
-    if recent.exists():
-        raise Invalid("A code was sent a moment ago; look into the mailbox, or try again in a minute.")
+    """Send a fresh code; the one before is worth nothing any more."""
+    allowances.spend_code(subscription)
+    subscription.secret = {"code": secrets.token_hex(4)}
+    subscription.save(update_fields=["secret"])
     return deliveries.queue_own(subscription, subjects.CODE)

@@ -1,10 +1,10 @@
-"""Celery: notifications that are due leave, and old lines of their log are forgotten."""
+"""Celery: notifications that are due leave, and old lines of their log and old counters are forgotten."""
 
 from __future__ import annotations
 
 from celery import shared_task
 
-from notices import deliveries, sending
+from notices import allowances, deliveries, sending
 
 
 @shared_task
@@ -15,3 +15,4 @@ def send() -> None:
 @shared_task
 def forget() -> None:
     deliveries.forget_old()
+    allowances.forget_old()

@@ -57,7 +57,7 @@ EDGES = {
 }
 WRITES = {
     *("members", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
-    *("subscriptions", "deliveries"),
+    *("subscriptions", "deliveries", "allowances"),
     *("launching", "exporting", "importing"),
 }
 READS = {
