@@ -81,7 +81,7 @@ def _push(parcel: Parcel) -> Outcome:
     left = (parcel.deadline_at - timezone.now()).total_seconds() if parcel.deadline_at else 60.0
     headers = {
         "Authorization": webpush.authorization(
-            settings.VAPID_KEY, f"{parts.scheme}://{parts.netloc}", _subject(), time.time()
+            settings.VAPID_KEY, f"{parts.scheme}://{parts.netloc}", _contact(), time.time()
         ),
         "Content-Encoding": "aes128gcm",
         "Content-Type": "application/octet-stream",
@@ -95,7 +95,7 @@ def _push(parcel: Parcel) -> Outcome:
     return _judged(answer, "push service")
 
 
-def _subject() -> str:
+def _contact() -> str:
     """Where a push service finds whoever runs this house; it takes no plain http address."""
     public = str(settings.AWMWEB_PUBLIC_URL)
     return public if public.startswith("https://") else f"mailto:{settings.AWMWEB_MAIL_FROM}"
@@ -145,7 +145,7 @@ def _mail(parcel: Parcel) -> Outcome:
     if server is None:
         return Outcome(False, "no mail server is set (AWMWEB_MAIL_URL)")
     message = EmailMessage(
-        f"{parcel.title}: {parcel.text}" if parcel.subject_id else parcel.title,
+        _subject_line(parcel),
         f"{parcel.text}\n\n{parcel.url}\n\nYou switched this on at {settings.AWMWEB_PUBLIC_URL}/notices/\n",
         settings.AWMWEB_MAIL_FROM,
         [parcel.target],
@@ -165,6 +165,14 @@ def _mail(parcel: Parcel) -> Outcome:
     except (smtplib.SMTPException, OSError) as error:
         return Outcome(False, f"the mail server: {_mail_words(error)}", again=not _is_final(error))
     return Outcome(True, "the mail server took it")
+
+
+def _subject_line(parcel: Parcel) -> str:
+    """One line that mail readers show as it is written: agents' words must not hold an encoded word (RFC 2047), which
+    readers would decode to characters that nobody here has looked at. The sign that parts it is no ASCII, so the whole
+    subject is encoded, and no fold of a long line can join it again."""
+    line = f"{parcel.title}: {parcel.text}" if parcel.subject_id else parcel.title
+    return line.replace("=?", "=⟨?⟩")
 
 
 def _message_id(parcel: Parcel) -> str:

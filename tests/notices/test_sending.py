@@ -8,6 +8,8 @@ import hmac
 import json
 import time
 from dataclasses import replace
+from email import message_from_string
+from email.header import decode_header, make_header
 
 import pytest
 from django.db import connection, transaction
@@ -229,3 +231,49 @@ def test_the_key_of_the_house_is_made_once(tmp_path):
     assert embedded.vapid_key(tmp_path) == first and len(webpush.unb64(first)) == 32
     assert (tmp_path / "vapid_key").stat().st_mode & 0o077 == 0
     assert len(webpush.unb64(webpush.application_key(first))) == 65
+
+
+def mailed_question(edo, mailbox, asked, question):
+    """The mail about a question, as a mail reader has it."""
+    way = subscriptions.subscribe(edo, "email", "edo@example.org")
+    subscriptions.confirm(edo, way.pk, way.secret["code"])
+    way.deliveries.all().delete()
+    asked(question)
+    sending.work()
+    ((_, text),) = mailbox.mails
+    return text, message_from_string(text)
+
+
+ENCODED = "=?utf-8?b?{}?=".format(base64.b64encode("Reset\u202e your\r\nBcc: max@example.org".encode()).decode())
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        ENCODED,
+        f"a {ENCODED} b",
+        f"ä {ENCODED}",
+        f"={ENCODED}",
+        "=?utf-8?q?Your=20bank?=",
+        "=?utf-8?q?a?= =?utf-8?q?b?=",
+        "=?ISO-8859-1*en?Q?=72eset?=",
+        "=?utf-8?b?!!!?=",
+    ],
+)
+def test_a_mail_subject_holds_no_encoded_word_of_an_agent(edo, mailbox, asked, question):
+    _, mail = mailed_question(edo, mailbox, asked, question)
+    shown = str(make_header(decode_header(mail["Subject"])))
+    assert shown == f"An agent asks in lab: {question.replace('=?', '=⟨?⟩')}"
+    assert str(make_header(decode_header(shown))) == shown, "a reader that decodes twice sees the same"
+
+
+@pytest.mark.parametrize(
+    "end", ["\n", "\r", "\r\n", "\x0b", "\x0c", "\x1c", "\x1e", "\x85", "\u2028", "\u2029", "\x00"]
+)
+def test_a_question_adds_no_line_to_the_head_of_a_mail(edo, mailbox, asked, end):
+    text, mail = mailed_question(edo, mailbox, asked, f"first{end}Bcc: max@example.org{end}{end}body")
+    assert set(mail.keys()) == {
+        *("Content-Type", "MIME-Version", "Content-Transfer-Encoding", "Subject", "From", "To", "Date"),
+        *("Auto-Submitted", "Message-ID"),
+    }
+    assert mail["To"] == "edo@example.org" and "\nBcc:" not in text.replace("\r", "\n")
