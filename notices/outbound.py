@@ -1,9 +1,9 @@
 """One POST to an address that a member typed or a browser gave: to the public network alone, and to nobody else.
 
-Owns the rule which addresses may be reached. The name is resolved once, every address it has must be allowed, and the
-connection goes to one of those very addresses, so that a name that changes its mind (DNS rebinding) changes nothing.
-No redirect is followed, no proxy is used, and of the answer only the beginning is read. AWMWEB_NOTICES_PRIVATE lets
-the house reach its own network, for self-hosters and tests.
+Owns how an address is reached; which ones are public is `address_registry.py`'s. The name is resolved once, every
+address it has must be public, and the connection goes to one of those very addresses, so that a name that changes its
+mind (DNS rebinding) changes nothing. No redirect is followed, no proxy is used, and of the answer only the beginning is
+read. AWMWEB_NOTICES_PRIVATE lets the product reach its own network, for self-hosters and tests.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 from django.conf import settings
 
+from notices.address_registry import special_purpose
+
 TOTAL_S = 10.0
 READ_BYTES = 300
-CARRIES_V4 = [ipaddress.ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")]
-"""IPv6 that leads to an IPv4 address inside it, which nobody here has looked at."""
+ALLOW = "Set AWMWEB_NOTICES_PRIVATE=1 to allow private addresses."
 
 
 class Refused(Exception):
@@ -59,12 +60,14 @@ def checked(url: str) -> SplitResult:
 
 def refuse_private(address: str) -> None:
     """A plain ValueError where this is no address but a name."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    if isinstance(ip, ipaddress.IPv6Address) and ip.ipv4_mapped is not None:
-        ip = ip.ipv4_mapped
-    hidden = ip.version == 6 and any(ip in net for net in CARRIES_V4)
-    if not settings.AWMWEB_NOTICES_PRIVATE and (hidden or ip.is_multicast or not ip.is_global):
-        raise Refused(f"{address} is a private address; AWMWEB_NOTICES_PRIVATE=1 allows those.")
+    purpose = _special(address)
+    if purpose:
+        raise Refused(f"{address} is not a public address ({purpose}). {ALLOW}")
+
+
+def _special(address: str) -> str:
+    purpose = special_purpose(ipaddress.ip_address(address.partition("%")[0]))
+    return "" if settings.AWMWEB_NOTICES_PRIVATE else purpose
 
 
 def post(url: str, body: bytes, headers: dict[str, str]) -> Answer:
@@ -100,8 +103,8 @@ async def _addresses(parts: SplitResult) -> list[str]:
     except (OSError, UnicodeError) as error:  # a label that is too long is a matter of encoding
         raise Unreached(f"{parts.hostname} cannot be resolved: {error}") from error
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
-    for address in addresses:
-        refuse_private(address)
+    if any(map(_special, addresses)):  # which one stays unsaid: members must not read the operator's own names
+        raise Refused(f"{parts.hostname} leads to an address that is not public. {ALLOW}")
     return addresses
 
 

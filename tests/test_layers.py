@@ -62,20 +62,10 @@ WRITES = {
 }
 READS = {
     *("access", "revalidation", "bodies", "plain_text", "truncation", "entries", "wire", "trajectory", "annotated"),
-    *("reading", "board", "eligibility", "filters", "panels", "tables", "webpush", "outbound", "metrics", "similar"),
-    *(
-        "wall",
-        "windows",
-        "routing",
-        "availability",
-        "notifications",
-        "suggested_calls",
-        "packs",
-        "hub",
-        "html_cache",
-        "live_html",
-    ),
+    *("reading", "board", "eligibility", "filters", "panels", "tables", "metrics", "similar", "notifications"),
+    *("wall", "windows", "routing", "availability", "suggested_calls", "packs", "hub", "html_cache", "live_html"),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
+    *("webpush", "outbound", "address_registry", "quoting"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }
 GROUND = {"models", "subjects", "events", "errors", "migrations"}

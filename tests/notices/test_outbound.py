@@ -36,12 +36,15 @@ def names(monkeypatch):
         ["100.64.0.1"],
         ["8.8.8.8", "192.168.0.1"],
         ["::ffff:127.0.0.1"],
+        ["8.8.8.8", "5f00::1"],
+        ["2002:7f00:1::1"],
     ],
 )
 def test_a_name_that_leads_to_a_private_address_is_not_gone_to(ips, names):
     names[1].append(ips)
-    with pytest.raises(outbound.Refused, match="private address"):
+    with pytest.raises(outbound.Refused, match="private address") as refused:
         outbound.post("https://hooks.example.org/", b"{}", {})
+    assert not any(ip in str(refused.value) for ip in ips), "a member would read the names of the inner network"
 
 
 @pytest.mark.parametrize("host", ["2130706433", "0x7f.1", "localhost"])
