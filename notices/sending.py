@@ -22,10 +22,10 @@ from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.utils import timezone
 
-from notices import deliveries, events, outbound, webpush
+from notices import deliveries, events, outbound, quoting, webpush
 from notices.deliveries import Outcome, Parcel
 from notices.models import Channel
-from people.plain_text import first_line
+from notices.quoting import quoted
 
 AT_ONCE = 2
 """Senders of one process: slow receivers must not keep the worker's other threads from the models."""
@@ -56,7 +56,7 @@ def send(parcel: Parcel) -> Outcome:
     except outbound.Refused as refused:
         return Outcome(False, str(refused))
     except outbound.Unreached as silent:
-        return Outcome(False, str(silent), again=True)
+        return Outcome(False, quoted(silent, _secrets_of(parcel)), again=True)
 
 
 def _to_pages(parcel: Parcel) -> Outcome:
@@ -92,7 +92,7 @@ def _push(parcel: Parcel) -> Outcome:
     answer = outbound.post(parcel.target, body, headers)
     if answer.status in (404, 410):
         return Outcome(False, f"the push service says that this browser is gone ({answer.status})", gone=True)
-    return _judged(answer, "push service")
+    return _judged(parcel, answer, "push service")
 
 
 def _contact() -> str:
@@ -121,7 +121,7 @@ def _webhook(parcel: Parcel) -> Outcome:
         "webhook-timestamp": at,
         "webhook-signature": f"v1,{signature(parcel.secret['key'], parcel.delivery_id, at, body)}",
     }
-    return _judged(outbound.post(parcel.target, body, headers), "webhook")
+    return _judged(parcel, outbound.post(parcel.target, body, headers), "webhook")
 
 
 def signature(key: str, delivery_id: str, at: str, body: bytes) -> str:
@@ -130,14 +130,22 @@ def signature(key: str, delivery_id: str, at: str, body: bytes) -> str:
     return base64.b64encode(hmac.digest(secret, f"{delivery_id}.{at}.".encode() + body, "sha256")).decode()
 
 
-def _judged(answer: outbound.Answer, who: str) -> Outcome:
+def _judged(parcel: Parcel, answer: outbound.Answer, who: str) -> Outcome:
     if 200 <= answer.status < 300:
         return Outcome(True, f"the {who} took it ({answer.status})")
     if 300 <= answer.status < 400:
         return Outcome(False, f"the {who} answered {answer.status}; redirects are not followed")
     again = answer.status >= 500 or answer.status in AGAIN
-    said = first_line(answer.text, deliveries.TEXT_CHARS)
+    said = quoted(answer.text, _secrets_of(parcel))
     return Outcome(False, f"the {who} answered {answer.status} {said}".strip(), again, answer.retry_after_s)
+
+
+def _secrets_of(parcel: Parcel) -> list[str]:
+    """What no log may hold: where exactly it goes, the keys and codes that go with it, and the operator's sign-in."""
+    if parcel.channel != Channel.EMAIL:
+        return [*quoting.parts_of(parcel.target), *parcel.secret.values()]
+    server = settings.MAIL_SERVER
+    return [*parcel.secret.values(), *([server.username, server.password] if server is not None else [])]
 
 
 def _mail(parcel: Parcel) -> Outcome:
@@ -163,7 +171,8 @@ def _mail(parcel: Parcel) -> Outcome:
     try:
         message.send()
     except (smtplib.SMTPException, OSError) as error:
-        return Outcome(False, f"the mail server: {_mail_words(error)}", again=not _is_final(error))
+        said = _mail_words(error).replace(parcel.target, "[address]")
+        return Outcome(False, f"the mail server: {quoted(said, _secrets_of(parcel))}", again=not _is_final(error))
     return Outcome(True, "the mail server took it")
 
 
@@ -189,7 +198,10 @@ def _is_final(error: Exception) -> bool:
 def _mail_words(error: Exception) -> str:
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return "; ".join(f"{code} {words.decode('utf-8', 'replace')}" for code, words in error.recipients.values())
-    return f"{type(error).__name__}: {error}"[:300]
+    if isinstance(error, smtplib.SMTPResponseException):
+        said = error.smtp_error
+        return f"{error.smtp_code} {said.decode('utf-8', 'replace') if isinstance(said, bytes) else said}"
+    return f"{type(error).__name__}: {error}"
 
 
 SENDERS: dict[str, Callable[[Parcel], Outcome]] = {

@@ -35,6 +35,7 @@ class Receiver:
     posted: list[Posted] = field(default_factory=list)
     answers: list[tuple[int, dict[str, str]]] = field(default_factory=lambda: [(201, {})])
     on_post: object = None
+    says: bytes = b"thanks"
 
 
 @contextlib.contextmanager
@@ -52,7 +53,7 @@ def receiver() -> Iterator[Receiver]:
             for name, text in headers.items():
                 self.send_header(name, text)
             self.end_headers()
-            self.wfile.write(b"thanks")
+            self.wfile.write(there.says)
 
         def log_message(self, *args: object) -> None:
             """Tests are quiet."""
@@ -80,6 +81,7 @@ class Mailbox:
     port: int = 0
     mails: list[tuple[list[str], str]] = field(default_factory=list)
     refuses: bytes = b""
+    refuses_text: bytes = b""
 
 
 @contextlib.contextmanager
@@ -100,7 +102,8 @@ def mail_server() -> Iterator[Mailbox]:
                 if verb == "DATA":
                     self.wfile.write(b"354 go on\r\n")
                     there.mails.append((to, self._text()))
-                self.wfile.write(b"221 bye\r\n" if verb == "QUIT" else b"250 ok\r\n")
+                refused = there.refuses_text if verb == "DATA" else b""
+                self.wfile.write(b"221 bye\r\n" if verb == "QUIT" else refused or b"250 ok\r\n")
                 if verb == "QUIT":
                     return
 

@@ -1,0 +1,77 @@
+"""What a receiver said, fit for a log that people read: one clean line that tells no secret.
+
+Owns which words are kept back. A receiver, or a proxy before it, may repeat what it was sent: a capability in an
+address, a code, a password, in any of the spellings that programs use. Pure; called by `sending.py`.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html
+import re
+from collections.abc import Iterable, Iterator
+from urllib.parse import parse_qsl, unquote, unquote_plus, urlsplit
+
+from people.plain_text import first_line
+
+CHARS = 160
+SHORTEST, WINDOW = 4, 8
+"""A secret of fewer letters and digits is no secret; of a longer one so many in a row tell it."""
+LONGEST_WORD = 16
+HELD_BACK = "(words withheld: they repeat part of the address or a secret)"
+_TOKEN = re.compile(r"[A-Za-z0-9+/_=~%.-]{20,}")
+_ENCODED = re.compile(r"[A-Za-z0-9+/_-]{6,}")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
+
+
+def quoted(said: object, secrets: Iterable[str]) -> str:
+    """Return the first line of what was said; instead of it a remark if it tells one of the secrets in any spelling.
+    What looks like a key of somebody else's is cut out."""
+    line = first_line(said, CHARS)
+    parts = {part for secret in secrets for part in _windows(_plain(secret))}
+    if any(part in view for view in map(_plain, _views(line)) for part in parts):
+        return HELD_BACK
+    return _TOKEN.sub(lambda found: "[…]" if _is_keylike(found[0]) else found[0], line)
+
+
+def parts_of(url: str) -> list[str]:
+    """Return the parts of an address that may be a capability: its query, and of its path what is no plain word."""
+    address = urlsplit(url)
+    values = [value for _, value in parse_qsl(address.query, keep_blank_values=True)]
+    words = [part for part in unquote(address.path).split("/") if _is_keylike(part) or len(part) >= LONGEST_WORD]
+    return [*words, *values, unquote(address.query), address.fragment]
+
+
+def _plain(text: str) -> str:
+    """Letters and digits alone, whatever their case and whatever stands between them."""
+    return "".join(char for char in text.casefold() if char.isalnum())
+
+
+def _windows(secret: str) -> Iterator[str]:
+    if len(secret) >= SHORTEST:
+        yield from (secret[start : start + WINDOW] for start in range(max(1, len(secret) - WINDOW + 1)))
+
+
+def _views(line: str) -> Iterator[str]:
+    """The line as it stands, and as the encodings that programs use would have it read."""
+    yield from (line, unquote_plus(line), html.unescape(line))
+    yield _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), line)
+    for token in _ENCODED.findall(line):
+        for start in range(4):
+            yield from _decoded(token[start:])
+
+
+def _decoded(token: str) -> Iterator[str]:
+    """As base64 of either alphabet and as hexadecimal digits, as far as it goes."""
+    whole = token if len(token) % 4 != 1 else token[:-1]
+    padded = whole.replace("-", "+").replace("_", "/") + "=" * (-len(whole) % 4)
+    for text, decode in ((padded, base64.b64decode), (token[: len(token) // 2 * 2], bytes.fromhex)):
+        try:
+            yield decode(text).decode("latin-1")
+        except (binascii.Error, ValueError):
+            continue
+
+
+def _is_keylike(token: str) -> bool:
+    return any(char.isdigit() for char in token) or not (token.islower() or token.isupper())
