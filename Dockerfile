@@ -1,12 +1,15 @@
 # One image for every process of the product. Without arguments it runs all of them, embedded servers included:
 #   docker run -p 127.0.0.1:8000:8000 -v awmweb:/data awmweb
-FROM python:3.11-slim-bookworm
+# A tag can be moved; a digest cannot: docker build --build-arg PYTHON_IMAGE=python:3.11-slim-bookworm@sha256:... .
+# (docs/operations.md says where to read it)
+ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+FROM ${PYTHON_IMAGE}
 
 ENV PYTHONUNBUFFERED=1 PIP_DISABLE_PIP_VERSION_CHECK=1 AWMWEB_VAR=/data AWMWEB_HOST=0.0.0.0
 WORKDIR /app
 
-COPY requirements.txt ./
-RUN python -m pip install --no-cache-dir -r requirements.txt
+COPY requirements.lock ./
+RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requirements.lock
 
 COPY . .
 RUN python -m compileall -q awmclient awmenv awmweb curriculum episodes experts exports notices people

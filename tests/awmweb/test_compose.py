@@ -200,6 +200,15 @@ def test_the_example_settings_name_every_variable_of_the_compose_file():
     assert asked == named
 
 
+def test_image_settings_replace_every_base_image():
+    digest = "@sha256:" + 64 * "0"
+    images = {name: f"some/{name.lower()}{digest}" for name in ("PYTHON", "POSTGRES", "VALKEY")}
+    given = compose(FILE, PASSWORDS | {f"AWMWEB_{name}_IMAGE": image for name, image in images.items()})["services"]
+    assert {given["postgres"]["image"], given["valkey"]["image"]} == {images["POSTGRES"], images["VALKEY"]}
+    built = [service["build"]["args"] for service in given.values() if service["image"] == "awmweb"]
+    assert len(built) == 6 and all(args == {"PYTHON_IMAGE": images["PYTHON"]} for args in built)
+
+
 def test_the_durable_settings_of_the_compose_file_are_those_of_the_embedded_server(host):
     command = host.services["postgres"]["command"]
     assert {"fsync=on", "synchronous_commit=on", "full_page_writes=on"} <= set(command)
