@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev lock test test-train check bench chaos
+.PHONY: run install install-dev install-web lock test test-train check bench chaos
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -29,10 +29,18 @@ install: .venv/bin/pip
 	  exit 1; }; \
 	cp .venv/wanted.txt .venv/installed.txt
 
-install-dev: .venv/bin/pip
+install-dev: .venv/bin/pip install-web
 	@cmp -s requirements-dev.lock .venv/installed-dev.txt && exit 0; \
 	echo "Installing what the tests need into .venv."; \
 	$(INSTALL) -r requirements-dev.lock && cp requirements-dev.lock .venv/installed-dev.txt
+
+# Checkers of scripts and styles, from npm; a machine without npm goes without, unless AWMWEB_REQUIRE_BROWSER is 1
+install-web:
+	@if command -v npm >/dev/null; then \
+	  cmp -s tools/package-lock.json tools/node_modules/installed.json || { \
+	    echo "Installing what checks scripts and styles into tools/node_modules."; \
+	    (cd tools && npm ci --silent) && cp tools/package-lock.json tools/node_modules/installed.json; }; \
+	elif test "$$AWMWEB_REQUIRE_BROWSER" = 1; then echo "npm was not found, and AWMWEB_REQUIRE_BROWSER is 1."; exit 1; fi
 
 # After a change of a requirement: what it resolves to, with hashes. UPGRADE=1 takes newer versions of what is not pinned
 lock: install-dev
@@ -62,6 +70,9 @@ check: install-dev
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
+	@.venv/bin/djangofmt --quiet --check templates
+	@.venv/bin/djangofmt check --target-version 5.2 templates
+	@if test -d tools/node_modules; then npm --silent --prefix tools run check; else echo "Scripts and styles were not checked: no npm."; fi
 	@$(PY) -m pytest -q tests/test_layers.py tests/test_docs.py tests/test_templates.py tests/tools
 	@$(PY) manage.py makemigrations --check --dry-run
 	@$(PY) manage.py check --deploy --fail-level WARNING

@@ -12,11 +12,16 @@ import { walk } from "./arrow-keys.js";
 const csrf = () => document.querySelector('meta[name="csrf"]').content;
 const place = (name) => document.querySelector(`[data-part="${name}"]`);
 
-/** Put a fresh part in the place of the old one; the focus stays on what has the same deed. */
+/**
+ * Put a fresh part in the place of the old one; the focus stays on what has the same deed.
+ * @param {Document} fresh
+ * @param {string} name
+ */
 export function swap(fresh, name) {
   const [old, next] = [place(name), fresh.querySelector(`[data-part="${name}"]`)];
   if (!old || !next) return null;
-  const act = old.contains(document.activeElement) ? document.activeElement.dataset.act : "";
+  const active = /** @type {HTMLElement} */ (document.activeElement);
+  const act = old.contains(active) ? active.dataset.act : "";
   old.replaceWith(next);
   if (act) next.querySelector(`[data-act="${act}"]`)?.focus();
   tick();
@@ -76,6 +81,7 @@ function useDraft() {
 function redraft() {
   const { state } = place("model-draft")?.dataset || {};
   if (!["ready", "failed"].includes(state)) return false;
+  /** @type {HTMLDialogElement} */
   const dialog = document.getElementById("hint");
   dialog.querySelector("input").required = state === "ready";
   dialog.showModal();
@@ -87,10 +93,12 @@ function startDraft() {
   bind("draft", toggle);
   bind("use-draft", useDraft);
   bind("redraft", redraft);
-  document.querySelector("[data-hint]").addEventListener("submit", (event) => {
+  /** @type {HTMLDialogElement} */
+  const dialog = document.getElementById("hint");
+  dialog.querySelector("form").addEventListener("submit", (event) => {
     event.preventDefault();
-    const field = event.target.elements.hint;
-    document.getElementById("hint").close();
+    const field = dialog.querySelector("input");
+    dialog.close();
     wanted = true;
     draft("", bodyOf({ hint: field.value }));
     field.value = "";
@@ -125,14 +133,16 @@ async function replies(path = place("replies").dataset.url, body = null) {
 }
 
 function changeReply(button) {
-  const form = place("replies").querySelector("[data-reply-form]");
-  form.elements.id.value = button.dataset.edit;
-  form.elements.text.value = place("replies").querySelector(`[data-reply="${button.dataset.edit}"]`).textContent;
+  const form = place("replies").querySelector("form[data-reply-form]");
+  const text = form.querySelector("textarea");
+  form.querySelector('input[name="id"]').value = button.dataset.edit;
+  text.value = place("replies").querySelector(`[data-reply="${button.dataset.edit}"]`).textContent;
   form.querySelector("[data-say]").textContent = "In other words";
-  form.elements.text.focus();
+  text.focus();
 }
 
 function startReplies() {
+  /** @type {HTMLDialogElement} */
   const dialog = document.getElementById("replies");
   if (!dialog) return;
   bind("replies", async () => {
@@ -152,8 +162,9 @@ function startReplies() {
   });
   dialog.addEventListener("submit", async (event) => {
     event.preventDefault();
-    const { id, text } = event.target.elements;
-    if (await replies(undefined, bodyOf({ id: id.value, text: text.value }))) dialog.querySelector("[data-reply]")?.focus();
+    const form = /** @type {HTMLFormElement} */ (event.target);
+    const [id, text] = [form.querySelector('input[name="id"]').value, form.querySelector("textarea").value];
+    if (await replies(undefined, bodyOf({ id, text }))) dialog.querySelector("[data-reply]")?.focus();
   });
 }
 

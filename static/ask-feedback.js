@@ -12,9 +12,11 @@ async function press(act) {
   const button = document.querySelector(`button[name="tag"][data-act="${act}"]`);
   if (!button) return;
   const body = new FormData();
+  /** @type {HTMLFormElement} */
+  const form = document.getElementById("tag-form");
   body.set("tag", button.value);
   try {
-    swap(await part(document.getElementById("tag-form").action, body, csrf()), "tags");
+    swap(await part(form.action, body, csrf()), "tags");
   } catch (error) {
     say(error instanceof TypeError ? "Not kept: no contact with the server." : error.message, true);
   }
@@ -53,7 +55,11 @@ async function rescue(page, store) {
   location.reload();
 }
 
-/** A text that was not sent before the ask closed: keep it with y, or let it go with n. */
+/**
+ * A text that was not sent before the ask closed: keep it with y, or let it go with n.
+ * @param {HTMLElement} page
+ * @param {import("./drafts.js").Store} store
+ */
 export function startUnsent(page, store) {
   rescue(page, store);
   const form = document.querySelector("form[data-unsent]");

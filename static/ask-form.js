@@ -17,13 +17,20 @@ const CSRF = () => document.querySelector('meta[name="csrf"]').content;
 export const page = document.querySelector("[data-ask]");
 export const form = document.querySelector("form[data-answer]");
 const store = new Store(page.dataset.ask, globalThis.localStorage);
-const field = (name) => form.elements[name];
+/** A field of the form by its name.
+ * @type {(name: string) => HTMLTextAreaElement} */
+const field = (name) => /** @type {HTMLTextAreaElement} */ (form.elements[name]);
 let builder = null;
 let begun = null; // the words with which the form came
 let saver = null;
 let lease = null;
 
-/** Words at a named place of the page; none hide it. */
+/**
+ * Words at a named place of the page; none hide it.
+ * @param {string} selector
+ * @param {string} words
+ * @param {boolean} [bad]
+ */
 export function sayNear(selector, words, bad = false) {
   const place = document.querySelector(selector);
   if (!place) return;
@@ -45,6 +52,7 @@ function keepHere(words) {
   return store.keep(entry);
 }
 
+/** @type {(words: import("./drafts.js").Words, version: number, keepalive: boolean) => ReturnType<typeof post>} */
 function deliverDraft({ text, calls, drafted }, version, keepalive) {
   const body = new FormData();
   const all = { text, tool_calls: JSON.stringify(calls), drafted_by: drafted, version: String(version), csrfmiddlewaretoken: CSRF() };
@@ -52,6 +60,8 @@ function deliverDraft({ text, calls, drafted }, version, keepalive) {
   return deliver(form.dataset.keep, body, keepalive ? { keepalive } : {});
 }
 
+/** What the line beside the form says, and whether it is bad news.
+ * @type {Record<string, (detail?: string) => [string, boolean]>} */
 const SAID = {
   saving: () => ["saving", false],
   saved: (at) => [`saved ${new Date(at ? Date.parse(at) : serverNow()).toLocaleTimeString("en-GB")}`, false],
@@ -73,7 +83,7 @@ function put({ text, calls = [], drafted = "" }) {
   mark(drafted);
 }
 
-let offered = [];
+const offered = [];
 
 /** Another text of the same hand: shown beside, never put over this one without a word. */
 function offer(other, why) {
@@ -145,7 +155,11 @@ function mark(keys = "") {
   for (const chip of form.querySelectorAll("[data-began]")) chip.hidden = !keys.includes(chip.dataset.began);
 }
 
-/** Put words where the caret is, or at the end; what stands there stays. Undo takes them out again. */
+/**
+ * Put words where the caret is, or at the end; what stands there stays. Undo takes them out again.
+ * @param {string} words
+ * @param {{atEnd?: boolean, calls?: import("./drafts.js").Call[], began?: string}} [how]
+ */
 export function insert(words, { atEnd = false, calls = [], began = "" } = {}) {
   const text = field("text");
   if (atEnd) text.setSelectionRange(text.value.length, text.value.length);
@@ -164,14 +178,18 @@ export const wordsNow = () => field("text").value;
 
 // --- sending
 
-/** The ask is over for this form. `out`: for this person altogether, so nothing is left but to copy the text. */
+/**
+ * The ask is over for this form. `out`: for this person altogether, so nothing is left but to copy the text.
+ * @param {string} words
+ * @param {{out?: boolean}} [who]
+ */
 export function freeze(words, { out = false } = {}) {
   if (form.dataset.frozen || form.dataset.sending) return;
   if (!out && isBlank()) return void setTimeout(() => location.reload(), 500); // nothing to keep: show what became of it
   form.dataset.frozen = "yes";
   lease?.stop();
   if (out) saver.stop();
-  for (const [kind, gone] of [["live", true], ["late", out], ["out", !out]]) {
+  for (const [kind, gone] of /** @type {[string, boolean][]} */ ([["live", true], ["late", out], ["out", !out]])) {
     for (const one of form.querySelectorAll(`[data-${kind}-only]`)) one.hidden = gone;
   }
   for (const id of ["send", "send-watch", "insert-call", "leave", "draft", "use-draft", "redraft", "replies", "similar"]) unbind(id);
@@ -311,6 +329,7 @@ const addCall = (name) => {
 };
 
 function startPicker() {
+  /** @type {HTMLInputElement} */
   const picker = document.querySelector("[data-pick-tool]");
   const names = [...builder.tools.keys()];
   const add = () => {
@@ -325,7 +344,7 @@ function startPicker() {
   });
   picker.addEventListener("input", (event) => {
     // a pick from the list is one act; typing goes on until Enter
-    if (event.inputType === "insertReplacementText" && names.includes(picker.value)) add();
+    if (/** @type {InputEvent} */ (event).inputType === "insertReplacementText" && names.includes(picker.value)) add();
   });
   document.querySelector("[data-add-call]").addEventListener("click", add);
   bind("insert-call", () => picker.focus());
@@ -346,7 +365,10 @@ function startLease() {
   });
 }
 
-/** Somebody else took the ask while our lease had lapsed. */
+/**
+ * Somebody else took the ask while our lease had lapsed.
+ * @param {string} name
+ */
 export const heldBy = (name) => lease?.heldBy(name);
 
 export function startForm() {
@@ -354,11 +376,11 @@ export function startForm() {
   startWords();
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    send(event.submitter?.value || "next");
+    send(/** @type {HTMLButtonElement} */ (event.submitter)?.value || "next");
   });
   form.addEventListener("keydown", (event) => {
     const plain = event.key === "Enter" && !event.ctrlKey && !event.metaKey;
-    if (plain && event.target.matches("input, select")) event.preventDefault(); // only Ctrl+Enter and the buttons send
+    if (plain && /** @type {Element} */ (event.target).matches("input, select")) event.preventDefault(); // only Ctrl+Enter and the buttons send
     if (event.key === "Escape" && form.dataset.frozen) document.querySelector("[data-ended]").focus();
   });
   bind("send", () => send(amends() ? "watch" : "next"));
@@ -367,7 +389,7 @@ export function startForm() {
   bind("leave", leave);
   startLease();
   document.addEventListener("awm:deadline", (event) => {
-    if (event.target.closest("[data-in-hand]")) freeze(`The deadline has passed and the agent went on without advice. ${keepWords()}`);
+    if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline has passed and the agent went on without advice. ${keepWords()}`);
   });
   field("text").setSelectionRange(field("text").value.length, field("text").value.length);
   if (matchMedia("(pointer: fine)").matches) field("text").focus({ preventScroll: true });

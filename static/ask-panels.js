@@ -6,7 +6,11 @@ import { part } from "./post.js";
 
 const byId = (id) => document.getElementById(id);
 
-/** Which rows of a table hold a text; case and order do not count. */
+/**
+ * Which rows of a table hold a text; case and order do not count.
+ * @param {string} text
+ * @param {string} wanted
+ */
 export function holds(text, wanted) {
   const words = text.toLowerCase();
   return wanted.toLowerCase().split(/\s+/).filter(Boolean).every((one) => words.includes(one));
@@ -63,12 +67,16 @@ function toggle(name) {
   (open ? byId("tab-steps") : tab).click();
 }
 
-/** `goTo(seq)` brings a step into view. */
+/**
+ * `goTo(seq)` brings a step into view.
+ * @param {(seq: number) => void} goTo
+ */
 export function startContext(goTo) {
   for (const panel of document.querySelectorAll("[data-lazy]")) {
     panel.addEventListener("awm:tab", () => load(panel));
-    panel.addEventListener("input", ({ target }) => {
-      if (target.matches("[data-filter]")) filter(panel, target.value);
+    panel.addEventListener("input", (event) => {
+      const field = /** @type {HTMLInputElement} */ (event.target);
+      if (field.matches("[data-filter]")) filter(panel, field.value);
     });
     panel.addEventListener("click", (event) => {
       const target = event.target instanceof Element ? event.target : null;

@@ -10,13 +10,19 @@ export function serverNow() {
   return Date.now() + offset;
 }
 
-/** Take the server's time from a frame or a page. */
+/**
+ * Take the server's time from a frame or a page.
+ * @param {string} iso
+ */
 export function syncTo(iso) {
   const at = Date.parse(iso);
   if (!Number.isNaN(at)) offset = at - Date.now();
 }
 
-/** Seconds as m:ss, or h:mm:ss from an hour on. */
+/**
+ * Seconds as m:ss, or h:mm:ss from an hour on.
+ * @param {number} seconds
+ */
 export function clock(seconds) {
   const whole = Math.max(0, Math.floor(seconds));
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
@@ -24,16 +30,22 @@ export function clock(seconds) {
   return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
 }
 
-/** How near a deadline is, by the share of its budget that is left. */
+/**
+ * How near a deadline is, by the share of its budget that is left.
+ * @param {number} share
+ */
 export function level(share) {
   if (share < 0.2) return "late";
   return share < 0.45 ? "soon" : "";
 }
 
-/** "12 s ago", "3 min ago": one unit, rounded down. */
+/**
+ * "12 s ago", "3 min ago": one unit, rounded down.
+ * @param {number} seconds
+ */
 export function ago(seconds) {
   if (seconds < 5) return "just now";
-  for (const [size, unit] of [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]]) {
+  for (const [size, unit] of /** @type {[number, string][]} */ ([[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]])) {
     if (seconds >= size) return `${Math.floor(seconds / size)} ${unit} ago`;
   }
   return "just now";
@@ -65,7 +77,10 @@ function fuse(element, now) {
   element.querySelector(".left")?.setAttribute("width", String(240 * share));
 }
 
-/** Bring every time on the page up to date. */
+/**
+ * Bring every time on the page up to date.
+ * @param {Document | Element} [root]
+ */
 export function tick(root = document) {
   const now = serverNow();
   for (const element of root.querySelectorAll("[data-deadline]")) count(element, now);
@@ -90,7 +105,10 @@ export function start() {
   setInterval(tick, 250);
 }
 
-/** The server prints its own zone; a reader wants theirs. */
+/**
+ * The server prints its own zone; a reader wants theirs.
+ * @param {HTMLTimeElement} element
+ */
 export function localise(element) {
   if (element.dataset.time === "seconds") say(element, new Date(element.dateTime).toLocaleTimeString("en-GB"));
 }

@@ -5,7 +5,11 @@ import { walk } from "./arrow-keys.js";
 
 const SHOWN = 12;
 
-/** The entries whose words hold all that was typed, those that begin with it first; nothing typed: all of them. */
+/**
+ * The entries whose words hold all that was typed, those that begin with it first; nothing typed: all of them.
+ * @param {{words: string, cap?: string, go?: () => void}[]} entries
+ * @param {string} typed
+ */
 export function matching(entries, typed) {
   const wanted = typed.toLowerCase().split(/\s+/).filter(Boolean);
   const found = entries.filter(({ words }) => wanted.every((one) => words.toLowerCase().includes(one)));
@@ -24,6 +28,7 @@ function entries() {
 }
 
 export function startPalette() {
+  /** @type {HTMLDialogElement} */
   const dialog = document.getElementById("palette");
   if (!dialog) return;
   const [field, list] = [dialog.querySelector("input"), dialog.querySelector("ul")];

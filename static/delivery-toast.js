@@ -21,12 +21,20 @@ function save(all) {
   }
 }
 
-/** Remember that an answer went out, so that the next page can say when it was delivered. */
+/**
+ * Remember that an answer went out, so that the next page can say when it was delivered.
+ * @param {string} ask
+ * @param {string} at
+ */
 export function noteSent(ask, at) {
   save([...load().filter((one) => one.ask !== ask), { ask, at }].slice(-10));
 }
 
-/** "Delivered after 0.4 s" */
+/**
+ * "Delivered after 0.4 s"
+ * @param {string} sentAt
+ * @param {string} deliveredAt
+ */
 export function deliveredWords(sentAt, deliveredAt) {
   return `Delivered after ${(Math.max(0, Date.parse(deliveredAt) - Date.parse(sentAt)) / 1000).toFixed(1)} s`;
 }

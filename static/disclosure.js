@@ -1,6 +1,9 @@
 // What is rarely wanted, behind one button where the screen is small.
 
-/** Let each `[data-more]` button show and hide what it controls; what was hidden gets the focus. */
+/**
+ * Let each `[data-more]` button show and hide what it controls; what was hidden gets the focus.
+ * @param {Document | Element} [root]
+ */
 export function startMore(root = document) {
   for (const button of root.querySelectorAll("[data-more]")) button.addEventListener("click", () => toggle(button));
 }

@@ -8,13 +8,24 @@ const QUIET_MS = 800; // after the last stroke
 const LONGEST_MS = 4000; // while typing goes on
 const PENDING = 5;
 
-/** @typedef {{text: string, calls: object[], drafted?: string}} Words */
+/**
+ * @typedef {{name: string, arguments: Record<string, unknown>}} Call
+ * @typedef {{text: string, calls?: Call[], drafted?: string}} Words
+ * @typedef {Words & {at: number, version?: number, nonce?: string, sent?: Words[], saved_at?: string}} Entry
+ */
 
-/** Whether two texts say the same, calls included. */
+/**
+ * Whether two texts say the same, calls included.
+ * @param {Partial<Words> | null} a
+ * @param {Partial<Words> | null} b
+ */
 export function same(a, b) {
   return (a?.text || "") === (b?.text || "") && JSON.stringify(a?.calls || []) === JSON.stringify(b?.calls || []);
 }
 
+/**
+ * @param {Words | null} words
+ */
 export const isEmpty = (words) => !words?.text?.trim() && !words?.calls?.length;
 
 /** What a text began with, once it holds `keys`, too: of each kind (a model's draft, an earlier answer) the last. */
@@ -29,6 +40,8 @@ const goesOn = (longer, shorter) => longer.text.startsWith(shorter.text) && (!sh
 /**
  * What stands in the form at the start: the server's text, or one of this device. `others` holds what would be lost by
  * that choice. `entries` know when they were written, the version they grew from and what was sent of them.
+ * @param {Entry} server
+ * @param {Entry[]} entries
  */
 export function best(server, entries) {
   const kept = entries.filter((one) => !isEmpty(one)).sort((a, b) => b.at - a.at);
@@ -51,8 +64,14 @@ export function best(server, entries) {
 
 /** Texts of one ask on this device, one for each page that wrote it. */
 export class Store {
+  /**
+   * @param {string} ask
+   * @param {Storage} storage
+   * @param {string} [page]
+   */
   constructor(ask, storage, page = Math.random().toString(36).slice(2)) {
-    Object.assign(this, { storage, prefix: `awmweb-draft-${ask}` });
+    this.storage = storage;
+    this.prefix = `awmweb-draft-${ask}`;
     this.own = `${this.prefix}:${page}`;
   }
 
@@ -101,8 +120,23 @@ export class Store {
  * only), closed (not even there), choose, refused and out.
  */
 export class Saver {
+  /**
+   * @param {object} options
+   * @param {() => Words} options.read
+   * @param {(words: Words, version: number, keepalive: boolean) => Promise<import("./post.js").Result>} options.deliver
+   * @param {(words: Words) => boolean} options.keep
+   * @param {(state: string, detail?: any) => void} options.tell
+   * @param {number} [options.version]
+   * @param {Words | null} [options.sent]
+   * @param {import("./stream.js").Timer} [options.timer]
+   */
   constructor({ read, deliver, keep, tell, version = 0, sent = null, timer }) {
-    Object.assign(this, { read, deliver, keep, tell, version, sent });
+    this.read = read;
+    this.deliver = deliver;
+    this.keep = keep;
+    this.tell = tell;
+    this.version = version;
+    this.sent = sent;
     this.timer = timer || { set: (job, ms) => setTimeout(job, ms), clear: (id) => clearTimeout(id), now: () => Date.now() };
     this.pending = [];
     this.attempt = 0;
@@ -163,6 +197,10 @@ export class Saver {
     this.pending = [...this.pending, words].slice(-PENDING);
   }
 
+  /**
+   * @param {Words} words
+   * @param {import("./post.js").Result} result
+   */
   #heard(words, { ok, answer, error }) {
     if (this.state === "stopped") return;
     if (ok) {

@@ -89,7 +89,14 @@ export class Heights {
   }
 }
 
-/** Rows to have on the page for a view from `top` to `bottom`: what is seen and `over` beside it, at most `most`. */
+/**
+ * Rows to have on the page for a view from `top` to `bottom`: what is seen and `over` beside it, at most `most`.
+ * @param {Heights} heights
+ * @param {number} top
+ * @param {number} bottom
+ * @param {number} over
+ * @param {number} most
+ */
 export function windowFor(heights, top, bottom, over, most) {
   if (!heights.count) return [0, -1];
   let first = heights.at(Math.max(0, top - over));
@@ -102,7 +109,13 @@ export function windowFor(heights, top, bottom, over, most) {
   return [first, last];
 }
 
-/** Numbers from `first` to `last` that `has` not, as the one stretch [from, to] to ask for next; null if there is none. */
+/**
+ * Numbers from `first` to `last` that `has` not, as the one stretch [from, to] to ask for next; null if there is none.
+ * @param {number} first
+ * @param {number} last
+ * @param {(seq: number) => boolean} has
+ * @param {number} most
+ */
 export function stretch(first, last, has, most) {
   let from = first;
   while (from <= last && has(from)) from += 1;

@@ -5,7 +5,11 @@ import { doubt } from "./shell.js";
 
 const LONGEST_MS = 20_000; // a network that swallows everything ends no request; the next ones wait for this one
 
-/** Fetch a fragment of this site. Throws when the answer is no page, or none comes. */
+/**
+ * Fetch a fragment of this site. Throws when the answer is no page, or none comes.
+ * @param {string | URL} url
+ * @param {RequestInit} [init]
+ */
 export async function fetchFragment(url, init = {}) {
   const response = await fetch(url, { signal: AbortSignal.timeout(LONGEST_MS), ...init, headers: { "HX-Request": "true", ...init.headers }, credentials: "same-origin" }).catch(noAnswer);
   if (response.redirected && new URL(response.url).pathname === "/login") location.assign(response.url);
@@ -13,6 +17,7 @@ export async function fetchFragment(url, init = {}) {
   return new DOMParser().parseFromString(await response.text(), "text/html");
 }
 
+/** @returns {never} */
 function noAnswer(error) {
   doubt();
   throw error;
@@ -25,7 +30,11 @@ function keepOpen(old, fresh) {
   });
 }
 
-/** Parts of `fresh` into the page. A part that holds the focus stays as it is; a list keeps its rows in place. */
+/**
+ * Parts of `fresh` into the page. A part that holds the focus stays as it is; a list keeps its rows in place.
+ * @param {Document} fresh
+ * @param {Document | Element} [root]
+ */
 export function mergeParts(fresh, root = document) {
   for (const part of fresh.querySelectorAll("[data-part]")) {
     const old = root.querySelector(`[data-part="${part.dataset.part}"]`);
@@ -43,7 +52,11 @@ const EMPTY = "empty";
 const isHeld = (list) => list.matches(":hover, :focus-within, :has([aria-selected=true], :checked)") && !list.querySelector(`:scope > [data-key="${EMPTY}"]`);
 const waiting = new WeakMap();
 
-/** Rows of `fresh` into `list` by data-key. Held: known rows change in place, gone rows fade, new rows wait. */
+/**
+ * Rows of `fresh` into `list` by data-key. Held: known rows change in place, gone rows fade, new rows wait.
+ * @param {HTMLElement} list
+ * @param {HTMLElement} fresh
+ */
 export function mergeList(list, fresh) {
   if (!isHeld(list)) return applyList(list, fresh);
   waiting.set(list, fresh);
@@ -94,7 +107,12 @@ function arrange(list, fresh) {
 
 const KEPT = new Set(["aria-selected", "open"]); // the person's, not the server's
 
-/** Make `old` what `next` is, piece by piece: what stays keeps its focus, its tick, and whether it is unfolded. */
+/**
+ * Make `old` what `next` is, piece by piece: what stays keeps its focus, its tick, and whether it is unfolded.
+ * @param {Element} old
+ * @param {Element} next
+ * @param {boolean} [held]
+ */
 export function morph(old, next, held) {
   for (const { name } of [...old.attributes]) if (!KEPT.has(name) && !next.hasAttribute(name)) old.removeAttribute(name);
   for (const { name, value } of [...next.attributes]) if (!KEPT.has(name) && old.getAttribute(name) !== value) old.setAttribute(name, value);
@@ -109,8 +127,8 @@ export function morph(old, next, held) {
     const was = were[n];
     if (!was) old.append(node.cloneNode(true));
     else if (was.nodeType !== node.nodeType || was.nodeName !== node.nodeName) swap(was, node);
-    else if (was.nodeType !== 1) was.data = node.data;
-    else morph(was, node, held);
+    else if (was.nodeType !== 1) /** @type {Text} */ (was).data = /** @type {Text} */ (node).data;
+    else morph(/** @type {Element} */ (was), /** @type {Element} */ (node), held);
   });
   for (const rest of were.slice(are.length)) drop(rest);
 }
@@ -132,7 +150,11 @@ function tellPill(list, count) {
   pill.querySelector("[data-count]").textContent = `${count} new, show`;
 }
 
-/** Show what waited; also called when the hand leaves a list. */
+/**
+ * Show what waited; also called when the hand leaves a list.
+ * @param {HTMLElement} list
+ * @param {boolean} [force]
+ */
 export function release(list, force = false) {
   const fresh = waiting.get(list);
   if (fresh && (force || !isHeld(list))) applyList(list, fresh);

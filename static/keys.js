@@ -76,13 +76,20 @@ export const KEYS = [
 const NAMES = { Escape: "Esc", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Shift: "⇧" };
 const PAIR_MS = 1200;
 
-/** Keys of one page, its own first. */
+/**
+ * Keys of one page, its own first.
+ * @param {string} page
+ * @param {Key[]} [registry]
+ */
 export function keysOf(page, registry = KEYS) {
   const own = registry.filter((key) => key.page.split(" ").includes(page));
   return [...own, ...registry.filter((key) => key.page === "*")];
 }
 
-/** What a key event is called in the registry: "Ctrl+Enter", "Shift+N", "?", "Space". */
+/**
+ * What a key event is called in the registry: "Ctrl+Enter", "Shift+N", "?", "Space".
+ * @param {KeyboardEvent} event
+ */
 export function nameOf(event) {
   const key = event.key === " " ? "Space" : event.key;
   const letter = key.length === 1 && key.toLowerCase() !== key.toUpperCase();
@@ -91,12 +98,20 @@ export function nameOf(event) {
   return `${event.ctrlKey || event.metaKey ? "Ctrl+" : ""}${shift ? "Shift+" : ""}${base}`;
 }
 
-/** Caps to print for a registry entry: "Ctrl+Enter" -> ["Ctrl", "Enter"], "g q" -> ["g", "q"]. */
+/**
+ * Caps to print for a registry entry: "Ctrl+Enter" -> ["Ctrl", "Enter"], "g q" -> ["g", "q"].
+ * @param {string} keys
+ */
 export function capsOf(keys) {
   return keys.split(/[ +]/).map((cap) => NAMES[cap] || cap);
 }
 
-/** Bare keys are dead in fields, in dialogs, with AltGr and while the next item loads. */
+/**
+ * Bare keys are dead in fields, in dialogs, with AltGr and while the next item loads.
+ * @param {KeyboardEvent} event
+ * @param {{inField?: boolean}} key
+ * @param {{inField: boolean, inDialog: boolean, loading: boolean}} around
+ */
 export function isDead(event, key, { inField, inDialog, loading }) {
   if (event.defaultPrevented || event.isComposing) return true;
   if (event.getModifierState?.("AltGraph") || event.altKey) return true;
@@ -127,19 +142,28 @@ export function dispatcher({ page, registry = KEYS, usable, run, surroundings, n
 
 const handlers = new Map();
 
-/** Give a key its deed. A deed that answers false did not take the key. */
+/**
+ * Give a key its deed. A deed that answers false did not take the key.
+ * @param {string} id
+ * @param {(event: Event) => any} handler
+ */
 export function bind(id, handler) {
   if (!KEYS.some((key) => key.id === id)) throw new Error(`no key called ${id}`);
   handlers.set(id, handler);
 }
 
-/** Take the key away again, from the handlers and from every printed line. */
+/**
+ * Take the key away again, from the handlers and from every printed line.
+ * @param {string} id
+ */
 export function unbind(id) {
   handlers.delete(id);
 }
 
 function targetOf(id) {
-  const found = [...document.querySelectorAll(`[data-act="${id}"]`)];
+  /** @type {NodeListOf<HTMLButtonElement>} links, too, which are never disabled */
+  const all = document.querySelectorAll(`[data-act="${id}"]`);
+  const found = [...all];
   return found.find((element) => !element.disabled && !element.closest("[hidden], [inert]")) || null;
 }
 
@@ -166,7 +190,10 @@ function surroundings(event) {
   };
 }
 
-/** <kbd> caps as an element. */
+/**
+ * <kbd> caps as an element.
+ * @param {string} keys
+ */
 export function caps(keys) {
   const box = document.createDocumentFragment();
   for (const cap of capsOf(keys)) {
@@ -214,7 +241,10 @@ export function usableKeys() {
   return keysOf(document.body.dataset.page || "plain").filter((key) => usable(key.id));
 }
 
-/** Do what a key does, without the key. */
+/**
+ * Do what a key does, without the key.
+ * @param {string} id
+ */
 export function act(id) {
   if (usable(id)) run(id, new Event("act"));
 }
@@ -230,7 +260,9 @@ export function print() {
 
 /** Listen. */
 export function start() {
-  bind("help", () => document.getElementById("keys")?.showModal());
+  /** @type {HTMLDialogElement} */
+  const sheet = document.getElementById("keys");
+  bind("help", () => sheet?.showModal());
   for (const [id, label] of [["go-home", "Now"], ["go-queue", "Queue"], ["go-episodes", "Episodes"], ["go-connect", "Connect"]]) {
     const link = [...document.querySelectorAll('nav[aria-label="Main"] a')].find((a) => a.textContent.trim() === label);
     if (link) bind(id, () => link.click());

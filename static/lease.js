@@ -7,7 +7,10 @@ import { whenRefused } from "./shell.js";
 const RENEW_MS = 25_000;
 const AGAIN_MS = 5_000;
 
-/** What the chip says: words and colour (act, ask for no contact, bad for gone). Times in seconds. */
+/**
+ * What the chip says: words and colour (act, ask for no contact, bad for gone). Times in seconds.
+ * @param {{left: number, toDeadline: boolean, nextIn: number, trouble: string, taken: boolean, holder: string}} state
+ */
 export function leaseWords({ left, toDeadline, nextIn, trouble, taken, holder }) {
   if (taken) return { words: holder ? `${holder} holds it now, your text is safe` : "No longer yours, your text is safe", css: "bad" };
   if (left <= 0) return { words: "Lapsed, your text is safe", css: "bad" };
@@ -20,12 +23,29 @@ export function leaseWords({ left, toDeadline, nextIn, trouble, taken, holder })
  * `closed()`, `cast(error)` and `lost(isGone)` hear what became of it.
  */
 export class Lease {
+  /**
+   * @param {HTMLElement} chip
+   * @param {object} hears
+   * @param {(path: string) => Promise<import("./post.js").Result>} hears.deliver
+   * @param {() => boolean} hears.idle
+   * @param {() => void} hears.closed
+   * @param {(error: import("./post.js").Refusal) => void} hears.cast
+   * @param {(isGone: boolean) => void} hears.lost
+   */
   constructor(chip, { deliver, idle, closed, cast, lost }) {
-    Object.assign(this, { chip, deliver, idle, closed, cast, lost });
+    this.chip = chip;
+    this.deliver = deliver;
+    this.idle = idle;
+    this.closed = closed;
+    this.cast = cast;
+    this.lost = lost;
     this.deadline = Date.parse(document.querySelector("[data-in-hand] [data-deadline]").dataset.deadline);
     this.until = Date.parse(chip.dataset.until);
     this.nextAt = Date.now() + RENEW_MS;
-    Object.assign(this, { trouble: "", taken: false, holder: "", stopped: false });
+    this.trouble = "";
+    this.taken = false;
+    this.holder = "";
+    this.stopped = false;
     setInterval(() => this.#tick(), 500);
     const now = () => this.renew();
     addEventListener("online", now);

@@ -11,14 +11,24 @@ const rows = () => [...document.querySelectorAll("[data-list] [data-key]")].filt
 const selected = () => document.querySelector('[data-list] [aria-selected="true"]');
 const gone = (row) => row.hasAttribute("data-gone");
 
-/** Where the selection goes from index `at` (-1: nowhere yet) by `step`, in a list of `count`. */
+/**
+ * Where the selection goes from index `at` (-1: nowhere yet) by `step`, in a list of `count`.
+ * @param {number} at
+ * @param {number} step
+ * @param {number} count
+ */
 export function moved(at, step, count) {
   if (!count) return -1;
   if (at < 0) return step > 0 ? 0 : count - 1;
   return Math.min(count - 1, Math.max(0, at + step));
 }
 
-/** The same over rows of which some are gone: those are stepped over; nowhere left to go means to stay. */
+/**
+ * The same over rows of which some are gone: those are stepped over; nowhere left to go means to stay.
+ * @param {number} at
+ * @param {number} step
+ * @param {boolean[]} isGone
+ */
 export function movedOver(at, step, isGone) {
   let to = moved(at, step, isGone.length);
   while (isGone[to] && to + step >= 0 && to + step < isGone.length) to += step;
@@ -75,29 +85,34 @@ function sayWhyNot(row) {
 
 function giveBack() {
   const row = selected();
-  const form = row?.querySelector(':scope > .go [data-row="release"]')?.form;
-  if (!form) return false;
-  deed(row, "release", { lease_token: form.elements.lease_token.value });
+  /** @type {HTMLButtonElement} */
+  const button = row?.querySelector(':scope > .go [data-row="release"]');
+  if (!button?.form) return false;
+  deed(row, "release", { lease_token: button.form.querySelector('input[name="lease_token"]').value });
   return true;
 }
 
 /** A deed on the selected row that a dialog asks about first. */
 function askFirst(name) {
-  const [row, dialog] = [selected(), document.getElementById(`${name}-row`)];
+  const row = selected();
+  /** @type {HTMLDialogElement} */
+  const dialog = document.getElementById(`${name}-row`);
   if (!row?.dataset.deeds || gone(row)) return false;
   dialog.querySelector("[data-question]").textContent = row.querySelector(".q").textContent;
   dialog.showModal();
-  dialog.querySelector("form").onsubmit = (event) => {
+  const form = dialog.querySelector("form");
+  form.onsubmit = (event) => {
     event.preventDefault();
-    const fields = Object.fromEntries(new FormData(event.target));
+    const fields = Object.fromEntries(new FormData(form));
     dialog.close();
-    event.target.reset();
+    form.reset();
     deed(row, name, fields);
   };
   return true;
 }
 
 function unfold() {
+  /** @type {HTMLDetailsElement} */
   const group = (selected() || document).querySelector("[data-twins]") || selected()?.closest("[data-twins]");
   if (!group) return false;
   group.open = !group.open;
@@ -142,12 +157,13 @@ function startChoosing() {
   bind("choose-up", () => chooseOn(-1));
   bind("bulk", () => {
     if (!boxes().some((box) => box.checked) && !choose()) return false;
-    document.querySelector("[data-bulk-first]").select();
+    document.querySelector("input[data-bulk-first]").select();
     return true;
   });
-  document.addEventListener("change", ({ target }) => {
-    if (!target.matches("input.tick")) return;
-    chooseTwins(target);
+  document.addEventListener("change", (event) => {
+    const box = /** @type {HTMLInputElement} */ (event.target);
+    if (!box.matches("input.tick")) return;
+    chooseTwins(box);
     countChosen();
   });
   document.getElementById("bulk").addEventListener("reset", () => {
@@ -192,7 +208,7 @@ export function start() {
     if (pill) release(document.querySelector(`[data-part="${pill.dataset.pill}"]`), true);
   });
   for (const form of document.querySelectorAll("form[data-submits]")) {
-    form.addEventListener("change", ({ target }) => { if (target.matches("select")) form.requestSubmit(); });
+    form.addEventListener("change", (event) => { if (/** @type {Element} */ (event.target).matches("select")) form.requestSubmit(); });
   }
   print();
 }

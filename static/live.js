@@ -75,14 +75,14 @@ const newest = () => {
   follow();
 };
 for (const id of ["newest", "last"]) bind(id, newest);
-const source = living && keepTrue(list, page.dataset.socket, {
+const source = living ? keepTrue(list, page.dataset.socket, {
   hold: () => paused,
   heard(frame) {
     if (!paused) return;
     missed = Math.max(missed, lastOf(frame));
     sayFollow();
   },
-});
+}) : null;
 if (living) {
   bind("follow", () => follow(!list.following || paused));
   bind("pause", pause);

@@ -40,10 +40,20 @@ class View {
 }
 
 export class LongList {
+  /**
+   * @param {HTMLElement} list
+   * @param {{onChange?: () => void, onNew?: (from: number, to: number) => void}} [hears]
+   */
   constructor(list, { onChange = () => {}, onNew = () => {} } = {}) {
-    Object.assign(this, { list, onChange, onNew });
+    this.list = list;
+    this.onChange = onChange;
+    this.onNew = onNew;
+    /** @type {HTMLElement | null | undefined} the row that the line ends at */
+    this.ends = undefined;
     this.view = new View(list.closest("[data-scroll]"));
-    [this.above, this.below] = list.querySelectorAll(":scope > li.fill");
+    const [above, below] = list.querySelectorAll(":scope > li.fill");
+    this.above = above;
+    this.below = below;
     this.first = Number(list.dataset.first);
     this.last = Number(list.dataset.last);
     this.end = this.last;
@@ -62,7 +72,8 @@ export class LongList {
     this.heights = new Heights();
     this.heights.extend(this.count);
     this.refresh = coalesce(() => this.#beside(), BESIDE_MS);
-    this.placed = [...list.querySelectorAll(":scope > li.step[data-seq]")]; // the rows on the page
+    /** @type {import("./row-cache.js").Row[]} the rows on the page */
+    this.placed = [...list.querySelectorAll(":scope > li.step[data-seq]")];
     this.chosen = this.placed.find((row) => row.hasAttribute("aria-current"));
     for (const row of this.placed) this.#keep(row);
     const seqs = [...this.kept.rows.keys()];
@@ -83,7 +94,6 @@ export class LongList {
   }
 
   #listen() {
-    const draw = () => this.draw();
     for (const box of [this.view.pane, document]) box?.addEventListener("scroll", () => this.#scrolled(), { passive: true });
     const byHand = () => { [this.goal, this.hand] = [null, true]; };
     for (const kind of ["wheel", "touchmove", "pointerdown"]) {
@@ -92,7 +102,8 @@ export class LongList {
     document.addEventListener("keydown", (event) => { if (["PageUp", "PageDown"].includes(event.key)) byHand(); });
     new ResizeObserver(() => this.#resized()).observe(this.list);
     this.list.addEventListener("toggle", (event) => {
-      const row = event.target.closest("li[data-seq]");
+      /** @type {import("./row-cache.js").Row} */
+      const row = /** @type {Element} */ (event.target).closest("li[data-seq]");
       if (!row) return;
       this.kept.noteOpen(row);
       row.age = -1;
@@ -242,7 +253,7 @@ export class LongList {
   #unpack(html) {
     const template = document.createElement("template");
     template.innerHTML = html;
-    const rows = [...template.content.children];
+    const rows = /** @type {HTMLElement[]} */ ([...template.content.children]);
     for (const row of rows) {
       if (row.classList.contains("waits")) this.waits.add(Number(row.dataset.seq));
       this.#keep(row);
@@ -250,6 +261,10 @@ export class LongList {
     return rows.length;
   }
 
+  /**
+   * @param {{seq: number, at: number} | null} anchor
+   * @returns {[number, number]}
+   */
   #wanted(anchor, [up, down] = this.#reach()) {
     const height = this.view.height;
     let top = this.view.top - this.above.getBoundingClientRect().top;
@@ -257,6 +272,7 @@ export class LongList {
     else if (this.goal) top = this.heights.top(this.goal.seq - this.first) - height / 2;
     else if (anchor) top = this.heights.top(anchor.seq - this.first) - anchor.at; // right also after heights were learnt anew
     const [a, b] = windowFor(this.heights, top - up, top + height + down, 0, ROWS);
+    /** @type {[number, number]} */
     const wanted = [a + this.first, b + this.first];
     if (this.following && this.painted < this.end) wanted[0] = Math.max(Math.min(wanted[0], this.painted + 1), this.end - ASK);
     return wanted;

@@ -6,11 +6,17 @@ import { startMore } from "./disclosure.js";
 const SMALL = "(max-width: 760px)";
 const ROOM = 620; // more height than this needs no help
 
-/** Whether the page must make room: somebody writes on a small screen and little of it is left. */
+/**
+ * Whether the page must make room: somebody writes on a small screen and little of it is left.
+ * @param {{small: boolean, writing: boolean, height: number}} view
+ */
 export function isTight({ small, writing, height }) {
   return small && writing && height < ROOM;
 }
 
+/**
+ * @param {HTMLFormElement} form
+ */
 export function startSmall(form) {
   const [small, view, root] = [matchMedia(SMALL), globalThis.visualViewport, document.documentElement];
   const writes = () => Boolean(form.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select"));
@@ -38,7 +44,7 @@ export function startJump() {
   if (!answer) return;
   const place = () => {
     const there = document.getElementById("answer").getBoundingClientRect().top < innerHeight / 2;
-    for (const [link, is] of [[question, !there], [answer, there]]) {
+    for (const [link, is] of /** @type {[HTMLElement, boolean][]} */ ([[question, !there], [answer, there]])) {
       if (is) link.setAttribute("aria-current", "true");
       else link.removeAttribute("aria-current");
     }

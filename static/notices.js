@@ -15,13 +15,19 @@ export function obstacle({ secure, worker, notification, permission, push, wants
   return "";
 }
 
-/** The key of the server as browsers take it. */
+/**
+ * The key of the server as browsers take it.
+ * @param {string} key
+ */
 export function bytesOf(key) {
   const plain = atob(key.replace(/-/g, "+").replace(/_/g, "/"));
   return Uint8Array.from(plain, (letter) => letter.charCodeAt(0));
 }
 
-/** What the list calls this browser. */
+/**
+ * What the list calls this browser.
+ * @param {string} agent
+ */
 export function nameOf(agent) {
   const find = (names) => names.find(([pattern]) => pattern.test(agent))?.[1];
   const browser = find([[/Edg/, "Edge"], [/Firefox|FxiOS/, "Firefox"], [/Chrome|CriOS|Chromium/, "Chrome"], [/Safari/, "Safari"]]);
@@ -96,7 +102,7 @@ async function markMine() {
 }
 
 function start() {
-  for (const button of document.querySelectorAll("[data-switch]")) {
+  for (const button of document.querySelectorAll("button[data-switch]")) {
     const words = here(button.dataset.kind === "push");
     document.querySelector(`[data-obstacle="${button.dataset.kind}"]`).textContent = words;
     button.disabled = Boolean(words);

@@ -2,7 +2,18 @@
 
 export const NO_CONTACT = "no_contact";
 
-/** The words of a refusal: the envelope's, else the headline of the page that came instead. */
+/**
+ * @typedef {{code: string, message: string, [beside: string]: any}} Refusal
+ * @typedef {{ok: boolean, answer?: any, error?: Refusal}} Result
+ */
+
+/**
+ * The words of a refusal: the envelope's, else the headline of the page that came instead.
+ * @param {number} status
+ * @param {string} type
+ * @param {string} body
+ * @returns {Refusal}
+ */
 export function wordsOf(status, type, body) {
   if (type.includes("json")) {
     try {
@@ -21,6 +32,10 @@ export function wordsOf(status, type, body) {
  * `{ok, answer}` or `{ok: false, error: {code, message}}`. The code is the contract's, the status where no envelope came,
  * "signed_out" where the door to sign in answered, "no_contact" where nobody did. What else stands in the envelope
  * comes with the error; further options are fetch's.
+ * @param {string} path
+ * @param {BodyInit} body
+ * @param {{token?: string, fetch?: typeof fetch} & RequestInit} [options]
+ * @returns {Promise<Result>}
  */
 export async function post(path, body, { token = "", fetch: ask = globalThis.fetch, ...more } = {}) {
   let response;
@@ -39,7 +54,11 @@ export async function post(path, body, { token = "", fetch: ask = globalThis.fet
   return { ok: false, error: wordsOf(response.status, type, text) };
 }
 
-/** A part of a page as a document; POSTs `body` if there is one. Fails with the server's own words. */
+/**
+ * A part of a page as a document; POSTs `body` if there is one. Fails with the server's own words.
+ * @param {string} path
+ * @param {BodyInit | null} [body]
+ */
 export async function part(path, body = null, token = "") {
   const headers = { "HX-Request": "true", "X-CSRFToken": token };
   const response = await fetch(path, { method: body ? "POST" : "GET", credentials: "same-origin", headers, body });
@@ -49,12 +68,18 @@ export async function part(path, body = null, token = "") {
   return new DOMParser().parseFromString(text, "text/html");
 }
 
-/** Refusals after which this page can do nothing more here: out of the project, out of the role, signed out. */
+/**
+ * Refusals after which this page can do nothing more here: out of the project, out of the role, signed out.
+ * @param {Refusal} error
+ */
 export function isOut(error) {
   return ["not_found", "404", "forbidden", "signed_out"].includes(error.code);
 }
 
-/** What a person is told who was let in before and is not any more. */
+/**
+ * What a person is told who was let in before and is not any more.
+ * @param {Refusal} error
+ */
 export function outWords(error) {
   if (error.code === "signed_out") return "You are signed out.";
   return error.code === "forbidden" ? error.message : "You are no longer in this project.";

@@ -37,7 +37,7 @@ function nameGone(asked = Infinity) {
   for (const row of document.querySelectorAll(".askrow[data-gone]")) {
     const [state, go] = [row.querySelector(".st"), row.querySelector(":scope > .go")];
     const words = ENDS[ended.get(row.dataset.key)?.status] || "Closed";
-    if (state?.lastChild) state.lastChild.data = words;
+    if (state?.lastChild) /** @type {Text} */ (state.lastChild).data = words;
     if (!go.contains(document.activeElement)) go.replaceChildren(Object.assign(document.createElement("small"), { textContent: words }));
   }
 }
@@ -57,14 +57,18 @@ function close({ ask, status }) {
 let lapse = null;
 function watchLeases() {
   clearTimeout(lapse);
-  const ends = [...document.querySelectorAll(".askrow:not([data-gone]) > :is(.go, .why) time")].map((time) => Date.parse(time.dateTime) - serverNow());
+  /** @type {NodeListOf<HTMLTimeElement>} */
+  const times = document.querySelectorAll(".askrow:not([data-gone]) > :is(.go, .why) time");
+  const ends = [...times].map((time) => Date.parse(time.dateTime) - serverNow());
   const next = Math.min(...ends.filter((ms) => ms > 0));
   if (Number.isFinite(next)) lapse = setTimeout(refresh, next + 300);
 }
 
 /** Somebody holds an ask for longer: the row says until when, and no look is due at the end that it said before. */
 function renewed({ ask, lease_until: until }) {
-  for (const time of rowOf(ask)?.querySelectorAll(":scope > :is(.go, .why) time") || []) {
+  /** @type {NodeListOf<HTMLTimeElement> | undefined} */
+  const times = rowOf(ask)?.querySelectorAll(":scope > :is(.go, .why) time");
+  for (const time of times || []) {
     time.dateTime = until;
     time.removeAttribute("title");
     localise(time);

@@ -6,10 +6,14 @@ import { localise } from "./clock.js";
 const KEEP = 360;
 export const AGAIN_MS = 1500; // a row that the server did not send is asked for again after this
 
+/** @typedef {HTMLElement & {came?: boolean[], age?: number}} Row what was open when it came, and when it was measured */
+
+/** @param {Row} row */
 const details = (row) => [...row.querySelectorAll("details")];
 
 export class Kept {
   constructor() {
+    /** @type {Map<number, Row>} */
     this.rows = new Map();
     this.stale = new Set();
     this.asked = new Map();
@@ -27,6 +31,7 @@ export class Kept {
   /** It is here, or the server has said that it is not. */
   settled(seq) { return this.rows.has(seq) || this.asked.has(seq); }
 
+  /** @param {Row} row */
   keep(row) {
     const seq = Number(row.dataset.seq);
     const open = this.opened.get(seq);
@@ -47,7 +52,10 @@ export class Kept {
 
   outdate(seq) { if (this.rows.has(seq)) this.stale.add(seq); }
 
-  /** The reader opened or closed something in a row. */
+  /**
+   * The reader opened or closed something in a row.
+   * @param {Row} row
+   */
   noteOpen(row) {
     const open = details(row).map((one) => one.open);
     if (open.every((one, n) => one === (this.allOpen || row.came?.[n]))) this.opened.delete(Number(row.dataset.seq));

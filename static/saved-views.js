@@ -5,6 +5,7 @@ import { bind, print } from "./keys.js";
 import { part } from "./post.js";
 import { walk } from "./arrow-keys.js";
 
+/** @type {HTMLDialogElement} */
 const dialog = document.getElementById("views");
 const box = () => dialog.querySelector("[data-views]");
 const csrf = () => document.querySelector('meta[name="csrf"]').content;
@@ -36,6 +37,6 @@ dialog.addEventListener("click", async (event) => {
 });
 dialog.addEventListener("submit", async (event) => {
   event.preventDefault();
-  if (await load(undefined, new FormData(event.target))) focus();
+  if (await load(undefined, new FormData(/** @type {HTMLFormElement} */ (event.target)))) focus();
 });
 print();

@@ -1,16 +1,29 @@
 // A form from a tool's JSON Schema: one call of one tool, its arguments as fields, checked as it is typed.
 // Pure functions first (tested under Node), the elements below. Owns the hidden field that carries the calls as JSON.
 
+/**
+ * What is read of a JSON Schema; the words come from the agent, so any of it may be missing or of another type.
+ * @typedef {{type?: any, enum?: any[], anyOf?: any, oneOf?: any, items?: any, properties?: any, required?: any,
+ *   description?: any, title?: any, default?: any, [more: string]: any}} Schema
+ */
+
 const listOf = (value) => (Array.isArray(value) ? value : []);
 
-/** The type a field is for; a union takes its first real one. */
+/**
+ * The type a field is for; a union takes its first real one.
+ * @param {Schema} [schema]
+ */
 export function typeOf(schema = {}) {
   if (Array.isArray(schema.enum)) return "enum";
   const options = [schema.type, ...listOf(schema.anyOf || schema.oneOf).map((one) => one?.type)].flat();
   return options.find((type) => type && type !== "null") || "string";
 }
 
-/** What stands in a field -> a value of its type. `undefined` means: leave the argument out. Throws words for people. */
+/**
+ * What stands in a field -> a value of its type. `undefined` means: leave the argument out. Throws words for people.
+ * @param {string} text
+ * @param {Schema} [schema]
+ */
 export function valueOf(text, schema = {}) {
   const type = typeOf(schema);
   if (type === "enum") return text === "" ? undefined : schema.enum.find((one) => String(one) === text);
@@ -34,7 +47,11 @@ export function valueOf(text, schema = {}) {
 
 const limitOf = (schema, name) => (typeof schema[name] === "number" ? schema[name] : undefined);
 
-/** Why a value of the right type does not fit, or nothing. Patterns are left to the environment. */
+/**
+ * Why a value of the right type does not fit, or nothing. Patterns are left to the environment.
+ * @param {unknown} value
+ * @param {Schema} [schema]
+ */
 export function misfit(value, schema = {}) {
   const [low, high] = [limitOf(schema, "minimum"), limitOf(schema, "maximum")];
   if (typeof value === "number" && low !== undefined && value < low) return `at least ${low}`;
@@ -48,7 +65,10 @@ export function misfit(value, schema = {}) {
 
 const TYPES = { integer: "whole number", number: "number", array: "JSON list", object: "JSON object", boolean: "true or false" };
 
-/** What to write into a field, in one line: the tool's words, the type, limits and what is taken if it stays empty. */
+/**
+ * What to write into a field, in one line: the tool's words, the type, limits and what is taken if it stays empty.
+ * @param {Schema} [schema]
+ */
 export function helpOf(schema = {}) {
   const [low, high] = [limitOf(schema, "minimum"), limitOf(schema, "maximum")];
   const range = low !== undefined && high !== undefined ? `${low} to ${high}` : low !== undefined ? `from ${low}` : high !== undefined ? `to ${high}` : "";
@@ -57,7 +77,11 @@ export function helpOf(schema = {}) {
   return parts.filter((one) => one && typeof one === "string").join("; ");
 }
 
-/** Texts by argument -> `{arguments, problems}`; problems name the argument and what is wanted. */
+/**
+ * Texts by argument -> `{arguments, problems}`; problems name the argument and what is wanted.
+ * @param {Record<string, string>} texts
+ * @param {Schema} [schema]
+ */
 export function read(texts, schema = {}) {
   const [given, problems] = [{}, []];
   for (const [name, one] of Object.entries(schema.properties || {})) {
@@ -74,7 +98,11 @@ export function read(texts, schema = {}) {
   return { arguments: given, problems };
 }
 
-/** What a person typed -> the one tool they mean, or words on why none: a whole name, else a part that only one has. */
+/**
+ * What a person typed -> the one tool they mean, or words on why none: a whole name, else a part that only one has.
+ * @param {string} typed
+ * @param {string[]} names
+ */
 export function chosen(typed, names) {
   const part = typed.trim().toLowerCase();
   if (!part) return { name: "", words: "Type a part of a tool's name." };
@@ -173,8 +201,10 @@ export class CallBuilder {
     grid.className = "callgrid";
     for (const [argument, one] of Object.entries(schema.properties)) {
       const label = field(argument, one, schema.required.includes(argument));
+      /** @type {HTMLInputElement} */
+      const input = label.querySelector("[data-argument]");
       const value = given[argument];
-      if (value !== undefined) label.querySelector("[data-argument]").value = typeof value === "string" ? value : JSON.stringify(value);
+      if (value !== undefined) input.value = typeof value === "string" ? value : JSON.stringify(value);
       grid.append(label);
     }
     if (!grid.children.length) grid.append("This tool takes no arguments.");
@@ -187,6 +217,7 @@ export class CallBuilder {
   read() {
     const cards = [...this.box.querySelectorAll("[data-call]")];
     return cards.map((card) => {
+      /** @type {Record<string, string>} */
       const texts = {};
       for (const one of card.querySelectorAll("[data-argument]")) texts[one.dataset.argument] = one.value;
       const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call));

@@ -10,20 +10,35 @@ const PLAY_MS = 900;
 const MARKS = "weoafdcdCXJv";
 const TICKS = 61;
 
-/** The number of the next step after `at` in direction `step` whose letter is in `marks`; `at` if there is none. */
+/**
+ * The number of the next step after `at` in direction `step` whose letter is in `marks`; `at` if there is none.
+ * @param {string} letters
+ * @param {number} at
+ * @param {number} step
+ * @param {string} [marks]
+ */
 export function nextMark(letters, at, step, marks = MARKS) {
   for (let n = at + step; n >= 0 && n < letters.length; n += step) if (marks.includes(letters[n])) return n;
   return at;
 }
 
-/** `url` with `?step=` set to `seq`. */
+/**
+ * `url` with `?step=` set to `seq`.
+ * @param {string} url
+ * @param {number} seq
+ */
 export function withStep(url, seq) {
   const out = new URL(url);
   out.searchParams.set("step", String(seq));
   return out.pathname + out.search;
 }
 
-/** The first number of the scrubber's places around `at`. */
+/**
+ * The first number of the scrubber's places around `at`.
+ * @param {number} at
+ * @param {number} count
+ * @param {number} [ticks]
+ */
 export function firstTick(at, count, ticks = TICKS) {
   return 1 + Math.max(0, Math.min(at - 1 - Math.floor(ticks / 2), count - ticks));
 }
@@ -48,13 +63,14 @@ function drawTicks(seq) {
   const scrub = document.querySelector(".scrub");
   const { codes } = list.list.dataset;
   const first = firstTick(seq, list.last);
-  const have = Number(scrub.firstElementChild?.dataset.seq || 0);
+  const ticks = /** @type {HTMLCollectionOf<HTMLElement>} */ (scrub.children);
+  const have = Number(ticks[0]?.dataset.seq || 0);
   const inside = seq >= have + 5 && seq <= have + TICKS - 6;
   if (first !== have && !inside) {
     const last = Math.min(list.last, first + TICKS - 1);
     scrub.replaceChildren(...Array.from({ length: last - first + 1 }, (_, n) => tickOf(first + n, codes[first + n - 1])));
   }
-  for (const tick of scrub.children) {
+  for (const tick of ticks) {
     const own = Number(tick.dataset.seq);
     tick.classList.toggle("past", own < seq);
     if (own === seq) {
@@ -72,7 +88,7 @@ function show(seq, block = "center") {
   drawTicks(at);
   const where = document.querySelector("[data-where]");
   if (where) where.textContent = `step ${at} of ${list.last}`;
-  const slider = document.querySelector("[data-slider]");
+  const slider = document.querySelector("input[data-slider]");
   if (slider) slider.value = String(at);
 }
 
@@ -103,7 +119,8 @@ export function start() {
   bind("open-all", () => list.openAll());
   startFind({ list: list.list, choose: show });
   for (const button of document.querySelectorAll("[data-play]")) button.addEventListener("click", play);
-  document.querySelector("[data-slider]")?.addEventListener("input", (event) => show(Number(event.target.value)));
+  const slider = document.querySelector("input[data-slider]");
+  slider?.addEventListener("input", () => show(Number(slider.value)));
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element && event.target.closest(".scrub a, a.seq");
     if (!link) return;

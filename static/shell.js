@@ -20,7 +20,10 @@ const BACK_MS = 4000;
 
 const byId = (id) => document.getElementById(id);
 
-/** Tell a screen reader, once per batch. */
+/**
+ * Tell a screen reader, once per batch.
+ * @param {string} words
+ */
 export function announce(words) {
   const news = byId("news");
   if (news) news.textContent = words;
@@ -28,8 +31,16 @@ export function announce(words) {
 
 /** A socket whose state the page shows. Frames correct the clock on their way. When the first line of the page is lost,
  * whichever it is, `onLost()` is called; when all are back, `onBack()` answers how many steps were fetched since, or null
- * if they could not be fetched yet. */
-export function watch(path, { onFrame, onGap, since, onLost, onBack } = {}) {
+ * if they could not be fetched yet.
+ * @param {string} path
+ * @param {object} hears
+ * @param {(frame: Frame) => void} hears.onFrame
+ * @param {() => void} hears.onGap
+ * @param {() => number} [hears.since]
+ * @param {() => void} [hears.onLost]
+ * @param {() => number | null | Promise<number | null>} [hears.onBack]
+ */
+export function watch(path, { onFrame, onGap, since, onLost, onBack }) {
   const stream = new Stream({
     path,
     since,
@@ -47,7 +58,10 @@ export function watch(path, { onFrame, onGap, since, onLost, onBack } = {}) {
 
 const cutOff = new Set();
 
-/** Hear that the server closed a socket because this person may no longer listen. */
+/**
+ * Hear that the server closed a socket because this person may no longer listen.
+ * @param {() => void} heard
+ */
 export function whenRefused(heard) {
   cutOff.add(heard);
 }
@@ -104,7 +118,10 @@ function noteLost(stream, { away, heardAt }) {
   outage.heardAt = Math.min(outage.heardAt, heardAt);
 }
 
-/** What the banner says while a line is lost: since when, and what is safe. */
+/**
+ * What the banner says while a line is lost: since when, and what is safe.
+ * @param {{silent: number, seq: number, safe: boolean}} state
+ */
 export function lostWords({ silent, seq, safe }) {
   const since = silent >= 2000 ? `, last update ${Math.round(silent / 1000)} s ago` : "";
   return `Reconnecting${since}. ${seq ? `You see step ${seq}` : "What you see may be old"}${safe ? "; your text is safe" : ""}.`;
@@ -115,7 +132,10 @@ const SAY_MS = 200;
 let sayStep = 0;
 const seen = { step: null }; // the newest step that this page knows of
 
-/** Lists of steps tell their newest number, for the key line and for the banner of a lost connection. */
+/**
+ * Lists of steps tell their newest number, for the key line and for the banner of a lost connection.
+ * @param {number} seq
+ */
 export function noteStep(seq) {
   if (!seq || seen.step === seq) return;
   seen.step = seq;
@@ -138,7 +158,7 @@ function sayLast(words) {
 function showLost() {
   clearTimeout(bannerTimer);
   const banner = byId("connection");
-  const words = lostWords({ silent: Date.now() - outage.heardAt, seq: seen.step, safe: document.querySelector("textarea") });
+  const words = lostWords({ silent: Date.now() - outage.heardAt, seq: seen.step, safe: Boolean(document.querySelector("textarea")) });
   banner.classList.add("lost");
   banner.querySelector("[data-say]").textContent = words;
   banner.querySelector("button").hidden = false;
@@ -173,7 +193,11 @@ async function showBack() {
 
 const title = typeof document === "undefined" ? "" : document.title;
 
-/** Open asks and the nearest deadline, in the bell and in the title. */
+/**
+ * Open asks and the nearest deadline, in the bell and in the title.
+ * @param {number} count
+ * @param {string} nearest
+ */
 export function ring(count, nearest) {
   const bell = byId("bell");
   if (!bell) return;
@@ -271,12 +295,12 @@ function startTabs() {
       if (focus) tab.focus();
     };
     list.addEventListener("click", (event) => {
-      const tab = event.target.closest('[role="tab"]');
+      const tab = /** @type {Element} */ (event.target).closest('[role="tab"]');
       if (tab) show(tab);
     });
     list.addEventListener("keydown", (event) => {
       const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-      const at = tabs.indexOf(event.target);
+      const at = tabs.indexOf(/** @type {HTMLElement} */ (event.target));
       if (!step || at < 0) return;
       event.preventDefault();
       show(tabs[(at + step + tabs.length) % tabs.length]);
@@ -288,7 +312,7 @@ function startTabs() {
 
 function startMenus() {
   document.addEventListener("click", (event) => {
-    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(event.target)) menu.open = false;
+    for (const menu of document.querySelectorAll("details.menu[open]")) if (!menu.contains(/** @type {Node} */ (event.target))) menu.open = false;
   });
   document.addEventListener("keydown", (event) => {
     const menu = event.key === "Escape" && document.querySelector("details.menu[open]");
@@ -304,7 +328,7 @@ function startDialogs() {
   document.addEventListener("click", (event) => {
     if (!(event.target instanceof Element)) return;
     const opener = event.target.closest("[data-opens]");
-    if (opener) byId(opener.dataset.opens).showModal();
+    if (opener) /** @type {HTMLDialogElement} */ (byId(opener.dataset.opens)).showModal();
     if (event.target.closest("[data-closes]")) event.target.closest("dialog").close();
   });
 }
@@ -314,7 +338,7 @@ function startCopies() {
   document.addEventListener("click", async (event) => {
     const button = event.target instanceof Element && event.target.closest("[data-copy]");
     if (!button) return;
-    const source = byId(button.dataset.copy);
+    const source = /** @type {HTMLInputElement} */ (byId(button.dataset.copy));
     try {
       await navigator.clipboard.writeText(source.value ?? source.textContent);
       button.textContent = "Copied";
@@ -344,7 +368,7 @@ function showDuty(away) {
 async function beat(fields = {}) {
   const [form] = duties();
   if (document.visibilityState !== "visible") return;
-  const token = form.elements.csrfmiddlewaretoken.value;
+  const token = form.querySelector('input[name="csrfmiddlewaretoken"]').value;
   const { ok, answer, error } = await post(form.getAttribute("action"), new URLSearchParams(fields), { token });
   if (ok) showDuty(answer.away);
   if ("away" in fields) say(ok ? (answer.away ? "You are away: no ask waits for you." : "You are on duty.") : error.message, !ok);

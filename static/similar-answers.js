@@ -7,7 +7,11 @@ import { part } from "./post.js";
 import { say } from "./toast.js";
 import { walk } from "./arrow-keys.js";
 
-/** Tools of these calls that the agent at hand does not have, each once. */
+/**
+ * Tools of these calls that the agent at hand does not have, each once.
+ * @param {import("./drafts.js").Call[]} calls
+ * @param {string[]} names
+ */
 export function unknownTools(calls, names) {
   return [...new Set(calls.map((call) => call.name))].filter((name) => !names.includes(name));
 }
@@ -34,6 +38,7 @@ async function show(dialog) {
 }
 
 export function startSimilar() {
+  /** @type {HTMLDialogElement} */
   const dialog = document.getElementById("similar");
   if (!dialog) return;
   bind("similar", () => {

@@ -13,7 +13,10 @@ export function lists(options = {}) {
   return [...document.querySelectorAll("ol[data-steps]")].map((list) => new LongList(list, options));
 }
 
-/** The step that an address names: `#step-7`, or `?step=7`. */
+/**
+ * The step that an address names: `#step-7`, or `?step=7`.
+ * @param {string} address
+ */
 export function stepOf(address) {
   const url = new URL(address);
   const found = /^#step-(\d{1,9})$/.exec(url.hash)?.[1] || /^\d{1,9}$/.exec(url.searchParams.get("step") || "")?.[0];
@@ -43,7 +46,10 @@ export function startAddress(list, go = (seq) => list.choose(seq, "center")) {
   return read();
 }
 
-/** Find in all steps, also those that are not on the page: the server says where, Enter goes from one to the next. */
+/**
+ * Find in all steps, also those that are not on the page: the server says where, Enter goes from one to the next.
+ * @param {{list: HTMLElement, choose: (seq: number, block?: ScrollLogicalPosition) => void}} list
+ */
 export function startFind(list) {
   const form = document.querySelector("[data-finder]");
   if (!form) return;
@@ -93,7 +99,10 @@ export function startFind(list) {
   });
 }
 
-/** The last number that a frame of steps, or of their pictures, tells of. */
+/**
+ * The last number that a frame of steps, or of their pictures, tells of.
+ * @param {Frame} frame
+ */
 export function lastOf(frame) {
   return frame.last ?? Math.max(0, ...(frame.steps || []).map((step) => step.seq));
 }
@@ -101,6 +110,9 @@ export function lastOf(frame) {
 /**
  * Keep a list true to an episode. A frame is a hint: steps extend the list, anything else changes what stands beside
  * it. `hold()` says that the reader paused the view; `heard(frame)` gets every frame.
+ * @param {import("./longlist.js").LongList} list
+ * @param {string} socket
+ * @param {{hold?: () => boolean, heard?: (frame: Frame) => void}} [hears]
  */
 export function keepTrue(list, socket, { hold = () => false, heard = () => {} } = {}) {
   const refresh = () => list.refresh().catch(() => {}); // lost now; the slow timer and the return ask again

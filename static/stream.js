@@ -6,13 +6,22 @@ const LONGEST_MS = 10_000;
 const SILENT_MS = 5000; // a socket that spoke within this time is no ghost
 const REFUSED = new Set([4401, 4403, 4404]); // as the API's 401, 403 and 404
 
+/**
+ * @typedef {{heardAt?: number, away: number, attempt?: number, code?: number}} Info
+ * @typedef {{set: (job: () => void, ms: number) => any, clear: (id: any) => void, now: () => number}} Timer
+ */
+
 /** Pause before attempt n (from 0): doubles to ten seconds, with up to a fifth of chance so that a hall of browsers spreads. */
 export function pauseBefore(attempt, chance = Math.random()) {
   const base = Math.min(LONGEST_MS, FIRST_MS * 2 ** attempt);
   return Math.round(base * (0.8 + 0.2 * chance));
 }
 
-/** Put `since` into a path. */
+/**
+ * Put `since` into a path.
+ * @param {string} path
+ * @param {number | null} [since]
+ */
 export function withSince(path, since) {
   if (since === undefined || since === null) return path;
   return `${path}${path.includes("?") ? "&" : "?"}since=${since}`;
@@ -23,8 +32,22 @@ export function withSince(path, since) {
  * "connecting", "live", "lost", and "refused" as the last word; `onGap()` is called when frames may be missing.
  */
 export class Stream {
+  /**
+   * @param {object} options
+   * @param {string} options.path
+   * @param {() => number | undefined} [options.since]
+   * @param {(frame: Frame) => void} options.onFrame
+   * @param {(state: string, info: Info) => void} [options.onState]
+   * @param {() => void} [options.onGap]
+   * @param {(url: string) => WebSocket} [options.socket]
+   * @param {Timer} [options.timer]
+   */
   constructor({ path, since = () => undefined, onFrame, onState = () => {}, onGap = () => {}, socket, timer }) {
-    Object.assign(this, { path, since, onFrame, onState, onGap });
+    this.path = path;
+    this.since = since;
+    this.onFrame = onFrame;
+    this.onState = onState;
+    this.onGap = onGap;
     this.open = socket || ((url) => new WebSocket(new URL(url, location.href.replace(/^http/, "ws"))));
     this.timer = timer || { set: (f, ms) => setTimeout(f, ms), clear: (id) => clearTimeout(id), now: () => Date.now() };
     this.attempt = 0;
@@ -121,6 +144,8 @@ export class Stream {
 /**
  * A fetch that never runs twice at once: calls during a run ask for one more run after it. That one follows at once, as
  * the first may have read too early; from then on each waits for `pauseMs`, so that a flood is drawn a few times a second.
+ * @param {() => unknown} job
+ * @param {number} [pauseMs]
  */
 export function coalesce(job, pauseMs = 0) {
   let running = false;

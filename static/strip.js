@@ -38,6 +38,8 @@ export function inWords(codes, from = pictures()) {
 /**
  * The strip as markup; everything in it is a number or comes from the book. `codes` may be the end of a long strip:
  * `acted` and `count` then say how many actions and steps there are in all.
+ * @param {string} codes
+ * @param {{budget?: number, running?: boolean, stalled?: boolean, room?: number, acted?: number, count?: number}} [options]
  */
 export function strip(codes, { budget = 0, running = false, stalled = false, room = 30, acted, count } = {}, from = pictures()) {
   const now = running && !stalled;

@@ -1,23 +1,29 @@
 // The service worker: shows what a push brings, opens it in a tab that is there, and nothing else. It keeps no file and
 // answers no request.
 
+const worker = /** @type {ServiceWorkerGlobalScope} */ (/** @type {unknown} */ (self));
 const ICON = "/static/icon-192.png";
 
-self.addEventListener("install", () => self.skipWaiting());
-self.addEventListener("activate", (event) => event.waitUntil(self.clients.claim()));
+worker.addEventListener("install", () => worker.skipWaiting());
+worker.addEventListener("activate", (event) => event.waitUntil(worker.clients.claim()));
 
-/** Our own pages alone; anything else opens the queue. */
+/**
+ * Our own pages alone; anything else opens the queue.
+ * @param {{path?: string} | null | undefined} data
+ */
 function pathOf(data) {
   return /^\/(asks\/[0-9a-z]+|notices)\/$/.test(data?.path || "") ? data.path : "/queue/";
 }
 
+/** @param {{title?: string, body?: string, tag?: string, path?: string, ask?: string}} notice */
 function show(notice) {
-  return self.registration.showNotification(String(notice.title || "awmweb"), {
+  return worker.registration.showNotification(String(notice.title || "awmweb"), {
     body: String(notice.body || ""), tag: String(notice.tag || "awmweb"), icon: ICON,
     data: { path: pathOf(notice), ask: String(notice.ask || "") },
   });
 }
 
+/** @param {PushEvent} event */
 function read(event) {
   try {
     return event.data.json();
@@ -26,20 +32,24 @@ function read(event) {
   }
 }
 
-const pages = () => self.clients.matchAll({ type: "window", includeUncontrolled: true });
+/** @returns {Promise<readonly WindowClient[]>} */
+const pages = () => worker.clients.matchAll({ type: "window", includeUncontrolled: true });
 
-self.addEventListener("push", (event) => event.waitUntil(show(read(event))));
+worker.addEventListener("push", (event) => event.waitUntil(show(read(event))));
 
 // from pages that were told by their socket: shown once, and only if nobody looks at any of them
-self.addEventListener("message", (event) => {
+worker.addEventListener("message", (event) => {
   if (event.data?.type !== "notice") return;
   event.waitUntil(pages().then((all) => (all.some((page) => page.visibilityState === "visible") ? null : show(event.data))));
 });
 
-/** A tab that shows it already, else one where nobody is writing, else a new one. */
+/**
+ * A tab that shows it already, else one where nobody is writing, else a new one.
+ * @param {string} path
+ */
 async function open(path) {
   const all = await pages();
-  const at = (page) => new URL(page.url).pathname;
+  const at = (/** @type {Client} */ page) => new URL(page.url).pathname;
   const there = all.find((page) => at(page) === path);
   if (there) return there.focus();
   const idle = all.find((page) => !at(page).startsWith("/asks/"));
@@ -49,10 +59,10 @@ async function open(path) {
   } catch {
     // a tab that this worker does not control yet cannot be moved
   }
-  return self.clients.openWindow(path);
+  return worker.clients.openWindow(path);
 }
 
-self.addEventListener("notificationclick", (event) => {
+worker.addEventListener("notificationclick", (event) => {
   event.notification.close();
   event.waitUntil(open(pathOf(event.notification.data)));
 });

@@ -2,7 +2,12 @@
 
 let saying = null;
 
-/** Say it at the foot of the page for six seconds, perhaps with a way (`{href, words}`) to where it happened. */
+/**
+ * Say it at the foot of the page for six seconds, perhaps with a way (`{href, words}`) to where it happened.
+ * @param {string} words
+ * @param {boolean} [bad]
+ * @param {{href: string, words: string} | null} [way]
+ */
 export function say(words, bad = false, way = null) {
   const line = document.querySelector("[data-said]");
   if (!line) return;

@@ -16,7 +16,12 @@ const GONE_MS = 4000;
 const NEEDS = ["person", "stalled", "running", "queued"];
 const LIVE = { waiting: "person", running: "running", queued: "queued" };
 
-/** Where a row belongs, by state and by when it was last heard. */
+/**
+ * Where a row belongs, by state and by when it was last heard.
+ * @param {string} state
+ * @param {number} lastAt
+ * @param {number} now
+ */
 export function needOf(state, lastAt, now) {
   if (state === "running" && now - lastAt > STALLED_MS) return "stalled";
   return LIVE[state] || "over";
