@@ -111,8 +111,10 @@ class EnvironmentClient:
     ) -> Observation:
         """Start the episode.
 
-        Other arguments of the server's `reset` pass through. Raises ResetFailed with the server's reason.
+        Other arguments of the server's `reset` pass through. Raises ResetFailed with the server's reason. A key that
+        was set once is sent with every further reset, because the server wants it.
         """
+        control_key = control_key or self._control_key
         data = {"scenario": scenario, "task_idx": task_idx, "control_key": control_key, **arguments}
         data = {name: value for name, value in data.items() if value is not None}
         if state_diff:

@@ -4,13 +4,16 @@ Prints one JSON object a line: name, value, unit, limit, ratio, conditions with 
 verifiers a bare fork with a copy of a database; for tool calls the same app called as ASGI in process; for throughput
 that app in one process per core, all at once; for memory what a bare fork of the loaded app holds after the same call.
 `--sessions N` sets how many live sessions are held (default 1000; fewer where the memory is short, and it says so).
+
+Last come the neighbors: for each kind of hostile client (`bench/worlds/neighbor.py`) the milliseconds by which the 95th
+percentile of another session's reading call is worse beside it than beside as much processor time burnt elsewhere.
+`--only-neighbors [KIND ...]` measures nothing else.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import itertools
 import json
 import os
@@ -32,6 +35,9 @@ sys.path.insert(0, str(ROOT))
 
 from awmenv.client import EnvironmentClient  # noqa: E402
 from awmenv.packs import load_pack  # noqa: E402
+from bench.worlds import beside  # noqa: E402
+from bench.worlds.neighbor import KINDS, write_pack  # noqa: E402
+from bench.worlds.player import Player, call_frame, frame  # noqa: E402
 
 PACK = ROOT / "packs" / "starter"
 CORES = os.cpu_count() or 1
@@ -40,13 +46,14 @@ MB_EACH = 16  # what we want to be free for a session before we open it
 AIMS = {
     "reset_warm_median": 15, "reset_warm_p95": 50, "reset_first_use": 1000, "call_read_p95": 5,
     "verify_code_median": 15, "verify_code_p95": 60, "throughput_8_sessions": 800, "sessions_answering": 1000,
-    "memory_per_session": 10, "memory_of_the_largest_session": 30, "processes_left": 0,
+    "memory_per_session": 10, "memory_of_the_largest_session": 30, "processes_left": 0, "verify_beside_hanging": 1500,
 }  # fmt: skip
+BESIDE_MS = 20
 tier = "?"
 
 
 def report(name: str, value: float, unit: str, limit: float | None = None, **conditions: object) -> None:
-    aim = {"aim": AIMS[name]} if name in AIMS else {}
+    aim = {"aim": BESIDE_MS if name.startswith("beside_") else AIMS[name]} if name in AIMS or "beside_" in name else {}
     line = {
         "name": f"environment.{name}",
         "value": round(value, 2),
@@ -67,67 +74,6 @@ async def timed(action: Callable[[], Awaitable[Any]]) -> float:
     started = time.perf_counter()
     await action()
     return (time.perf_counter() - started) * 1000
-
-
-class Player(asyncio.Protocol):
-    """One raw websocket that does next to nothing itself, so that the server is what is measured."""
-
-    KEY = base64.b64encode(b"awmenv benchmark").decode()
-
-    def __init__(self) -> None:
-        self.buffer = b""
-        self.open = False
-        self.answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-
-    @classmethod
-    async def connect(cls, port: int) -> Player:
-        _, player = await asyncio.get_running_loop().create_connection(cls, "127.0.0.1", port)
-        await player.answer
-        return player
-
-    async def ask(self, frame: bytes) -> bytes:
-        self.answer = asyncio.get_running_loop().create_future()
-        self.transport.write(frame)
-        return await self.answer
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.transport: asyncio.Transport = transport  # type: ignore[assignment]
-        upgrade = "Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13"
-        self.transport.write(
-            f"GET /ws HTTP/1.1\r\nHost: x\r\n{upgrade}\r\nSec-WebSocket-Key: {self.KEY}\r\n\r\n".encode()
-        )
-
-    def data_received(self, data: bytes) -> None:
-        self.buffer += data
-        if not self.open:
-            _, found, self.buffer = self.buffer.partition(b"\r\n\r\n")
-            self.open = bool(found)
-            self.answer.set_result(b"")
-        while len(self.buffer) >= 2:
-            size = {126: 2, 127: 8}.get(self.buffer[1], 0)
-            length = int.from_bytes(self.buffer[2 : 2 + size], "big") if size else self.buffer[1]
-            if len(self.buffer) < 2 + size + length:
-                return
-            opcode, body = self.buffer[0] & 15, self.buffer[2 + size : 2 + size + length]
-            self.buffer = self.buffer[2 + size + length :]
-            self._came(opcode, body)
-
-    def _came(self, opcode: int, body: bytes) -> None:
-        if opcode == 9:
-            self.transport.write(bytes((0x8A, 0x80 | len(body))) + b"\0\0\0\0" + body)
-        elif not self.answer.done():
-            self.answer.set_result(body)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        if not self.answer.done():
-            self.answer.set_exception(ConnectionError("the server hung up"))
-
-
-def frame(kind: str, **data: Any) -> bytes:
-    """A client's frame, masked with zeros."""
-    body = json.dumps({"type": kind, "data": data}).encode()
-    size = bytes((0x80 | len(body),)) if len(body) < 126 else b"\xfe" + len(body).to_bytes(2, "big")
-    return b"\x81" + size + b"\0\0\0\0" + body
 
 
 class Script:
@@ -161,12 +107,9 @@ class Script:
         return frame("reset", scenario=self.scenario, task_idx=0)
 
 
-def call_frame(call: dict[str, Any]) -> bytes:
-    return frame("step", type="call_tool", tool_name=call["name"], arguments=call["arguments"])
-
-
-def start(port: int, sessions: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "awmenv.server", "--packs", str(PACK), "--port", str(port)]
+def start(port: int, sessions: int, hostile: Path) -> subprocess.Popen[bytes]:
+    packs = ["--packs", str(PACK), "--packs", str(hostile)]
+    command = [sys.executable, "-m", "awmenv.server", *packs, "--port", str(port)]
     env = {**os.environ, "AWMENV_MAX_SESSIONS": str(sessions + 100)}
     process = subprocess.Popen(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     for _ in range(400):
@@ -410,9 +353,35 @@ def free_mb() -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")) // 1024
 
 
+async def neighbors(url: str, port: int, script: Script, pid: int, kinds: list[str]) -> None:
+    """What each kind of neighbor costs a session of another scenario; a calm one, too, as the measure's own error."""
+    player = (await opened(port, [script], 1))[0]
+    read = call_frame(script.read)
+    for kind in kinds:
+        waits = await beside.measured(port, kind, lambda: player.ask(read), lambda: set(family(pid)) - {pid})
+        times = {
+            f"{name}_p95": round(statistics.median(getattr(waits, name)), 1) for name in ("alone", "control", "beside")
+        }
+        cores = round(statistics.mean(waits.cores), 2)
+        report(f"beside_{kind}", waits.worse, "ms", None, **times, its_cores=cores, its_acts=waits.acts)
+    if "hanging_verifiers" in kinds:
+        await verify_beside_hanging(url, port, script)
+
+
+async def verify_beside_hanging(url: str, port: int, script: Script) -> None:
+    times = []
+    with beside.neighboring("hanging_verifiers", port):
+        for _ in range(10):
+            async with EnvironmentClient(url) as env:
+                await env.reset(scenario=script.scenario, task_idx=0)
+                times.append(await timed(env.verify))
+    report("verify_beside_hanging", max(times), "ms", statistics.median(times), hanging=8)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--sessions", type=int, default=1000)
+    parser.add_argument("--only-neighbors", nargs="*", metavar="KIND")
     options = parser.parse_args()
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -421,12 +390,15 @@ def main() -> None:
         port = free.getsockname()[1]
     scripts = [Script(scenario) for scenario in load_pack(PACK).scenarios]
     url = f"http://127.0.0.1:{port}"
-    process = start(port, options.sessions)
-    try:
-        asyncio.run(measure(url, port, scripts, process.pid, options.sessions))
-    finally:
-        process.terminate()
-        process.wait(20)
+    with tempfile.TemporaryDirectory() as folder:
+        process = start(port, options.sessions, write_pack(Path(folder)))
+        try:
+            if options.only_neighbors is None:
+                asyncio.run(measure(url, port, scripts, process.pid, options.sessions))
+            asyncio.run(neighbors(url, port, scripts[0], process.pid, options.only_neighbors or list(KINDS)))
+        finally:
+            process.terminate()
+            process.wait(20)
 
 
 async def measure(url: str, port: int, scripts: list[Script], pid: int, sessions: int) -> None:

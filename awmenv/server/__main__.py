@@ -15,6 +15,7 @@ from pathlib import Path
 import uvicorn
 
 from awmenv.errors import EnvironmentFault
+from awmenv.server import logs, pacing
 from awmenv.server.app import build
 from awmenv.server.settings import BadSetting, Settings
 
@@ -30,22 +31,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logs.install(logging.INFO)
     try:
         settings = _settings(options)
         app, world = build(settings)
     except (BadSetting, EnvironmentFault) as error:
-        print(f"awmenv: {error}", file=sys.stderr)
+        print(f"awmenv: {logs.shown(str(error))}", file=sys.stderr)
         return 2
     # uvicorn sends itself the signal again once it has shut down; it must find this, and not end us before `finally`.
     for ending in (signal.SIGTERM, signal.SIGINT):
         signal.signal(ending, lambda *_: sys.exit(0))
     try:
         world.start()
-        logging.getLogger("awmenv").info("isolation tier %s, %d scenarios", world.tier, len(world.library.listed()))
+        logging.getLogger("awmenv").info("isolation tier %s, %d scenarios", world.tier, len(world.library.listed))
         uvicorn.Server(_config(app, settings)).run()
     except EnvironmentFault as error:
-        print(f"awmenv: {error}", file=sys.stderr)
+        print(f"awmenv: {logs.shown(str(error))}", file=sys.stderr)
         return 1
     finally:
         world.stop()
@@ -70,12 +71,14 @@ def _config(app: object, settings: Settings) -> uvicorn.Config:
         app,  # type: ignore[arg-type]
         host=settings.host,
         port=settings.port,
-        ws="websockets-sansio",
-        ws_max_size=100 * 1024 * 1024,
+        http=pacing.Http,
+        ws=pacing.Socket,
+        ws_max_size=pacing.MAX_RECEIVED,
         ws_per_message_deflate=False,  # frames are small and mostly near by: compressing each costs more than it saves
         ws_ping_interval=PING_S,
         ws_ping_timeout=PONG_S,
         timeout_graceful_shutdown=3,
+        log_config=None,  # what uvicorn says goes the way of all records
         log_level="warning",
         access_log=False,
     )

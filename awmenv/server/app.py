@@ -1,33 +1,49 @@
-"""The web application of the environment server: openenv's protocol over our environment, with health, stats and the
+"""The web application of the environment server: openenv's application with our two channels, health, stats, and the
 gate in front.
 
-Owns the wiring only. `awmenv.server.app:app` is what a Hugging Face Space or `uvicorn` serves; `__main__` builds its
-own from arguments. gradio's import is blocked before openenv's: it would cost a second and eighty megabytes, and no
-page of it is shown.
+Owns the wiring only. Metadata, schemas and the small answers of the Task API are openenv's; what speaks for an episode,
+and what may be long, is ours, so that one request never holds the loop. `awmenv.server.app:app` is what a Hugging Face
+Space or `uvicorn` serves; `__main__` builds its own from arguments. gradio's import is blocked before openenv's: it
+would cost a second and eighty megabytes, and no page of it is shown.
 """
 
 import asyncio
 import functools
+import gc
+import logging
 import os
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 sys.modules.setdefault("gradio", None)  # type: ignore[arg-type]
 
-from fastapi import FastAPI  # noqa: E402
-from fastapi.responses import JSONResponse  # noqa: E402
+from fastapi import FastAPI, HTTPException, Request, Response, WebSocket  # noqa: E402
+from fastapi.responses import JSONResponse, StreamingResponse  # noqa: E402
 from openenv.core.env_server.http_server import create_app  # noqa: E402
 from openenv.core.env_server.mcp_types import CallToolAction  # noqa: E402
-from openenv.core.env_server.types import ConcurrencyConfig  # noqa: E402
+from openenv.core.env_server.types import (  # noqa: E402
+    ConcurrencyConfig,
+    GetTaskRangeRequest,
+    ListTasksRequest,
+    SchemaResponse,
+)
 
 from awmenv import __version__  # noqa: E402
+from awmenv.server import agent, control, logs, pacing  # noqa: E402
+from awmenv.server.connections import Connections  # noqa: E402
 from awmenv.server.environment import WorldEnvironment  # noqa: E402
-from awmenv.server.frames import Asgi, FrameGate  # noqa: E402
+from awmenv.server.gate import Asgi, Gate  # noqa: E402
+from awmenv.server.library import SPLIT  # noqa: E402
 from awmenv.server.sessions import World  # noqa: E402
 from awmenv.server.settings import Settings  # noqa: E402
 from awmenv.server.wire import WorldObservation, WorldState  # noqa: E402
 
+NAME = "awmenv"
+COLLECT_AFTER = 10_000  # more objects than the largest message holds
 STATELESS = {"detail": "An episode needs a connection: use the WebSocket at /ws, or /mcp with openenv/session/create."}
 
 
@@ -35,30 +51,86 @@ def build(settings: Settings) -> tuple[Asgi, World]:
     """The application, and the world behind it, which the caller starts and stops with it."""
     os.environ["ENABLE_WEB_INTERFACE"] = "false"
     world = World(settings)
+    connections = Connections(world, settings.max_sessions, settings.detached_s)
     api = create_app(
         functools.partial(WorldEnvironment, world),
         CallToolAction,
         WorldObservation,
-        env_name="awmenv",
-        concurrency_config=ConcurrencyConfig(
-            max_concurrent_envs=settings.max_sessions, session_timeout=settings.detached_s
-        ),
+        env_name=NAME,
+        concurrency_config=ConcurrencyConfig(max_concurrent_envs=settings.max_sessions),
         state_cls=WorldState,
     )
-    _replace_routes(api, world)
-    _live_with(api, world)
-    return FrameGate(api), world
-
-
-def _replace_routes(api: FastAPI, world: World) -> None:
-    """Stateless reset and step cannot hold an episode; health and stats tell what an operator must know."""
-    ours = {"/reset", "/step", "/health", "/stats"}
+    ours = {"/reset", "/step", "/health", "/stats", "/schema", "/ws", "/mcp"}
+    ours |= {f"/{{env_name}}/{name}" for name in ("tasks", "task_range")}
     api.router.routes[:] = [route for route in api.router.routes if getattr(route, "path", None) not in ours]
+    _add_channels(api, connections)
+    _add_tasks(api, world)
+    _add_standing(api, world)
+    _live_with(api, world, connections)
+    return Gate(api, settings), world
+
+
+def _add_channels(api: FastAPI, connections: Connections) -> None:
+    """Stateless reset and step cannot hold an episode, so they are refused."""
+
+    @api.websocket("/ws")
+    async def control_socket(socket: WebSocket) -> None:
+        await control.serve(socket, connections)
+
+    @api.websocket("/mcp")
+    async def agent_socket(socket: WebSocket) -> None:
+        await agent.serve(socket, connections)
+
+    @api.post("/mcp", tags=["MCP"])
+    async def agent_request(request: Request) -> Response:
+        answer = await pacing.paced(agent.answered(await request.body(), connections))
+        return Response(answer, media_type="application/json")
 
     @api.post("/reset", tags=["disabled"])
     @api.post("/step", tags=["disabled"])
     async def stateless() -> JSONResponse:
         return JSONResponse(STATELESS, status_code=400)
+
+
+def _add_tasks(api: FastAPI, world: World) -> None:
+    """The two lists of the Task API that may hold ten thousand tasks: sent scenario by scenario."""
+
+    def listed(env_name: str, split: str, start: int | None, stop: int | None, end: bytes) -> StreamingResponse:
+        if env_name.lower() != NAME:
+            raise HTTPException(404, f"unknown environment {env_name[:100]!r}")
+
+        async def parts() -> AsyncIterator[bytes]:
+            yield b'{"tasks":['
+            comma = b""
+            if split == SPLIT:
+                async for entry in world.library.entries(start, stop):
+                    yield comma + orjson.dumps(entry)
+                    comma = b","
+            yield b"]" + end
+
+        return StreamingResponse(parts(), media_type="application/json")
+
+    @api.post("/{env_name}/tasks", tags=["Task API"])
+    async def list_tasks(env_name: str, request: ListTasksRequest) -> StreamingResponse:
+        return listed(env_name, request.split, None, None, b',"env_name":"%s"}' % NAME.encode())
+
+    @api.post("/{env_name}/task_range", tags=["Task API"])
+    async def get_task_range(env_name: str, request: GetTaskRangeRequest) -> StreamingResponse:
+        return listed(env_name, request.split, request.start, request.stop, b"}")
+
+
+def _add_standing(api: FastAPI, world: World) -> None:
+    """Health and stats tell what an operator must know; the schemas are made once."""
+    schemas = {
+        "action": CallToolAction.model_json_schema(),
+        "observation": WorldObservation.model_json_schema(),
+        "reset_observation": WorldObservation.model_json_schema(),
+        "state": WorldState.model_json_schema(),
+    }
+
+    @api.get("/schema", tags=["Schema"], response_model=SchemaResponse)
+    async def schema() -> JSONResponse:
+        return JSONResponse(schemas)
 
     @api.get("/health")
     async def health() -> dict[str, Any]:
@@ -66,7 +138,7 @@ def _replace_routes(api: FastAPI, world: World) -> None:
             "status": "healthy",
             "tier": world.tier,
             "version": __version__,
-            "scenarios": len(world.library.listed()),
+            "scenarios": len(world.library.listed),
         }
 
     @api.get("/stats")
@@ -74,13 +146,14 @@ def _replace_routes(api: FastAPI, world: World) -> None:
         return await asyncio.to_thread(_stats, world)
 
 
-def _live_with(api: FastAPI, world: World) -> None:
+def _live_with(api: FastAPI, world: World, connections: Connections) -> None:
     """The world starts and ends with the application, whoever serves it."""
     watching: list[asyncio.Task[None]] = []
 
     async def begin() -> None:
         world.start()
-        watching.append(asyncio.create_task(world.watch()))
+        _spare_collector()
+        watching.extend(asyncio.create_task(task) for task in (world.watch(), connections.watch()))
 
     async def end() -> None:
         for task in watching:
@@ -91,10 +164,21 @@ def _live_with(api: FastAPI, world: World) -> None:
     api.router.on_shutdown.append(end)
 
 
+def _spare_collector() -> None:
+    """Keep what was loaded for good out of the garbage collector's sight, and have it look seldom.
+
+    A look at all modules holds everybody up for tens of milliseconds, and a client with many small values causes it.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AFTER, 10, 10)
+
+
 def __getattr__(name: str) -> Asgi:
     """`uvicorn awmenv.server.app:app` and Spaces ask for `app`: made from the environment's settings when asked for."""
     if name != "app":
         raise AttributeError(name)
+    logs.install(logging.INFO)
     return build(Settings.from_environment())[0]
 
 

@@ -1,20 +1,33 @@
 """The server's end of one session's socket: one request, one answer, and not a byte out of turn.
 
-Owns reading what a hostile process writes, within a bound. Called by `scenario`, on the server's loop; the frames are
-`framing`'s. Plain callbacks instead of asyncio's streams: a tool call is little else than this exchange.
+Owns reading what a hostile process writes, within bounds small enough that nobody else feels it. Called by `scenario`,
+on the server's loop; the frames are `framing`'s. Plain callbacks instead of asyncio's streams: a tool call is little
+else than this exchange.
 """
 
 import asyncio
 import socket
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from awmenv.errors import HostFailed
-from awmenv.server import framing
+from awmenv.server import framing, strict
 
-MAX_ANSWER = 12 << 20
+MAX_TEXT = 1 << 20  # of an answer's text as JSON
+HEAD = strict.Bounds(size=128 << 10, values=20, depth=4)
+MAX_ANSWER = HEAD.size + 1 + MAX_TEXT
 SOON_S = 1.0  # an answer within it costs no look at the process
 PATIENCE = 4  # times the limit, for a process that never gets a core
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a session's process answered: a short head, and a text, also as the JSON that it came as."""
+
+    head: dict[str, Any]
+    text: str
+    literal: bytes
 
 
 class Channel(asyncio.Protocol):
@@ -31,7 +44,7 @@ class Channel(asyncio.Protocol):
         _transport, channel = await asyncio.get_running_loop().create_connection(cls, sock=sock)
         return channel
 
-    async def ask(self, message: dict[str, Any], limit_s: float, held_up: Callable[[], float]) -> dict[str, Any]:
+    async def ask(self, message: dict[str, Any], limit_s: float, held_up: Callable[[], float]) -> Answer:
         """One exchange. Lateness, nonsense and a process that is gone are a HostFailed; the caller then ends it.
 
         `held_up` tells the seconds that the process has waited for a core so far: they do not count.
@@ -42,7 +55,7 @@ class Channel(asyncio.Protocol):
         clock = _Clock(self._answer, limit_s, held_up)
         try:
             self._transport.write(framing.encode(message))
-            answer = framing.decode(await self._answer)
+            return _read(await self._answer)
         except TimeoutError as error:
             raise HostFailed(f"timed out after {limit_s:g} s") from error
         except framing.BadFrame as error:
@@ -50,9 +63,6 @@ class Channel(asyncio.Protocol):
         finally:
             clock.stop()
             self._answer = None
-        if type(answer) is not dict:
-            raise HostFailed("the scenario's process answered nonsense")
-        return answer
 
     def close(self) -> None:
         self._transport.abort()
@@ -83,6 +93,16 @@ class Channel(asyncio.Protocol):
         self._transport.abort()
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(framing.BadFrame(self._broken))
+
+
+def _read(body: bytes) -> Answer:
+    head, _, literal = body.partition(b"\n")
+    if len(literal) > MAX_TEXT:
+        raise framing.BadFrame(f"a text of {len(literal)} bytes, more than {MAX_TEXT}")
+    found = strict.read(head, HEAD)
+    if type(found) is not dict:
+        raise framing.BadFrame("the scenario's process answered nonsense")
+    return Answer(found, strict.read_text(literal), literal)
 
 
 class _Clock:

@@ -19,6 +19,7 @@ from typing import Any
 from awmenv.errors import EnvironmentFault
 from awmenv.health import Health
 from awmenv.packs import Pack
+from awmenv.server import logs
 from awmenv.server.checkup import Checkup
 from awmenv.server.sessions import World
 from awmenv.server.settings import BadSetting, Settings
@@ -29,20 +30,20 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--packs", action="append", metavar="DIR", required=True)
     parser.add_argument("--judge", action="store_true", help="ask the judge about evidence that says nothing itself")
     options = parser.parse_args(arguments)
-    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logs.install(logging.WARNING)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         packs = tuple(Path(folder) for folder in options.packs)
         world = World(dataclasses.replace(Settings.from_environment(), packs=packs))
     except (BadSetting, EnvironmentFault) as error:
-        print(f"checkpack: {error}", file=sys.stderr)
+        print(f"checkpack: {logs.shown(str(error))}", file=sys.stderr)
         return 2
     try:
         world.start()
         world.verifiers.require_tier()
         asyncio.run(_check(world, options.judge))
     except EnvironmentFault as error:
-        print(f"checkpack: {error}", file=sys.stderr)
+        print(f"checkpack: {logs.shown(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
@@ -54,7 +55,14 @@ def main(arguments: list[str] | None = None) -> int:
 async def _check(world: World, with_judge: bool) -> None:
     settings = world.settings
     judge = settings.judge if with_judge else None
-    checkup = Checkup(world.scenarios, world.verifiers, settings.cache_dir, settings.verifier_slots, judge)
+    checkup = Checkup(
+        world.scenarios,
+        world.verifiers,
+        settings.cache_dir,
+        workers=world.workers,
+        at_once=settings.verifier_slots,
+        judge=judge,
+    )
     work = [(pack, name) for pack in world.library.packs for name in pack.scenarios]
     _say({"tasks": sum(pack.scenario(name).task_count for pack, name in work)})
     async with asyncio.TaskGroup() as group:

@@ -12,21 +12,25 @@ import json
 import logging
 import sqlite3
 from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from awmenv.errors import DatabaseBroken, EnvironmentFault
 from awmenv.health import MAX_ERROR, Form, Health
 from awmenv.packs import Mode, Pack, Verifier
-from awmenv.server import judge
+from awmenv.server import database, judge
 from awmenv.server.scenario import ScenarioHouse
 from awmenv.server.settings import Judge
+from awmenv.server.turns import Turns
 from awmenv.server.verifier import RunFailed, VerifierHouse, verdict
 
 log = logging.getLogger("awmenv.checkup")
 
 VERSION = 1  # of what is tried; records of another one are made anew
+PATIENCE_S = 2.0  # a scenario that takes longer no longer keeps others out
 UNTOUCHED = "passes_untouched"
 OWN_WORDS = {"complete": "complete", "others": "others", "incomplete": "others"}
 OWN_FLAGS = ("complete", "completed", "task_complete", "task_completed")
@@ -34,7 +38,7 @@ OWN_ERRORS = ("error", "exception", "traceback")
 
 
 class Checkup:
-    """Runs verifiers where nothing was done, at most `at_once` scenarios at a time.
+    """Runs verifiers where nothing was done, `at_once` scenarios at a time, and as many more that take long.
 
     With a judge, evidence without a word of its own is ruled on; otherwise such a form says nothing.
     """
@@ -44,14 +48,17 @@ class Checkup:
         scenarios: ScenarioHouse,
         verifiers: VerifierHouse,
         cache: Path | None,
-        at_once: int = 1,
+        *,
+        workers: Executor,
+        at_once: int = 2,
         judge: Judge | None = None,
     ) -> None:
         self.scenarios = scenarios
         self.verifiers = verifiers
         self.records = Records(cache)
         self.judge = judge
-        self._room = asyncio.Semaphore(at_once)
+        self._workers = workers
+        self._room = Turns(at_once, PATIENCE_S, each=1, late=at_once)
         self._asked: dict[tuple[Path, str, int], asyncio.Task[Health]] = {}
 
     def ask(self, pack: Pack, scenario: str, task_idx: int) -> asyncio.Task[Health]:
@@ -78,7 +85,7 @@ class Checkup:
 
         Raises an EnvironmentFault where nothing can be tried; then nothing is recorded.
         """
-        async with self._room:
+        async with self._room.one((pack.folder, scenario)):
             subjects = await asyncio.to_thread(lambda: [Subject(pack, scenario, task_idx) for task_idx in tasks])
             known = await asyncio.to_thread(lambda: {one.task_idx: self.records.read(one.digest) for one in subjects})
             found = {
@@ -96,25 +103,24 @@ class Checkup:
         if not subjects:
             return []
         try:
-            database = await self.scenarios.untouched(pack, scenario)
+            untouched = await self.scenarios.untouched(pack, scenario)
         except DatabaseBroken as error:
             return [(subject, Health(unchecked=str(error))) for subject in subjects]
         try:
-            return [(subject, await self._try(subject, str(database))) for subject in subjects]
+            return [(subject, await self._try(subject, str(untouched))) for subject in subjects]
         finally:
-            database.unlink(missing_ok=True)
+            database.remove(untouched)
 
-    async def _try(self, subject: "Subject", database: str) -> Health:
-        code = await self._form(subject, "code", database)
-        return Health(code, await self._form(subject, "sql", database), subject.untouched)
+    async def _try(self, subject: "Subject", untouched: str) -> Health:
+        code = await self._form(subject, "code", untouched)
+        return Health(code, await self._form(subject, "sql", untouched), subject.untouched)
 
-    async def _form(self, subject: "Subject", mode: Mode, database: str) -> Form:
+    async def _form(self, subject: "Subject", mode: Mode, untouched: str) -> Form:
         verifier = subject.forms[mode]
         if verifier is None:
             return Form()
-        found = await asyncio.to_thread(
-            verdict, self.verifiers, verifier.code, mode, database, database, None, private=True
-        )
+        run = partial(verdict, self.verifiers, verifier.code, mode, untouched, untouched, None, private=True)
+        found = await asyncio.get_running_loop().run_in_executor(self._workers, run)
         if found.get("error_code") not in (None, RunFailed.code):
             raise EnvironmentFault(str(found["error_message"]))
         form = form_of(found)

@@ -5,11 +5,13 @@ is described in docs/environment.md: {"table": {"added": [row], "removed": [row]
 "after"}], "more": n}}.
 """
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from typing import Any
 
 MAX_ROWS = 200
+MAX_SHOWN = 120_000  # characters of JSON, all rows together: the server reads it, and sends it on, in a millisecond
 MAX_TABLES = 200
 MAX_SCANNED = 200_000
 MAX_TEXT = 2_000
@@ -24,9 +26,10 @@ def diff(before: str, after: str) -> dict[str, Any]:
     try:
         connection.execute("ATTACH DATABASE ? AS old", (f"file:{before}?mode=ro",))
         changes: dict[str, Any] = {}
+        room = _Room(MAX_SHOWN)
         tables = sorted(set(_tables(connection, "old")) | set(_tables(connection, "main")))
         for table in tables[:MAX_TABLES]:
-            change = _table(connection, table)
+            change = _table(connection, table, room)
             if any(change.values()):
                 changes[table] = change
         return changes
@@ -39,13 +42,30 @@ def _tables(connection: sqlite3.Connection, schema: str) -> list[str]:
     return [name for (name,) in connection.execute(query)]
 
 
-def _table(connection: sqlite3.Connection, table: str) -> dict[str, Any]:
+class _Room:
+    """What may still be shown."""
+
+    def __init__(self, characters: int) -> None:
+        self.left = characters
+
+    def fitting(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The first of these rows, as many as there is room for."""
+        shown = []
+        for row in rows[:MAX_ROWS]:
+            self.left -= len(json.dumps(row))
+            if self.left < 0:
+                break
+            shown.append(row)
+        return shown
+
+
+def _table(connection: sqlite3.Connection, table: str, room: _Room) -> dict[str, Any]:
     old_columns, new_columns = _columns(connection, "old", table), _columns(connection, "main", table)
     key = _key(connection, table, new_columns or old_columns)
     shared = old_columns == new_columns
     removed = list(_only_in(connection, "old", "main", table, old_columns, shared))
     added = list(_only_in(connection, "main", "old", table, new_columns, shared))
-    return _pair(removed, added, key)
+    return _pair(removed, added, key, room)
 
 
 def _columns(connection: sqlite3.Connection, schema: str, table: str) -> list[str]:
@@ -75,7 +95,7 @@ def _only_in(
         yield dict(zip(columns, (_shown(value) for value in row), strict=True))
 
 
-def _pair(removed: list[dict[str, Any]], added: list[dict[str, Any]], key: list[str]) -> dict[str, Any]:
+def _pair(removed: list[dict[str, Any]], added: list[dict[str, Any]], key: list[str], room: _Room) -> dict[str, Any]:
     """A removed and an added row with the same key are one changed row."""
     gone = {_identity(row, key): row for row in removed} if key else {}
     come = {_identity(row, key): row for row in added} if key else {}
@@ -83,8 +103,8 @@ def _pair(removed: list[dict[str, Any]], added: list[dict[str, Any]], key: list[
     only_added = [row for identity, row in come.items() if identity not in gone] if key else added
     only_removed = [row for identity, row in gone.items() if identity not in come] if key else removed
     lists = {"added": only_added, "removed": only_removed, "changed": changed}
-    result: dict[str, Any] = {name: rows[:MAX_ROWS] for name, rows in lists.items()}
-    result["more"] = sum(max(0, len(rows) - MAX_ROWS) for rows in lists.values())
+    result: dict[str, Any] = {name: room.fitting(rows) for name, rows in lists.items()}
+    result["more"] = sum(len(rows) - len(result[name]) for name, rows in lists.items())
     return result
 
 

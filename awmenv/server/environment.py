@@ -1,18 +1,19 @@
 """openenv's `Environment` over our sessions: actions in, observations out, in the words and rewards that upstream's
 clients know.
 
-Owns the two channels: `step` (on /ws) is control and agent together, `mcp_client` (on /mcp) is the agent's alone, where
-a control tool gets the very words of an unknown one. The rules of an episode are `sessions`'. openenv makes one of
-these per connection.
+Owns what the two channels may do: a reset and a step (on /ws) are control and agent together, `agent_call` (on /mcp) is
+the agent's alone, where a control tool gets the very words of an unknown one; and the key of a connection. The rules of
+an episode are `sessions`'. `connections` makes one of these per connection, and openenv one for each question about
+metadata and tasks.
 """
 
-import asyncio
+import hmac
 import logging
 import time
 import uuid
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
+import orjson
 from openenv.core.env_server.interfaces import Environment
 from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 from openenv.core.env_server.types import Action, EnvironmentMetadata, State
@@ -21,7 +22,8 @@ from awmenv import __version__
 from awmenv.errors import EnvironmentFault
 from awmenv.models import CONTROL_TOOLS
 from awmenv.server.library import SPLIT
-from awmenv.server.sessions import CallResult, Session, World, clean
+from awmenv.server.sessions import CallResult, Session, World
+from awmenv.server.strict import clean
 from awmenv.server.wire import WorldObservation, WorldState
 
 log = logging.getLogger("awmenv.environment")
@@ -29,6 +31,7 @@ log = logging.getLogger("awmenv.environment")
 REWARDS = {"complete": 1.0, "incomplete": 0.1, "format_error": -1.0}
 FORMAT_ERRORS = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
 NOT_STARTED = "Sub-environment is not running. Call reset() first."
+MAX_NAME = 200
 ENDED = "Episode has ended. Call reset() to start a new episode."
 
 # Upstream sorts errors by words in their message; AWMENV_LABELS=upstream does the same for those who compare with it.
@@ -46,18 +49,17 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
     """One connection's environment. A reset gives it a fresh session; closing it ends the session."""
 
     SUPPORTS_CONCURRENT_SESSIONS = True
-    # Everything slow is awaited, so one thread for making and closing serves all sessions, instead of one thread each.
+    # openenv makes its own for questions about metadata and tasks; one thread serves them all.
     REQUIRES_SINGLE_THREAD_EXECUTOR = True
 
     def __init__(self, world: World) -> None:
         super().__init__()
         self.world = world
-        self.mcp_client = AgentChannel(self)
+        self._key: bytes | None = None
         self._session: Session | None = None
         self._state = WorldState(episode_id=None, step_count=0)
         self._rewards = REWARDS
         self._done = False
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
 
     def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> WorldObservation:
@@ -93,9 +95,11 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
     ) -> WorldObservation:
         """A new episode in this connection.
 
-        Anything wrong is a `reset_error`; llm_* arguments of upstream's clients are ignored.
+        Anything wrong is a `reset_error`; llm_* arguments of upstream's clients are ignored. A key that was given once
+        is needed from then on: without it nothing happens, and the episode that runs goes on.
         """
-        self._loop = asyncio.get_running_loop()
+        if not self.holds_key(control_key):
+            return _reset_error("This connection was given a control key; a reset needs it", "control_key_needed")
         self._drop_session()
         self._done = False
         if scenario is None and isinstance(index, int):
@@ -106,7 +110,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         self._rewards = {**REWARDS, **reward_config} if reward_config else REWARDS
         session = Session(self.world)
         try:
-            await session.begin(scenario, task_idx, task, diff=state_diff is True, key=control_key)
+            await session.begin(scenario, task_idx, task, diff=state_diff is True)
         except (EnvironmentFault, OSError) as error:
             session.end()
             self.world.counts.fault("reset")
@@ -116,28 +120,41 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             raise
         if self._closed:
             session.end()
+        if self._key is None and control_key is not None:
+            self._key = control_key.encode()
         self._session = session
-        self._state = WorldState(episode_id=str(episode_id) if episode_id else str(uuid.uuid4()), step_count=0)
+        self._state = WorldState(
+            episode_id=str(episode_id)[:MAX_NAME] if episode_id else str(uuid.uuid4()), step_count=0
+        )
         return self._reset_ok(session)
+
+    @property
+    def has_key(self) -> bool:
+        return self._key is not None
+
+    def holds_key(self, offered: Any) -> bool:
+        """True if no key was given so far, or this is it."""
+        if self._key is None:
+            return True
+        return isinstance(offered, str) and hmac.compare_digest(self._key, offered.encode("utf-8", "replace"))
 
     def _chosen(self, split: Any, index: int) -> tuple[str | None, int | None]:
         """The Task API's way to name a task."""
         try:
-            entry = self.world.library.task(index)
+            return self.world.library.place(index)
         except IndexError:
             return None, None
-        return entry["scenario"], entry["task_idx"]
 
     def _reset_ok(self, session: Session) -> WorldObservation:
         repaired = session.template.repaired if session.template else []
         return WorldObservation(
-            reward_type="reset_ok" if session.tools else "reset_warning",
+            reward_type="reset_ok" if session.tools.names else "reset_warning",
             scenario=session.scenario,
             task=session.task,
             task_idx=session.task_idx,
             has_verifier=session.has_verifier,
-            num_tools=len(session.tools),
-            warning=None if session.tools else "The scenario offers no tools.",
+            num_tools=len(session.tools.names),
+            warning=None if session.tools.names else "The scenario offers no tools.",
             metadata={"tier": self.world.tier, **({"repaired": repaired} if repaired else {})}
             if session.wants_diff
             else {},
@@ -149,7 +166,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         List tools, a tool call of the agent, or verify, done, __list_scenarios__.
         """
         if isinstance(action, CallToolAction) and action.tool_name == "__list_scenarios__":
-            scenarios = self.world.library.listed()
+            scenarios = self.world.library.listed
             return WorldObservation(reward_type="tool_call_ok", scenarios=scenarios, total=len(scenarios))
         if self._done:
             return _ended()
@@ -166,7 +183,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         if self._session is None:
             return WorldObservation(tools=[], error=NOT_STARTED)
         self._session.used_at = time.monotonic()
-        return WorldObservation(tools=self._session.tools)
+        return WorldObservation(tools=self._session.tools.listed)
 
     async def _tool_call(self, name: str, arguments: dict[str, Any]) -> WorldObservation:
         if self._session is None:
@@ -177,8 +194,9 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         metadata = _metadata(result) if self._session.wants_diff else {}
         if result.cause == "ok":
             reward = self._reward("tool_call_ok")
+            text = orjson.Fragment(result.literal)
             return WorldObservation(
-                reward=reward, reward_type="tool_call_ok", tool_name=name, tool_result=result.text, metadata=metadata
+                reward=reward, reward_type="tool_call_ok", tool_name=name, tool_result=text, metadata=metadata
             )
         error = agent_words(name, result)
         return self._refused(self._label(result, error), name, error, metadata)
@@ -205,7 +223,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
 
     async def _control(self, name: str, arguments: dict[str, Any]) -> WorldObservation:
         session = self._session
-        if session is not None and not session.holds_key(arguments.get("control_key")):
+        if session is not None and not self.holds_key(arguments.get("control_key")):
             return await self._tool_call(name, arguments)  # no scenario has a tool of this name
         if name == "done":
             return self._end(session)
@@ -255,75 +273,43 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
     def num_tasks(self, split: str) -> int:
         return self.world.library.task_count if split == SPLIT else 0
 
-    def list_tasks(self, split: str) -> list[dict[str, Any]]:
-        return self.get_task_range(split)
-
-    def get_task(self, split: str, index: int) -> dict[str, Any]:
+    async def get_task(self, split: str, index: int) -> dict[str, Any]:
         if split != SPLIT:
             raise IndexError(index)
-        return self.world.library.task(index)
+        return await self.world.library.task(index)
 
-    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
-        return [self.get_task(split, index) for index in range(self.num_tasks(split))[slice(start, stop)]]
+    def tools_for_agent(self) -> Any:
+        """The list of tools as /mcp tells it."""
+        return self._session.tools.listed_for_mcp if self._session else []
+
+    async def agent_call(self, name: Any, arguments: Any) -> dict[str, Any]:
+        """A tool call of the agent: the result as MCP has it, with `data` for openenv's client.
+
+        Every refusal is an error with the agent's words. A control tool goes the way of any name that no scenario has,
+        so that nothing tells the two apart, whatever the state of the episode.
+        """
+        if not isinstance(name, str):
+            raise ToolRefused(unknown_tool(str(name)))
+        if self._done:
+            raise ToolRefused(ENDED)
+        if self._session is None:
+            raise ToolRefused(NOT_STARTED)
+        self._state.step_count += 1
+        result = await self._session.call(name, arguments if isinstance(arguments, dict) else {})
+        if result.cause == "ok":
+            text = orjson.Fragment(result.literal)
+            return {"content": [{"type": "text", "text": text}], "isError": False, "data": text}
+        raise ToolRefused(ENDED if result.cause == "sealed" else agent_words(name, result))
 
     def close(self) -> None:
-        """openenv calls it from a thread of its own; the session is let go on the loop that owns it."""
+        """End the episode with its connection."""
         self._closed = True
-        if self._loop is not None and self._loop.is_running():
-            self._loop.call_soon_threadsafe(self._drop_session)
-        else:
-            self._drop_session()
+        self._drop_session()
 
     def _drop_session(self) -> None:
         session, self._session = self._session, None
         if session is not None:
             session.end()
-
-
-class AgentChannel:
-    """What openenv's /mcp talks to.
-
-    The tools of the scenario and nothing else, for the session of the same connection.
-    """
-
-    def __init__(self, environment: WorldEnvironment) -> None:
-        self.environment = environment
-
-    def is_connected(self) -> bool:
-        return True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, _kind: type[BaseException] | None, _error: BaseException | None, _tb: TracebackType | None
-    ) -> None:
-        return None
-
-    async def list_tools(self) -> list[dict[str, Any]]:
-        session = self.environment._session
-        tools = session.tools if session else []
-        # Both spellings: MCP's own, and the one openenv's older client reads.
-        return [{**tool, "inputSchema": tool["input_schema"]} for tool in tools]
-
-    async def call_tool(self, name: Any, arguments: Any) -> dict[str, Any]:
-        """The result as MCP has it, with `data` for openenv's client.
-
-        Every refusal is an error with the agent's words. A control tool goes the way of any name that no scenario has,
-        so that nothing tells the two apart, whatever the state of the episode.
-        """
-        environment = self.environment
-        if not isinstance(name, str):
-            raise ToolRefused(unknown_tool(str(name)))
-        if environment._done:
-            raise ToolRefused(ENDED)
-        if environment._session is None:
-            raise ToolRefused(NOT_STARTED)
-        environment._state.step_count += 1
-        result = await environment._session.call(name, arguments if isinstance(arguments, dict) else {})
-        if result.cause == "ok":
-            return {"content": [{"type": "text", "text": result.text}], "isError": False, "data": result.text}
-        raise ToolRefused(ENDED if result.cause == "sealed" else agent_words(name, result))
 
 
 class ToolRefused(EnvironmentFault):
@@ -369,12 +355,14 @@ def _reset_problem(scenario: Any, task_idx: Any, task: Any, reward_config: Any, 
     """Why these arguments cannot start an episode, in words for the caller."""
     if not isinstance(scenario, str) or not scenario:
         return "Parameter 'scenario' is required"
+    if len(scenario) > MAX_NAME:
+        return "Parameter 'scenario' is too long"
     if task_idx is not None and (not isinstance(task_idx, int) or isinstance(task_idx, bool)):
         return "Parameter 'task_idx' must be a whole number"
     if task is not None and not isinstance(task, str):
         return "Parameter 'task' must be a text"
-    if control_key is not None and not isinstance(control_key, str):
-        return "Parameter 'control_key' must be a text"
+    if control_key is not None and not (isinstance(control_key, str) and 0 < len(control_key) <= MAX_NAME):
+        return f"Parameter 'control_key' must be a text of 1 to {MAX_NAME} characters"
     if reward_config and not (
         isinstance(reward_config, dict)
         and all(isinstance(v, int | float) and not isinstance(v, bool) for v in reward_config.values())

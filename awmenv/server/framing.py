@@ -1,11 +1,10 @@
-"""Length-prefixed JSON over sockets, the only language between the server and the processes that run dataset code.
+"""Length-prefixed frames over sockets, the only language between the server and the processes that run dataset code.
 
-Both ends use it; the reading end always names a limit, because the writer may be hostile. Strict JSON: no NaN, no
-infinities.
+Owns the frames; their bodies are JSON. Both ends use it, and the reading end always names a limit, because the writer
+may be hostile. The confined ends parse here, with the standard library; what they send, the server reads with `strict`.
 """
 
 import asyncio
-import gc
 import json
 import socket
 import struct
@@ -19,25 +18,32 @@ class BadFrame(ValueError):
 
 
 def encode(message: Any) -> bytes:
-    body = json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii")
+    return _framed(json.dumps(message, allow_nan=False, separators=(",", ":")).encode("ascii"))
+
+
+def _framed(body: bytes) -> bytes:
     return _HEAD.pack(len(body)) + body
 
 
 def decode(body: bytes) -> Any:
-    """Without the garbage collector, which would look at millions of empty lists again and again, for seconds."""
-    collecting = gc.isenabled()
-    gc.disable()
     try:
         return json.loads(body, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         raise BadFrame(f"not strict JSON: {error}") from error
-    finally:
-        if collecting:
-            gc.enable()
 
 
 def _refuse(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
+
+
+def literal(text: str) -> bytes:
+    """A text as JSON, as it may stand inside any other JSON."""
+    return json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
+
+
+def answer(head: dict[str, Any], text: bytes) -> bytes:
+    """A frame of two parts: a short head, and on a line of its own a `literal`, which can be passed on as it is."""
+    return _framed(json.dumps(head, allow_nan=False).encode("ascii") + b"\n" + text)
 
 
 def send(sock: socket.socket, message: Any) -> None:
@@ -72,15 +78,15 @@ def _exactly(sock: socket.socket, count: int) -> bytes | None:
     return b"".join(parts)
 
 
-def only_frame(stream: bytes) -> Any:
-    """The one frame that a whole stream consists of."""
+def only_body(stream: bytes) -> bytes:
+    """The body of the one frame that a whole stream consists of."""
     if len(stream) < _HEAD.size or _HEAD.unpack_from(stream)[0] != len(stream) - _HEAD.size:
         raise BadFrame("not exactly one frame")
-    return decode(stream[_HEAD.size :])
+    return stream[_HEAD.size :]
 
 
 def whole(buffer: bytearray, limit: int) -> bytes | None:
-    """The one frame that a growing buffer holds, None while it is not complete."""
+    """The body of the one frame that a growing buffer holds, None while it is not complete."""
     if len(buffer) < _HEAD.size:
         return None
     (length,) = _HEAD.unpack_from(buffer)
@@ -93,12 +99,12 @@ def whole(buffer: bytearray, limit: int) -> bytes | None:
     return bytes(memoryview(buffer)[_HEAD.size :])
 
 
-async def read(reader: asyncio.StreamReader, limit: int) -> Any:
-    """The next frame from an asyncio stream; BadFrame also at its end."""
+async def read_body(reader: asyncio.StreamReader, limit: int) -> bytes:
+    """The body of the next frame of an asyncio stream; BadFrame also at its end."""
     try:
         (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
         if length > limit:
             raise BadFrame(f"a frame of {length} bytes, more than {limit}")
-        return decode(await reader.readexactly(length))
+        return await reader.readexactly(length)
     except (asyncio.IncompleteReadError, ConnectionError) as error:
         raise BadFrame("the process is gone") from error

@@ -30,7 +30,7 @@ from awmenv.server.preloading import APP_MODULES, preload
 
 MAX_LOAD = 64 << 20
 MAX_CALL = 8 << 20
-MAX_RESPONSE = 4 << 20
+MAX_RESPONSE = 1 << 20
 MAX_DETAIL = 16_000
 SOURCE = "scenario_app.py"
 TRIAL_S = 0.5
@@ -270,7 +270,16 @@ def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, ti
         message = framing.receive(channel, MAX_CALL)
         if message is None:
             os._exit(0)
-        framing.send(channel, _answer(loop, app, message))
+        channel.sendall(_answered(loop, app, message))
+
+
+def _answered(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) -> bytes:
+    """The frame of one answer. Its text goes as JSON, which the server passes on without making it again."""
+    answer = _answer(loop, app, message)
+    text = framing.literal(answer.pop("text"))
+    if len(text) > MAX_RESPONSE:
+        answer, text = {"status": "http", "code": 500}, framing.literal("the response is larger than 1 MiB")
+    return framing.answer(answer, text)
 
 
 def _answer(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) -> dict[str, Any]:
@@ -292,7 +301,7 @@ def call(loop: asyncio.AbstractEventLoop, app: App, name: str, arguments: dict[s
         return {"status": "invalid", "text": f"Input validation error: {problem}"}
     code, body, error = loop.run_until_complete(_exchange(app.asgi, tools.request(operation, arguments)))
     if len(body) > MAX_RESPONSE:
-        return {"status": "http", "code": 500, "text": "the response is larger than 4 MiB"}
+        return {"status": "http", "code": 500, "text": "the response is larger than 1 MiB"}
     if 200 <= code < 300 and error is None:
         return {"status": "ok", "text": tools.shown(body)}
     text = body.decode("utf-8", "replace")

@@ -5,13 +5,16 @@ Called by `environment` and `app`. Reading only; `awmenv.packs` owns the format.
 """
 
 import asyncio
-from collections.abc import Iterable
+import functools
+import itertools
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
 from awmenv.errors import UnknownScenario
 from awmenv.models import normalise_name
 from awmenv.packs import Pack, Scenario, load_pack
+from awmenv.server.strict import clean
 
 SPLIT = "all"
 
@@ -41,9 +44,15 @@ class Library:
     def scenario(self, name: str) -> Scenario:
         return self.find(name).scenario(name)
 
+    @functools.cached_property
     def listed(self) -> list[dict[str, Any]]:
+        """Every scenario with its description."""
         return [
-            {"name": name, "description": self.scenario(name).description, "num_tasks": self.scenario(name).task_count}
+            {
+                "name": name,
+                "description": clean(self.scenario(name).description),
+                "num_tasks": self.scenario(name).task_count,
+            }
             for name in sorted(self._by_name)
         ]
 
@@ -55,17 +64,32 @@ class Library:
     def task_count(self) -> int:
         return len(self._index)
 
-    def task(self, index: int) -> dict[str, Any]:
-        """One entry of the Task API; raises IndexError outside."""
+    def place(self, index: int) -> tuple[str, int]:
+        """Scenario and number of one entry of the Task API; raises IndexError outside."""
         if not 0 <= index < len(self._index):
             raise IndexError(index)
+        return self._index[index]
+
+    async def task(self, index: int) -> dict[str, Any]:
+        """One entry of the Task API; raises IndexError outside."""
+        name, task_idx = self.place(index)
+        return self._entry(index, (await self.tasks(name))[task_idx])
+
+    async def entries(self, start: int | None, stop: int | None) -> AsyncIterator[dict[str, Any]]:
+        """The entries of a range in order; each scenario's row is read once, and nobody waits for all of them."""
+        chosen = range(len(self._index))[slice(start, stop)]
+        for name, indexes in itertools.groupby(chosen, key=lambda index: self._index[index][0]):
+            texts = await self.tasks(name)
+            for index in indexes:
+                yield self._entry(index, texts[self._index[index][1]])
+
+    def _entry(self, index: int, text: str) -> dict[str, Any]:
         name, task_idx = self._index[index]
-        pack = self.find(name)
         return {
             "id": f"{name}/{task_idx}",
             "index": index,
             "scenario": name,
             "task_idx": task_idx,
-            "task": pack.tasks(name)[task_idx],
-            "has_verifier": pack.has_verifier(name, task_idx),
+            "task": clean(text),
+            "has_verifier": self.find(name).has_verifier(name, task_idx),
         }

@@ -1,15 +1,16 @@
 """Copies a value of unknown origin to plain JSON, by exact type: no method of a foreign class is ever called.
 
-Used inside the sandboxed children on what dataset code returns, and by the server on what they sent. Bounded in depth,
-nodes and number size.
+Used inside the sandboxed children on what dataset code returns. Bounded in depth, nodes and number size, so that the
+server, which may not trust these bounds and checks them again, takes what an honest child made.
 """
 
 import math
 from typing import Any
 
 MAX_DEPTH = 32
-MAX_NODES = 200_000
-MAX_INT_BITS = 4096
+MAX_NODES = 20_000
+MAX_SIZE = 256 * 1024  # bytes of the whole as JSON
+MAX_INT_BITS = 1000
 MAX_TEXT = 1_000_000
 
 

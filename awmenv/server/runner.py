@@ -75,8 +75,8 @@ def run(data_fd: int, tier: str, parent: int) -> None:
         body = encode(answer)
     except BaseException as error:  # SystemExit and KeyboardInterrupt are results too
         body = encode({"nonce": request["nonce"], "ok": False, "error": _describe(error)})
-    if len(body) > 1 << 20:
-        body = encode({"nonce": request["nonce"], "ok": False, "error": "the result is larger than 1 MiB"})
+    if len(body) > plain.MAX_SIZE:
+        body = encode({"nonce": request["nonce"], "ok": False, "error": "the result is larger than 256 KiB"})
     _write_all(write, fd, len(body).to_bytes(4, "big") + body.encode("ascii"))
     leave(0)
 

@@ -13,7 +13,6 @@ import json
 import logging
 import os
 import secrets
-import shutil
 import signal
 import socket
 import struct
@@ -22,11 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
+
 from awmenv.errors import DatabaseBroken, HostFailed, SandboxMissing
 from awmenv.models import RESERVED_TOOLS
 from awmenv.packs import Pack
-from awmenv.server import database, framing, plain, sandbox
-from awmenv.server.channel import Channel
+from awmenv.server import database, framing, sandbox, strict
+from awmenv.server.channel import Answer, Channel
 from awmenv.server.launching import Zygote
 from awmenv.server.settings import Settings
 from awmenv.server.turns import Turns
@@ -34,12 +35,13 @@ from awmenv.server.workplace import UIDS, Workplace
 
 log = logging.getLogger("awmenv.scenario")
 
-MAX_TOOL_LIST = 8 << 20
-MAX_SCHEMA_DEPTH = 100
+HELLO = strict.Bounds(size=1 << 16, values=20)
+LOADED = strict.Bounds(size=256 << 10, values=10_000, depth=100)  # a list of tools above all
 HELLO_TIMEOUT_S = 10.0
 LOOK_S = 0.1
 STARTS_AT_ONCE = 8  # with more, the last ones would wait past the timeout
 CALLS_AT_ONCE, PATIENCE_S = 32, 1.0
+OF_ONE_SCENARIO = 0.75  # of these places; the others are there for whoever comes next
 _CREDENTIALS = struct.Struct("3i")
 
 
@@ -54,12 +56,27 @@ class Template:
     leash: socket.socket
     snapshot: Path
     made_at: float
-    tools: list[dict[str, Any]] = field(default_factory=list)
+    tools: "ToolList" = field(default_factory=lambda: ToolList([]))
     repaired: list[str] = field(default_factory=list)
     starting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_AT_ONCE))
     live: int = 0
     retired: bool = False
     used_at: float = 0.0
+
+
+class ToolList:
+    """A scenario's tools by name, and the JSON of the list as each of the two channels tells it.
+
+    Made once, because it may be large, and agents ask for it again and again.
+    """
+
+    def __init__(self, tools: list[dict[str, Any]]) -> None:
+        self.names = frozenset(tool["name"] for tool in tools)
+        made = [{name: orjson.Fragment(orjson.dumps(part)) for name, part in tool.items()} for tool in tools]
+        self.listed = orjson.Fragment(orjson.dumps(made))
+        # Both spellings: MCP's own, and the one openenv's older client reads.
+        both = [{**tool, "inputSchema": tool["input_schema"]} for tool in made]
+        self.listed_for_mcp = orjson.Fragment(orjson.dumps(both))
 
 
 class Host:
@@ -76,9 +93,9 @@ class Host:
         self._turns = turns
         self._ended = False
 
-    async def ask(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    async def ask(self, message: dict[str, Any], timeout_s: float) -> Answer:
         """One request, one answer. Anything else, and lateness, is a HostFailed; the caller then ends this host."""
-        async with self._turns.one():
+        async with self._turns.one(self.template.key):
             if self._ended:
                 raise HostFailed("the scenario's process has ended")
             return await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self._pid))
@@ -123,8 +140,8 @@ class ScenarioHouse:
         self._homes: dict[Path, Template] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._slots: set[int] = set()
-        self._starting = Turns(STARTS_AT_ONCE, PATIENCE_S)
-        self._turns = Turns(CALLS_AT_ONCE, PATIENCE_S)
+        self._starting = Turns(STARTS_AT_ONCE, PATIENCE_S, each=int(OF_ONE_SCENARIO * STARTS_AT_ONCE))
+        self._turns = Turns(CALLS_AT_ONCE, PATIENCE_S, each=int(OF_ONE_SCENARIO * CALLS_AT_ONCE))
         self._order = itertools.cycle(range(1, UIDS))
         self._as_root = os.geteuid() == 0
 
@@ -176,15 +193,15 @@ class ScenarioHouse:
             if folder.exists() and database.disk_use(folder) > self.settings.session_disk_mb << 20:
                 log.warning("scenario %s used more disk than it may", template.key[1])
                 template.leash.close()  # the zygote ends the template, and all of its user
-                shutil.rmtree(folder, ignore_errors=True)
+                database.remove(folder)
                 self._retire(template)
 
     def _discard(self, template: Template) -> None:
         self._homes.pop(template.home, None)
         template.leash.close()
         template.control.close()
-        template.snapshot.unlink(missing_ok=True)
-        shutil.rmtree(template.home, ignore_errors=True)
+        database.remove(template.snapshot)
+        database.remove(template.home)
         self._slots.discard(template.slot)
 
     async def untouched(self, pack: Pack, scenario: str) -> Path:
@@ -222,7 +239,7 @@ class ScenarioHouse:
             if with_app:
                 widen = {"widen": pid, "uid": uid, "processes": self._process_limits()[1]}
                 await asyncio.to_thread(self.zygote.request, widen, [])
-            database.copy(home / "template" / database.FILE, template.snapshot)
+            await database.copy_aside(home / "template" / database.FILE, template.snapshot)
         except BaseException:
             self._discard(template)
             raise
@@ -292,13 +309,13 @@ class ScenarioHouse:
 
     async def _hear(self, reader: asyncio.StreamReader, home: Path) -> dict[str, Any]:
         """One frame of a template that is loading, for as long as it keeps to its disk."""
-        frame = asyncio.ensure_future(framing.read(reader, MAX_TOOL_LIST))
+        frame = asyncio.ensure_future(framing.read_body(reader, LOADED.size))
         try:
             while not (await asyncio.wait({frame}, timeout=LOOK_S))[0]:
                 used = database.disk_use(home) + database.disk_use(home / "template")
                 if used > self.settings.session_disk_mb << 20:
                     raise HostFailed("the scenario used more disk than it may while it was loading")
-            return _dict(frame.result())
+            return _dict(strict.read(frame.result(), LOADED))
         finally:
             frame.cancel()
 
@@ -308,7 +325,7 @@ class ScenarioHouse:
         folder = template.home / f"s-{secrets.token_hex(8)}"
         try:
             # One scenario whose sessions never say hello keeps its own waiting, and no other's.
-            async with template.starting, self._starting.one():
+            async with template.starting, self._starting.one(template.key):
                 if template.retired:
                     raise HostFailed("the scenario's template has ended")
                 return await self._open(template, folder)
@@ -318,7 +335,7 @@ class ScenarioHouse:
 
     async def _open(self, template: Template, folder: Path) -> Host:
         folder.mkdir(mode=0o700)
-        database.copy(template.snapshot, folder / database.FILE, 0o600)
+        await database.copy_aside(template.snapshot, folder / database.FILE, 0o600)
         if self._as_root:
             uid = self.workplace.uid + template.slot
             os.chown(folder / database.FILE, uid, uid)
@@ -348,7 +365,7 @@ class ScenarioHouse:
         self.release(host.template, host.folder)
 
     def release(self, template: Template, folder: Path) -> None:
-        shutil.rmtree(folder, ignore_errors=True)
+        database.remove(folder)
         template.live -= 1
         if template.retired and template.live == 0:
             self._discard(template)
@@ -366,7 +383,7 @@ async def _hear_hello(near: socket.socket) -> tuple[dict[str, Any], int]:
     body, ancillary, _flags, _address = near.recvmsg(1 << 16, socket.CMSG_SPACE(_CREDENTIALS.size))
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-            return _dict(framing.only_frame(body)), _CREDENTIALS.unpack(data[: _CREDENTIALS.size])[0]
+            return _dict(strict.read(framing.only_body(body), HELLO)), _CREDENTIALS.unpack(data[: _CREDENTIALS.size])[0]
     raise framing.BadFrame("no credentials")
 
 
@@ -420,12 +437,8 @@ def _first(items: Any) -> str:
     return f"{len(items)} statements fail, first: {items[0]}" if isinstance(items, list) and items else "no report"
 
 
-def _checked_tools(items: Any) -> list[dict[str, Any]]:
+def _checked_tools(items: Any) -> ToolList:
     """The list as it may be shown: every entry of the right shape, no name twice, none of ours."""
-    try:
-        items = plain.plain(items, MAX_SCHEMA_DEPTH)
-    except plain.TooBig as error:
-        raise HostFailed(f"the scenario's app gave a broken list of tools: {error}") from error
     if not isinstance(items, list):
         raise HostFailed("the scenario's app gave no list of tools")
     tools: dict[str, dict[str, Any]] = {}
@@ -442,4 +455,4 @@ def _checked_tools(items: Any) -> list[dict[str, Any]]:
             "description": str(item.get("description") or "")[:20_000],
             "input_schema": item["input_schema"],
         }
-    return list(tools.values())
+    return ToolList(list(tools.values()))

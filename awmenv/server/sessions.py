@@ -7,11 +7,10 @@ session, kept by a lock.
 """
 
 import asyncio
-import hmac
 import itertools
+import json
 import logging
 import resource
-import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -22,18 +21,24 @@ from typing import Any, Literal
 from awmenv.errors import DatabaseBroken, EnvironmentFault, HostFailed
 from awmenv.health import Health
 from awmenv.packs import Mode, Pack
-from awmenv.server import database, judge
+from awmenv.server import database, judge, strict
+from awmenv.server.channel import Answer
 from awmenv.server.checkup import Checkup
 from awmenv.server.library import Library
-from awmenv.server.scenario import Host, ScenarioHouse, Template
+from awmenv.server.scenario import Host, ScenarioHouse, Template, ToolList
 from awmenv.server.settings import Settings
+from awmenv.server.turns import Turns
 from awmenv.server.verifier import VerifierHouse, verdict
 from awmenv.server.workplace import Workplace
 
 log = logging.getLogger("awmenv.session")
 
 MAX_TRAIL = 200  # calls kept for the judge
-MAX_TEXT = 4 << 20
+MAX_NOTED = 2000  # characters of a call's arguments, and of its result
+MAX_ERROR = 20_000  # characters that an agent is told of a call that failed
+PATIENCE_S = 1.0  # a verifier that takes longer no longer keeps others out
+LATE = 4  # for each place, how many may take longer at once
+CHECKUPS = 8  # threads for the checks of verifiers beside them
 CHECKUP_AFTER_S = 1.0
 CHECKUP_WAIT_S = 2.0
 
@@ -42,13 +47,17 @@ Cause = Literal["ok", "unknown_tool", "schema", "http", "timeout", "dead", "seal
 
 @dataclass(frozen=True)
 class CallResult:
-    """What one tool call came to, by cause; `detail` is for people and never for the agent."""
+    """What one tool call came to, by cause; `detail` is for people and never for the agent.
+
+    `literal` is the text of a good answer as JSON, for whoever writes it into a frame.
+    """
 
     cause: Cause
     text: str = ""
     status: int = 0
     detail: str | None = None
     diff: dict[str, Any] | None = None
+    literal: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -76,7 +85,7 @@ class Counts:
 
 
 class World:
-    """What all sessions of a server share: packs, zygotes, folders, worker threads for verifiers, counts."""
+    """What all sessions of a server share: packs, zygotes, folders, threads for slow work, counts."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -84,8 +93,10 @@ class World:
         self.workplace = Workplace(settings.run_dir, settings.uid)
         self.scenarios = ScenarioHouse(settings, self.workplace, die_with_thread=True)
         self.verifiers = VerifierHouse(settings, self.workplace, die_with_thread=True)
-        self.checkup = Checkup(self.scenarios, self.verifiers, settings.cache_dir)
-        self.workers = ThreadPoolExecutor(settings.verifier_slots, thread_name_prefix="verifier")
+        slots = settings.verifier_slots
+        self._verifying = Turns(slots, PATIENCE_S, each=max(1, slots // 2), late=LATE * slots)
+        self.workers = ThreadPoolExecutor((1 + LATE) * slots + CHECKUPS, thread_name_prefix="verifier")
+        self.checkup = Checkup(self.scenarios, self.verifiers, settings.cache_dir, workers=self.workers)
         self.counts = Counts()
         self.sessions: set[Session] = set()
         self._stopped = False
@@ -124,15 +135,16 @@ class World:
             await asyncio.sleep(min(1.0, idle / 4))
             self.scenarios.check()
             watched = [one for one in self.sessions if round_ % 5 == 0 or one.lock.locked()]
-            for number, session in enumerate(watched):
-                if number % 50 == 0:
-                    await asyncio.sleep(0)  # a thousand looks at the disk in a row would hold up the calls
+            for session in watched:
+                await asyncio.sleep(0)  # a thousand looks at the disk in a row would hold up the calls
                 session.check()
                 if time.monotonic() - session.used_at > idle:
                     session.expire()
 
-    async def in_worker(self, function: Any, *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self.workers, lambda: function(*arguments))
+    async def in_worker(self, scenario: str, function: Any, *arguments: Any) -> Any:
+        """Run what a scenario's databases or verifiers may make slow, in a thread and in this scenario's turn."""
+        async with self._verifying.one(scenario):
+            return await asyncio.get_running_loop().run_in_executor(self.workers, lambda: function(*arguments))
 
 
 def allow_descriptors(sessions: int) -> None:
@@ -162,8 +174,7 @@ class Session:
         self.wants_diff = False
         self.sealed = False
         self.broken: str | None = None
-        self._key: bytes | None = None
-        self._tools: dict[str, dict[str, Any]] = {}
+        self.tools = ToolList([])
         self._folder: Path | None = None
         self._initial: Path | None = None
         self._last: Path | None = None
@@ -176,16 +187,10 @@ class Session:
         world.sessions.add(self)
 
     @property
-    def tools(self) -> list[dict[str, Any]]:
-        return list(self._tools.values())
-
-    @property
     def running(self) -> bool:
         return self.host is not None and self.broken is None
 
-    async def begin(
-        self, scenario: str, task_idx: int | None, task: str | None, *, diff: bool, key: str | None
-    ) -> None:
+    async def begin(self, scenario: str, task_idx: int | None, task: str | None, *, diff: bool) -> None:
         """Fill this session.
 
         Find the scenario and task, warm its template, fork its process. Raises an EnvironmentFault.
@@ -198,12 +203,11 @@ class Session:
             texts = await library.tasks(self.scenario)
             if not 0 <= task_idx < len(texts):
                 raise EnvironmentFault(f"task_idx {task_idx} out of range (0..{len(texts) - 1})")
-            self.task = task if task is not None else texts[task_idx]
+            self.task = task if task is not None else strict.clean(texts[task_idx])
             self.has_verifier = pack.has_verifier(self.scenario, task_idx)
         self.wants_diff = diff
-        self._key = key.encode("utf-8", "replace") if key is not None else None
         self.template, self.host = await self._fork(pack)
-        self._tools = {tool["name"]: tool for tool in self.template.tools}
+        self.tools = self.template.tools
         self._folder = self.world.workplace.fresh("epi-")
         self._initial = await self._take_initial()
         self.world.counts.resets += 1
@@ -254,14 +258,8 @@ class Session:
         if self.broken is None and database.has_sidecars(host.database):
             await host.ask({"op": "settle"}, self.world.settings.call_timeout_s)
         target = self._new_copy_path()
-        database.copy(host.database, target)
+        await database.copy_aside(host.database, target)
         return target
-
-    def holds_key(self, offered: Any) -> bool:
-        """True if no key was set at reset, or this is it."""
-        if self._key is None:
-            return True
-        return isinstance(offered, str) and hmac.compare_digest(self._key, offered.encode("utf-8", "replace"))
 
     async def call(self, name: str, arguments: dict[str, Any]) -> CallResult:
         """One tool call of the agent."""
@@ -271,7 +269,7 @@ class Session:
                 return CallResult("sealed")
             if not self.running:
                 return CallResult("dead", self.broken or "the scenario is not running")
-            if name not in self._tools:
+            if name not in self.tools.names:
                 return CallResult("unknown_tool")
             self.world.counts.calls += 1
             result = await self._ask(name, arguments)
@@ -306,14 +304,14 @@ class Session:
         after = await self._snapshot()
         diff = await self._compare(before, after)
         if self._last is not None:
-            self._last.unlink(missing_ok=True)
+            database.remove(self._last)
         self._last = after
-        return CallResult(result.cause, result.text, result.status, result.detail, diff or None)
+        return replace(result, diff=diff or None)
 
     async def _compare(self, before: Path | None, after: Path) -> dict[str, Any]:
         try:
             run = await self.world.in_worker(
-                partial(self.world.verifiers.run, private=True), "diff", [str(before), str(after)]
+                self.scenario, partial(self.world.verifiers.run, private=True), "diff", [str(before), str(after)]
             )
         except EnvironmentFault as error:
             log.warning("no state diff for %s: %s", self.scenario, error)
@@ -335,11 +333,15 @@ class Session:
         return CallResult("timeout" if reason.startswith("timed out") else "dead", reason)
 
     def _note(self, name: str, arguments: dict[str, Any], result: CallResult) -> None:
+        """Keep the call for the judge, large arguments as the beginning of their JSON: a session holds many calls."""
+        if not (self.has_verifier or {}).get("sql"):
+            return
+        written = json.dumps(arguments, ensure_ascii=False)
         step = {
             "tool": name,
-            "arguments": arguments,
+            "arguments": arguments if len(written) <= MAX_NOTED else written[:MAX_NOTED],
             "status": result.status or result.cause,
-            "result": result.text[:2000],
+            "result": result.text[:MAX_NOTED],
         }
         self._trail = [*self._trail[-MAX_TRAIL + 1 :], step]
 
@@ -386,8 +388,9 @@ class Session:
             return Verification(
                 "judge_error", {"result": "others", "execution_status": "error", "error_message": missing}
             )
+        paths = str(self._initial), str(self._final)
         result = await self.world.in_worker(
-            verdict, self.world.verifiers, verifier.code, mode, str(self._initial), str(self._final), final_answer, True
+            self.scenario, verdict, self.world.verifiers, verifier.code, mode, *paths, final_answer, True
         )
         if result["execution_status"] != "success":
             return Verification("judge_error", result, self._diff)
@@ -425,7 +428,7 @@ class Session:
         if host is not None:
             self.world.scenarios.close(host)
         if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
+            database.remove(folder)
 
 
 def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:
@@ -436,25 +439,19 @@ def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:
     return {"llm_judge": said, "result": "complete" if ruling == "complete" else "others"}
 
 
-def _result(answer: dict[str, Any]) -> CallResult:
+def _result(answer: Answer) -> CallResult:
     """The child's answer, taken as data: only known forms, only texts, bounded."""
-    status, text = answer.get("status"), clean(answer.get("text"))
+    status = answer.head.get("status")
     if status == "ok":
-        return CallResult("ok", text, 200)
+        return CallResult("ok", answer.text, 200, literal=answer.literal)
+    text = answer.text if len(answer.text) <= MAX_ERROR else f"{answer.text[:MAX_ERROR]}…"
     if status == "invalid":
         return CallResult("schema", text)
-    code = answer.get("code")
-    detail = answer.get("detail")
+    code = answer.head.get("code")
+    detail = answer.head.get("detail")
     return CallResult(
         "http",
         text,
         code if type(code) is int and 100 <= code < 600 else 500,
-        clean(detail) if isinstance(detail, str) else None,
+        detail if isinstance(detail, str) else None,
     )
-
-
-def clean(text: Any) -> str:
-    """A text that every JSON writer can carry, whatever a hostile process sent."""
-    if not isinstance(text, str):
-        return ""
-    return text[:MAX_TEXT].encode("utf-8", "replace").decode("utf-8")

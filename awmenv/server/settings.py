@@ -6,6 +6,7 @@ Owns names, defaults and bounds (docs/configuration.md lists them). Called by `a
 
 import json
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Self, TypeVar
 from awmenv.server import sandbox
 
 T = TypeVar("T")
+_HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
+_ORIGIN = re.compile(r"\*|https?://[^/?#@\s]+")
 
 
 class BadSetting(ValueError):
@@ -43,6 +46,8 @@ class Settings:
     packs: tuple[Path, ...] = ()
     host: str = "127.0.0.1"
     port: int = 8100
+    allowed_hosts: tuple[str, ...] = ()  # names it is reached by, besides loopback, its host and addresses
+    allowed_origins: tuple[str, ...] = ()  # pages of others that may speak to it
     run_dir: str = ""
     cache_dir: Path | None = None  # where indexes of packs and records of verifiers outlive the process
     max_sessions: int = 1000
@@ -71,6 +76,13 @@ class Settings:
             packs=tuple(Path(part) for part in _pack_folders(env)),
             host=env.get("AWMENV_HOST") or cls.host,
             port=read.whole("AWMENV_PORT", cls.port, 0, 65535),
+            allowed_hosts=(
+                *_names(env.get("AWMENV_ALLOWED_HOSTS", ""), _HOST, "AWMENV_ALLOWED_HOSTS", "names without a port"),
+                *_names(env.get("SPACE_HOST", ""), _HOST, "SPACE_HOST", "the name of a Space"),
+            ),
+            allowed_origins=_names(
+                env.get("AWMENV_ALLOWED_ORIGINS", ""), _ORIGIN, "AWMENV_ALLOWED_ORIGINS", "origins as https://name:port"
+            ),
             run_dir=env.get("AWMENV_RUN_DIR", ""),
             cache_dir=_cache_dir(env),
             max_sessions=read.whole("AWMENV_MAX_SESSIONS", cls.max_sessions, 1, 100_000),
@@ -91,6 +103,15 @@ class Settings:
             labels=read.choice("AWMENV_LABELS", cls.labels, ("cause", "upstream")),
             judge=_judge(env, read),
         )
+
+
+def _names(text: str, form: re.Pattern[str], setting: str, wanted: str) -> tuple[str, ...]:
+    """A list with commas, in lower case."""
+    names = tuple(part.strip().lower() for part in text.split(",") if part.strip())
+    wrong = next((name for name in names if not form.fullmatch(name)), None)
+    if wrong is not None:
+        raise BadSetting(f"{setting} holds {wrong!r}; it must be {wanted}, with commas between, or *")
+    return names
 
 
 def _judge(env: Mapping[str, str], read: "_Reader") -> Judge:

@@ -1,34 +1,94 @@
-"""Who may compete for the cores now: so many at once, and whoever takes long no longer keeps others out.
+"""Who may compete for the cores now: so many at once, whoever holds least goes first, and whoever takes long no longer
+keeps others out.
 
 A thousand calls that come together then wait in the server, where it costs nothing and before their time limit starts,
-instead of slowing each other down until all of them are late. Called by `scenario`.
+instead of slowing each other down until all of them are late. Called by `scenario` (starts, calls), `sessions`
+(verifiers) and `checkup`.
 """
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections import Counter, deque
+from collections.abc import AsyncIterator, Hashable
 
 
 class Turns:
-    """First come, first served."""
+    """Places that are given to whoever has least going on, and among those to who was served longest ago.
 
-    def __init__(self, places: int, patience_s: float) -> None:
-        self._free = asyncio.Semaphore(places)
+    `each` bounds the places of one holder. `late` bounds how many blocks may go on without a place, half of them of one
+    holder; a block that finds no room there keeps its place to its end.
+    """
+
+    def __init__(self, places: int, patience_s: float, *, each: int | None = None, late: int | None = None) -> None:
+        self._free = places
+        self._each = each or places
+        self._late = late
         self._patience_s = patience_s
+        self._held: Counter[Hashable] = Counter()
+        self._overdue: Counter[Hashable] = Counter()
+        self._waiting: dict[Hashable, deque[asyncio.Future[None]]] = {}
 
     @contextlib.asynccontextmanager
-    async def one(self) -> AsyncIterator[None]:
+    async def one(self, whose: Hashable = None) -> AsyncIterator[None]:
         """A place until the block ends, or until it has lasted so long that it rather waits than works."""
-        await self._free.acquire()
-        held = [self._free]
+        await self._place(whose)
+        overdue = False
 
         def give_back() -> None:
-            if held:
-                held.pop().release()
+            nonlocal overdue
+            if self._late is None or (
+                self._overdue.total() < self._late and self._overdue[whose] < max(1, self._late // 2)
+            ):
+                overdue = True
+                self._overdue[whose] += 1
+                self._leave(whose)
 
-        late = asyncio.get_running_loop().call_later(self._patience_s, give_back)
+        patience = asyncio.get_running_loop().call_later(self._patience_s, give_back)
         try:
             yield
         finally:
-            late.cancel()
-            give_back()
+            patience.cancel()
+            if overdue:
+                _less(self._overdue, whose)
+            else:
+                self._leave(whose)
+
+    async def _place(self, whose: Hashable) -> None:
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.setdefault(whose, deque()).append(turn)
+        self._serve()
+        try:
+            await turn
+        except asyncio.CancelledError:
+            if not turn.cancelled():
+                self._leave(whose)  # it got its place in the moment in which it left
+            raise
+
+    def _leave(self, whose: Hashable) -> None:
+        self._free += 1
+        _less(self._held, whose)
+        self._serve()
+
+    def _serve(self) -> None:
+        """Give away every place that somebody may take."""
+        while self._free:
+            may = [whose for whose in self._waiting if self._held[whose] < self._each]
+            if not may:
+                return
+            # The first of several: who was served goes to the end.
+            whose = min(may, key=lambda one: self._held[one] + self._overdue[one])
+            queue = self._waiting.pop(whose)
+            turn = queue.popleft()
+            if queue:
+                self._waiting[whose] = queue
+            if not turn.done():  # who left while it waited is passed over
+                self._free -= 1
+                self._held[whose] += 1
+                turn.set_result(None)
+
+
+def _less(counts: Counter[Hashable], whose: Hashable) -> None:
+    """One less; holders without any are forgotten, because there may be ever new ones."""
+    counts[whose] -= 1
+    if not counts[whose]:
+        del counts[whose]

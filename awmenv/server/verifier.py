@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from awmenv.errors import EnvironmentFault, HostFailed, SandboxMissing
-from awmenv.server import framing, plain, sandbox
+from awmenv.server import framing, plain, sandbox, strict
 from awmenv.server.launching import Zygote
 from awmenv.server.settings import BadSetting, Settings
 from awmenv.server.workplace import Workplace
@@ -25,7 +25,7 @@ from awmenv.server.workplace import Workplace
 MAX_CODE = 256 * 1024
 MAX_ANSWER = 1 << 20
 MAX_DATABASE = 512 << 20
-MAX_OUTPUT = 2 << 20
+OUTPUT = strict.Bounds(size=plain.MAX_SIZE + 64, values=2 * plain.MAX_NODES + 10, depth=plain.MAX_DEPTH + 1)
 GRACE_S = 0.5  # of the whole timeout, kept back for copying and reading
 VERDICTS = ("complete", "others")
 
@@ -150,14 +150,14 @@ def _talk(data: socket.socket, leash: socket.socket, request: bytes, ends_at: fl
     try:
         data.settimeout(max(0.05, ends_at - time.monotonic()))
         data.sendall(request)
-        while size <= MAX_OUTPUT:
+        while size <= OUTPUT.size:
             data.settimeout(max(0.05, ends_at - time.monotonic()))
             part = data.recv(1 << 16)
             if not part:
                 break
             parts.append(part)
             size += len(part)
-        if size > MAX_OUTPUT:
+        if size > OUTPUT.size:
             raise RunFailed("the verifier wrote more than it may")
         leash.settimeout(max(0.05, ends_at - time.monotonic()))
         return b"".join(parts), json.loads(leash.recv(4096) or b"{}")
@@ -175,8 +175,8 @@ def _accept(stream: bytes, report: dict[str, Any], nonce: str) -> Any:
         raise RunFailed(f"the verifier's process ended with {report.get('exit', 'nothing')}")
     try:
         # A verifier may have found the nonce and written the frame itself.
-        frame = plain.plain(framing.only_frame(stream), plain.MAX_DEPTH + 1)
-    except (framing.BadFrame, plain.TooBig) as error:
+        frame = strict.read(framing.only_body(stream), OUTPUT)
+    except framing.BadFrame as error:
         raise RunFailed(f"the verifier's answer is no answer: {error}") from error
     if type(frame) is not dict or frame.get("nonce") != nonce:
         raise RunFailed("the verifier's answer is not ours")

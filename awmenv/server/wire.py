@@ -1,12 +1,13 @@
 """Our subclasses of openenv's observation and state: the fields that AWM clients know, absent where they do not apply.
 
-Only `environment` and `app` import it; everything without openenv uses `awmenv.models`.
+Also how they become frames. Everything without openenv uses `awmenv.models`.
 """
 
 from typing import Any
 
+import orjson
 from openenv.core.env_server.types import Observation, State
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SkipValidation
 
 
 class WorldObservation(Observation):
@@ -30,12 +31,33 @@ class WorldObservation(Observation):
     total: int | None = Field(default=None, description="How many scenarios there are")
     trajectory_path: str | None = Field(default=None, description="Kept for upstream's clients; never filled")
     session_dir: str | None = Field(default=None, description="Kept for upstream's clients; never filled")
-    tools: list[dict[str, Any]] | None = Field(default=None, description="The tools, in answer to list_tools")
-
-    def model_dump(self, **options: Any) -> dict[str, Any]:
-        dumped = super().model_dump(**options)
-        return {name: value for name, value in dumped.items() if value is not None}
+    # A list that is JSON already (`scenario.ToolList`); so may be `tool_result`.
+    tools: SkipValidation[list[dict[str, Any]] | None] = Field(
+        default=None, description="The tools, in answer to list_tools"
+    )
 
 
 class WorldState(State):
     """The episode's id and count of steps."""
+
+
+def observation_data(observation: Observation) -> dict[str, Any]:
+    """The `data` of an observation frame. Metadata stands in it twice, as openenv's clients of all ages look for it."""
+    fields = {name: getattr(observation, name) for name in type(observation).model_fields}
+    reward, done, metadata = fields.pop("reward"), fields.pop("done"), fields.pop("metadata")
+    told = {name: value for name, value in fields.items() if value is not None}
+    data: dict[str, Any] = {"observation": told, "reward": reward, "done": done}
+    written = orjson.Fragment(orjson.dumps(metadata))
+    told["metadata"] = written
+    if metadata:
+        data["metadata"] = written
+    return data
+
+
+def frame(kind: str, data: Any) -> str:
+    """A message of /ws."""
+    return orjson.dumps({"type": kind, "data": data}).decode()
+
+
+def error_frame(message: str, code: str, **more: Any) -> str:
+    return frame("error", {"message": message, "code": code, **more})

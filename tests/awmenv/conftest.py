@@ -42,14 +42,19 @@ class Server:
 
 
 def start_server(
-    run_dir: Path, packs: Path = TINY, user: int | None = None, python: str = sys.executable, **environment: str
+    run_dir: Path,
+    packs: Path = TINY,
+    user: int | None = None,
+    python: str = sys.executable,
+    program: tuple[str, ...] = ("-m", "awmenv.server"),
+    **environment: str,
 ) -> Server:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     env = {name: value for name, value in os.environ.items() if not name.startswith(("AWMENV_", "AWMWEB_"))}
     env |= {"AWMENV_RUN_DIR": str(run_dir), "AWMENV_CACHE_DIR": str(run_dir / "cache"), **environment}
-    command = [python, "-m", "awmenv.server", "--packs", str(packs), "--port", str(port)]
+    command = [python, *program, "--packs", str(packs), "--port", str(port)]
     process = subprocess.Popen(
         command, cwd=ROOT, env=env, user=user, group=user, extra_groups=[] if user else None, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

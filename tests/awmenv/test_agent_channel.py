@@ -1,7 +1,10 @@
 """/mcp is the agent's: its scenario's tools and nothing else."""
 
+import asyncio
 import json
 import urllib.request
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ from websockets.asyncio.client import connect
 
 from awmenv.models import CONTROL_TOOLS
 from tests.awmenv.conftest import Server
+from tests.awmenv.hostile_packs import pack
 
 
 def rpc(server: Server, method: str, **params: Any) -> dict[str, Any]:
@@ -111,7 +115,147 @@ def test_the_task_api_answers(server: Server) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ({}, [0, 1, 2]),
+        ({"start": 1}, [1, 2]),
+        ({"stop": 2}, [0, 1]),
+        ({"start": -1}, [2]),
+        ({"start": 2, "stop": 1}, []),
+        ({"start": 5, "stop": 99}, []),
+        ({"split": "test"}, []),
+    ],
+)
+def test_a_range_of_tasks_is_that_of_a_list(server: Server, asked: dict[str, Any], found: list[int]) -> None:
+    body = json.dumps({"split": "all", **asked}).encode()
+    request = urllib.request.Request(f"{server.url}/AWMENV/task_range", body, {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert [task["index"] for task in json.loads(answer.read())["tasks"]] == found
+
+
+async def test_rows_that_hold_half_a_character_are_told_all_the_same(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    folder = pack(tmp_path / "pack")
+    for file in ("gen_tasks.jsonl", "gen_scenario.jsonl"):
+        text = (folder / file).read_text().replace("Do something.", "Do \\ud800.").replace('on": ""', 'on": "\\udfff"')
+        (folder / file).write_text(text)
+    server = make_server(folder)
+    body = urllib.request.Request(
+        f"{server.url}/awmenv/tasks", b'{"split": "all"}', {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(body, timeout=10) as answer:
+        assert json.loads(answer.read())["tasks"][0]["task"] == "Do ?."
+    async with control(server) as socket:
+        assert (await told(socket, "step", tool_name="__list_scenarios__"))["observation"]["total"] == 1
+        assert (await told(socket, "reset", scenario="open_1", task_idx=0))["observation"]["task"] == "Do ?."
+
+
 async def test_a_task_of_the_task_api_can_be_reset_by_split_and_index(server: Server) -> None:
     async with connect(f"{server.url.replace('http', 'ws')}/ws", proxy=None) as socket:
         await socket.send(json.dumps({"type": "reset", "data": {"split": "all", "index": 0}}))
         assert json.loads(await socket.recv())["data"]["observation"]["scenario"] == "lamps_1"
+
+
+def control(server: Server, name: str = "") -> Any:
+    address = f"{server.url.replace('http', 'ws')}/ws"
+    return connect(f"{address}?session_id={name}" if name else address, proxy=None)
+
+
+async def told(socket: Any, kind: str, **data: Any) -> dict[str, Any]:
+    await socket.send(json.dumps({"type": kind, "data": data} if kind != "state" else {"type": kind}))
+    answer: dict[str, Any] = json.loads(await socket.recv())["data"]
+    return answer
+
+
+async def test_a_session_made_over_http_outlives_its_socket_and_takes_one_at_a_time(server: Server) -> None:
+    name, first = await session(server)
+    async with control(server, name) as second:
+        assert json.loads(await second.recv())["data"]["code"] == "SESSION_ERROR"
+    rpc(server, "tools/call", session_id=name, name="create_note", arguments={"title": "Milk"})
+    await first.close()
+    async with control(server, name) as third:
+        listed = await told(third, "step", tool_name="list_notes")
+        assert "Milk" in listed["observation"]["tool_result"]
+        assert rpc(server, "openenv/session/close", session_id=name)["result"]["closing"] is True
+        assert (await told(third, "state"))["step_count"] == 2
+    assert "Unknown session_id" in rpc(server, "tools/list", session_id=name)["error"]["message"]
+
+
+@pytest.mark.parametrize("path", ["/ws", "/mcp"])
+async def test_the_id_of_a_sockets_own_session_opens_nothing(server: Server, path: str) -> None:
+    """An agent may ask for it; with it, it would have the control channel of its own episode."""
+    create = {"jsonrpc": "2.0", "id": 1, "method": "openenv/session/create"}
+    async with connect(f"{server.url.replace('http', 'ws')}{path}", proxy=None) as socket:
+        await socket.send(json.dumps(create if path == "/mcp" else {"type": "mcp", "data": create}))
+        answer = json.loads(await socket.recv())
+        name = (answer if path == "/mcp" else answer["data"])["result"]["session_id"]
+        assert "Unknown session_id" in rpc(server, "tools/list", session_id=name)["error"]["message"]
+        assert "Unknown session_id" in rpc(server, "openenv/session/close", session_id=name)["error"]["message"]
+        async with control(server, name) as other:
+            assert "Unknown session_id" in json.loads(await other.recv())["data"]["message"]
+
+
+def test_ids_are_long_and_never_the_same(server: Server) -> None:
+    names = {rpc(server, "openenv/session/create")["result"]["session_id"] for _ in range(20)}
+    assert len(names) == 20 and all(len(name) >= 32 for name in names)
+    for name in names:
+        assert rpc(server, "openenv/session/close", session_id=name)["result"]["closed"] is True
+
+
+async def test_who_only_has_the_id_cannot_take_a_keyed_episode_over(server: Server) -> None:
+    """The control side's socket has dropped; the agent knows the id, because its own calls carry it."""
+    name = rpc(server, "openenv/session/create")["result"]["session_id"]
+    async with control(server, name) as first:
+        start = {"scenario": "notes_1", "task_idx": 1, "control_key": "open sesame", "state_diff": True}
+        assert (await told(first, "reset", **start))["observation"]["reward_type"] == "reset_ok"
+        made = await told(first, "step", tool_name="create_note", arguments={"title": "Milk"})
+        assert made["metadata"]["state_diff"]["notes"]["added"]
+    async with control(server, name) as agents:
+        for key in ({}, {"control_key": "guess"}):
+            refused = await told(agents, "reset", scenario="notes_1", task_idx=1, **key)
+            assert refused["observation"]["metadata"]["code"] == "control_key_needed"
+            for tool in ("verify", "done"):
+                refused = await told(agents, "step", tool_name=tool, arguments=key)
+                assert refused["observation"]["reward_type"] == "tool_not_found"
+        made = await told(agents, "step", tool_name="create_note", arguments={"title": "Eggs"})
+        failed = await told(agents, "step", tool_name="broken_report")
+        assert "metadata" not in made and "metadata" not in failed
+        assert made["observation"]["metadata"] == failed["observation"]["metadata"] == {}
+        verdict = await told(
+            agents, "step", tool_name="verify", arguments={"control_key": "open sesame", "final_answer": "5"}
+        )
+        assert verdict["observation"]["reward_type"] in ("complete", "others")
+        assert len(verdict["metadata"]["state_diff"]["notes"]["added"]) == 2
+    rpc(server, "openenv/session/close", session_id=name)
+
+
+async def test_a_session_that_nobody_uses_ends_and_one_with_a_socket_does_not(
+    make_server: Callable[..., Server],
+) -> None:
+    server = make_server(AWMENV_DETACHED_S="2")
+    idle = rpc(server, "openenv/session/create")["result"]["session_id"]
+    _name, socket = await session(server)
+    await asyncio.sleep(4)  # asking for it would be a use
+    assert "Unknown session_id" in rpc(server, "tools/list", session_id=idle)["error"]["message"]
+    assert (await told(socket, "step", tool_name="list_notes"))["observation"]["reward_type"] == "tool_call_ok"
+    await socket.close()
+
+
+async def test_a_full_server_says_so_on_every_way_in(make_server: Callable[..., Server]) -> None:
+    server = make_server(AWMENV_MAX_SESSIONS="2")
+    name, socket = await session(server)
+    async with connect(f"{server.url.replace('http', 'ws')}/mcp", proxy=None) as agents:
+        await agents.send(json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}))
+        assert json.loads(await agents.recv())["result"] == {"tools": []}
+        full = rpc(server, "openenv/session/create")["error"]
+        assert (full["code"], full["data"]) == (-32000, {"active_sessions": 2, "max_sessions": 2})
+        async with control(server) as refused:
+            assert json.loads(await refused.recv())["data"]["code"] == "CAPACITY_REACHED"
+        async with connect(f"{server.url.replace('http', 'ws')}/mcp", proxy=None) as refused:
+            assert "capacity" in json.loads(await refused.recv())["error"]["message"]
+    await socket.close()
+    rpc(server, "openenv/session/close", session_id=name)
+    async with control(server) as socket:
+        assert (await told(socket, "state"))["step_count"] == 0

@@ -1,6 +1,7 @@
 # ruff: noqa: E501 - one case a line reads best here
 """The health of verifiers: what is tried, what is said of it, and that it is tried once per content, behind the walls."""
 
+import asyncio
 import json
 import os
 import subprocess
@@ -82,7 +83,7 @@ def rows(world: World) -> Pack:
 
 
 def doctor(world: World, cache: Path | None = None) -> Checkup:
-    return Checkup(world.scenarios, world.verifiers, cache)
+    return Checkup(world.scenarios, world.verifiers, cache, workers=world.workers)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -110,7 +111,23 @@ async def test_the_same_content_is_tried_once_and_other_content_anew(
     assert (await again.of(load_pack(tmp_path / "pack"), "shop_1", [0]))[0] == first
     add(tmp_path / "other", "shop_1", OTHERS + "# changed\n", EVIDENCE)
     assert (await again.of(load_pack(tmp_path / "other"), "shop_1", [0]))[0].code.error == "tried"
+    for _ in range(100):
+        if not list(world.workplace.path.glob("*untouched*")):
+            break
+        await asyncio.sleep(0.05)
     assert list(world.workplace.path.glob("*untouched*")) == []
+
+
+async def test_a_verifier_that_hangs_keeps_no_other_scenario_waiting(world: World, rows: Pack) -> None:
+    """It takes two seconds here; the others are asked for after it, and are through before it."""
+    one, order = doctor(world), list[str]()
+
+    async def check(name: str) -> None:
+        await one.of(rows, name, [0])
+        order.append(name)
+
+    await asyncio.gather(check("hangs"), check("honest"), check("one_form_only"), check("several"))
+    assert order[-1] == "hangs"
 
 
 async def test_a_database_that_cannot_be_built_leaves_nothing_to_tell(world: World, tmp_path: Path) -> None:
@@ -139,7 +156,7 @@ async def test_with_a_judge_evidence_is_compared_too_and_a_judge_that_fails_says
     with answering(endpoint):
         judge = Judge(endpoint.base_url, model="m", timeout_s=5)
         for _time in range(2):
-            one = Checkup(world.scenarios, world.verifiers, tmp_path, judge=judge)
+            one = Checkup(world.scenarios, world.verifiers, tmp_path, workers=world.workers, judge=judge)
             found = (await one.of(rows, "honest", [0]))[0]
             assert (found.remarks, found.sql.judged) == (remarks, said != "hm")
         assert len(endpoint.bodies) == (2 if said == "hm" else 1), "a ruling is paid for once"

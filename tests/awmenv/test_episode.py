@@ -191,6 +191,34 @@ async def test_a_control_key_is_asked_of_verify_and_done_in_the_words_of_an_unkn
         assert (await env.done()).reward_type == "episode_done"
 
 
+async def test_control_key_stays_through_every_reset(server: Server) -> None:
+    """Without it nothing happens at all: the episode that runs goes on."""
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="notes_1", task_idx=1, control_key="open sesame")
+        await env.call_tool("create_note", {"title": "Milk"})
+        for key in ({}, {"control_key": None}, {"control_key": "wrong"}, {"control_key": ""}, {"control_key": 5}):
+            refused = await env.reset_environment(scenario="notes_1", task_idx=1, **key)
+            assert refused["observation"]["metadata"]["code"] == "control_key_needed", key
+            assert (await env.call_tool("verify")).reward_type == "tool_not_found"
+        assert "Milk" in (await env.call_tool("list_notes")).tool_result
+        again = await env.reset_environment(scenario="notes_1", task_idx=1, control_key="open sesame")
+        assert again["observation"]["reward_type"] == "reset_ok"
+        assert (await env.call_tool("verify")).reward_type == "tool_not_found"
+        await env.reset(scenario="lamps_1", task_idx=0)  # our client sends the key that it once set
+        assert (await env.verify()).reward_type in ("complete", "others")
+
+
+async def test_control_key_of_a_reset_that_failed_is_none(server: Server) -> None:
+    async with EnvironmentClient(server.url) as env:
+        with pytest.raises(ResetFailed):
+            await env.reset(scenario="bakery", control_key="open sesame")
+        for key in ("", "a" * 300):
+            refused = await env.reset_environment(scenario="notes_1", control_key=key)
+            assert "control_key" in refused["observation"]["error"]
+        await env.reset(scenario="notes_1", task_idx=1)
+        assert (await env.call_tool("done")).reward_type == "episode_done"
+
+
 async def test_a_reset_in_a_live_connection_is_a_fresh_world(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="notes_1")

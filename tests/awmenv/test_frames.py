@@ -1,5 +1,5 @@
 # ruff: noqa: E501 - hostile code reads best unbroken
-"""Whatever is sent to /ws: an answer comes, and the session lives."""
+"""Whatever is sent to /ws and /mcp: an answer comes, and the session lives."""
 
 import asyncio
 import json
@@ -9,9 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from websockets.asyncio.client import connect
+from websockets.exceptions import ConnectionClosed
 
-from awmenv.server.frames import mcp_problem, ws_problem
+from awmenv.server.control import problem_of
+from awmenv.server.pacing import FRAME, MAX_RECEIVED
 from tests.awmenv.conftest import Server
+
+pytestmark = pytest.mark.attack("frames")
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
@@ -49,6 +53,10 @@ NASTY = [
     '{"type": "step", "data": {"tool_name": "create_note", "arguments": {"title": NaN}}}',
     '{"type": "step", "data": {"tool_name": "create_note", "arguments": {"title": "\\u0000"}}}',
     '{"type": "state", "data": {}}', '{"type": "mcp", "data": {"jsonrpc": "1"}}', b"\x00\xff", b"{}",
+    '{"type": "reset", "data": {"self": 1}}', '{"type": "reset", "data": {"scenario": "' + "n" * 100_000 + '"}}',
+    '"' + "a" * FRAME.size + '"', '"' + "a" * (MAX_RECEIVED - 10) + '"', "[" + "[]," * 80_000 + "[]]", "[" * 100_000 + "]" * 100_000,
+    '{"type": "step", "data": {"tool_name": "list_notes", "arguments": {"a": ' + "[" * 500 + "]" * 500 + "}}}",
+    '{"type": "step", "data": {"tool_name": "list_notes", "arguments": {}, "more": 1}}',
 ]  # fmt: skip
 
 
@@ -80,15 +88,48 @@ def test_any_messages_are_each_answered_by_one_frame(server: Server, messages: l
     asyncio.run(talk())
 
 
-@given(st.text(max_size=50) | JSON.map(lambda value: json.dumps(value)))
-def test_the_gate_itself_never_raises(text: str) -> None:
-    assert ws_problem(text) is None or ws_problem(text)["type"] == "error"  # type: ignore[index]
-    assert mcp_problem(text) is None or "error" in mcp_problem(text)  # type: ignore[operator]
+@given(MESSAGES | JSON)
+def test_the_form_of_a_message_is_judged_without_raising(message: Any) -> None:
+    problem = problem_of(message)
+    assert problem is None or json.loads(problem)["type"] == "error"
 
 
-@pytest.mark.parametrize("message", ["5", "[]", "{", '{"jsonrpc": "2.0", "method": 5}', b"\xff"])
+async def test_a_message_that_is_longer_than_any_ends_its_connection_alone(server: Server) -> None:
+    async with connect(f"{server.url.replace('http', 'ws')}/ws", proxy=None, max_size=None) as other:
+        async with connect(f"{server.url.replace('http', 'ws')}/ws", proxy=None, max_size=None) as socket:
+            await socket.send('"' + "a" * MAX_RECEIVED + '"')
+            with pytest.raises(ConnectionClosed, match="1009"):
+                await asyncio.wait_for(socket.recv(), 20)
+        assert (await exchange(other, {"type": "state"}))["type"] == "state"
+
+
+async def test_arguments_of_usual_size_come_through_whatever_they_hold(server: Server) -> None:
+    text = '"[{,\\' * 9_000 + "é\U0001f600\n"
+    async with connect(f"{server.url.replace('http', 'ws')}/ws", proxy=None, max_size=None) as socket:
+        await exchange(socket, {"type": "reset", "data": {"scenario": "notes_1"}})
+        action = {"tool_name": "create_note", "arguments": {"title": text}}
+        made = await exchange(socket, {"type": "step", "data": action})
+        assert json.loads(made["data"]["observation"]["tool_result"])["title"] == text
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        *(
+            "5",
+            "[]",
+            "{",
+            '{"jsonrpc": "2.0", "method": 5}',
+            '{"jsonrpc": "2.0", "method": "tools/call", "params": []}',
+        ),
+        *('{"jsonrpc": "2.0", "method": "no/such"}', '{"jsonrpc": "2.0", "id": [], "method": "tools/list"}', b"\xff"),
+        *('{"jsonrpc": "2.0", "method": "tools/call", "params": {"name": ' + text + "}}" for text in ("5", "[]", '""')),
+        *("[" + "[]," * 80_000 + "[]]", "[" * 100_000 + "]" * 100_000, '"' + "a" * (MAX_RECEIVED - 10) + '"'),
+    ],
+    ids=range(14),
+)
 async def test_the_agents_socket_survives_bad_messages_too(server: Server, message: str | bytes) -> None:
-    async with connect(f"{server.url.replace('http', 'ws')}/mcp", proxy=None) as socket:
+    async with connect(f"{server.url.replace('http', 'ws')}/mcp", proxy=None, max_size=None) as socket:
         await socket.send(message)
         assert "error" in json.loads(await asyncio.wait_for(socket.recv(), 20))
         assert "result" in await exchange(socket, {"jsonrpc": "2.0", "id": 1, "method": "tools/list"})

@@ -178,6 +178,7 @@ def body(code: str) -> dict[str, str]:
         ("import os; os.write(max(range(3, 40), key=lambda n: 0), b'\\xff\\xff\\xff\\xff')", "server_error"),
         ("[open(str(n), 'wb').write(b'x' * (1 << 20)) for n in range(20)]", "server_error"),
         ("[open(str(n), 'wb') for n in range(3000)]", "server_error"),
+        ("[open(str(n), 'wb').close() for n in range(300)]", "server_error"),
         ("raise SystemExit(0)", "server_error"),
         ("raise type('E', (BaseException,), {})()", "server_error"),
     ],
@@ -199,7 +200,7 @@ async def test_a_huge_answer_is_refused_and_the_session_lives(hostile: Server) -
         await env.reset(scenario="open_1")
         code = "def verify_task_completion(a, b):\n    return {'x': 'a' * (6 << 20)}\n"
         refused = await env.call_tool("run_code", {"code": code})
-        assert (refused.reward_type, "4 MiB" in str(refused.error)) == ("server_error", True)
+        assert (refused.reward_type, "1 MiB" in str(refused.error)) == ("server_error", True)
         assert (await env.call_tool("add_row")).ok
 
 

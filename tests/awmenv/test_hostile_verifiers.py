@@ -126,6 +126,24 @@ def test_a_flood_is_cut_off_and_costs_the_host_nothing(arena: Arena, verifiers: 
     assert len(json.dumps(result)) < 10_000
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("'x' * 300_000", "256 KiB"),
+        ("[[]] * 30_000", "too large"),
+        ("[list(range(200))] * 150", "too large"),
+        ("'x' * 200_000", None),
+        ("[[]] * 15_000", None),
+    ],
+)
+def test_a_result_that_would_hold_up_the_server_is_refused(
+    arena: Arena, verifiers: VerifierHouse, value: str, reason: str | None
+) -> None:
+    code = f"def verify_task_completion(a, b, c=None):\n    return {{'result': 'others', 'x': {value}}}\n"
+    result = verdict(verifiers, code, "code", *arena.databases(), None)
+    assert reason in str(result["error_message"]) if reason else result["execution_status"] == "success"
+
+
 @pytest.mark.parametrize("code", ["x" * 300_000, "(" * 50_000, "def f(:", "\0", "import nothing_of_the_kind", "\ud800"])
 def test_code_that_cannot_be_run_is_an_error(arena: Arena, verifiers: VerifierHouse, code: str) -> None:
     result = verdict(verifiers, code, "code", *arena.databases(), None)
@@ -150,9 +168,10 @@ def verify_task_completion(a, b, c=None):
         '"ok": true, "value": {"result": "others", "x": "\\ud800"}',
         '"ok": true, "value": {"result": "others", "x": ' + "[" * 300 + "]" * 300 + "}",
         '"ok": true, "value": {"result": "others", "x": 1' + "0" * 4000 + "}",
+        '"ok": true, "value": {"result": "others", "x": [' + "[]," * 50_000 + "[]]}",
         '"ok": false, "error": "\\ud800"',
     ],
-    ids=["surrogate", "deep", "huge_number", "error"],
+    ids=["surrogate", "deep", "huge_number", "many", "error"],
 )
 def test_a_frame_that_a_verifier_wrote_itself_can_still_be_sent_on(
     arena: Arena, verifiers: VerifierHouse, rest: str

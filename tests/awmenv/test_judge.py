@@ -164,3 +164,18 @@ def test_a_judge_that_cannot_be_asked_stops_the_start(given: dict[str, str]) -> 
     with pytest.raises(BadSetting, match="AWMENV_JUDGE_") as caught:
         Settings.from_environment({f"AWMENV_JUDGE_{name}": value for name, value in given.items()})
     assert "secret" not in str(caught.value) and "lines" not in str(caught.value)
+
+
+async def test_judge_hears_only_the_beginning_of_large_arguments(bench: Bench) -> None:
+    """A session keeps two hundred calls; what an agent sends must fill neither memory nor the judge's context."""
+    bench.says = ruling("complete")
+    bench.endpoint.bodies.clear()
+    async with EnvironmentClient(bench.server.url) as env:
+        await env.reset(scenario="notes_1", task_idx=0)
+        for _ in range(3):
+            await env.call_tool("create_note", {"title": "x" * 200_000})
+        await env.call_tool("create_note", {"title": "Milk"})
+        assert (await env.verify(mode="sql")).reward_type == "complete"
+    asked = json.loads(bench.endpoint.bodies[0]["messages"][1]["content"])
+    assert [len(step["arguments"]) for step in asked["steps"][:3]] == [2000] * 3
+    assert asked["steps"][3]["arguments"] == {"title": "Milk"} and asked["evidence"] == {"before": 0, "after": 1}

@@ -1,11 +1,19 @@
 """Calls that come together take turns, and who hangs keeps nobody out for long."""
 
 import asyncio
+import contextlib
+import json
 import time
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from awmenv.client import EnvironmentClient
 from awmenv.server.turns import Turns
+from tests.awmenv.conftest import Server
+from tests.awmenv.hostile_packs import pack
 
 
 async def test_no_more_than_so_many_run_at_once_and_all_of_them_do() -> None:
@@ -40,7 +48,12 @@ async def test_who_hangs_makes_room_and_gives_the_place_back_only_once() -> None
             task.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(turns._free.acquire(), 0.01)
+            await asyncio.wait_for(enter(turns), 0.01)
+
+
+async def enter(turns: Turns, whose: str | None = None) -> None:
+    async with turns.one(whose):
+        return
 
 
 async def test_who_leaves_while_waiting_takes_no_place_along() -> None:
@@ -57,3 +70,104 @@ async def test_who_leaves_while_waiting_takes_no_place_along() -> None:
         await asyncio.gather(waiting, return_exceptions=True)
     async with asyncio.timeout(1), turns.one():
         assert waiting.cancelled()
+
+
+async def test_turns_go_to_whoever_holds_fewest_and_round_and_round() -> None:
+    turns, order = Turns(2, patience_s=5), list[str]()
+
+    async def work(whose: str) -> None:
+        async with turns.one(whose):
+            order.append(whose)
+            await asyncio.sleep(0.002)
+
+    await asyncio.gather(*(work(whose) for whose in "aaaaaabbc"))
+    assert "".join(order[:2]) == "aa", "nobody else had come"
+    assert order.index("c") < 5 and order.index("b") < 5
+    assert sorted(order) == list("aaaaaabbc")
+
+
+async def test_turns_prefer_who_holds_none_to_who_came_first() -> None:
+    turns, order = Turns(3, patience_s=60), list[str]()
+
+    async def hold(whose: str, seconds: float) -> None:
+        async with turns.one(whose):
+            order.append(whose)
+            await asyncio.sleep(seconds)
+
+    waiting = [asyncio.create_task(hold(*one)) for one in (("a", 60), ("a", 60), ("x", 0.02), ("a", 0), ("b", 0))]
+    await asyncio.sleep(0.1)
+    assert "".join(order) == "aaxba"
+    for task in waiting:
+        task.cancel()
+    await asyncio.gather(*waiting, return_exceptions=True)
+
+
+async def test_turns_keep_a_place_for_the_next_holder() -> None:
+    turns = Turns(4, patience_s=60, each=2)
+
+    async def hang() -> None:
+        async with turns.one("a"):
+            await asyncio.sleep(60)
+
+    hanging = [asyncio.create_task(hang()) for _ in range(8)]
+    await asyncio.sleep(0.01)
+    async with asyncio.timeout(1):
+        await enter(turns, "b")
+        async with turns.one("b"):
+            await enter(turns, "b")
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(enter(turns, "a"), 0.05)
+    for task in hanging:
+        task.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
+    await asyncio.wait_for(enter(turns, "a"), 1)
+    assert not turns._held and not turns._overdue and turns._free == 4, "nothing is left of those who are gone"
+
+
+async def test_turns_let_only_so_many_go_on_late() -> None:
+    """Two of four places are late in all, one of each holder; the others keep theirs to the end."""
+    turns, running = Turns(2, patience_s=0.02, each=1, late=2), Counter[str]()
+
+    async def hang(whose: str) -> None:
+        async with turns.one(whose):
+            running[whose] += 1
+            await asyncio.sleep(60)
+
+    hanging = [asyncio.create_task(hang(whose)) for whose in "aaabbbccc"]
+    await asyncio.sleep(0.3)
+    assert running.total() == 4 and max(running.values()) == 2
+    for task in hanging:
+        task.cancel()
+    await asyncio.gather(*hanging, return_exceptions=True)
+    await asyncio.wait_for(enter(turns, "d"), 1)
+
+
+async def test_eight_hanging_verifiers_hold_no_other_scenario(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    """Each of them takes twenty seconds, and there are four places."""
+    folder = pack(pack(tmp_path / "pack", name="hangs"), name="other")
+    codes = {"hangs": "    while True: pass\n", "other": "    return {'result': 'others'}\n"}
+    with (folder / "gen_verifier.pure_code.jsonl").open("w") as rows:
+        for name, body in codes.items():
+            code = f"def verify_task_completion(a, b, c=None):\n{body}"
+            row = {"scenario": name, "task_idx": 0, "task": "", "verification": {"code": code, "raw_response": ""}}
+            rows.write(json.dumps(row) + "\n")
+    server = make_server(folder)
+    async with contextlib.AsyncExitStack() as stack:
+
+        async def opened(scenario: str) -> EnvironmentClient:
+            env = await stack.enter_async_context(EnvironmentClient(server.url))
+            await env.reset(scenario=scenario, task_idx=0, state_diff=scenario == "other")
+            return env
+
+        hanging = [asyncio.create_task((await opened("hangs")).verify()) for _ in range(8)]
+        other = await opened("other")
+        await asyncio.sleep(0.5)
+        started = time.monotonic()
+        assert (await other.verify()).reward_type == "others"
+        assert time.monotonic() - started < 8
+        assert not any(task.done() for task in hanging)
+        for task in hanging:
+            task.cancel()
+        await asyncio.gather(*hanging, return_exceptions=True)

@@ -1,0 +1,39 @@
+"""Lines of the log that nobody can forge: whatever a scenario, an agent or a pack says stays inside its own record.
+
+Owns the one format of the environment server's records. Called where a process begins.
+"""
+
+import logging
+import re
+
+MAX_RECORD = 8_000
+_UNSEEN = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f"  # controls but tab and newline: terminals obey them
+    "\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb"  # invisible, or turning lines around
+    "\ud800-\udfff\U000e0000-\U000e007f]"  # half characters, and tags
+)
+
+
+class Record(logging.Formatter):
+    """One record: further lines are set in, so that none can pass for a record of its own."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        if len(text) > MAX_RECORD:
+            text = f"{text[:MAX_RECORD]}… ({len(text) - MAX_RECORD} more characters)"
+        return shown(text).replace("\n", "\n    | ")
+
+
+def shown(text: str) -> str:
+    """A text with what a terminal obeys or hides as codes; newlines stay."""
+    return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def install(level: int) -> None:
+    """Use this format for everything that is logged here, if nobody has chosen another."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(Record())
+    logging.basicConfig(level=level, handlers=[handler])
