@@ -54,7 +54,7 @@ check: install-dev
 	@$(PY) -m ruff check .
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy
-	@$(PY) -m pytest -q tests/test_layers.py tests/test_docs.py tests/test_templates.py
+	@$(PY) -m pytest -q tests/test_layers.py tests/test_walls.py tests/test_docs.py tests/test_templates.py
 	@$(PY) manage.py makemigrations --check --dry-run
 	@$(PY) manage.py check --deploy --fail-level WARNING
 

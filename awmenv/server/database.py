@@ -1,17 +1,15 @@
-"""Databases of scenarios: built from rows inside the sandbox, and afterwards seen by the server only as files of bytes.
+"""Databases of scenarios as the server sees them: files of bytes, which hostile code writes.
 
-Owns the build (called by `host`, in the confined child) and the cheap questions the server asks of a file that hostile
-code writes: has it changed, how much disk does it take, a copy of it. The server never opens such a file as a database.
+Owns the cheap questions about such a file: has it changed, how much disk does it take, a copy of it. The server never
+opens one as a database; `seeding` does, in sandboxed children.
 """
 
 import contextlib
 import os
 import shutil
-import sqlite3
 import stat
 from pathlib import Path
 
-from awmenv import seeding
 from awmenv.errors import DatabaseBroken
 
 FILE = "world.db"
@@ -19,29 +17,6 @@ SIDECARS = ("-wal", "-journal", "-shm")
 _COUNTER = slice(24, 28)  # SQLite's file change counter, in the header
 
 Fingerprint = tuple[object, ...]
-
-
-def build(path: str, statements: list[tuple[str, str]]) -> seeding.BuildReport:
-    """Build into a new file. The caller refuses a report that is not ok: half a database is no database."""
-    connection = sqlite3.connect(path)
-    try:
-        connection.execute("PRAGMA synchronous=OFF")
-        report = seeding.build(connection, statements)
-    finally:
-        connection.close()
-    return report
-
-
-def settle(path: str) -> None:
-    """Fold a write-ahead log back into the file, so that one file is the whole database.
-
-    Runs in the child that owns it.
-    """
-    connection = sqlite3.connect(path, timeout=2)
-    try:
-        connection.execute("PRAGMA journal_mode=DELETE").fetchone()
-    finally:
-        connection.close()
 
 
 def fingerprint(path: Path) -> Fingerprint:

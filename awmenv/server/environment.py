@@ -129,7 +129,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         return entry["scenario"], entry["task_idx"]
 
     def _reset_ok(self, session: Session) -> WorldObservation:
-        repaired = session.template.repaired if session.template else []
+        repaired = session.template.report.repaired if session.template else []
         return WorldObservation(
             reward_type="reset_ok" if session.tools else "reset_warning",
             scenario=session.scenario,

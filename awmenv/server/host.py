@@ -25,7 +25,7 @@ from urllib.parse import unquote
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from awmenv.server import database, framing, sandbox, sharing, tools
+from awmenv.server import database, framing, sandbox, seeding, sharing, tools
 from awmenv.server.preloading import APP_MODULES, preload
 
 MAX_LOAD = 64 << 20
@@ -131,8 +131,8 @@ def _load(channel: socket.socket) -> App | None:
     request = framing.receive(channel, MAX_LOAD)
     if request is None:
         return None
-    report = database.build(database.FILE, [(table, statement) for table, statement in request["statements"]])
-    framing.send(channel, {"statements": report.statements, "repaired": report.repaired, "failed": report.failed})
+    report = seeding.build(database.FILE, [(table, statement) for table, statement in request["statements"]])
+    framing.send(channel, report.wire())
     if not report.ok or request["code"] is None:  # only the database was wanted
         return None
     try:
@@ -181,7 +181,7 @@ def _warm(app: App) -> None:
     loop.close()
     let_go_of_database()
     if database.has_sidecars(Path(database.FILE)):
-        database.settle(database.FILE)
+        seeding.settle(database.FILE)
     if Path(database.FILE).read_bytes() != built:
         Path(database.FILE).write_bytes(built)
 
@@ -278,7 +278,7 @@ def _answer(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) 
         if message["op"] == "settle":
             for engine in engines:
                 engine.dispose()
-            database.settle(database.FILE)
+            seeding.settle(database.FILE)
             return {"status": "ok", "text": ""}
         return call(loop, app, message["tool"], message["arguments"])
     except Exception as error:

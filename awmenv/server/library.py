@@ -5,6 +5,8 @@ Called by `environment` and `app`. Reading only; `awmenv.packs` owns the format.
 """
 
 import asyncio
+import bisect
+import itertools
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -25,7 +27,8 @@ class Library:
         for pack in self.packs:
             for name in pack.scenarios:
                 self._by_name.setdefault(name, pack)
-        self._index = [(name, idx) for name in sorted(self._by_name) for idx in range(self.scenario(name).task_count)]
+        self._names = sorted(self._by_name)
+        self._ends = list(itertools.accumulate(self.scenario(name).task_count for name in self._names))
 
     def find(self, name: str) -> Pack:
         key = normalise_name(name)
@@ -44,7 +47,7 @@ class Library:
     def listed(self) -> list[dict[str, Any]]:
         return [
             {"name": name, "description": self.scenario(name).description, "num_tasks": self.scenario(name).task_count}
-            for name in sorted(self._by_name)
+            for name in self._names
         ]
 
     async def tasks(self, name: str) -> list[str]:
@@ -53,14 +56,15 @@ class Library:
 
     @property
     def task_count(self) -> int:
-        return len(self._index)
+        return self._ends[-1] if self._ends else 0
 
     def task(self, index: int) -> dict[str, Any]:
         """One entry of the Task API; raises IndexError outside."""
-        if not 0 <= index < len(self._index):
+        if not 0 <= index < self.task_count:
             raise IndexError(index)
-        name, task_idx = self._index[index]
-        pack = self.find(name)
+        place = bisect.bisect_right(self._ends, index)
+        name, pack = self._names[place], self.find(self._names[place])
+        task_idx = index - (self._ends[place - 1] if place else 0)
         return {
             "id": f"{name}/{task_idx}",
             "index": index,

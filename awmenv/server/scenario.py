@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from awmenv.errors import DatabaseBroken, HostFailed, SandboxMissing
-from awmenv.models import RESERVED_TOOLS
+from awmenv.errors import HostFailed, SandboxMissing
+from awmenv.models import BuildReport
 from awmenv.packs import Pack
-from awmenv.server import database, framing, plain, sandbox
+from awmenv.server import database, framing, loading, sandbox
 from awmenv.server.channel import Channel
 from awmenv.server.launching import Zygote
 from awmenv.server.settings import Settings
@@ -34,10 +34,8 @@ from awmenv.server.workplace import UIDS, Workplace
 
 log = logging.getLogger("awmenv.scenario")
 
-MAX_TOOL_LIST = 8 << 20
-MAX_SCHEMA_DEPTH = 100
+BUILD_MEMORY = 512 << 20
 HELLO_TIMEOUT_S = 10.0
-LOOK_S = 0.1
 STARTS_AT_ONCE = 8  # with more, the last ones would wait past the timeout
 CALLS_AT_ONCE, PATIENCE_S = 32, 1.0
 _CREDENTIALS = struct.Struct("3i")
@@ -55,7 +53,7 @@ class Template:
     snapshot: Path
     made_at: float
     tools: list[dict[str, Any]] = field(default_factory=list)
-    repaired: list[str] = field(default_factory=list)
+    report: BuildReport = field(default_factory=BuildReport)
     starting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_AT_ONCE))
     live: int = 0
     retired: bool = False
@@ -187,16 +185,16 @@ class ScenarioHouse:
         shutil.rmtree(template.home, ignore_errors=True)
         self._slots.discard(template.slot)
 
-    async def untouched(self, pack: Pack, scenario: str) -> Path:
+    async def untouched(self, pack: Pack, scenario: str) -> tuple[Path, BuildReport]:
         """A new file with the database as its rows build it, made behind the same walls; no app is run.
 
-        It is the caller's to remove.
+        It is the caller's to remove. Raises DatabaseBroken where the rows do not build one.
         """
         template = await self._load(pack, scenario, (str(pack.folder), scenario), with_app=False)
         kept = template.snapshot.with_name(f"{template.home.name}-untouched.db")
         template.snapshot.rename(kept)
         self._discard(template)
-        return kept
+        return kept, template.report
 
     async def _load(self, pack: Pack, scenario: str, key: tuple[str, str], *, with_app: bool = True) -> Template:
         self._require_tier()
@@ -214,11 +212,12 @@ class ScenarioHouse:
         try:
             with far_leash, far_control, far_channel:
                 fds = [far_leash.fileno(), far_control.fileno(), far_channel.fileno()]
-                request = {"home": str(home), "uid": uid, "limits": self._limits(), "announce": True}
+                request = {"home": str(home), "uid": uid, "limits": self._limits(with_app), "announce": True}
                 await asyncio.to_thread(self.zygote.request, request, fds)
-            pid = await _hear_pid(leash)
+            pid = await loading.hear_pid(leash)
             with channel:
-                await self._hear_load(channel, template, pack, scenario, with_app)
+                loaded = await loading.hear_load(channel, await self._to_load(template, pack, scenario, with_app))
+            template.tools, template.report = loaded.tools, loaded.report
             if with_app:
                 widen = {"widen": pid, "uid": uid, "processes": self._process_limits()[1]}
                 await asyncio.to_thread(self.zygote.request, widen, [])
@@ -226,8 +225,14 @@ class ScenarioHouse:
         except BaseException:
             self._discard(template)
             raise
-        self._homes[home] = template  # while it loaded, `_hear` watched its disk: who ends a template also says why
+        self._homes[home] = template  # while it loaded, its disk was watched there: who ends a template also says why
         return template
+
+    async def _to_load(self, template: Template, pack: Pack, scenario: str, with_app: bool) -> loading.Load:
+        statements = await asyncio.to_thread(pack.statements, scenario)
+        code = await asyncio.to_thread(pack.app_code, scenario) if with_app else None
+        timeout_s, disk = self.settings.load_timeout_s, self.settings.session_disk_mb << 20
+        return loading.Load(scenario, template.home, template.leash, statements, code, timeout_s, disk)
 
     def _next_slot(self) -> int:
         """A user number that was not in use lately: the end of its last template may still be under way."""
@@ -250,57 +255,16 @@ class ScenarioHouse:
         base = 0 if self._as_root else _tasks_of(os.getuid()) + 32
         return base + 4, base + self.settings.max_sessions + 64
 
-    def _limits(self) -> dict[str, Any]:
+    def _limits(self, with_app: bool) -> dict[str, Any]:
+        """What a template may take; less where only the rows of its database are run."""
+        cpu_s, memory = self.settings.session_cpu_s, self.settings.session_memory_mb << 20
         return {
-            "cpu_s": self.settings.session_cpu_s,
-            "memory": self.settings.session_memory_mb << 20,
+            "cpu_s": cpu_s if with_app else min(cpu_s, int(self.settings.load_timeout_s) + 1),
+            "memory": memory if with_app else min(memory, BUILD_MEMORY),
             "file_size": self.settings.session_disk_mb << 20,
             "files": 256,
             "processes": self._process_limits(),
         }
-
-    async def _hear_load(
-        self, channel: socket.socket, template: Template, pack: Pack, scenario: str, with_app: bool
-    ) -> None:
-        statements = await asyncio.to_thread(pack.statements, scenario)
-        code = await asyncio.to_thread(pack.app_code, scenario) if with_app else None
-        channel.setblocking(False)
-        reader, writer = await asyncio.open_connection(sock=channel, limit=1 << 20)
-        try:
-            async with asyncio.timeout(self.settings.load_timeout_s):
-                writer.write(framing.encode({"statements": statements, "code": code}))
-                await writer.drain()
-                built = await self._hear(reader, template.home)
-                if built.get("failed") != []:
-                    raise DatabaseBroken(f"the database could not be built: {_first(built.get('failed'))}")
-                if not with_app:
-                    return
-                loaded = await self._hear(reader, template.home)
-        except TimeoutError as error:
-            raise HostFailed(f"the scenario's app did not load within {self.settings.load_timeout_s:g} s") from error
-        except framing.BadFrame as error:
-            raise HostFailed(
-                f"the scenario's process ended while loading: {error}{await _exit_of(template.leash)}"
-            ) from error
-        finally:
-            writer.close()
-        if "error" in loaded:
-            log.warning("scenario %s does not load: %s\n%s", scenario, loaded["error"], loaded.get("detail", ""))
-            raise HostFailed(f"the scenario's app does not load: {loaded['error']}")
-        template.tools = _checked_tools(loaded.get("tools"))
-        template.repaired = [str(item) for item in built.get("repaired", [])][:100]
-
-    async def _hear(self, reader: asyncio.StreamReader, home: Path) -> dict[str, Any]:
-        """One frame of a template that is loading, for as long as it keeps to its disk."""
-        frame = asyncio.ensure_future(framing.read(reader, MAX_TOOL_LIST))
-        try:
-            while not (await asyncio.wait({frame}, timeout=LOOK_S))[0]:
-                used = database.disk_use(home) + database.disk_use(home / "template")
-                if used > self.settings.session_disk_mb << 20:
-                    raise HostFailed("the scenario used more disk than it may while it was loading")
-            return _dict(frame.result())
-        finally:
-            frame.cancel()
 
     async def open(self, template: Template) -> Host:
         """A fresh session: a folder, a copy of the database, a fork of the template."""
@@ -370,15 +334,6 @@ async def _hear_hello(near: socket.socket) -> tuple[dict[str, Any], int]:
     raise framing.BadFrame("no credentials")
 
 
-async def _hear_pid(leash: socket.socket) -> int:
-    """Which process the zygote forked for us."""
-    body = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), HELLO_TIMEOUT_S)
-    try:
-        return int(json.loads(body)["pid"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise HostFailed("the scenario zygote did not answer") from error
-
-
 def _tasks_of(uid: int) -> int:
     """Processes and threads of a user, as RLIMIT_NPROC counts them."""
     count = 0
@@ -388,15 +343,6 @@ def _tasks_of(uid: int) -> int:
                 if folder.stat().st_uid == uid:
                     count += sum(1 for _task in (folder / "task").iterdir())
     return count
-
-
-async def _exit_of(leash: socket.socket) -> str:
-    """How the process ended, as the zygote reports it; for the operator's eyes."""
-    try:
-        report = json.loads(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), 1))
-    except (TimeoutError, ValueError, OSError):
-        return ""
-    return f" (exit {report.get('exit')})"
 
 
 def _connected(leash: socket.socket) -> bool:
@@ -414,32 +360,3 @@ def _dict(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise framing.BadFrame("not an object")
     return value
-
-
-def _first(items: Any) -> str:
-    return f"{len(items)} statements fail, first: {items[0]}" if isinstance(items, list) and items else "no report"
-
-
-def _checked_tools(items: Any) -> list[dict[str, Any]]:
-    """The list as it may be shown: every entry of the right shape, no name twice, none of ours."""
-    try:
-        items = plain.plain(items, MAX_SCHEMA_DEPTH)
-    except plain.TooBig as error:
-        raise HostFailed(f"the scenario's app gave a broken list of tools: {error}") from error
-    if not isinstance(items, list):
-        raise HostFailed("the scenario's app gave no list of tools")
-    tools: dict[str, dict[str, Any]] = {}
-    for item in items:
-        good = (
-            isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get("input_schema"), dict)
-        )
-        if not good or item["name"] in tools:
-            raise HostFailed("the scenario's app gave a broken list of tools")
-        if item["name"] in RESERVED_TOOLS:
-            raise HostFailed(f"reserved tool name: {item['name']}")
-        tools[item["name"]] = {
-            "name": item["name"][:200],
-            "description": str(item.get("description") or "")[:20_000],
-            "input_schema": item["input_schema"],
-        }
-    return list(tools.values())

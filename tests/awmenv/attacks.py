@@ -193,3 +193,23 @@ ENDINGS = {
     "block_signals_and_hang": "import signal, time\n    [signal.signal(s, signal.SIG_IGN) for s in (15, 14, 24)]\n    time.sleep(1000)",
     "hang_in_finaliser": "class F:\n        def __del__(self):\n            while True: pass\n    x = F()\n    x.me = x\n    del x\n    import gc\n    gc.collect()",
 }  # fmt: skip
+
+# Sample rows that must end as a line of the load report: name, (statements, what the line says).
+_LARGE = ",".join(["1"] * 7_000_000)
+ROWS = {
+    "code_address_in_a_tokenizer": (
+        ["SELECT fts3_tokenizer('simple', x'4141414141414141')", "SELECT * FROM fts3tokenize('simple', 'a')"],
+        "could not be built: the process is gone (exit -11)",
+    ),
+    "large_expression": ([f"INSERT INTO t VALUES (1 IN ({_LARGE}))"], "too large"),
+    "large_value": (["INSERT INTO t SELECT length(hex(zeroblob(450000000)))"], "MemoryError"),
+    "large_sort": (
+        ["WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 900000000) "
+         "INSERT INTO t SELECT count(*) FROM (SELECT DISTINCT n, hex(randomblob(900)) FROM r)"],
+        "",  # the time, the memory or the disk, whichever is first
+    ),
+    "endless": (["WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"], "was not built in that time"),
+    "endless_rows": (["WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) INSERT INTO t SELECT n FROM r"], ""),
+    "attach": (["ATTACH DATABASE '/etc/hostname' AS x"], "unable to open database"),
+    "vacuum_into": (["COMMIT", "VACUUM INTO '/tmp/rows-were-here.db'"], "unable to open database"),
+}  # fmt: skip

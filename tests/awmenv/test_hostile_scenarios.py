@@ -18,7 +18,7 @@ from awmenv.server.scenario import HELLO_TIMEOUT_S, STARTS_AT_ONCE, ScenarioHous
 from awmenv.server.sessions import World
 from awmenv.server.settings import Settings
 from tests.awmenv.arena import Arena, arena_in, breaches
-from tests.awmenv.attacks import ATTACKS, TAMPERING, Attack
+from tests.awmenv.attacks import ATTACKS, ROWS, TAMPERING, Attack
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
@@ -83,6 +83,8 @@ def hostile(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     pack(folder / "pack", STRAY, "leaves_a_stray")
     for name, code in BAD_APPS.items():
         pack(folder / "pack", code, name)
+    for name, (inserts, _) in ROWS.items():
+        pack(folder / "pack", name=name, inserts=inserts)
     limits = {"AWMENV_CALL_TIMEOUT": "3", "AWMENV_LOAD_TIMEOUT": "5", "AWMENV_SESSION_DISK_MB": "8"}
     running = start_server(folder, packs, SECRET_OF_SERVER="SECRET-LOOT", **limits)
     yield running
@@ -330,6 +332,16 @@ async def test_rows_cannot_reach_files_while_the_database_is_built(
         with pytest.raises(ResetFailed):
             await env.reset(scenario="open_1")
     assert breaches(arena, "", before) == []
+
+
+async def test_rows_that_attack_their_builder_end_the_reset_alone(hostile: Server) -> None:
+    async with EnvironmentClient(hostile.url) as env, EnvironmentClient(hostile.url) as other:
+        await other.reset(scenario="open_1")
+        for name, (_, said) in ROWS.items():
+            with pytest.raises(ResetFailed) as caught:
+                await env.reset(scenario=name)
+            assert caught.value.code == "database_broken" and said in str(caught.value), name
+        assert (await other.call_tool("add_row")).ok
 
 
 async def test_a_scenario_that_lies_about_its_pid_cannot_make_the_server_kill_another(

@@ -42,6 +42,28 @@ def test_a_broken_row_is_reported_by_file_and_line_and_the_rest_is_taken(var, tm
     assert "gen_tasks.jsonl:3" in said and "2 scenarios" in said
 
 
+def test_failing_sql_is_reported_and_rejects_its_scenario(var, tmp_path, capsys):
+    folder = shutil.copytree(TINY, tmp_path / "failing")
+    rows = [json.loads(line) for line in (folder / "gen_sample.jsonl").read_text().splitlines()]
+    lamps = next(row for row in rows if row["scenario"] == "lamps_1")["sample_data"]["tables"][0]
+    lamps["insert_statements"].append("INSERT INTO nowhere VALUES ('\x1b[31m')")
+    (folder / "gen_sample.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    call_command("loadpack", str(folder), "--unchecked")
+    said = capsys.readouterr().out
+    assert "warning notes_1: notes: backslash-escaped quotes" in said
+    assert "error lamps_1: lamps: no such table: nowhere" in said and "\x1b" not in said
+    assert "1 scenarios in" in said and "1 rejected" in said
+
+
+def test_pack_whose_databases_all_fail_is_refused(var, tmp_path):
+    folder = shutil.copytree(TINY, tmp_path / "failing")
+    text = (folder / "gen_db.jsonl").read_text().replace("CREATE TABLE", "CREATE TABEL")
+    (folder / "gen_db.jsonl").write_text(text)
+    with pytest.raises(CommandError, match="can be played.*syntax error"):
+        call_command("loadpack", str(folder))
+    assert not list((var / "packs").glob("*"))
+
+
 def spoil(folder, scenario, code):
     """Another code form for the first task of a scenario."""
     file = folder / "gen_verifier.pure_code.jsonl"
@@ -82,12 +104,12 @@ def test_the_process_that_checks_is_given_no_secret_and_its_refusal_takes_no_pac
     monkeypatch.setenv("DATABASE_URL", "postgres://awmweb:secret@h/x")
     monkeypatch.setenv("AWMWEB_EXPERT_API_KEY", "secret")
     call_command("loadpack", str(TINY))
-    assert (
-        "The verifiers were not checked: 0 of 0 tasks were checked. checkpack: sandbox_missing"
-        in capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert "warning: The SQL was not tried. 0 of 0 databases were built. checkpack: sandbox_missing" in said
+    assert "The verifiers were not checked: 0 of 0 tasks were checked. checkpack: sandbox_missing" in said
     assert (var / "packs" / "tiny").is_dir()
-    assert [name for name in seen[0] if name.startswith(("DATABASE", "AWMWEB_", "REDIS"))] == []
+    assert len(seen) == 2, "one for the databases, one for the verifiers"
+    assert [name for one in seen for name in one if name.startswith(("DATABASE", "AWMWEB_", "REDIS"))] == []
 
 
 def test_a_pack_that_is_not_there_cannot_be_checked(var):
