@@ -7,11 +7,14 @@ parsed.
 """
 
 import ctypes
+import functools
 import inspect
 import io
 import json
 import os
 import socket
+import sqlite3
+import sqlite3.dbapi2
 import sys
 import types
 from typing import Any
@@ -66,6 +69,7 @@ def run(data_fd: int, tier: str, parent: int) -> None:
     rules = [(path, sandbox.READ_FILE) for path in request["paths"]]
     sandbox.confine("verifier", [*rules, (_ZONES, sandbox.READ)], tier)
     _forget_tools()
+    _sort_in_memory()
     # Captured before dataset code runs, so that patching modules changes nothing here.
     encode, write, leave, copy = json.JSONEncoder(allow_nan=False).encode, os.write, os._exit, plain.plain
     answer: dict[str, Any] = {"nonce": request["nonce"]}
@@ -92,6 +96,20 @@ def _forget_tools() -> None:
     for name in ("ctypes", "_ctypes", "socket", "_socket", "subprocess"):
         sys.modules.pop(name, None)
     ctypes._reset_cache()  # type: ignore[attr-defined]
+
+
+def _sort_in_memory() -> None:
+    """Give every connection temporary tables in memory: a sandbox without a writable file has no other place."""
+    original = sqlite3.connect
+
+    @functools.wraps(original)
+    def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = original(*arguments, **options)
+        sqlite3.Connection.execute(connection, "PRAGMA temp_store=MEMORY")
+        return connection
+
+    for module in (sqlite3, sqlite3.dbapi2):
+        module.__dict__["connect"] = connect
 
 
 def _describe(error: BaseException) -> str:
