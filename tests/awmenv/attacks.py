@@ -118,6 +118,8 @@ NETWORK = [
     inside("netlink", "import socket\nsocket.socket(socket.AF_NETLINK, socket.SOCK_RAW)\nloot = 'netlink SECRET-LOOT'"),
     inside("http", "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:%d/' % PORT, timeout=2)"),
     inside("send_descriptor", "import os, socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [0])\nloot = 'sent SECRET-LOOT'"),
+    inside("datagram_of_a_pair", "import socket\na, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendto(b'x', UNIX + '-datagrams')"),
+    inside("datagram_by_sendmsg", "import socket\na, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendmsg([b'x'], [], 0, UNIX + '-datagrams')"),
     inside("socketpair", "import socket\nsocket.socketpair()\nloot = 'pair SECRET-LOOT'"),
 ]  # fmt: skip
 PROCESSES = [

@@ -22,8 +22,8 @@ from tests.awmenv.attacks import ATTACKS, ROWS, TAMPERING, Attack
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
-# A scenario owns its database, may start threads and map code; it stays in its folder all the same.
-ALLOWED = {"thread", "rwx_memory", "socketpair", *(attack.name for attack in TAMPERING)}
+# A scenario owns its database and may map code; it stays in its folder all the same.
+ALLOWED = {"rwx_memory", "socketpair", *(attack.name for attack in TAMPERING)}
 FORBIDDEN = [attack for attack in ATTACKS if attack.name not in ALLOWED]
 # While a template imports its app it may fork, because it must fork sessions later.
 AT_IMPORT = [attack for attack in FORBIDDEN if attack.name != "fork_alone"]

@@ -74,7 +74,8 @@ def test_an_attack_breaches_plain_exec_and_not_the_sandbox(
 def _let_contacts_arrive(arena: Arena, attack: Attack) -> None:
     """The listener's thread, and the victim's death, may come a moment after the attacker has gone."""
     ends = time.monotonic() + 2
-    waits = attack.name in ("tcp", "udp", "unix_socket", "http", "kill", "pidfd", "ctypes_kill")
+    contacts = ("tcp", "udp", "unix_socket", "http", "datagram_of_a_pair", "datagram_by_sendmsg")
+    waits = attack.name in (*contacts, "kill", "pidfd", "ctypes_kill")
     while waits and time.monotonic() < ends:
         if arena.contacts or (arena.victim is not None and arena.victim.poll() is not None):
             return
