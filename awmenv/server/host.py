@@ -18,6 +18,7 @@ import sys
 import traceback
 import types
 from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import unquote
@@ -84,13 +85,25 @@ def _patch_engine() -> None:
 
 
 def _patch_threads() -> None:
-    """Plain `def` endpoints run in place: a session has one call at a time, so a thread would only cost."""
-    to_thread = importlib.import_module("anyio.to_thread")
+    """Run in place what an app gives to a thread: plain `def` endpoints, background tasks, thread pools, `to_thread`.
 
-    async def run_sync(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
-        return function(*arguments)
+    A session has one call at a time, so threads would gain it nothing, and the sandbox starts none.
+    """
+    importlib.import_module("anyio.to_thread").__dict__["run_sync"] = _run_sync
+    importlib.import_module("concurrent.futures").ThreadPoolExecutor.submit = _submit
 
-    to_thread.__dict__["run_sync"] = run_sync
+
+async def _run_sync(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
+    return function(*arguments)
+
+
+def _submit(_pool: Any, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+    done: Future[Any] = Future()
+    try:
+        done.set_result(function(*arguments, **options))
+    except BaseException as error:  # as a pool's thread does
+        done.set_exception(error)
+    return done
 
 
 def run_template(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None:
