@@ -5,16 +5,24 @@ opens one as a database; `seeding` does, in sandboxed children.
 """
 
 import contextlib
+import fcntl
 import os
 import shutil
 import stat
+import struct
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from awmenv.errors import DatabaseBroken
 
 FILE = "world.db"
+LOADED = "loaded.db"  # as the app's import left it, before its reads are rehearsed
 SIDECARS = ("-wal", "-journal", "-shm")
 _COUNTER = slice(24, 28)  # SQLite's file change counter, in the header
+_WAL = 18  # where the header says 2 if changes go to a write-ahead log
+_LOCK = struct.Struct("hhqqi4x")
+_SHARED_BYTES = (0x40000002, 510)  # which SQLite locks for writing while it changes the file itself
 
 Fingerprint = tuple[object, ...]
 
@@ -33,6 +41,44 @@ def fingerprint(path: Path) -> Fingerprint:
     return (header[_COUNTER], size, *_stat(f"{path}-wal"))
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What tells that a database file was written to, and whether by a commit."""
+
+    counter: bytes = b""
+    written: tuple[int, int] = (0, 0)
+    logged: bool = False
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return cls()
+        try:
+            header, found = os.pread(fd, 28, 0), os.fstat(fd)
+        finally:
+            os.close(fd)
+        return cls(header[_COUNTER], (found.st_size, found.st_mtime_ns), header[_WAL : _WAL + 1] == b"\2")
+
+    def was_left_for(self, later: "Mark") -> bool:
+        """Return whether the file was written to since, and nothing committed. A log counts its commits elsewhere."""
+        return self.written != later.written and self.counter == later.counter and not later.logged
+
+
+def is_being_changed(path: Path) -> bool:
+    """Return whether a living process holds the lock under which SQLite writes to the file; the kernel knows."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        asked = _LOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, *_SHARED_BYTES, 0)
+        return bool(_LOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))[0] == fcntl.F_WRLCK)
+    finally:
+        os.close(fd)
+
+
 def _stat(path: str) -> tuple[int, ...]:
     try:
         found = os.lstat(path)
@@ -42,7 +88,8 @@ def _stat(path: str) -> tuple[int, ...]:
 
 
 def has_sidecars(path: Path) -> bool:
-    return any(Path(f"{path}{suffix}").exists() for suffix in SIDECARS)
+    """Return whether a journal or log lies beside the file: then the file alone is not what was committed."""
+    return any(os.path.lexists(f"{path}{suffix}") for suffix in SIDECARS)
 
 
 def copy(source: Path, target: Path, mode: int = 0o444) -> None:

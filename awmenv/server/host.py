@@ -11,6 +11,7 @@ import importlib
 import json
 import linecache
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -19,7 +20,6 @@ import traceback
 import types
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
@@ -106,13 +106,41 @@ def _submit(_pool: Any, function: Callable[..., Any], /, *arguments: Any, **opti
     return done
 
 
+def run(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None:
+    """In a fork of the zygote; never returns."""
+    if "recover" in request:
+        run_recovery(request, fds, tier, parent)
+    run_template(request, fds, tier, parent)
+
+
+def run_recovery(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> NoReturn:
+    """Recover the database in one folder, as the user whose processes wrote it, and say how it went."""
+    (fd,) = sandbox.keep_descriptors(fds)
+    _become(request["run_as"], parent)
+    sandbox.limit(sandbox.Limits(**request["limits"]))
+    os.chdir(request["recover"])
+    sandbox.confine("scenario", [(request["recover"], sandbox.WORK)], tier)
+    try:
+        seeding.recover(database.FILE)
+        said: dict[str, Any] = {"recovered": True}
+    except (sqlite3.Error, MemoryError) as error:
+        said = {"error": f"{type(error).__name__}: {error}"}
+    with socket.socket(fileno=fd) as channel:
+        framing.send(channel, said)
+    os._exit(0)
+
+
+def _become(uid: int | None, parent: int) -> None:
+    if uid is not None:
+        sandbox.become(uid)
+    sandbox.die_with_parent(parent)
+
+
 def run_template(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None:
-    """In a fork of the zygote; never returns. `fds`: the control socket, then the socket for the one load."""
+    """`fds`: the control socket, then the socket for the one load."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     control_fd, load_fd = sandbox.keep_descriptors(fds)
-    if request["uid"] is not None:
-        sandbox.become(request["uid"])
-    sandbox.die_with_parent(parent)
+    _become(request["uid"], parent)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     sandbox.limit(sandbox.Limits(**request["limits"]))
     os.chdir(os.path.join(request["home"], "template"))
@@ -182,10 +210,12 @@ def _warm(app: App) -> None:
     """Walk the paths that every session walks, so that the memory they build is shared: reads, with arguments made up
     from their schemas.
 
-    A read that writes all the same leaves no trace in the database, which is put back as it was built.
+    A read that writes all the same leaves no trace: the sessions get the files as they are now.
     """
-    built = Path(database.FILE).read_bytes()
     let_go_of_database()
+    for suffix in ("", "-journal", "-wal"):
+        if os.path.exists(f"{database.FILE}{suffix}"):
+            shutil.copyfile(f"{database.FILE}{suffix}", f"{database.LOADED}{suffix}")
     _find_sources(app.asgi)
     loop = asyncio.new_event_loop()
     loop.run_until_complete(_exchange(app.asgi, tools.Request("GET", "/__nowhere__", "", [], b"")))
@@ -193,10 +223,6 @@ def _warm(app: App) -> None:
         call(loop, app, name, arguments)
     loop.close()
     let_go_of_database()
-    if database.has_sidecars(Path(database.FILE)):
-        seeding.settle(database.FILE)
-    if Path(database.FILE).read_bytes() != built:
-        Path(database.FILE).write_bytes(built)
 
 
 def _harmless_reads(app: App) -> list[tuple[str, dict[str, Any]]]:
@@ -288,11 +314,6 @@ def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, ti
 
 def _answer(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) -> dict[str, Any]:
     try:
-        if message["op"] == "settle":
-            for engine in engines:
-                engine.dispose()
-            seeding.settle(database.FILE)
-            return {"status": "ok", "text": ""}
         return call(loop, app, message["tool"], message["arguments"])
     except Exception as error:
         return {"status": "http", "code": 500, "text": "Internal Server Error", "detail": _detail(error)}

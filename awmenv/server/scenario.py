@@ -22,12 +22,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from awmenv.errors import HostFailed, SandboxMissing
+from awmenv.errors import DatabaseBroken, HostFailed, SandboxMissing
 from awmenv.models import BuildReport
 from awmenv.packs import Pack
 from awmenv.server import database, framing, loading, sandbox
 from awmenv.server.channel import Channel
 from awmenv.server.launching import Zygote
+from awmenv.server.recovery import Recovery
 from awmenv.server.settings import Settings
 from awmenv.server.turns import Turns
 from awmenv.server.workplace import UIDS, Workplace
@@ -36,6 +37,7 @@ log = logging.getLogger("awmenv.scenario")
 
 BUILD_MEMORY = 512 << 20
 HELLO_TIMEOUT_S = 10.0
+GONE_TIMEOUT_S = 5.0
 STARTS_AT_ONCE = 8  # with more, the last ones would wait past the timeout
 CALLS_AT_ONCE, PATIENCE_S = 32, 1.0
 _CREDENTIALS = struct.Struct("3i")
@@ -59,6 +61,14 @@ class Template:
     retired: bool = False
     used_at: float = 0.0
 
+    @property
+    def built(self) -> Path:
+        return self.home / "template" / database.FILE
+
+    @property
+    def loaded(self) -> Path:
+        return self.home / "template" / database.LOADED
+
 
 class Host:
     """One session's process: a channel to it, its folder, and the means to end it."""
@@ -73,13 +83,17 @@ class Host:
         self._pid = pid
         self._turns = turns
         self._ended = False
+        self._quiet = database.Mark.of(self.database)
+        self._left_open = False
 
     async def ask(self, message: dict[str, Any], timeout_s: float) -> dict[str, Any]:
         """One request, one answer. Anything else, and lateness, is a HostFailed; the caller then ends this host."""
         async with self._turns.one():
             if self._ended:
                 raise HostFailed("the scenario's process has ended")
-            return await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self._pid))
+            answer = await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self._pid))
+            self._quiet = database.Mark.of(self.database)
+            return answer
 
     def disk_use(self) -> int:
         """Bytes that this session takes, named or not."""
@@ -90,13 +104,38 @@ class Host:
         if self._ended:
             return
         self._ended = True
+        self._left_open = database.is_being_changed(self.database)  # its locks end with it
         try:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         except ProcessLookupError:
             log.debug("the host had ended by itself")
-        os.close(self._pidfd)
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.channel.close)
+
+    async def gone(self) -> None:
+        """End the process, and wait until nothing of it runs or holds a lock any more."""
+        self.end()
+        pidfd = os.dup(self._pidfd)  # whoever forgets this host meanwhile closes the other one
+        ended = self.loop.create_future()
+        self.loop.add_reader(pidfd, lambda: None if ended.done() else ended.set_result(None))
+        try:
+            await asyncio.wait_for(ended, GONE_TIMEOUT_S)
+        except TimeoutError as error:
+            raise HostFailed("the scenario's process does not end") from error
+        finally:
+            self.loop.remove_reader(pidfd)
+            os.close(pidfd)
+
+    @property
+    def left_uncommitted(self) -> bool:
+        """True if the process ended while it changed the file, which matters where no journal can undo that."""
+        return self._left_open or self._quiet.was_left_for(database.Mark.of(self.database))
+
+    def forget(self) -> None:
+        """Close what is held of a process that has ended. Idempotent."""
+        pidfd, self._pidfd = self._pidfd, -1
+        if pidfd >= 0:
+            os.close(pidfd)
 
 
 def waited_for_a_core(pid: int) -> float:
@@ -221,7 +260,8 @@ class ScenarioHouse:
             if with_app:
                 widen = {"widen": pid, "uid": uid, "processes": self._process_limits()[1]}
                 await asyncio.to_thread(self.zygote.request, widen, [])
-            database.copy(home / "template" / database.FILE, template.snapshot)
+            await self._copy_committed(template, template.loaded if with_app else template.built, template.snapshot)
+            template.loaded.unlink(missing_ok=True)
         except BaseException:
             self._discard(template)
             raise
@@ -306,9 +346,41 @@ class ScenarioHouse:
             log.warning("start-up of %s: %s", template.key[1], hello["error"])
         return host
 
+    async def snapshot(self, host: Host, target: Path) -> None:
+        """Copy the database of a session that goes on, as it is committed now. Raises DatabaseBroken."""
+        await self._copy_committed(host.template, host.database, target)
+
+    async def final(self, host: Host, target: Path) -> None:
+        """End a session's process, and copy the database as it was last committed. Raises DatabaseBroken."""
+        await host.gone()
+        if database.has_sidecars(host.database):
+            await self._recovery(host.template).in_place(host.folder)
+        elif host.left_uncommitted:
+            raise DatabaseBroken("the app ended inside a transaction, and keeps no journal that could undo it")
+        await asyncio.to_thread(database.copy, host.database, target)
+
+    async def _copy_committed(self, template: Template, source: Path, target: Path) -> None:
+        if not database.has_sidecars(source):
+            await asyncio.to_thread(database.copy, source, target)
+            return
+        folder = template.home / f"c-{secrets.token_hex(8)}"
+        folder.mkdir(mode=0o700)
+        try:
+            recovery = self._recovery(template)
+            if recovery.uid is not None:
+                os.chown(folder, recovery.uid, recovery.uid)
+            await asyncio.to_thread(database.copy, await recovery.of_copies(source, folder), target)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def _recovery(self, template: Template) -> Recovery:
+        uid = self.workplace.uid + template.slot if self._as_root else None
+        return Recovery(self.zygote, uid, self.settings.session_disk_mb << 20)
+
     def close(self, host: Host) -> None:
         """End a session's process and remove its folder. Callable from any thread."""
         host.end()
+        host.forget()
         self.release(host.template, host.folder)
 
     def release(self, template: Template, folder: Path) -> None:

@@ -6,6 +6,8 @@ against the process that reads them. Both functions therefore run in sandboxed c
 the server may import this one (`tests/test_layers.py`).
 """
 
+import contextlib
+import os
 import re
 import sqlite3
 from collections.abc import Iterable
@@ -49,17 +51,22 @@ def _finish(connection: sqlite3.Connection, report: BuildReport) -> None:
         report.fail(f"COMMIT: {_said(error)}")
 
 
-def settle(path: str) -> None:
-    """Recover a database whose process has ended: roll back what was not committed, fold in the write-ahead log.
+def recover(path: str) -> None:
+    """Bring a database whose process has ended to what was last committed, in one file, as SQLite itself does it.
 
-    Afterwards the one file is the whole database. Raises sqlite3.Error if it cannot be brought there.
+    A journal that was left is rolled back, a write-ahead log folded in. Raises sqlite3.Error if that cannot be done.
     """
     connection = sqlite3.connect(path, timeout=2)
     try:
-        connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        (mode,) = connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+        if mode != "delete":
+            raise sqlite3.OperationalError(f"the journal stays in mode {mode}")
         connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     finally:
         connection.close()
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(f"{path}-journal")  # emptied and kept by its app; SQLite found nothing in it to roll back
 
 
 def _run(connection: sqlite3.Connection, table: str, statement: str, report: BuildReport) -> None:

@@ -168,6 +168,7 @@ class Session:
         self._initial: Path | None = None
         self._last: Path | None = None
         self._final: Path | None = None
+        self._lost = ""
         self._seen: database.Fingerprint = ()
         self._copies = 0
         self._trail: list[dict[str, Any]] = []
@@ -251,10 +252,8 @@ class Session:
     async def _snapshot(self) -> Path:
         """A copy of the database as it is committed now."""
         host, _template = self._needed()
-        if self.broken is None and database.has_sidecars(host.database):
-            await host.ask({"op": "settle"}, self.world.settings.call_timeout_s)
         target = self._new_copy_path()
-        database.copy(host.database, target)
+        await self.world.scenarios.snapshot(host, target)
         return target
 
     def holds_key(self, offered: Any) -> bool:
@@ -355,16 +354,18 @@ class Session:
             return self._verified[mode]
 
     async def _seal(self) -> None:
-        """From here on no tool call is taken; the database is frozen as it was committed, and the process goes."""
+        """From here on no tool call is taken: the process goes, and the database stays as it was last committed."""
         if self.sealed:
             return
         self.sealed = True
         try:
-            self._final = await self._snapshot()
+            host, _template = self._needed()
+            target = self._new_copy_path()
+            await self.world.scenarios.final(host, target)
+            self._final = target
         except (HostFailed, DatabaseBroken) as error:
+            self._lost = str(error)
             log.warning("the final database of %s cannot be had: %s", self.scenario, error)
-        if self.host is not None:
-            self.host.end()
         if self.wants_diff and self._final is not None:
             self._diff = await self._compare(self._initial, self._final)
 
@@ -382,7 +383,7 @@ class Session:
             self.world.library.find(self.scenario).verifier, self.scenario, task_idx, mode
         )
         if verifier is None or self._final is None:
-            missing = "no verifier" if verifier is None else "the final database is gone"
+            missing = "no verifier" if verifier is None else f"no final database: {self._lost}"
             return Verification(
                 "judge_error", {"result": "others", "execution_status": "error", "error_message": missing}
             )

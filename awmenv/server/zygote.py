@@ -229,4 +229,4 @@ def _scenario_work(tier: str, folder: str) -> Callable[[dict[str, Any], list[int
     host.preload_libraries()
     importlib.import_module("awmenv.server.rehearsal").play(folder)
     parent = os.getpid()
-    return lambda request, fds: host.run_template(request, fds, tier, parent)
+    return lambda request, fds: host.run(request, fds, tier, parent)
