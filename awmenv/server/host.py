@@ -300,7 +300,6 @@ def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, ti
     os.chdir(folder)
     os.environ.update(HOME=folder, TMPDIR=folder)
     sandbox.confine("scenario", [(folder, sandbox.WORK), *app.libraries], tier)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     startup = loop.run_until_complete(_start_up(app.asgi)) if app.starts_something else None

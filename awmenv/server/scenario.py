@@ -26,6 +26,7 @@ from awmenv.errors import DatabaseBroken, HostFailed, SandboxMissing
 from awmenv.models import BuildReport
 from awmenv.packs import Pack
 from awmenv.server import database, framing, loading, sandbox
+from awmenv.server.census import Census
 from awmenv.server.channel import Channel
 from awmenv.server.launching import Zygote
 from awmenv.server.recovery import Recovery
@@ -37,6 +38,8 @@ log = logging.getLogger("awmenv.scenario")
 
 BUILD_MEMORY = 512 << 20
 HELLO_TIMEOUT_S = 10.0
+SPARE_PROCESSES, STEP = 9, 16  # beside a template's sessions: itself, sessions that are ending, recoveries
+MOST_OFFENCES = 5
 GONE_TIMEOUT_S = 5.0
 STARTS_AT_ONCE = 8  # with more, the last ones would wait past the timeout
 CALLS_AT_ONCE, PATIENCE_S = 32, 1.0
@@ -56,7 +59,12 @@ class Template:
     made_at: float
     tools: list[dict[str, Any]] = field(default_factory=list)
     report: BuildReport = field(default_factory=BuildReport)
+    census: Census = field(default_factory=lambda: Census(0))
     starting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_AT_ONCE))
+    widening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    sessions: set[int] = field(default_factory=set)  # by process
+    opening: int = 0
+    allowed: int = 0  # processes of its user
     live: int = 0
     retired: bool = False
     used_at: float = 0.0
@@ -80,7 +88,7 @@ class Host:
         self.channel = channel
         self.loop = asyncio.get_running_loop()
         self._pidfd = os.pidfd_open(pid)
-        self._pid = pid
+        self.pid = pid
         self._turns = turns
         self._ended = False
         self._quiet = database.Mark.of(self.database)
@@ -91,13 +99,13 @@ class Host:
         async with self._turns.one():
             if self._ended:
                 raise HostFailed("the scenario's process has ended")
-            answer = await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self._pid))
+            answer = await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self.pid))
             self._quiet = database.Mark.of(self.database)
             return answer
 
     def disk_use(self) -> int:
         """Bytes that this session takes, named or not."""
-        return database.disk_use(self.folder) + database.held_open(self._pid)
+        return database.disk_use(self.folder) + database.held_open(self.pid)
 
     def end(self) -> None:
         """Kill the process and close the channel. Idempotent, from any thread."""
@@ -206,15 +214,33 @@ class ScenarioHouse:
         if template.live == 0:
             self._discard(template)
 
-    def check(self) -> None:
-        """A process that an app's import left behind may write long after the app has loaded: its scenario ends."""
+    async def check(self) -> None:
+        """What an app's import left behind may go on long after the app has loaded: its disk and processes are watched.
+
+        A scenario that takes too much disk ends, and so does one that leaves processes again and again.
+        """
         for template in list(self._homes.values()):
             folder = template.home / "template"
+            if template.leash.fileno() < 0:
+                continue  # it has been ended, and goes with its last session
             if folder.exists() and database.disk_use(folder) > self.settings.session_disk_mb << 20:
-                log.warning("scenario %s used more disk than it may", template.key[1])
-                template.leash.close()  # the zygote ends the template, and all of its user
-                shutil.rmtree(folder, ignore_errors=True)
-                self._retire(template)
+                self._end_scenario(template, "used more disk than it may")
+                continue
+            starting_s = HELLO_TIMEOUT_S + 2 if template.opening else 0.0
+            strays = await asyncio.to_thread(template.census.look, frozenset(template.sessions), starting_s)
+            if strays:
+                log.warning("scenario %s left %d processes of its own, which are ended", template.key[1], strays)
+            if template.census.offences > MOST_OFFENCES:
+                self._end_scenario(template, "leaves processes of its own again and again")
+            elif not template.retired:
+                with contextlib.suppress(HostFailed):  # a new zygote knows nothing of this template, which has ended
+                    await self._allow_processes(template)
+
+    def _end_scenario(self, template: Template, why: str) -> None:
+        log.warning("scenario %s %s", template.key[1], why)
+        template.leash.close()  # the zygote ends the template, and as root all of its user
+        shutil.rmtree(template.home / "template", ignore_errors=True)
+        self._retire(template)
 
     def _discard(self, template: Template) -> None:
         self._homes.pop(template.home, None)
@@ -253,13 +279,12 @@ class ScenarioHouse:
                 fds = [far_leash.fileno(), far_control.fileno(), far_channel.fileno()]
                 request = {"home": str(home), "uid": uid, "limits": self._limits(with_app), "announce": True}
                 await asyncio.to_thread(self.zygote.request, request, fds)
-            pid = await loading.hear_pid(leash)
+            template.census = Census(await loading.hear_pid(leash))
             with channel:
                 loaded = await loading.hear_load(channel, await self._to_load(template, pack, scenario, with_app))
             template.tools, template.report = loaded.tools, loaded.report
             if with_app:
-                widen = {"widen": pid, "uid": uid, "processes": self._process_limits()[1]}
-                await asyncio.to_thread(self.zygote.request, widen, [])
+                await self._allow_processes(template)
             await self._copy_committed(template, template.loaded if with_app else template.built, template.snapshot)
             template.loaded.unlink(missing_ok=True)
         except BaseException:
@@ -288,12 +313,36 @@ class ScenarioHouse:
             )
 
     def _process_limits(self) -> tuple[int, int]:
-        """While its app is imported a template may fork next to nothing; afterwards one process per session.
+        """While its app is imported a template may fork next to nothing; afterwards at the most one for each session.
 
         Counted per user: as root the template has a user of its own, otherwise what the operator runs counts too.
         """
         base = 0 if self._as_root else _tasks_of(os.getuid()) + 32
         return base + 4, base + self.settings.max_sessions + 64
+
+    async def _allow_processes(self, template: Template) -> None:
+        """As root, keep what a template may fork close to the sessions it has: all templates share one limit then.
+
+        As an ordinary user the limit is of all that this user runs, so it is set once.
+        """
+        async with template.widening:
+            wanted = (
+                SPARE_PROCESSES + (template.live // STEP + 1) * STEP if self._as_root else self._process_limits()[1]
+            )
+            settled = template.allowed - STEP <= wanted <= template.allowed if self._as_root else template.allowed > 0
+            if settled:
+                return
+            uid = self.workplace.uid + template.slot if self._as_root else None
+            near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            near.setblocking(False)
+            with near:
+                with far:
+                    request = {"widen": template.census.template, "uid": uid, "processes": wanted}
+                    await asyncio.to_thread(self.zygote.request, request, [far.fileno()])
+                done = asyncio.get_running_loop().sock_recv(near, 1)
+                with contextlib.suppress(TimeoutError, OSError):  # then the next fork fails, and says so
+                    await asyncio.wait_for(done, HELLO_TIMEOUT_S)
+            template.allowed = wanted
 
     def _limits(self, with_app: bool) -> dict[str, Any]:
         """What a template may take; less where only the rows of its database are run."""
@@ -315,7 +364,12 @@ class ScenarioHouse:
             async with template.starting, self._starting.one():
                 if template.retired:
                     raise HostFailed("the scenario's template has ended")
-                return await self._open(template, folder)
+                await self._allow_processes(template)
+                template.opening += 1
+                try:
+                    return await self._open(template, folder)
+                finally:
+                    template.opening -= 1
         except BaseException:
             self.release(template, folder)
             raise
@@ -338,6 +392,7 @@ class ScenarioHouse:
                 raise framing.BadFrame(str(hello["failed"])[-500:])
             near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
             host = Host(template, folder, await Channel.over(near), pid, self._turns)
+            template.sessions.add(pid)
         except (OSError, TimeoutError, framing.BadFrame) as error:
             near.close()
             self._retire(template)
@@ -381,6 +436,7 @@ class ScenarioHouse:
         """End a session's process and remove its folder. Callable from any thread."""
         host.end()
         host.forget()
+        host.template.sessions.discard(host.pid)
         self.release(host.template, host.folder)
 
     def release(self, template: Template, folder: Path) -> None:

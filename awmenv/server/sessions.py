@@ -122,7 +122,7 @@ class World:
         idle = self.settings.idle_s
         for round_ in itertools.count():
             await asyncio.sleep(min(1.0, idle / 4))
-            self.scenarios.check()
+            await self.scenarios.check()
             watched = [one for one in self.sessions if round_ % 5 == 0 or one.lock.locked()]
             for number, session in enumerate(watched):
                 if number % 50 == 0:

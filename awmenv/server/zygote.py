@@ -80,10 +80,12 @@ class Zygote:
         if not body:
             return False
         request = json.loads(body)
+        leash = socket.socket(fileno=fds[0])
         if "widen" in request:
             _widen(request["widen"], request["uid"], request["processes"])
+            with leash, contextlib.suppress(OSError):  # who asked may have gone
+                leash.send(b"!")
             return True
-        leash = socket.socket(fileno=fds[0])
         self._fork(request, leash, fds[1:])
         for fd in fds[1:]:
             os.close(fd)
@@ -166,7 +168,8 @@ def _widen(pid: int, uid: int | None, processes: int) -> None:
     """Let a template that has loaded fork its sessions. Done as its own user, which needs no capability."""
 
     def widen() -> None:
-        resource.prlimit(pid, resource.RLIMIT_NPROC, (processes, processes))
+        _soft, hard = resource.prlimit(pid, resource.RLIMIT_NPROC)
+        resource.prlimit(pid, resource.RLIMIT_NPROC, (min(processes, hard), hard))
 
     if uid is None:
         with contextlib.suppress(OSError):  # it has ended meanwhile, and its asker will be told so

@@ -48,16 +48,19 @@ framing.send = lambda sock, message, send=framing.send: send(
     "forks_for_ever": "import os\nfor _ in range(200):\n    os.fork()\nwhile True: pass",
 }
 
-# What an app may leave behind: a process of its own, which fills the template's folder once it is out of sight.
-STRAY = (
+# An app whose import changes what its process does when the server asks for a session: it fills the disk.
+LATE_FILL = (
     RUN_CODE
     + """
-import time
-if os.fork() == 0:
-    time.sleep(0.5)
+import socket, time
+
+def fill(*arguments, take=socket.recv_fds):
+    taken = take(*arguments)
     for n in range(20):
-        open(f"stray{n}", "wb").write(b"x" * (1 << 20))
-    time.sleep(600)
+        open(f"late{n}", "wb").write(b"x" * (1 << 20))
+    return taken
+
+socket.recv_fds = fill
 """
 )
 MUTE = RUN_CODE + "\nimport socket, time\nsocket.recv_fds = lambda *_: time.sleep(600)\n"
@@ -80,7 +83,7 @@ def hostile(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     packs = pack(folder / "pack")
     pack(folder / "pack", name="open_2")
     pack(folder / "pack", FILL + RUN_CODE, "fills")
-    pack(folder / "pack", STRAY, "leaves_a_stray")
+    pack(folder / "pack", LATE_FILL, "fills_late")
     for name, code in BAD_APPS.items():
         pack(folder / "pack", code, name)
     for name, (inserts, _) in ROWS.items():
@@ -263,12 +266,12 @@ async def test_files_without_a_name_count_as_disk(hostile: Server, way: str) -> 
         assert (refused.reward_type, "more disk" in str(refused.error)) == ("server_error", True)
 
 
-async def test_a_process_left_by_an_import_cannot_fill_the_disk_later(hostile: Server) -> None:
+async def test_a_scenario_cannot_fill_the_disk_long_after_its_import(hostile: Server) -> None:
     async with EnvironmentClient(hostile.url) as env:
-        await env.reset(scenario="leaves_a_stray")
+        await env.reset(scenario="fills_late")
         folder = Path(json.loads((await env.call_tool("where_am_i")).tool_result)["cwd"]).parent / "template"
         assert await asyncio.to_thread(_eventually, lambda: not folder.exists())
-        assert await asyncio.to_thread(_eventually, lambda: not list(folder.parent.rglob("stray*")))
+        assert await asyncio.to_thread(_eventually, lambda: not list(folder.parent.rglob("late*")))
         assert (await env.call_tool("add_row")).reward_type == "server_error"
         await env.reset(scenario="open_1")
         assert (await env.call_tool("add_row")).ok
