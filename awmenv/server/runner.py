@@ -26,7 +26,6 @@ MAX_STDOUT = 65_536
 MEMORY = 768 << 20
 FILES = 32
 FUNCTIONS = {"code": "verify_task_completion", "sql": "verify_task"}
-_ZONES = "/usr/share/zoneinfo"
 
 
 _OURS = ("sqlite3", "json.decoder", "awmenv.server.plain", __name__)
@@ -67,7 +66,7 @@ def run(data_fd: int, tier: str, parent: int) -> None:
     sys.stdout = sys.stderr = capture
     sandbox.limit(sandbox.Limits(int(request["wall"]) + 1, MEMORY, file_size=0, files=FILES, processes=(0, 0)))
     rules = [(path, sandbox.READ_FILE) for path in request["paths"]]
-    sandbox.confine("verifier", [*rules, (_ZONES, sandbox.READ)], tier)
+    sandbox.confine("verifier", [*rules, (sandbox.ZONES, sandbox.READ)], tier)
     _forget_tools()
     _sort_in_memory()
     # Captured before dataset code runs, so that patching modules changes nothing here.

@@ -41,7 +41,8 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "statx": (332, 291), "rseq": (334, 293), "clone3": (435, 435), "close_range": (436, 436),
     "faccessat2": (439, 439), "epoll_pwait2": (441, 441), "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
-    "fchdir": (81, 50), "membarrier": (324, 283), "setitimer": (38, 103),
+    "fchdir": (81, 50), "membarrier": (324, 283), "setitimer": (38, 103), "capset": (126, 91), "pivot_root": (155, 41),
+    "unshare": (272, 97),
 }  # fmt: skip
 
 _READING = (

@@ -20,7 +20,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from awmenv.server import sandbox, sharing, syscalls
+from awmenv.server import enclosure, sandbox, sharing, syscalls
 from awmenv.server.preloading import VERIFIER_MODULES, preload
 
 MAX_REQUEST = 1 << 16
@@ -49,6 +49,7 @@ class Zygote:
         self.children: dict[int, Child] = {}
         self.by_leash: dict[int, Child] = {}
         self.strays_until = 0.0
+        self.own_children = _open_own_children()
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
 
@@ -148,15 +149,26 @@ class Zygote:
     def _kill_strays(self) -> None:
         """Orphans fall to us, the subreaper; whatever is our child and not known was forked behind our back."""
         known = {child.pid for child in self.children.values()}
-        try:
-            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as stream:
-                pids = [int(part) for part in stream.read().split()]
-        except OSError:
-            return
-        for pid in pids:
+        for pid in _read_pids(self.own_children):
             if pid not in known:
                 os.kill(pid, signal.SIGKILL)
                 os.waitpid(pid, 0)
+
+
+def _open_own_children() -> int | None:
+    """The kernel's list of our children, opened while there is a /proc to be found; None where the kernel has none."""
+    try:
+        return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _read_pids(file: int | None) -> list[int]:
+    """Read such a list from its start, however many parts the kernel gives it in."""
+    text = b""
+    while file is not None and (part := os.pread(file, 1 << 16, len(text))):
+        text += part
+    return [int(pid) for pid in text.split()]
 
 
 def _kill_all_of(uid: int) -> None:
@@ -201,10 +213,15 @@ def main() -> None:
     os.chdir("/")
     signal.signal(signal.SIGTERM, _end_group)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    uid = config["uid"] if os.geteuid() == 0 else None
-    probes = sandbox.probe(config["folder"], uid)
+    folder, uid = config["folder"], config["uid"] if os.geteuid() == 0 else None
+    probes = sandbox.probe(folder, uid)
     tier = sandbox.reached(probes, config["declared"])
-    work = _verifier_work(uid, tier) if config["kind"] == "verifier" else _scenario_work(tier, config["folder"])
+    work, shown = _verifier_work(tier) if config["kind"] == "verifier" else _scenario_work(tier, folder)
+    zygote = Zygote(control, work)
+    # From here on only what is imported already and what the forks may read can be found.
+    probes["no_looking"] = enclosure.enclose(folder, [os.path.dirname(folder), *shown])
+    if config["kind"] == "verifier" and uid is not None:
+        sandbox.become(uid)
     if sys.platform == "linux":
         sandbox.prctl(sandbox.PR_SET_CHILD_SUBREAPER, 1)
         if config["parent"]:
@@ -214,22 +231,24 @@ def main() -> None:
             syscalls.program(profile)  # assembled once, for all forks
     sharing.settle()
     control.send(json.dumps({"tier": tier, "probes": probes, "pid": os.getpid()}).encode())
-    Zygote(control, work).run()
+    zygote.run()
     _end_group()
 
 
-def _verifier_work(uid: int | None, tier: str) -> Callable[[dict[str, Any], list[int]], None]:
+Work = Callable[[dict[str, Any], list[int]], None]
+
+
+def _verifier_work(tier: str) -> tuple[Work, list[str]]:
+    """What a request leads to, and the files that it may read."""
     preload(VERIFIER_MODULES)
     runner = importlib.import_module("awmenv.server.runner")
-    if uid is not None:
-        sandbox.become(uid)
     parent = os.getpid()
-    return lambda request, fds: runner.run(fds[0], tier, parent)
+    return lambda request, fds: runner.run(fds[0], tier, parent), [sandbox.ZONES]
 
 
-def _scenario_work(tier: str, folder: str) -> Callable[[dict[str, Any], list[int]], None]:
+def _scenario_work(tier: str, folder: str) -> tuple[Work, list[str]]:
     host = importlib.import_module("awmenv.server.host")
     host.preload_libraries()
     importlib.import_module("awmenv.server.rehearsal").play(folder)
     parent = os.getpid()
-    return lambda request, fds: host.run(request, fds, tier, parent)
+    return lambda request, fds: host.run(request, fds, tier, parent), [path for path, _ in sandbox.library_rules()]

@@ -61,6 +61,18 @@ READING = [
     Attack("decorator", "def take(f):\n    secret = open(CANARY).read()\n    return lambda a, b, c=None: {'result': 'others', 'loot': secret}\n"
            "@take\ndef verify_task_completion(a, b, c=None): pass\n"),
 ]  # fmt: skip
+LOOKING = [
+    inside("stat", "import os\nloot = 'SECRET-LOOT' if os.stat(CANARY).st_size == 11 else None"),
+    inside("lstat", "import os\nloot = 'SECRET-LOOT' if os.lstat(CANARY).st_uid >= 0 else None"),
+    inside("access", "import os\nloot = 'SECRET-LOOT' if os.access(CANARY, os.F_OK) else None"),
+    inside("exists", "import os\nloot = 'SECRET-LOOT' if os.path.exists(FOLDER) else None"),
+    inside("statx_by_ctypes", "import ctypes\nb = ctypes.create_string_buffer(300)\n"
+           "loot = 'SECRET-LOOT' if ctypes.CDLL(None).statx(-100, CANARY.encode(), 0, 0xfff, b) == 0 else None"),
+    inside("readlink", "import os\nos.readlink('/proc/%d/exe' % os.getpid())\nloot = 'SECRET-LOOT'"),
+    inside("owner_of_a_process", "import os\nloot = 'SECRET-LOOT' if os.stat('/proc/%d' % VICTIM).st_uid >= 0 else None"),
+    inside("working_folder_of_others", "import os\nloot = 'SECRET-LOOT' if os.path.isdir('/proc/%d/task' % VICTIM) else None"),
+]  # fmt: skip
+"""What exists, how large it is and whose: Landlock does not govern it, a file system of its own does."""
 ENVIRONMENT = [
     inside("environ", "import os\nloot = os.environ[SECRET_NAME]"),
     inside("posix_environ", "import posix\nloot = posix.environ[SECRET_NAME.encode()].decode()"),
@@ -143,7 +155,7 @@ TAMPERING = [
     inside("wal", "import sqlite3\nsqlite3.connect(final_db_path).execute('pragma journal_mode=wal')"),
     inside("attach_and_write", "import sqlite3\nc = sqlite3.connect(':memory:')\nc.execute('ATTACH ? AS o', (final_db_path,))\nc.execute('drop table o.t')\nc.commit()"),
 ]  # fmt: skip
-ATTACKS = [*READING, *ENVIRONMENT, *WRITING, *RUNNING, *NETWORK, *PROCESSES, *TAMPERING]
+ATTACKS = [*READING, *LOOKING, *ENVIRONMENT, *WRITING, *RUNNING, *NETWORK, *PROCESSES, *TAMPERING]
 
 # What must not count as a verdict: (name, code). A runner that reads the last line of stdout takes each for `complete`.
 FORGERIES = [

@@ -18,7 +18,7 @@ from awmenv.server.scenario import HELLO_TIMEOUT_S, STARTS_AT_ONCE, ScenarioHous
 from awmenv.server.sessions import World
 from awmenv.server.settings import Settings
 from tests.awmenv.arena import Arena, arena_in, breaches
-from tests.awmenv.attacks import ATTACKS, ROWS, TAMPERING, Attack
+from tests.awmenv.attacks import ATTACKS, LOOKING, ROWS, TAMPERING, Attack
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
@@ -110,8 +110,14 @@ def importing(tmp_path_factory: OpenFolders) -> Iterator[tuple[Server, Arena]]:
         running.stop()
 
 
+def _skip_if_seen(server: Server, attack: Attack) -> None:
+    if attack in LOOKING and not json.loads(server.get("/stats"))["probes"]["no_looking"]:
+        pytest.skip("no namespace of mounts here")
+
+
 @pytest.mark.parametrize("attack", FORBIDDEN, ids=lambda attack: attack.name)
 async def test_an_endpoint_reaches_nothing_outside_its_folder(arena: Arena, hostile: Server, attack: Attack) -> None:
+    _skip_if_seen(hostile, attack)
     before = arena.print_of()
     async with EnvironmentClient(hostile.url) as env:
         await env.reset(scenario="open_1")
@@ -122,6 +128,7 @@ async def test_an_endpoint_reaches_nothing_outside_its_folder(arena: Arena, host
 @pytest.mark.parametrize("attack", AT_IMPORT, ids=lambda attack: attack.name)
 async def test_importing_an_app_reaches_nothing_either(importing: tuple[Server, Arena], attack: Attack) -> None:
     server, arena = importing
+    _skip_if_seen(server, attack)
     before = arena.print_of()
     async with EnvironmentClient(server.url) as env:
         try:
@@ -130,6 +137,23 @@ async def test_importing_an_app_reaches_nothing_either(importing: tuple[Server, 
         except ResetFailed as error:
             said = str(error)
         assert breaches(arena, said, before) == []
+
+
+async def test_an_app_may_import_libraries_late_and_ask_for_time_zones(hostile: Server) -> None:
+    """Of the file system it has its own folder and these, and nothing that could disappoint it."""
+    code = (
+        "def verify_task_completion(a, b):\n"
+        "    import colorsys, wave, sqlite3.dump, xml.dom.minidom, mimetypes, zoneinfo, datetime, starlette.staticfiles\n"
+        "    zone = zoneinfo.ZoneInfo('Europe/Berlin')\n"
+        "    noon = datetime.datetime(2026, 7, 1, 12, tzinfo=zone)\n"
+        "    return {'type': mimetypes.guess_type('a.html')[0], 'offset': noon.utcoffset().total_seconds()}\n"
+    )
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="open_1")
+        answer = await env.call_tool("run_code", {"code": code})
+        assert answer.ok and json.loads(str(answer.tool_result)) == {"type": "text/html", "offset": 7200.0}, (
+            answer.error
+        )
 
 
 async def test_a_scenario_inherits_no_environment_and_is_another_user(hostile: Server) -> None:

@@ -16,7 +16,7 @@ from pydantic_core import to_json
 from awmenv.server.settings import Settings
 from awmenv.server.verifier import VerifierHouse, verdict
 from tests.awmenv.arena import NAME, SECRET, Arena, arena_in, breaches
-from tests.awmenv.attacks import ATTACKS, ENDINGS, FORGERIES, VALUES, Attack
+from tests.awmenv.attacks import ATTACKS, ENDINGS, FORGERIES, LOOKING, VALUES, Attack
 
 TIMEOUT_S = 3.0
 
@@ -61,6 +61,8 @@ def plainly(code: str, databases: tuple[str, str], timeout_s: float = 20) -> str
 def test_an_attack_breaches_plain_exec_and_not_the_sandbox(
     arena: Arena, verifiers: VerifierHouse, attack: Attack
 ) -> None:
+    if attack in LOOKING and not verifiers.zygote.probes["no_looking"]:
+        pytest.skip("no namespace of mounts here")
     code, before = arena.code(attack), arena.print_of()
     result = verdict(verifiers, code, "code", *arena.databases(), None)
     time.sleep(0.02) if arena.contacts else None
