@@ -32,17 +32,24 @@ def one_line(text: str, most: int = 120) -> str:
 
 @dataclass
 class BuildReport:
-    """How a scenario's database came out: statements run, repaired and failed, the first of each with its reason."""
+    """How a scenario's database came out: statements run, repaired and failed, the first of each with its reason.
+
+    Statements that fail are left out; what remains is *partial*, and can be played if it has `tables`.
+    """
 
     statements: int = 0
     repairs: int = 0
     failures: int = 0
+    tables: int = 0
     repaired: list[str] = field(default_factory=list)
     failed: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         return not self.failures
+
+    def can_be_played(self, partial: bool) -> bool:
+        return self.ok or (partial and self.tables > 0)
 
     @property
     def summary(self) -> str:
@@ -67,11 +74,16 @@ class BuildReport:
         """Read a report that a sandboxed child sent or a file kept; None if it is none. What it holds is bounded."""
         if not isinstance(data, Mapping):
             return None
-        statements, repairs, failures = (_count(data.get(name)) for name in ("statements", "repairs", "failures"))
+        statements, repairs, failures, tables = (_count(data.get(name)) for name in _COUNTS)
         repaired, failed = (_notes(data.get(name)) for name in ("repaired", "failed"))
-        if statements is None or repairs is None or failures is None or repaired is None or failed is None:
+        if statements is None or repairs is None or failures is None or tables is None:
             return None
-        return cls(statements, repairs, failures, repaired, failed) if bool(failed) == bool(failures) else None
+        if repaired is None or failed is None or bool(failed) != bool(failures):
+            return None
+        return cls(statements, repairs, failures, tables, repaired, failed)
+
+
+_COUNTS = ("statements", "repairs", "failures", "tables")
 
 
 def _count(value: Any) -> int | None:

@@ -96,6 +96,8 @@ class Scenario:
     task_count: int = 0
     verifiers: dict[int, set[Mode]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    partial: str = ""
+    """Which of its SQL statements fail, where it is played without them; empty also where nobody has tried."""
 
     @property
     def playable(self) -> bool:
@@ -117,6 +119,7 @@ class Pack:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.report = Report()
+        self.builds: dict[str, BuildReport] = {}
         self.known: dict[str, Scenario] = {}
         self._rows: dict[tuple[str, str], Place] = {}
         self._verifiers: dict[tuple[str, int, Mode], Place] = {}
@@ -155,14 +158,35 @@ class Pack:
         """Every (table, SQL statement) that builds the scenario's database, in order."""
         return [*_schema_statements(self.schema(scenario)), *_sample_statements(self.sample(scenario))]
 
-    def note_build(self, scenario: str, built: BuildReport) -> None:
-        """Add to the report how the scenario's database came out behind the walls; failures reject the scenario."""
+    def note_build(self, scenario: str, built: BuildReport, *, playable: bool) -> None:
+        """Add to the report how the scenario's database came out behind the walls.
+
+        With failures the scenario is partial if it is `playable` all the same, else rejected.
+        """
         for message in built.repaired:
             self.report.remark("warning", "sql_repaired", message, scenario=scenario)
         for message in built.failed:
-            self.report.remark("error", "sql_failed", message, scenario=scenario)
-        if not built.ok:
+            level: Level = "warning" if playable else "error"
+            self.report.remark(level, "sql_skipped" if playable else "sql_failed", message, scenario=scenario)
+        if not built.ok and not playable:
             self.known[scenario].problems.append(built.summary)
+        elif not built.ok:
+            self.known[scenario].partial = built.summary
+            self.report.remark("warning", "partial", f"the scenario is partial: {built.summary}", scenario=scenario)
+        self.builds[scenario] = built
+
+    def keep_builds(self, cache: Path) -> None:
+        """Keep beside the index what `note_build` was told of scenarios that are played, for those who load the pack
+        with this cache later."""
+        found = {name: built.wire() for name, built in self.builds.items() if self.known[name].playable}
+        indexes.write(cache, self.folder, state_of(self.folder), found, "builds")
+
+    def _recall_builds(self, kept: dict[str, Any]) -> None:
+        for name, wire in kept.items():
+            built = BuildReport.from_wire(wire)
+            if built is not None and name in self.known:
+                self.builds[name] = built
+                self.known[name].partial = built.summary
 
     def app_code(self, scenario: str) -> str:
         row = self._row("envs", scenario)
@@ -260,6 +284,8 @@ def load_pack(folder: Path | str, *, cache: Path | None = None) -> Pack:
     pack = Pack.from_index(root, kept) if kept else _read_pack(root)
     if cache and not kept:
         indexes.write(cache, root, state, pack.index())
+    if cache:
+        pack._recall_builds(indexes.read(cache, root, state, "builds") or {})
     return pack
 
 

@@ -72,10 +72,18 @@ def databases(chosen: Sequence[Pack]) -> Iterator[tuple[int, int]]:
             raise DatabasesUnchecked(f"{done} of {max(total, 0)} databases were built. {last.strip()}".strip())
 
 
+def note_databases(chosen: Sequence[Pack]) -> None:
+    """Have them built, and keep for later how loaded packs came out. Raises `DatabasesUnchecked`."""
+    for _progress in databases(chosen):
+        continue
+    for pack in chosen:
+        pack.keep_builds(settings.VAR / "cache")
+
+
 def _note_database(pack: Pack, said: dict[str, Any]) -> None:
     built = BuildReport.from_wire(said.get("database"))
     if built is not None:
-        pack.note_build(said["scenario"], built)
+        pack.note_build(said["scenario"], built, playable=said.get("playable") is True)
     else:
         reason = f"its SQL was not tried: {said.get('unchecked', 'no reason')}"
         pack.report.remark("warning", "sql_unchecked", reason, scenario=said["scenario"])

@@ -92,7 +92,8 @@ def take_in(folder: Path, name: str, on_built: Callable[[int, int], object] = la
             shutil.copy2(file, draft / file.name)
         draft.rename(target)
     taken = load_pack(target, cache=settings.VAR / "cache")
-    taken.report, taken.known = found.report, found.known
+    taken.report, taken.known, taken.builds = found.report, found.known, found.builds
+    taken.keep_builds(settings.VAR / "cache")
     return taken
 
 
@@ -203,12 +204,12 @@ def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
 
 
 def demo_starts() -> list[Start]:
-    """The first tasks of each scenario that have a demo script, played without help. Beside them the first of them that
-    asks, with a person's help, and a second time with a model's where one is set up."""
+    """The first tasks with a demo script of each scenario that is not partial, played without help. Beside them the
+    first of them that asks, with a person's help, and a second time with a model's where one is set up."""
     helped: list[Start] = []
     alone: list[Start] = []
     for pack in packs():
-        for scenario in pack.scenarios:
+        for scenario in (name for name, known in pack.scenarios.items() if not known.partial):
             for task_idx, turns in _demos(pack, scenario)[:DEMO_EACH]:
                 task = (scenario, task_idx, pack.tasks(scenario)[task_idx])
                 _add_demo(helped, alone, task, turns, pack.about(scenario, task_idx).get("expert_note", ""))

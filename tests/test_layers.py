@@ -21,7 +21,7 @@ PACKAGES = ("people", "episodes", "experts", "curriculum", "exports", "awmweb", 
 
 MAY_IMPORT = {
     "people": {"awmclient.schema"},
-    "episodes": {"people", "awmclient.fields", "awmclient.schema", "awmenv.packs", "awmenv.health"},
+    "episodes": {"people", "awmclient.fields", "awmclient.schema", "awmenv.packs", "awmenv.health", "awmenv.models"},
     "experts": {
         "people",
         "episodes",

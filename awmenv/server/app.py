@@ -8,6 +8,7 @@ page of it is shown.
 
 import asyncio
 import functools
+import itertools
 import os
 import sys
 from pathlib import Path
@@ -28,6 +29,7 @@ from awmenv.server.sessions import World  # noqa: E402
 from awmenv.server.settings import Settings  # noqa: E402
 from awmenv.server.wire import WorldObservation, WorldState  # noqa: E402
 
+REASONS, MAX_PARTIAL = 5, 200
 STATELESS = {"detail": "An episode needs a connection: use the WebSocket at /ws, or /mcp with openenv/session/create."}
 
 
@@ -111,6 +113,10 @@ def _stats(world: World) -> dict[str, Any]:
         "min_tier": world.settings.min_tier,
         "probes": world.verifiers.zygote.probes,
         "warm_scenarios": len(world.scenarios.templates),
+        "partial": {
+            name: {"statements": built.statements, "failures": built.failures, "reasons": built.failed[:REASONS]}
+            for name, built in itertools.islice(world.partial().items(), MAX_PARTIAL)
+        },
         "memory_kb": {
             name: _pss(pid)
             for name, pid in {

@@ -60,13 +60,14 @@ async def _build(world: World) -> None:
     _say({"databases": len(work)})
     async with asyncio.TaskGroup() as group:
         for pack, name in work:
-            group.create_task(_database(checkup, pack, name))
+            group.create_task(_database(checkup, pack, name, settings.partial))
 
 
-async def _database(checkup: Checkup, pack: Pack, name: str) -> None:
+async def _database(checkup: Checkup, pack: Pack, name: str, partial: bool) -> None:
     """Build one scenario's database. A failure does not stop the others."""
     try:
-        found: dict[str, Any] = {"database": (await checkup.database(pack, name)).wire()}
+        built = await checkup.database(pack, name)
+        found: dict[str, Any] = {"database": built.wire(), "playable": built.can_be_played(partial)}
     except (EnvironmentFault, OSError) as error:
         found = {"unchecked": str(error)}
     _say({"pack": pack.name, "scenario": name, **found})

@@ -174,7 +174,7 @@ def _load(channel: socket.socket) -> App | None:
         return None
     report = seeding.build(database.FILE, [(table, statement) for table, statement in request["statements"]])
     framing.send(channel, report.wire())
-    if not report.ok or request["code"] is None:  # only the database was wanted
+    if not report.can_be_played(request["partial"]) or request["code"] is None:  # only the database was wanted
         return None
     try:
         app = App(_run_code(request["code"]))

@@ -26,13 +26,15 @@ LOOK_S = 0.1
 
 @dataclass(frozen=True)
 class Load:
-    """One load: what is asked of the process, where it lies, and what it may take. Without code no app is wanted."""
+    """One load: what is asked of the process, where it lies, and what it may take. Without code no app is wanted;
+    with `partial` a database is good enough where some of its statements fail."""
 
     scenario: str
     home: Path
     leash: socket.socket
     statements: list[tuple[str, str]]
     code: str | None
+    partial: bool
     timeout_s: float
     disk: int
 
@@ -52,7 +54,8 @@ async def hear_load(channel: socket.socket, load: Load) -> Loaded:
     loaded, built = Loaded(), False
     try:
         async with asyncio.timeout(load.timeout_s):
-            writer.write(framing.encode({"statements": load.statements, "code": load.code}))
+            asked = {"statements": load.statements, "code": load.code, "partial": load.partial}
+            writer.write(framing.encode(asked))
             await writer.drain()
             loaded.report = await _hear_build(reader, load)
             built = True
@@ -80,7 +83,7 @@ async def _hear_build(reader: asyncio.StreamReader, load: Load) -> BuildReport:
         raise DatabaseBroken(str(error)) from error
     if report is None:
         raise framing.BadFrame("no report")
-    if not report.ok:
+    if not report.can_be_played(load.partial):
         raise DatabaseBroken(f"the database could not be built: {report.summary}", report)
     return report
 

@@ -165,6 +165,7 @@ class ScenarioHouse:
             "scenario", str(folder), workplace.uid, settings.declared_tier, die_with_thread=die_with_thread
         )
         self.templates: dict[tuple[str, str], Template] = {}
+        self.reports: dict[str, BuildReport] = {}  # by scenario, how its database came out when it was last built
         self._homes: dict[Path, Template] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._slots: set[int] = set()
@@ -283,6 +284,7 @@ class ScenarioHouse:
             with channel:
                 loaded = await loading.hear_load(channel, await self._to_load(template, pack, scenario, with_app))
             template.tools, template.report = loaded.tools, loaded.report
+            self.reports[scenario] = loaded.report
             if with_app:
                 await self._allow_processes(template)
             await self._copy_committed(template, template.loaded if with_app else template.built, template.snapshot)
@@ -297,7 +299,9 @@ class ScenarioHouse:
         statements = await asyncio.to_thread(pack.statements, scenario)
         code = await asyncio.to_thread(pack.app_code, scenario) if with_app else None
         timeout_s, disk = self.settings.load_timeout_s, self.settings.session_disk_mb << 20
-        return loading.Load(scenario, template.home, template.leash, statements, code, timeout_s, disk)
+        return loading.Load(
+            scenario, template.home, template.leash, statements, code, self.settings.partial, timeout_s, disk
+        )
 
     def _next_slot(self) -> int:
         """A user number that was not in use lately: the end of its last template may still be under way."""

@@ -23,8 +23,8 @@ _FAULTS = (sqlite3.Error, sqlite3.Warning, ValueError, MemoryError)
 def build(path: str, statements: Iterable[tuple[str, str]]) -> BuildReport:
     """Build a new database of (table, statement) pairs, in one transaction and without checks of foreign keys.
 
-    Statements run as they are written; only what SQLite cannot parse is repaired. The caller decides whether a
-    report with failures is good enough.
+    Statements run as they are written; only what SQLite cannot parse is repaired, and what fails is left out. The
+    caller decides whether a report with failures is good enough.
     """
     report = BuildReport()
     connection = sqlite3.connect(path, isolation_level=None)
@@ -34,7 +34,11 @@ def build(path: str, statements: Iterable[tuple[str, str]]) -> BuildReport:
         connection.execute("BEGIN")
         for table, statement in statements:
             report.statements += 1
+            held, failures = connection.in_transaction, report.failures
             _run(connection, table, statement, report)
+            if report.failures > failures and held and not connection.in_transaction:
+                report.fail(f"{table}: what was built so far is gone with it")  # as SQLite does when memory runs out
+                return report
         _finish(connection, report)
     finally:
         connection.close()
@@ -47,6 +51,7 @@ def _finish(connection: sqlite3.Connection, report: BuildReport) -> None:
         if connection.in_transaction:
             connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode=DELETE").fetchone()
+        (report.tables,) = connection.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()
     except _FAULTS as error:
         report.fail(f"COMMIT: {_said(error)}")
 

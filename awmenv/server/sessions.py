@@ -21,6 +21,7 @@ from typing import Any, Literal
 
 from awmenv.errors import DatabaseBroken, EnvironmentFault, HostFailed
 from awmenv.health import Health
+from awmenv.models import BuildReport
 from awmenv.packs import Mode, Pack
 from awmenv.server import database, judge
 from awmenv.server.checkup import Checkup
@@ -113,6 +114,14 @@ class World:
     def tier(self) -> str:
         return self.scenarios.tier if self.scenarios.tier == self.verifiers.tier else "none"
 
+    def partial(self) -> dict[str, BuildReport]:
+        """Scenarios that are played though statements of theirs fail: known from load reports, or built since."""
+        if not self.settings.partial:
+            return {}
+        found = {name: built for pack in self.library.packs for name, built in pack.builds.items()}
+        found |= self.scenarios.reports
+        return {name: built for name, built in sorted(found.items()) if not built.ok}
+
     async def watch(self) -> None:
         """Until cancelled.
 
@@ -179,6 +188,12 @@ class Session:
     @property
     def tools(self) -> list[dict[str, Any]]:
         return list(self._tools.values())
+
+    @property
+    def partial(self) -> BuildReport | None:
+        """How the database came out, if some of its statements failed."""
+        report = self.template.report if self.template is not None else None
+        return report if report is not None and not report.ok else None
 
     @property
     def running(self) -> bool:

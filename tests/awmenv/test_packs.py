@@ -106,14 +106,40 @@ def test_a_task_without_a_verifier_is_reported(tmp_path: Path) -> None:
     assert any(finding.code == "missing_verifier" and "task 1" in finding.message for finding in pack.report.warnings)
 
 
+FAILING = BuildReport(3, 0, 2, 1, [], ["t: no such table: a", "t: no such table: b"])
+SUMMARY = "2 of 3 SQL statements fail, first t: no such table: a"
+
+
 def test_build_report_becomes_findings_and_failures_reject_the_scenario(tmp_path: Path) -> None:
     pack = load_pack(write(tmp_path))
-    pack.note_build("shop_1", BuildReport(3, 1, 0, ["t: backslash-escaped quotes: x"], []))
-    assert list(pack.scenarios) == ["shop_1"]
-    pack.note_build("shop_1", BuildReport(3, 0, 2, [], ["t: no such table: a", "t: no such table: b"]))
-    assert pack.rejected["shop_1"].problems == ["2 of 3 SQL statements fail, first t: no such table: a"]
+    pack.note_build("shop_1", BuildReport(3, 1, 0, 1, ["t: backslash-escaped quotes: x"], []), playable=True)
+    assert list(pack.scenarios) == ["shop_1"] and pack.scenario("shop_1").partial == ""
+    pack.note_build("shop_1", FAILING, playable=False)
+    assert pack.rejected["shop_1"].problems == [SUMMARY]
     said = [(one.level, one.code, one.scenario) for one in pack.report.findings if one.code.startswith("sql")]
     assert said == [("warning", "sql_repaired", "shop_1"), *[("error", "sql_failed", "shop_1")] * 2]
+
+
+def test_playable_scenario_with_failures_is_partial_also_for_later_loads(tmp_path: Path) -> None:
+    folder, cache = write(tmp_path), tmp_path / "cache"
+    pack = load_pack(folder, cache=cache)
+    pack.note_build("shop_1", FAILING, playable=True)
+    assert pack.scenarios["shop_1"].partial == SUMMARY and pack.report.errors == []
+    assert [one.code for one in pack.report.findings[-3:]] == ["sql_skipped", "sql_skipped", "partial"]
+    pack.keep_builds(cache)
+    assert load_pack(folder, cache=cache).scenarios["shop_1"].partial == SUMMARY
+    assert load_pack(folder).scenarios["shop_1"].partial == ""
+    write(folder, **changed("gen_sample.jsonl", None))
+    (folder / "gen_sample.jsonl").unlink()
+    assert load_pack(folder, cache=cache).scenarios["shop_1"].partial == "", "other files, another report"
+
+
+def test_refused_scenario_is_not_kept_as_partial(tmp_path: Path) -> None:
+    folder, cache = write(tmp_path), tmp_path / "cache"
+    pack = load_pack(folder, cache=cache)
+    pack.note_build("shop_1", FAILING, playable=False)
+    pack.keep_builds(cache)
+    assert load_pack(folder, cache=cache).builds == {}
 
 
 # What a row of a few megabytes would become as Python objects, and how the report calls it.

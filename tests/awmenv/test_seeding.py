@@ -96,6 +96,22 @@ def test_build_leaves_one_file_whatever_journal_rows_choose(tmp_path: Path) -> N
     assert (tmp_path / "x.db").read_bytes()[18:20] == b"\1\1", "1 is a rollback journal, 2 a write-ahead log"
 
 
+def test_statements_that_fail_are_left_out_of_a_partial_database(tmp_path: Path) -> None:
+    inserts = ["INSERT INTO nowhere VALUES (1)", "INSERT INTO t VALUES (1, 2)", "CREATE TABLE t (x)"]
+    report = seeding.build(str(tmp_path / "x.db"), [TABLE, *(("t", insert) for insert in inserts)])
+    assert (report.statements, report.failures, report.tables) == (4, 2, 1)
+    assert report.can_be_played(True) and not report.can_be_played(False)
+
+
+def test_database_that_a_failure_rolled_back_is_not_partial(tmp_path: Path) -> None:
+    """As SQLite does by itself where memory or disk runs out; here the row asks for it."""
+    lost = ["INSERT INTO t VALUES (1, 2)", "INSERT OR ROLLBACK INTO t VALUES (1, 3)", "INSERT INTO t VALUES (4, 5)"]
+    unique = ("t", "CREATE UNIQUE INDEX i ON t (a)")
+    report = seeding.build(str(tmp_path / "x.db"), [TABLE, unique, *(("t", insert) for insert in lost)])
+    assert (report.statements, report.failures, report.tables) == (4, 2, 0)
+    assert "gone with it" in report.failed[1] and not report.can_be_played(True)
+
+
 def test_report_is_bounded_printable_and_survives_the_wire() -> None:
     report = BuildReport(statements=200)
     for _ in range(200):
@@ -108,10 +124,10 @@ def test_report_is_bounded_printable_and_survives_the_wire() -> None:
 @pytest.mark.parametrize(
     "wire",
     [
-        None, 5, {}, {"statements": True, "repairs": 0, "failures": 0, "repaired": [], "failed": []},
-        {"statements": 1, "repairs": 0, "failures": 1, "repaired": [], "failed": []},
-        {"statements": 1, "repairs": 0, "failures": 0, "repaired": [], "failed": ["x"]},
-        {"statements": 1, "repairs": 0, "failures": -1, "repaired": [], "failed": [5]},
+        None, 5, {}, {"statements": True, "repairs": 0, "failures": 0, "tables": 0, "repaired": [], "failed": []},
+        {"statements": 1, "repairs": 0, "failures": 1, "tables": 0, "repaired": [], "failed": []},
+        {"statements": 1, "repairs": 0, "failures": 0, "tables": 0, "repaired": [], "failed": ["x"]},
+        {"statements": 1, "repairs": 0, "failures": -1, "tables": 0, "repaired": [], "failed": [5]},
     ],
 )  # fmt: skip
 def test_report_of_another_shape_is_none(wire: object) -> None:

@@ -32,8 +32,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             packs = checking.packs_named(options["names"])
-            for _progress in checking.databases(packs) if options["report"] else ():
-                continue
+            if options["report"]:
+                checking.note_databases(packs)
             remarked = [
                 one for one in self._told(packs, options["judge"]) if one.health.remarks or one.health.unchecked
             ]

@@ -33,7 +33,9 @@ class Command(BaseCommand):
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self._report(pack.report)
-        self.stdout.write(f"{len(pack.scenarios)} scenarios in {pack.folder}, {len(pack.rejected)} rejected")
+        partial = sum(bool(scenario.partial) for scenario in pack.scenarios.values())
+        told = f", {partial} partial" if partial else ""
+        self.stdout.write(f"{len(pack.scenarios)} scenarios in {pack.folder}{told}, {len(pack.rejected)} rejected")
         if not options["unchecked"]:
             self._verifiers(pack.name)
         self.stdout.write("Restart awmweb, so that the environment server serves them.")
