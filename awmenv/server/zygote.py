@@ -25,7 +25,8 @@ from awmenv.server.preloading import VERIFIER_MODULES, preload
 
 MAX_REQUEST = 1 << 16
 SWEEP_MS = 1000
-STRAYS_S = 5.0
+GENERATIONS = 64
+"""Of strays, in one sweep: each falls to us when the one before it has ended. A fork bomb must not keep us here."""
 
 
 @dataclass
@@ -48,7 +49,6 @@ class Zygote:
         self.work = work
         self.children: dict[int, Child] = {}
         self.by_leash: dict[int, Child] = {}
-        self.strays_until = 0.0
         self.own_children = _open_own_children()
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
@@ -68,7 +68,7 @@ class Zygote:
 
     def _patience(self) -> int | None:
         if not self.children:
-            return SWEEP_MS // 4 if time.monotonic() < self.strays_until else None
+            return SWEEP_MS // 4 if _has_children() else None
         deadlines = [child.deadline for child in self.children.values() if child.deadline is not None]
         wait = min([*deadlines, time.monotonic() + SWEEP_MS / 1000]) - time.monotonic()
         return max(0, int(wait * 1000) + 1)
@@ -134,7 +134,6 @@ class Zygote:
         except OSError:
             report.clear()  # nobody waits for it any more
         child.leash.close()
-        self.strays_until = time.monotonic() + STRAYS_S  # its orphans come to us a little later
         if child.uid is not None:
             _kill_all_of(child.uid)
 
@@ -149,10 +148,14 @@ class Zygote:
     def _kill_strays(self) -> None:
         """Orphans fall to us, the subreaper; whatever is our child and not known was forked behind our back."""
         known = {child.pid for child in self.children.values()}
-        for pid in _read_pids(self.own_children):
-            if pid not in known:
+        for _generation in range(GENERATIONS):
+            strays = [pid for pid in _read_pids(self.own_children) if pid not in known]
+            for pid in strays:
                 os.kill(pid, signal.SIGKILL)
+            for pid in strays:
                 os.waitpid(pid, 0)
+            if not strays:
+                return
 
 
 def _open_own_children() -> int | None:
@@ -161,6 +164,15 @@ def _open_own_children() -> int | None:
         return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return None
+
+
+def _has_children() -> bool:
+    """True while any process is our child, a zombie included. Below us there can be others only if one is."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
 
 
 def _read_pids(file: int | None) -> list[int]:
