@@ -10,6 +10,8 @@ from websockets.asyncio.client import connect
 from awmenv.models import CONTROL_TOOLS
 from tests.awmenv.conftest import Server
 
+pytestmark = pytest.mark.attack("frames")
+
 
 def rpc(server: Server, method: str, **params: Any) -> dict[str, Any]:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()

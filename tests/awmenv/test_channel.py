@@ -14,6 +14,8 @@ from awmenv.server import framing
 from awmenv.server.channel import MAX_ANSWER, PATIENCE, Channel
 from awmenv.server.scenario import waited_for_a_core
 
+pytestmark = pytest.mark.attack("frames")
+
 
 async def over_a_pair() -> tuple[Channel, socket.socket]:
     near, far = socket.socketpair()

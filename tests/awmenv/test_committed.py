@@ -10,6 +10,8 @@ from awmenv.client import EnvironmentClient
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
+pytestmark = pytest.mark.attack("apps")
+
 TRANSACTION = (
     RUN_CODE
     + """

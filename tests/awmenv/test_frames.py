@@ -13,6 +13,8 @@ from websockets.asyncio.client import connect
 from awmenv.server.frames import mcp_problem, ws_problem
 from tests.awmenv.conftest import Server
 
+pytestmark = pytest.mark.attack("frames")
+
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),

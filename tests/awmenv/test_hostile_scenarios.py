@@ -23,6 +23,8 @@ from tests.awmenv.attacks import ATTACKS, LOOKING, ROWS, TAMPERING, Attack
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
+pytestmark = pytest.mark.attack("apps")
+
 # A scenario owns its database and may map code; it stays in its folder all the same.
 ALLOWED = {"rwx_memory", "socketpair", *(attack.name for attack in TAMPERING)}
 FORBIDDEN = [attack for attack in ATTACKS if attack.name not in ALLOWED]

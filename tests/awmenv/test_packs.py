@@ -161,6 +161,7 @@ print(sorted({one.code for one in pack.report.errors}), peak // 1024)
 """
 
 
+@pytest.mark.attack("pack rows")
 @pytest.mark.parametrize("kind", SWOLLEN)
 def test_row_that_swells_in_memory_is_reported_before_it_does(tmp_path: Path, kind: str) -> None:
     row, value, code = SWOLLEN[kind]

@@ -11,6 +11,8 @@ from awmenv.models import MAX_NOTE, MAX_NOTES, BuildReport
 from awmenv.server import seeding
 from awmenv.server.seeding import repair_quotes
 
+pytestmark = pytest.mark.attack("pack rows")
+
 Built = Callable[..., tuple[list[tuple[str, ...]], list[str], list[str]]]
 TABLE = ("t", "CREATE TABLE t (a TEXT, b TEXT)")
 

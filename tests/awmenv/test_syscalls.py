@@ -10,6 +10,8 @@ import pytest
 
 from awmenv.server.syscalls import ALLOWED, ARCHITECTURES, NUMBERS, Profile, number, program
 
+pytestmark = pytest.mark.attack("system calls")
+
 ALLOW, KILL, EPERM, EACCES, ENOSYS = "allow", "kill", errno.EPERM, errno.EACCES, errno.ENOSYS
 STREAM, DGRAM, SEQPACKET, NONBLOCK, CLOEXEC = 1, 2, 5, 0o4000, 0o2000000
 POINTER, HIGH = 0x7FFF_1234_5678, 1 << 32  # an address; one whose lower half is null

@@ -19,6 +19,8 @@ from tests.awmenv.attacks import ROWS
 from tests.awmenv.hostile_packs import pack
 from tests.running import ROOT
 
+pytestmark = pytest.mark.attack("pack rows")
+
 BUILD_MB = 512
 """What the process of one database may take, `awmenv.server.scenario.BUILD_MEMORY`."""
 
