@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test test-train check bench chaos
+.PHONY: run install install-dev install-web lock test test-train check bench attack chaos
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -73,13 +73,17 @@ check: install-dev
 	@.venv/bin/djangofmt --quiet --check templates
 	@.venv/bin/djangofmt check --target-version 5.2 templates
 	@if test -d tools/node_modules; then npm --silent --prefix tools run check; else echo "Scripts and styles were not checked: no npm."; fi
-	@$(PY) -m pytest -q tests/test_layers.py tests/test_docs.py tests/test_templates.py tests/tools
+	@$(PY) -m pytest -q tests/test_layers.py tests/test_walls.py tests/test_docs.py tests/test_templates.py tests/tools
 	@$(PY) manage.py makemigrations --check --dry-run
 	@$(PY) manage.py check --deploy --fail-level WARNING
 
 # One JSON object a line
 bench: install-dev
 	@for file in bench/*.py; do $(PY) "$$file" || exit 1; done
+
+# Everything hostile that the tests know, by corpus, in one table; TABLE=FILE keeps it
+attack: install-dev
+	@$(PY) -m pytest -n 2 --dist loadfile -m attack $(if $(TABLE),--attack-table $(TABLE))
 
 # The kill matrix, which says what it does and what it counted, and the end of the process that watches the others
 chaos: install-dev

@@ -4,6 +4,8 @@ Raised by `packs` (reading rows), `client` (talking to a server) and `awmenv.ser
 their edge.
 """
 
+from awmenv.models import BuildReport
+
 
 class EnvironmentFault(Exception):
     """Base of every error this package raises on purpose."""
@@ -72,6 +74,10 @@ class HostFailed(EnvironmentFault):
 
 
 class DatabaseBroken(EnvironmentFault):
-    """The scenario's database could not be built as its rows say."""
+    """The scenario's database could not be built as its rows say; `report` tells how far it came, if it could."""
 
     code = "database_broken"
+
+    def __init__(self, message: str, report: BuildReport | None = None) -> None:
+        super().__init__(message)
+        self.report = report

@@ -16,7 +16,7 @@ from typing import Any
 
 log = logging.getLogger("awmenv.indexes")
 
-VERSION = 1  # of what `packs` keeps; another one is not read
+VERSION = 2  # of what `packs` keeps; another one is not read
 
 Prints = tuple[tuple[str, int, int], ...]
 
@@ -31,19 +31,19 @@ def prints(folder: Path, names: Iterable[str]) -> Prints:
     return tuple(found)
 
 
-def read(cache: Path, folder: Path, state: Prints) -> dict[str, Any] | None:
+def read(cache: Path, folder: Path, state: Prints, kind: str = "index") -> dict[str, Any] | None:
     """What was kept of the folder in this very state, or None."""
     try:
-        kept = json.loads(_place(cache, folder).read_bytes())
+        kept = json.loads(_place(cache, folder, kind).read_bytes())
     except (OSError, ValueError, RecursionError):
         return None
     same = isinstance(kept, dict) and kept.get("state") == [VERSION, *map(list, state)]
     return kept["index"] if same and isinstance(kept.get("index"), dict) else None
 
 
-def write(cache: Path, folder: Path, state: Prints, index: dict[str, Any]) -> None:
+def write(cache: Path, folder: Path, state: Prints, index: dict[str, Any], kind: str = "index") -> None:
     """Whole or not at all; a cache that cannot be written is done without."""
-    place = _place(cache, folder)
+    place = _place(cache, folder, kind)
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)
         place.parent.mkdir(mode=0o700, exist_ok=True)
@@ -59,5 +59,6 @@ def write(cache: Path, folder: Path, state: Prints, index: dict[str, Any]) -> No
         log.info("the index of %s is not kept: %s", folder, error)
 
 
-def _place(cache: Path, folder: Path) -> Path:
-    return cache / "indexes" / f"{hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]}.json"
+def _place(cache: Path, folder: Path, kind: str) -> Path:
+    name = hashlib.sha256(os.fsencode(folder.resolve())).hexdigest()[:32]
+    return cache / "indexes" / f"{name}.json" if kind == "index" else cache / "indexes" / f"{name}.{kind}.json"

@@ -1,11 +1,13 @@
-"""Names and shapes on the environment's wire: tool specs, observations, state, and the reserved tool names.
+"""Names and shapes on the environment's wire: tool specs, observations, state, how a database was built, and the
+reserved tool names.
 
 Plain classes without openenv, so that Django processes can import them. `client` builds them from frames; `server` and
 `packs` share the constants. The openenv subclasses of the same shapes live in `awmenv.server`.
 """
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 CONTROL_TOOLS = frozenset({"verify", "done", "__list_scenarios__"})
@@ -17,6 +19,81 @@ OBSERVATION_FIELDS = (
 )  # fmt: skip
 
 _NOT_NAME = re.compile(r"[^a-z0-9]+")
+
+
+MAX_NOTES, MAX_NOTE = 50, 300
+
+
+def one_line(text: str, most: int = 120) -> str:
+    """Return text of unknown origin as one line that a terminal, a log or a page can show: no control characters."""
+    flat = "".join(char if char.isprintable() else "\ufffd" for char in " ".join(text[: 4 * most].split()))
+    return flat if len(flat) <= most and len(text) <= 4 * most else flat[: most - 3] + "..."
+
+
+@dataclass
+class BuildReport:
+    """How a scenario's database came out: statements run, repaired and failed, the first of each with its reason.
+
+    Statements that fail are left out; what remains is *partial*, and can be played if it has `tables`.
+    """
+
+    statements: int = 0
+    repairs: int = 0
+    failures: int = 0
+    tables: int = 0
+    repaired: list[str] = field(default_factory=list)
+    failed: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.failures
+
+    def can_be_played(self, partial: bool) -> bool:
+        return self.ok or (partial and self.tables > 0)
+
+    @property
+    def summary(self) -> str:
+        """The failures in one line; empty where there are none."""
+        if self.ok:
+            return ""
+        return f"{self.failures} of {self.statements} SQL statements fail, first {self.failed[0]}"
+
+    def repair(self, note: str) -> None:
+        self.repairs += 1
+        self.repaired += [one_line(note, MAX_NOTE)] if len(self.repaired) < MAX_NOTES else []
+
+    def fail(self, note: str) -> None:
+        self.failures += 1
+        self.failed += [one_line(note, MAX_NOTE)] if len(self.failed) < MAX_NOTES else []
+
+    def wire(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_wire(cls, data: Any) -> Self | None:
+        """Read a report that a sandboxed child sent or a file kept; None if it is none. What it holds is bounded."""
+        if not isinstance(data, Mapping):
+            return None
+        statements, repairs, failures, tables = (_count(data.get(name)) for name in _COUNTS)
+        repaired, failed = (_notes(data.get(name)) for name in ("repaired", "failed"))
+        if statements is None or repairs is None or failures is None or tables is None:
+            return None
+        if repaired is None or failed is None or bool(failed) != bool(failures):
+            return None
+        return cls(statements, repairs, failures, tables, repaired, failed)
+
+
+_COUNTS = ("statements", "repairs", "failures", "tables")
+
+
+def _count(value: Any) -> int | None:
+    return value if type(value) is int and 0 <= value < 1 << 31 else None
+
+
+def _notes(value: Any) -> list[str] | None:
+    if not isinstance(value, list) or not all(isinstance(note, str) for note in value):
+        return None
+    return [one_line(note, MAX_NOTE) for note in value[:MAX_NOTES]]
 
 
 def normalise_name(name: str) -> str:

@@ -3,25 +3,25 @@ row by row.
 
 Owns the pack format and nothing of running it. Rows are read when asked for, so a pack of a thousand scenarios costs an
 index and no more, and with a `cache` the index outlives the process. Called by Django (to show and load packs) and by
-`awmenv.server` (to build worlds). It executes no Python of a pack; SQL is tried only in memory, behind an authorizer
-and limits, and only where `check_sql` asks for it.
+`awmenv.server` (to build worlds). Rows are hostile: nothing of them is executed here, neither Python nor SQL, and what
+they take of memory is bounded before it is taken. Whether the SQL of a scenario runs is found out behind the walls
+(`awmenv.server.checkpack`) and added to the report by `note_build`.
 """
 
-import itertools
-import json
 import re
-import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import astuple, dataclass, field
 from pathlib import Path
-from typing import IO, Any, Literal, Self
+from typing import Any, Literal, Self
 
-from awmenv import indexes, seeding
+from awmenv import indexes, rows
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.health import Health
-from awmenv.models import RESERVED_TOOLS, normalise_name
+from awmenv.models import MAX_NOTE, RESERVED_TOOLS, BuildReport, normalise_name, one_line
+from awmenv.rows import Place
 
 Mode = Literal["code", "sql"]
+Level = Literal["error", "warning"]
 
 SCENARIO_FILES = {
     "scenario": "gen_scenario.jsonl",
@@ -34,7 +34,10 @@ VERIFIER_FILES: dict[Mode, str] = {"sql": "gen_verifier.jsonl", "code": "gen_ver
 SCRIPTS_FILE = "scripts.jsonl"
 FILES = (*SCENARIO_FILES.values(), *VERIFIER_FILES.values(), SCRIPTS_FILE)
 NEEDED = ("tasks", "db", "envs")  # without these a scenario cannot be played; the others are gaps
-MAX_ROW_BYTES = 32 * 1024 * 1024
+
+MAX_TASKS = 1000
+MAX_NAME, MAX_DESCRIPTION = 200, 20_000
+MAX_FINDINGS = 50_000
 
 _OPERATION_ID = re.compile(r"""operation_id\s*=\s*["']([^"']{1,200})["']""")
 
@@ -46,7 +49,7 @@ class Finding:
     `level` is error (the row or scenario is left out) or warning (a gap, a repair).
     """
 
-    level: Literal["error", "warning"]
+    level: Level
     code: str
     message: str
     file: str = ""
@@ -64,6 +67,13 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     rows: dict[str, int] = field(default_factory=dict)
     health: dict[tuple[str, int], Health] = field(default_factory=dict)
+
+    def remark(self, level: Level, code: str, message: str, **where: Any) -> None:
+        """Add a finding; past a bound only the fact that there are more."""
+        if len(self.findings) < MAX_FINDINGS:
+            self.findings.append(Finding(level, code, one_line(message, MAX_NOTE), **where))
+        elif self.findings[-1].code != "more":
+            self.findings.append(Finding("warning", "more", f"only the first {MAX_FINDINGS} findings are listed"))
 
     @property
     def errors(self) -> list[Finding]:
@@ -86,6 +96,8 @@ class Scenario:
     task_count: int = 0
     verifiers: dict[int, set[Mode]] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    partial: str = ""
+    """Which of its SQL statements fail, where it is played without them; empty also where nobody has tried."""
 
     @property
     def playable(self) -> bool:
@@ -101,24 +113,17 @@ class Verifier:
     raw_response: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    file: str
-    offset: int
-    length: int
-    line: int
-
-
 class Pack:
     """One folder of rows. `scenarios` holds the playable ones, `rejected` the others with their reasons in `report`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.report = Report()
+        self.builds: dict[str, BuildReport] = {}
         self.known: dict[str, Scenario] = {}
-        self._rows: dict[tuple[str, str], _Place] = {}
-        self._verifiers: dict[tuple[str, int, Mode], _Place] = {}
-        self._scripts: dict[tuple[str, int], _Place] = {}
+        self._rows: dict[tuple[str, str], Place] = {}
+        self._verifiers: dict[tuple[str, int, Mode], Place] = {}
+        self._scripts: dict[tuple[str, int], Place] = {}
 
     @property
     def name(self) -> str:
@@ -151,10 +156,37 @@ class Pack:
 
     def statements(self, scenario: str) -> list[tuple[str, str]]:
         """Every (table, SQL statement) that builds the scenario's database, in order."""
-        return [
-            *seeding.schema_statements(self.schema(scenario)),
-            *seeding.sample_statements(self.sample(scenario)),
-        ]
+        return [*_schema_statements(self.schema(scenario)), *_sample_statements(self.sample(scenario))]
+
+    def note_build(self, scenario: str, built: BuildReport, *, playable: bool) -> None:
+        """Add to the report how the scenario's database came out behind the walls.
+
+        With failures the scenario is partial if it is `playable` all the same, else rejected.
+        """
+        for message in built.repaired:
+            self.report.remark("warning", "sql_repaired", message, scenario=scenario)
+        for message in built.failed:
+            level: Level = "warning" if playable else "error"
+            self.report.remark(level, "sql_skipped" if playable else "sql_failed", message, scenario=scenario)
+        if not built.ok and not playable:
+            self.known[scenario].problems.append(built.summary)
+        elif not built.ok:
+            self.known[scenario].partial = built.summary
+            self.report.remark("warning", "partial", f"the scenario is partial: {built.summary}", scenario=scenario)
+        self.builds[scenario] = built
+
+    def keep_builds(self, cache: Path) -> None:
+        """Keep beside the index what `note_build` was told of scenarios that are played, for those who load the pack
+        with this cache later."""
+        found = {name: built.wire() for name, built in self.builds.items() if self.known[name].playable}
+        indexes.write(cache, self.folder, state_of(self.folder), found, "builds")
+
+    def _recall_builds(self, kept: dict[str, Any]) -> None:
+        for name, wire in kept.items():
+            built = BuildReport.from_wire(wire)
+            if built is not None and name in self.known:
+                self.builds[name] = built
+                self.known[name].partial = built.summary
 
     def app_code(self, scenario: str) -> str:
         row = self._row("envs", scenario)
@@ -212,9 +244,9 @@ class Pack:
         for name, description, count, verifiers, problems in index["known"]:
             modes = {task_idx: set(found) for task_idx, found in verifiers}
             pack.known[name] = Scenario(name, description, count, modes, problems)
-        pack._rows = {(kind, name): _Place(*place) for kind, name, *place in index["rows"]}
-        pack._verifiers = {(name, idx, mode): _Place(*place) for name, idx, mode, *place in index["verifiers"]}
-        pack._scripts = {(name, idx): _Place(*place) for name, idx, *place in index["scripts"]}
+        pack._rows = {(kind, name): Place(*place) for kind, name, *place in index["rows"]}
+        pack._verifiers = {(name, idx, mode): Place(*place) for name, idx, mode, *place in index["verifiers"]}
+        pack._scripts = {(name, idx): Place(*place) for name, idx, *place in index["scripts"]}
         pack.report = Report([Finding(*finding) for finding in index["findings"]], index["counts"])
         return pack
 
@@ -226,17 +258,11 @@ class Pack:
         place = self._rows.get((kind, normalise_name(scenario)))
         return self._read(place) if place else None
 
-    def _read(self, place: _Place) -> dict[str, Any]:
-        with (self.folder / place.file).open("rb") as stream:
-            stream.seek(place.offset)
-            line = stream.read(place.length)
+    def _read(self, place: Place) -> dict[str, Any]:
         try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
+            return rows.read(self.folder, place)
+        except rows.BadRow as error:
             raise PackError(f"{place.file} line {place.line} changed since it was indexed") from error
-        if not isinstance(row, dict):
-            raise PackError(f"{place.file} line {place.line} changed since it was indexed")
-        return row
 
 
 def state_of(folder: Path) -> indexes.Prints:
@@ -244,7 +270,7 @@ def state_of(folder: Path) -> indexes.Prints:
     return indexes.prints(folder, FILES)
 
 
-def load_pack(folder: Path | str, *, check_sql: bool = False, cache: Path | None = None) -> Pack:
+def load_pack(folder: Path | str, *, cache: Path | None = None) -> Pack:
     """Index and validate a folder. Broken rows end up in `pack.report`; only a folder that is no pack at all raises.
 
     With `cache`, a folder of ours, an index that was made of the same files is read instead of the files.
@@ -258,8 +284,8 @@ def load_pack(folder: Path | str, *, check_sql: bool = False, cache: Path | None
     pack = Pack.from_index(root, kept) if kept else _read_pack(root)
     if cache and not kept:
         indexes.write(cache, root, state, pack.index())
-    if check_sql:
-        _Loader(pack).try_sql()
+    if cache:
+        pack._recall_builds(indexes.read(cache, root, state, "builds") or {})
     return pack
 
 
@@ -275,67 +301,32 @@ def _read_pack(root: Path) -> Pack:
     return pack
 
 
-def _lines(stream: IO[bytes], file: str) -> Iterator[tuple[bytes, _Place]]:
-    """Every line that is not blank, with its place; of one that is too long only its beginning is ever held."""
-    offset = 0
-    for number in itertools.count(1):
-        line = stream.readline(MAX_ROW_BYTES + 1)
-        length = len(line)
-        last = line
-        while len(last) > MAX_ROW_BYTES and not last.endswith(b"\n"):
-            last = stream.readline(MAX_ROW_BYTES + 1)
-            length += len(last)
-        if not line:
-            return
-        if line.strip():
-            yield line, _Place(file, offset, length, number)
-        offset += length
-
-
 class _Loader:
     """One pass over the files of a pack; writes into the pack it fills."""
 
     def __init__(self, pack: Pack) -> None:
         self.pack = pack
         self.report = pack.report
+        self.remark = pack.report.remark
 
-    def remark(self, level: Literal["error", "warning"], code: str, message: str, **where: Any) -> None:
-        self.report.findings.append(Finding(level, code, message, **where))
-
-    def rows(self, file: str, key: str) -> Iterator[tuple[str, dict[str, Any], _Place]]:
+    def rows(self, file: str, key: str) -> Iterator[tuple[str, dict[str, Any], Place]]:
         """(normalised name, row, place) of every good line; the bad ones are reported and skipped."""
-        path = self.pack.folder / file
-        if not path.is_file():
+        if not (self.pack.folder / file).is_file():
             self.remark("warning", "missing_file", f"{file} is not in the folder", file=file)
             return
         count = 0
-        with path.open("rb") as stream:
-            for line, place in _lines(stream, file):
-                row = self._parse(line, place)
-                if row is None:
-                    continue
-                name = row.get(key)
-                if not isinstance(name, str) or not normalise_name(name):
-                    self.remark("error", "no_name", f"the row has no '{key}'", file=file, line=place.line)
-                    continue
-                count += 1
-                yield normalise_name(name), row, place
+        for place, row in rows.places(self.pack.folder, file):
+            if isinstance(row, rows.BadRow):
+                self.remark("error", row.code, str(row), file=file, line=place.line)
+                continue
+            name = row.get(key)
+            if not isinstance(name, str) or len(name) > MAX_NAME or not normalise_name(name):
+                message = f"the row has no '{key}' of at most {MAX_NAME} characters"
+                self.remark("error", "no_name", message, file=file, line=place.line)
+                continue
+            count += 1
+            yield normalise_name(name), row, place
         self.report.rows[file] = count
-
-    def _parse(self, line: bytes, place: _Place) -> dict[str, Any] | None:
-        where = {"file": place.file, "line": place.line}
-        if place.length > MAX_ROW_BYTES:
-            self.remark("error", "too_long", f"the row is longer than {MAX_ROW_BYTES} bytes", **where)
-            return None
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            self.remark("error", "bad_json", f"not JSON: {error}", **where)
-            return None
-        if not isinstance(row, dict):
-            self.remark("error", "bad_json", "not a JSON object", **where)
-            return None
-        return row
 
     def known(self, name: str) -> Scenario:
         return self.pack.known.setdefault(name, Scenario(name))
@@ -353,7 +344,7 @@ class _Loader:
             self.pack._rows[kind, name] = place
             scenario = self.known(name)
             if kind == "scenario":
-                scenario.description = str(row.get("description", ""))
+                scenario.description = _text(row.get("description"))[:MAX_DESCRIPTION]
             elif kind == "tasks":
                 scenario.task_count = len(row["tasks"])
             elif kind == "envs":
@@ -371,8 +362,8 @@ class _Loader:
             where = {"file": file, "line": place.line, "scenario": name}
             task_idx = row.get("task_idx")
             code = _part(row, "verification").get("code")
-            if not isinstance(task_idx, int) or isinstance(task_idx, bool) or task_idx < 0:
-                self.remark("error", "bad_shape", "task_idx is not a number", **where)
+            if type(task_idx) is not int or not 0 <= task_idx < MAX_TASKS:
+                self.remark("error", "bad_shape", f"task_idx is not a number from 0 to {MAX_TASKS - 1}", **where)
             elif not isinstance(code, str) or not code.strip():
                 self.remark("warning", "missing_verifier", f"task {task_idx}: the {mode} verifier has no code", **where)
             elif (name, task_idx, mode) in self.pack._verifiers:
@@ -386,7 +377,7 @@ class _Loader:
             return
         for name, row, place in self.rows(SCRIPTS_FILE, "scenario"):
             task_idx = row.get("task_idx")
-            if isinstance(task_idx, int):
+            if type(task_idx) is int and 0 <= task_idx < MAX_TASKS:
                 self.pack._scripts[name, task_idx] = place
 
     def join(self) -> None:
@@ -397,7 +388,7 @@ class _Loader:
                     continue
                 if kind in NEEDED:
                     scenario.problems.append(f"no row in {file}")
-                level: Literal["error", "warning"] = "error" if kind in NEEDED else "warning"
+                level: Level = "error" if kind in NEEDED else "warning"
                 self.remark(level, "gap", f"no row in {file}", file=file, scenario=name)
             for task_idx in range(scenario.task_count):
                 if "code" not in scenario.verifiers.get(task_idx, set()):
@@ -408,37 +399,34 @@ class _Loader:
             for task_idx in sorted(idx for idx in scenario.verifiers if idx >= scenario.task_count):
                 self.remark("warning", "gap", f"a verifier for task {task_idx}, which does not exist", scenario=name)
 
-    def try_sql(self) -> None:
-        """Build each playable scenario's database in memory; a failing statement rejects the scenario."""
-        for name, scenario in self.pack.scenarios.items():
-            report = _try_build(self.pack.statements(name))
-            for message in report.repaired:
-                self.remark("warning", "sql_repaired", message, scenario=name)
-            for message in report.failed:
-                self.remark("error", "sql_failed", message, scenario=name)
-            if report.failed:
-                scenario.problems.append(f"{len(report.failed)} SQL statements fail, first {report.failed[0]}")
+
+def _schema_statements(db_schema: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """(table, statement) pairs of a gen_db row: tables in order, each followed by its indexes."""
+    for table in _dicts(db_schema.get("tables")):
+        name = _text(table.get("name")) or "?"
+        if isinstance(table.get("ddl"), str):
+            yield name, table["ddl"]
+        indexes_of_it = table.get("indexes")
+        for statement in indexes_of_it if isinstance(indexes_of_it, list) else []:
+            if isinstance(statement, str):
+                yield name, statement
 
 
-_SQL_DENIED = {
-    sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH, sqlite3.SQLITE_PRAGMA, sqlite3.SQLITE_CREATE_VTABLE,
-}  # fmt: skip
+def _sample_statements(sample_data: dict[str, Any]) -> Iterable[tuple[str, str]]:
+    """(table, statement) pairs of a gen_sample row."""
+    for table in _dicts(sample_data.get("tables")):
+        inserts = table.get("insert_statements")
+        for statement in inserts if isinstance(inserts, list) else []:
+            if isinstance(statement, str):
+                yield _text(table.get("table_name")) or "?", statement
 
 
-def _try_build(statements: list[tuple[str, str]]) -> seeding.BuildReport:
-    connection = sqlite3.connect(":memory:")
-    try:
-        connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, 16_000_000)
-        connection.set_authorizer(
-            lambda action, *_: sqlite3.SQLITE_DENY if action in _SQL_DENIED else sqlite3.SQLITE_OK
-        )
-        budget = iter(range(2000))
-        connection.set_progress_handler(lambda: 0 if next(budget, None) is not None else 1, 50_000)
-        return seeding.build(connection, statements)
-    except (sqlite3.Error, MemoryError) as error:
-        return seeding.BuildReport(failed=[str(error)])
-    finally:
-        connection.close()
+def _dicts(items: Any) -> list[dict[str, Any]]:
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
 
 
 def _part(row: dict[str, Any] | None, key: str) -> dict[str, Any]:
@@ -450,8 +438,9 @@ def _shape_problem(kind: str, row: dict[str, Any]) -> str | None:
     """Why a row of this kind cannot be used, or None."""
     if kind == "tasks":
         tasks = row.get("tasks")
-        good = isinstance(tasks, list) and tasks and all(isinstance(task, str) and task.strip() for task in tasks)
-        return None if good else "'tasks' is not a list of texts"
+        if not isinstance(tasks, list) or not tasks or not all(_text(task).strip() for task in tasks):
+            return "'tasks' is not a list of texts"
+        return f"'tasks' lists {len(tasks)} tasks; {MAX_TASKS} is the most" if len(tasks) > MAX_TASKS else None
     if kind == "db":
         return None if isinstance(_part(row, "db_schema").get("tables"), list) else "'db_schema.tables' is not a list"
     if kind == "sample":

@@ -247,6 +247,7 @@ PROBES = {
     "no_network": "it opens no socket",
     "no_fork": "it starts no process",
     "no_signals": "it signals nobody",
+    "no_looking": "it sees no name or size of another file",
 }
 
 

@@ -144,11 +144,11 @@ import asyncio, json, os, sys, tempfile, time
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from awmenv.packs import load_pack
-from awmenv.server import database, host, tools
+from awmenv.server import database, host, seeding, tools
 os.chdir(tempfile.mkdtemp())
 host.preload_libraries()
 pack = load_pack({pack!r})
-database.build(database.FILE, pack.statements({scenario!r}))
+seeding.build(database.FILE, pack.statements({scenario!r}))
 app = host.App(host._run_code(pack.app_code({scenario!r})))
 read, write = json.loads({calls!r})
 loop = asyncio.new_event_loop()

@@ -1,4 +1,5 @@
-"""The health of verifiers in loaded packs, asked of a process of the environment's own: no code of a pack runs here.
+"""What becomes of the rows of packs when they are run: asked of a process of the environment's own, because nothing of
+a pack, neither its SQL nor its Python, runs here.
 
 Owns starting that process with nothing secret in its environment, and reading its lines. Leaves what is tried to
 `awmenv.server.checkup`, words to `awmenv.health`. Called by the commands that load and check packs.
@@ -19,8 +20,9 @@ from typing import Any
 from django.conf import settings
 
 from awmenv.health import Health
+from awmenv.models import BuildReport
 from awmenv.packs import Pack, load_pack
-from curriculum.errors import BadPack, VerifiersUnchecked
+from curriculum.errors import BadPack, DatabasesUnchecked, VerifiersUnchecked
 from episodes.packs import packs
 
 PLAIN = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "VIRTUAL_ENV"}
@@ -38,20 +40,59 @@ class Checked:
     total: int
 
 
-def packs_named(names: Sequence[str], *, check_sql: bool = False) -> list[Pack]:
+def packs_named(names: Sequence[str]) -> list[Pack]:
     """The packs of these names, or all, read anew: their reports are the caller's to add to."""
     found = {pack.name: pack for pack in packs()}
     unknown = sorted(set(names) - set(found))
     if unknown:
         raise BadPack(f"There is no pack named {', '.join(unknown)}; there are: {', '.join(sorted(found))}.")
     folders = [found[name].folder for name in names or sorted(found)]
-    return [load_pack(folder, check_sql=check_sql, cache=settings.VAR / "cache") for folder in folders]
+    return [load_pack(folder, cache=settings.VAR / "cache") for folder in folders]
+
+
+def databases(chosen: Sequence[Pack]) -> Iterator[tuple[int, int]]:
+    """Have every scenario's database built, and fill each pack's report: (done, of how many) after each.
+
+    Raises `DatabasesUnchecked`.
+    """
+    by_name = {pack.folder.resolve().name: pack for pack in chosen}
+    with _process([pack.folder for pack in chosen], "--databases") as lines:
+        total, done, last = -1, 0, ""
+        for line in lines:
+            said = _object(line)
+            if said is None:
+                last = line
+            elif "databases" in said:
+                total = int(said["databases"])
+            else:
+                done += 1
+                _note_database(by_name[said["pack"]], said)
+                yield done, total
+        if done != total:
+            raise DatabasesUnchecked(f"{done} of {max(total, 0)} databases were built. {last.strip()}".strip())
+
+
+def note_databases(chosen: Sequence[Pack]) -> None:
+    """Have them built, and keep for later how loaded packs came out. Raises `DatabasesUnchecked`."""
+    for _progress in databases(chosen):
+        continue
+    for pack in chosen:
+        pack.keep_builds(settings.VAR / "cache")
+
+
+def _note_database(pack: Pack, said: dict[str, Any]) -> None:
+    built = BuildReport.from_wire(said.get("database"))
+    if built is not None:
+        pack.note_build(said["scenario"], built, playable=said.get("playable") is True)
+    else:
+        reason = f"its SQL was not tried: {said.get('unchecked', 'no reason')}"
+        pack.report.remark("warning", "sql_unchecked", reason, scenario=said["scenario"])
 
 
 def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checked]:
     """Every task as it is checked; each pack's report is filled on the way. Raises `VerifiersUnchecked`."""
     by_name = {pack.name: pack for pack in chosen}
-    with _process([pack.folder for pack in chosen], judge) as lines:
+    with _process([pack.folder for pack in chosen], *(["--judge"] if judge else [])) as lines:
         total, done, last = 0, 0, ""
         for line in lines:
             said = _object(line)
@@ -67,9 +108,9 @@ def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checke
 
 
 @contextmanager
-def _process(folders: Sequence[Path], judge: bool) -> Iterator[Iterator[str]]:
-    command = [sys.executable, "-m", "awmenv.server.checkpack", *(["--judge"] if judge else [])]
-    command += [part for folder in folders for part in ("--packs", str(folder))]
+def _process(folders: Sequence[Path], *options: str) -> Iterator[Iterator[str]]:
+    command = [sys.executable, "-m", "awmenv.server.checkpack", *options]
+    command += [part for folder in folders for part in ("--packs", str(folder.resolve()))]
     environment = {name: value for name, value in os.environ.items() if name in PLAIN or name.startswith("AWMENV_")}
     environment.setdefault("AWMENV_CACHE_DIR", str(settings.VAR / "cache"))
     with subprocess.Popen(

@@ -16,6 +16,16 @@ PATIENCE_S = 2.0
 
 
 @dataclass(frozen=True)
+class Partial:
+    """A scenario that is played without the SQL statements of its pack that fail."""
+
+    scenario: str
+    failures: int
+    statements: int
+    reasons: list[str]
+
+
+@dataclass(frozen=True)
 class Standing:
     """What the server said of itself; `problem` where it did not answer."""
 
@@ -28,6 +38,7 @@ class Standing:
     sessions: int = 0
     max_sessions: int = 0
     probes: dict[str, bool] = field(default_factory=dict)
+    partial: list[Partial] = field(default_factory=list)
 
     @property
     def known(self) -> bool:
@@ -65,7 +76,23 @@ def standing() -> Standing:
         sessions=_count(stats, "sessions"),
         max_sessions=_count(stats, "max_sessions"),
         probes={str(name): holds is True for name, holds in probes.items()} if isinstance(probes, dict) else {},
+        partial=_partial(stats.get("partial")),
     )
+
+
+def _partial(said: Any) -> list[Partial]:
+    if not isinstance(said, dict):
+        return []
+    entries = [(str(name), entry) for name, entry in said.items() if isinstance(entry, dict)]
+    return [
+        Partial(name, _count(entry, "failures"), _count(entry, "statements"), [str(one) for one in _list(entry)])
+        for name, entry in entries
+    ]
+
+
+def _list(entry: dict[str, Any]) -> list[Any]:
+    reasons = entry.get("reasons")
+    return reasons if isinstance(reasons, list) else []
 
 
 def _object(answer: httpx.Response) -> dict[str, Any]:

@@ -45,3 +45,10 @@ class VerifiersUnchecked(AppError):
 
     code = "verifiers_unchecked"
     status = 503
+
+
+class DatabasesUnchecked(AppError):
+    """The databases could not be built here."""
+
+    code = "databases_unchecked"
+    status = 503

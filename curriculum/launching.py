@@ -10,7 +10,7 @@ import functools
 import logging
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -26,7 +26,8 @@ from kombu.exceptions import OperationalError as BrokerError
 from awmclient.schema import EpisodeStart, ExpertMode, RunStart
 from awmenv.errors import PackError
 from awmenv.packs import Pack, load_pack
-from curriculum.errors import BadPack, NoEndpoint, NotBroken, UnknownPolicy, UnknownTask
+from curriculum import checking
+from curriculum.errors import BadPack, DatabasesUnchecked, NoEndpoint, NotBroken, UnknownPolicy, UnknownTask
 from episodes import recording
 from episodes.models import Episode, EpisodeState, Run
 from episodes.packs import find_pack, packs
@@ -64,16 +65,22 @@ class Start:
     extra: dict[str, Any] = field(default_factory=dict)
 
 
-def take_in(folder: Path, name: str) -> Pack:
-    """1. read and check a folder of rows, 2. refuse it if nothing in it can be played or the name is taken, 3. copy its
-    row files to where packs are found, whole or not at all."""
+def take_in(folder: Path, name: str, on_built: Callable[[int, int], object] = lambda done, total: None) -> Pack:
+    """1. read a folder of rows and have its databases built behind the walls, 2. refuse it if nothing in it can be
+    played or the name is taken, 3. copy its row files to where packs are found, whole or not at all. `on_built` hears
+    how many databases are built, of how many."""
     target = settings.VAR / "packs" / slugify(name)
     if target.exists() or (settings.PACKS_DIR / slugify(name)).exists():
         raise BadPack(f"There is a pack named {slugify(name)!r} already; give another name with --name.")
     try:
-        found = load_pack(folder, check_sql=True)
+        found = load_pack(folder)
     except PackError as error:
         raise BadPack(str(error)) from error
+    try:
+        for done, total in checking.databases([found]):
+            on_built(done, total)
+    except DatabasesUnchecked as error:
+        found.report.remark("warning", "sql_unchecked", f"The SQL was not tried. {error.message}")
     if not found.scenarios:
         reasons = "; ".join(finding.message for finding in found.report.errors[:3])
         raise BadPack(f"Nothing in {folder} can be played. {reasons}".strip())
@@ -85,7 +92,8 @@ def take_in(folder: Path, name: str) -> Pack:
             shutil.copy2(file, draft / file.name)
         draft.rename(target)
     taken = load_pack(target, cache=settings.VAR / "cache")
-    taken.report = found.report
+    taken.report, taken.known, taken.builds = found.report, found.known, found.builds
+    taken.keep_builds(settings.VAR / "cache")
     return taken
 
 
@@ -196,12 +204,12 @@ def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
 
 
 def demo_starts() -> list[Start]:
-    """The first tasks of each scenario that have a demo script, played without help. Beside them the first of them that
-    asks, with a person's help, and a second time with a model's where one is set up."""
+    """The first tasks with a demo script of each scenario that is not partial, played without help. Beside them the
+    first of them that asks, with a person's help, and a second time with a model's where one is set up."""
     helped: list[Start] = []
     alone: list[Start] = []
     for pack in packs():
-        for scenario in pack.scenarios:
+        for scenario in (name for name, known in pack.scenarios.items() if not known.partial):
             for task_idx, turns in _demos(pack, scenario)[:DEMO_EACH]:
                 task = (scenario, task_idx, pack.tasks(scenario)[task_idx])
                 _add_demo(helped, alone, task, turns, pack.about(scenario, task_idx).get("expert_note", ""))

@@ -23,6 +23,7 @@ from awmclient.scripted import ScriptedPolicy
 from awmenv.client import EnvironmentClient
 from awmenv.errors import EnvironmentFault
 from awmenv.health import Health
+from awmenv.models import BuildReport, Observation
 from curriculum import launching
 from curriculum.errors import NoEndpoint, UnknownPolicy
 from curriculum.local import LocalDashboard, patiently
@@ -52,10 +53,25 @@ async def _play(episode_id: str) -> None:
         await _fail(actor, episode, "policy", refused.message)
         return
     try:
-        async with EnvironmentClient(settings.AWMENV_URL) as environment:
+        async with _World(actor, episode) as environment:
             await _through(actor, episode, policy, environment)
     except EnvironmentFault as gone:
         await _fail(actor, episode, "environment", str(gone))
+
+
+class _World(EnvironmentClient):
+    """The environment of one episode; what its reset says of a partial scenario is stored with the episode."""
+
+    def __init__(self, actor: Actor, episode: Episode) -> None:
+        super().__init__(settings.AWMENV_URL)
+        self._actor, self._episode = actor, episode
+
+    async def reset(self, **arguments: Any) -> Observation:
+        observation = await super().reset(**arguments)
+        partial = BuildReport.from_wire(observation.metadata.get("partial"))
+        if partial is not None:
+            await patiently(recording.note_partial, self._actor, self._episode.pk, partial)
+        return observation
 
 
 async def _through(actor: Actor, episode: Episode, policy: Policy, environment: EnvironmentClient) -> None:
@@ -112,7 +128,8 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
         await patiently(recording.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
         return
     about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))
-    await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about)
+    partial = BuildReport.from_wire(said.metadata.get("partial"))
+    await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about, partial)
 
 
 def _outcome(said: Any, mode: str) -> Outcome:

@@ -89,6 +89,7 @@ class Episode(models.Model):
     task_idx = models.IntegerField(null=True, blank=True)
     environment = models.CharField(max_length=200, default="awm")
     tools = JsonText(default=list, blank=True)
+    partial = JsonText(default=dict, blank=True)
     arm = models.CharField(max_length=200, blank=True)
     seed = models.BigIntegerField(null=True, blank=True)
     split = models.CharField(max_length=200, blank=True)
@@ -212,7 +213,8 @@ class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
 
 class VerifierOutcome(AppendOnly):
     """What the verifier found, once per episode; `reported` ones are a loop's own word and kept apart. `health` is what
-    was known then of the verifier itself, empty where nobody told."""
+    was known then of the verifier itself, `partial` how the database had come out where statements of the pack failed;
+    both are empty where nobody told."""
 
     class Source(models.TextChoices):
         VERIFIER = "verifier", "Verifier"
@@ -226,6 +228,7 @@ class VerifierOutcome(AppendOnly):
     state_diff = JsonText(default=dict, blank=True)
     tier = models.CharField(max_length=40, blank=True)
     health = JsonText(default=dict, blank=True)
+    partial = JsonText(default=dict, blank=True)
     at = models.DateTimeField(auto_now_add=True)
 
     objects = OutcomeQuerySet.as_manager()

@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from awmclient.schema import Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
 from awmenv.health import Health
+from awmenv.models import BuildReport
 from episodes import events
 from episodes.appending import Append, append_alone, note, reopen_or_refuse
 from episodes.entries import Entry, entries_of, entry_of
@@ -217,7 +218,12 @@ def cancel(actor: Actor, episode_id: str, reason: str) -> Episode:
 
 @transaction.atomic
 def record_outcome(
-    actor: Actor, episode_id: str, outcome: Outcome, tier: str = "", health: Health | None = None
+    actor: Actor,
+    episode_id: str,
+    outcome: Outcome,
+    tier: str = "",
+    health: Health | None = None,
+    partial: BuildReport | None = None,
 ) -> VerifierOutcome:
     """The verifier's word, once: 1. the row, 2. a verification step after the last, 3. tell people, never agents. What
     is known of the verifier itself stands in the row alone."""
@@ -225,7 +231,7 @@ def record_outcome(
     known = VerifierOutcome.objects.filter(episode=episode, source=outcome.source).first()
     if known is not None:  # the same word again, after an answer that got lost
         return known
-    stored = _store_outcome(episode, outcome, tier, health)
+    stored = _store_outcome(episode, outcome, tier, health, partial)
     body = {
         "seq": episode.last_seq + 1,
         "kind": "verification",
@@ -254,7 +260,21 @@ def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
     note(_locked(actor, episode_id), "not verified", actor, reason.replace("\x00", "")[:2000])
 
 
-def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "", health: Health | None = None) -> VerifierOutcome:
+@transaction.atomic
+def note_partial(actor: Actor, episode_id: str, partial: BuildReport) -> None:
+    """Store that the episode's scenario is partial: statements of its pack fail, and it runs without them."""
+    episode = _locked(actor, episode_id)
+    episode.partial = partial.wire()
+    episode.save(update_fields=["partial"])
+
+
+def _store_outcome(
+    episode: Episode,
+    outcome: Outcome,
+    tier: str = "",
+    health: Health | None = None,
+    partial: BuildReport | None = None,
+) -> VerifierOutcome:
     return VerifierOutcome.objects.create(
         episode=episode,
         source=outcome.source,
@@ -264,6 +284,7 @@ def _store_outcome(episode: Episode, outcome: Outcome, tier: str = "", health: H
         state_diff=outcome.state_diff,
         tier=tier,
         health=health.wire() if health else {},
+        partial=partial.wire() if partial else {},
     )
 
 

@@ -25,6 +25,8 @@ from people.access import Actor, may_export, scoped
 from people.errors import Invalid
 
 FILTERS = frozenset({"run", "scenario", "task_idx", "arm", "split", "expert", "id", "group_key"})
+PARTIAL = "partial"
+"""The filter that takes episodes of partial scenarios, too, as `include`; without it they are left out."""
 
 
 @dataclass(frozen=True)
@@ -73,14 +75,18 @@ def format_named(name: str) -> Format:
 def selected(actor: Actor, filters: dict[str, str]) -> QuerySet[Episode]:
     """The episodes of this project that have ended and pass the filters, in stable order."""
     may_export(actor)
-    unknown = set(filters) - FILTERS
+    known = FILTERS | {PARTIAL}
+    unknown = set(filters) - known
     if unknown:
-        raise Invalid(f"Unknown filter {', '.join(sorted(unknown))}; known are {', '.join(sorted(FILTERS))}.")
+        raise Invalid(f"Unknown filter {', '.join(sorted(unknown))}; known are {', '.join(sorted(known))}.")
+    if filters.get(PARTIAL, "include") != "include":
+        raise Invalid("partial must be include; without it, episodes of partial scenarios are left out.")
     task_idx = filters.get("task_idx", "0")
     if not task_idx.isdecimal() or len(task_idx) > 9:
         raise Invalid("task_idx must be a whole number.")
     rows = Episode.objects.select_related("project").exclude(state__in=("queued", "running", "waiting"))
-    return scoped(rows, actor.project).filter(**filters).order_by("pk")
+    wanted = {name: value for name, value in filters.items() if name in FILTERS}
+    return scoped(rows, actor.project).filter(**wanted).order_by("pk")
 
 
 def lines(actor: Actor, name: str, filters: dict[str, str], manifest: Manifest) -> Iterator[bytes]:
@@ -88,6 +94,9 @@ def lines(actor: Actor, name: str, filters: dict[str, str], manifest: Manifest) 
     shape, digest = format_named(name), hashlib.sha256()
     for episode in selected(actor, filters).iterator(chunk_size=50):
         manifest.episodes += 1
+        if episode.partial and PARTIAL not in filters:
+            manifest.left_out["partial_scenario"] += 1
+            continue
         for row in _rows(shape, trajectory.build(episode), manifest):
             line = json.dumps(row, sort_keys=True, ensure_ascii=True).encode() + b"\n"
             digest.update(line)

@@ -22,7 +22,7 @@ PACKAGES = ("people", "notices", "episodes", "experts", "curriculum", "exports",
 MAY_IMPORT = {
     "people": {"awmclient.schema"},
     "notices": {"people", "episodes.events"},
-    "episodes": {"people", "awmclient.fields", "awmclient.schema", "awmenv.packs", "awmenv.health"},
+    "episodes": {"people", "awmclient.fields", "awmclient.schema", "awmenv.packs", "awmenv.health", "awmenv.models"},
     "experts": {
         "people",
         "notices",

@@ -10,6 +10,7 @@ would cost a second and eighty megabytes, and no page of it is shown.
 import asyncio
 import functools
 import gc
+import itertools
 import logging
 import os
 import sys
@@ -44,6 +45,7 @@ from awmenv.server.wire import WorldObservation, WorldState  # noqa: E402
 
 NAME = "awmenv"
 COLLECT_AFTER = 10_000  # more objects than the largest message holds
+REASONS, MAX_PARTIAL = 5, 200
 STATELESS = {"detail": "An episode needs a connection: use the WebSocket at /ws, or /mcp with openenv/session/create."}
 
 
@@ -195,6 +197,10 @@ def _stats(world: World) -> dict[str, Any]:
         "min_tier": world.settings.min_tier,
         "probes": world.verifiers.zygote.probes,
         "warm_scenarios": len(world.scenarios.templates),
+        "partial": {
+            name: {"statements": built.statements, "failures": built.failures, "reasons": built.failed[:REASONS]}
+            for name, built in itertools.islice(world.partial().items(), MAX_PARTIAL)
+        },
         "memory_kb": {
             name: _pss(pid)
             for name, pid in {

@@ -2,8 +2,9 @@
 
 The first line says how many tasks there are, each further one what came of one of them. What was found before, of the
 same content, is read from the records of `AWMENV_CACHE_DIR`; so a pass that was stopped goes on where it was. `--judge`
-has the configured judge rule on evidence that says nothing itself. Called by `manage.py checkpack` as a process of its
-own: it holds no secret but the judge's key, and the code of packs runs in its sandboxed children only.
+has the configured judge rule on evidence that says nothing itself. `--databases` builds the database of each scenario
+instead, and says how it came out. Called by `manage.py loadpack` and `checkpack` as a process of its own: it holds no
+secret but the judge's key, and code of packs, SQL included, runs in its sandboxed children only.
 """
 
 import argparse
@@ -29,6 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m awmenv.server.checkpack", description="Check verifiers of packs.")
     parser.add_argument("--packs", action="append", metavar="DIR", required=True)
     parser.add_argument("--judge", action="store_true", help="ask the judge about evidence that says nothing itself")
+    parser.add_argument("--databases", action="store_true", help="build the databases, and run no verifier")
     options = parser.parse_args(arguments)
     logs.install(logging.WARNING)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -41,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         world.start()
         world.verifiers.require_tier()
-        asyncio.run(_check(world, options.judge))
+        asyncio.run(_build(world) if options.databases else _check(world, options.judge))
     except EnvironmentFault as error:
         print(f"checkpack: {logs.shown(str(error))}", file=sys.stderr)
         return 1
@@ -50,6 +52,32 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         world.stop()
     return 0
+
+
+async def _build(world: World) -> None:
+    settings = world.settings
+    checkup = Checkup(
+        world.scenarios,
+        world.verifiers,
+        settings.cache_dir,
+        workers=world.workers,
+        at_once=settings.verifier_slots,
+    )
+    work = [(pack, name) for pack in world.library.packs for name in pack.scenarios]
+    _say({"databases": len(work)})
+    async with asyncio.TaskGroup() as group:
+        for pack, name in work:
+            group.create_task(_database(checkup, pack, name, settings.partial))
+
+
+async def _database(checkup: Checkup, pack: Pack, name: str, partial: bool) -> None:
+    """Build one scenario's database. A failure does not stop the others."""
+    try:
+        built = await checkup.database(pack, name)
+        found: dict[str, Any] = {"database": built.wire(), "playable": built.can_be_played(partial)}
+    except (EnvironmentFault, OSError) as error:
+        found = {"unchecked": str(error)}
+    _say({"pack": pack.name, "scenario": name, **found})
 
 
 async def _check(world: World, with_judge: bool) -> None:

@@ -1,4 +1,5 @@
-"""The health of verifiers: both forms of each, run behind the walls on the database as its rows build it.
+"""What is found out about a pack before anybody plays it: whether its rows build a database, and the health of its
+verifiers, both forms of each, run on that database. All of it behind the walls.
 
 Owns what is tried, once per content, and where the records outlive the process. Leaves building and running to
 `scenario` and `verifier`, words to `awmenv.health`. Called by `sessions` for the task of an episode that people watch,
@@ -20,6 +21,7 @@ from typing import Any
 
 from awmenv.errors import DatabaseBroken, EnvironmentFault
 from awmenv.health import MAX_ERROR, Form, Health
+from awmenv.models import BuildReport
 from awmenv.packs import Mode, Pack, Verifier
 from awmenv.server import database, judge
 from awmenv.server.scenario import ScenarioHouse
@@ -87,14 +89,37 @@ class Checkup:
         """
         async with self._room.one((pack.folder, scenario)):
             subjects = await asyncio.to_thread(lambda: [Subject(pack, scenario, task_idx) for task_idx in tasks])
-            known = await asyncio.to_thread(lambda: {one.task_idx: self.records.read(one.digest) for one in subjects})
+            known = await asyncio.to_thread(lambda: {one.task_idx: self._recorded(one.digest) for one in subjects})
             found = {
                 task_idx: health for task_idx, health in known.items() if health and not self._could_say_more(health)
             }
             for subject, health in await self._tried(pack, scenario, [s for s in subjects if s.task_idx not in found]):
-                await asyncio.to_thread(self.records.write, subject.digest, health)
+                await asyncio.to_thread(self.records.write, subject.digest, health.wire())
                 found[subject.task_idx] = health
             return found
+
+    def _recorded(self, digest: str) -> Health | None:
+        return Health.from_wire(self.records.read(digest))
+
+    async def database(self, pack: Pack, scenario: str) -> BuildReport:
+        """Return how the scenario's database comes out: from the records, else built now and thrown away.
+
+        Raises an EnvironmentFault where nothing can be built here; then nothing is recorded.
+        """
+        async with self._room.one((pack.folder, scenario)):
+            digest = await asyncio.to_thread(lambda: _digest(["database", VERSION, pack.statements(scenario)]))
+            known = BuildReport.from_wire(await asyncio.to_thread(self.records.read, digest))
+            if known is not None:
+                return known
+            try:
+                file, report = await self.scenarios.untouched(pack, scenario)
+                file.unlink(missing_ok=True)
+            except DatabaseBroken as error:
+                if error.report is None:  # its process broke a limit, which another time or machine may have more of
+                    return BuildReport(failures=1, failed=[str(error)])
+                report = error.report
+            await asyncio.to_thread(self.records.write, digest, report.wire())
+            return report
 
     def _could_say_more(self, health: Health) -> bool:
         return self.judge is not None and health.sql.state == "runs" and not health.sql.says
@@ -103,7 +128,7 @@ class Checkup:
         if not subjects:
             return []
         try:
-            untouched = await self.scenarios.untouched(pack, scenario)
+            untouched, _report = await self.scenarios.untouched(pack, scenario)
         except DatabaseBroken as error:
             return [(subject, Health(unchecked=str(error))) for subject in subjects]
         try:
@@ -146,8 +171,11 @@ class Subject:
         }
         self.untouched = pack.about(scenario, task_idx).get("kind") == UNTOUCHED
         texts = [form.code if form else None for form in self.forms.values()]
-        whole = json.dumps([VERSION, pack.statements(scenario), texts, self.untouched])
-        self.digest = hashlib.sha256(whole.encode()).hexdigest()[:40]
+        self.digest = _digest([VERSION, pack.statements(scenario), texts, self.untouched])
+
+
+def _digest(content: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:40]
 
 
 def form_of(found: dict[str, Any]) -> Form:
@@ -174,17 +202,20 @@ def own_word(value: dict[str, Any]) -> str:
 
 
 class Records:
-    """What was found, by digest, in a small database of our own; where none can be kept, it is found anew each time."""
+    """What was found, by digest, in a small database of our own; where none can be kept, it is found anew each time.
+
+    The server opens it, so nothing of a pack is ever part of a statement: what was found is JSON text in one column.
+    """
 
     def __init__(self, cache: Path | None) -> None:
         self.file = cache / "verifiers.db" if cache else None
 
-    def read(self, digest: str) -> Health | None:
+    def read(self, digest: str) -> Any:
         rows = self._run("SELECT found FROM health WHERE digest = ?", [digest])
-        return Health.from_wire(json.loads(rows[0][0])) if rows else None
+        return json.loads(rows[0][0]) if rows else None
 
-    def write(self, digest: str, health: Health) -> None:
-        self._run("INSERT OR REPLACE INTO health VALUES (?, ?)", [digest, json.dumps(health.wire())])
+    def write(self, digest: str, found: dict[str, Any]) -> None:
+        self._run("INSERT OR REPLACE INTO health VALUES (?, ?)", [digest, json.dumps(found)])
 
     def _run(self, statement: str, values: list[str]) -> list[tuple[Any, ...]]:
         if self.file is None:

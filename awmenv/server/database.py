@@ -1,8 +1,8 @@
-"""Databases of scenarios: built from rows inside the sandbox, and afterwards seen by the server only as files of bytes.
+"""Databases of scenarios as the server sees them: files of bytes, which hostile code writes.
 
-Owns the build (called by `host`, in the confined child) and the cheap questions the server asks of a file that hostile
-code writes: has it changed, how much disk does it take, a copy of it. The server never opens such a file as a database.
-Whatever takes longer the more is on disk, copying and removing, happens beside the event loop.
+Owns the cheap questions about such a file: has it changed, how much disk does it take, a copy of it. The server never
+opens one as a database; `seeding` does, in sandboxed children. Whatever takes longer the more is on disk, copying and
+removing, happens beside the event loop.
 """
 
 import asyncio
@@ -10,15 +10,17 @@ import contextlib
 import fcntl
 import os
 import shutil
-import sqlite3
 import stat
+import struct
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
-from awmenv import seeding
 from awmenv.errors import DatabaseBroken
 
 FILE = "world.db"
+LOADED = "loaded.db"  # as the app's import left it, before its reads are rehearsed
 SIDECARS = ("-wal", "-journal", "-shm")
 SMALL = 1 << 20  # bytes that are copied faster than a thread is asked to
 MAX_FILES = 256  # in a session's folder: looking at it takes a millisecond then
@@ -27,31 +29,11 @@ _COUNTER = slice(24, 28)  # SQLite's file change counter, in the header
 _FICLONE = 0x40049409
 _copying = ThreadPoolExecutor(2, thread_name_prefix="copying")
 _removing = ThreadPoolExecutor(1, thread_name_prefix="removing")
+_WAL = 18  # where the header says 2 if changes go to a write-ahead log
+_LOCK = struct.Struct("hhqqi4x")
+_SHARED_BYTES = (0x40000002, 510)  # which SQLite locks for writing while it changes the file itself
 
 Fingerprint = tuple[object, ...]
-
-
-def build(path: str, statements: list[tuple[str, str]]) -> seeding.BuildReport:
-    """Build into a new file. The caller refuses a report that is not ok: half a database is no database."""
-    connection = sqlite3.connect(path)
-    try:
-        connection.execute("PRAGMA synchronous=OFF")
-        report = seeding.build(connection, statements)
-    finally:
-        connection.close()
-    return report
-
-
-def settle(path: str) -> None:
-    """Fold a write-ahead log back into the file, so that one file is the whole database.
-
-    Runs in the child that owns it.
-    """
-    connection = sqlite3.connect(path, timeout=2)
-    try:
-        connection.execute("PRAGMA journal_mode=DELETE").fetchone()
-    finally:
-        connection.close()
 
 
 def fingerprint(path: Path) -> Fingerprint:
@@ -68,6 +50,44 @@ def fingerprint(path: Path) -> Fingerprint:
     return (header[_COUNTER], size, *_stat(f"{path}-wal"))
 
 
+@dataclass(frozen=True)
+class Mark:
+    """What tells that a database file was written to, and whether by a commit."""
+
+    counter: bytes = b""
+    written: tuple[int, int] = (0, 0)
+    logged: bool = False
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+        except OSError:
+            return cls()
+        try:
+            header, found = os.pread(fd, 28, 0), os.fstat(fd)
+        finally:
+            os.close(fd)
+        return cls(header[_COUNTER], (found.st_size, found.st_mtime_ns), header[_WAL : _WAL + 1] == b"\2")
+
+    def was_left_for(self, later: "Mark") -> bool:
+        """Return whether the file was written to since, and nothing committed. A log counts its commits elsewhere."""
+        return self.written != later.written and self.counter == later.counter and not later.logged
+
+
+def is_being_changed(path: Path) -> bool:
+    """Return whether a living process holds the lock under which SQLite writes to the file; the kernel knows."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return False
+    try:
+        asked = _LOCK.pack(fcntl.F_RDLCK, os.SEEK_SET, *_SHARED_BYTES, 0)
+        return bool(_LOCK.unpack(fcntl.fcntl(fd, fcntl.F_GETLK, asked))[0] == fcntl.F_WRLCK)
+    finally:
+        os.close(fd)
+
+
 def _stat(path: str) -> tuple[int, ...]:
     try:
         found = os.lstat(path)
@@ -77,7 +97,8 @@ def _stat(path: str) -> tuple[int, ...]:
 
 
 def has_sidecars(path: Path) -> bool:
-    return any(Path(f"{path}{suffix}").exists() for suffix in SIDECARS)
+    """Return whether a journal or log lies beside the file: then the file alone is not what was committed."""
+    return any(os.path.lexists(f"{path}{suffix}") for suffix in SIDECARS)
 
 
 async def copy_aside(source: Path, target: Path, mode: int = 0o444) -> None:

@@ -20,7 +20,7 @@ from openenv.core.env_server.types import Action, EnvironmentMetadata, State
 
 from awmenv import __version__
 from awmenv.errors import EnvironmentFault
-from awmenv.models import CONTROL_TOOLS
+from awmenv.models import CONTROL_TOOLS, BuildReport
 from awmenv.server.library import SPLIT
 from awmenv.server.sessions import CallResult, Session, World
 from awmenv.server.strict import clean
@@ -146,7 +146,6 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             return None, None
 
     def _reset_ok(self, session: Session) -> WorldObservation:
-        repaired = session.template.repaired if session.template else []
         return WorldObservation(
             reward_type="reset_ok" if session.tools.names else "reset_warning",
             scenario=session.scenario,
@@ -155,9 +154,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             has_verifier=session.has_verifier,
             num_tools=len(session.tools.names),
             warning=None if session.tools.names else "The scenario offers no tools.",
-            metadata={"tier": self.world.tier, **({"repaired": repaired} if repaired else {})}
-            if session.wants_diff
-            else {},
+            metadata={"tier": self.world.tier, **_built(session)} if session.wants_diff else {},
         )
 
     async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> WorldObservation:
@@ -191,7 +188,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         result = await self._session.call(name, arguments)
         if result.cause == "sealed":
             return _ended()
-        metadata = _metadata(result) if self._session.wants_diff else {}
+        metadata = _metadata(result, self._session.partial) if self._session.wants_diff else {}
         if result.cause == "ok":
             reward = self._reward("tool_call_ok")
             text = orjson.Fragment(result.literal)
@@ -258,6 +255,8 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             metadata["state_diff"] = found.diff
         if found.health is not None:
             metadata["health"] = found.health.wire()
+        if session.wants_diff and session.partial is not None:
+            metadata["partial"] = session.partial.wire()
         return WorldObservation(
             reward=self._reward(found.reward_type),
             reward_type=found.reward_type,
@@ -333,9 +332,19 @@ def agent_words(name: str, result: CallResult) -> str:
     return f"Error calling {name}. {result.text}"
 
 
-def _metadata(result: CallResult) -> dict[str, Any]:
+def _built(session: Session) -> dict[str, Any]:
+    """How the database came out, where it is not what the rows say."""
+    report = session.template.report if session.template else BuildReport()
+    repaired = {"repaired": report.repaired} if report.repaired else {}
+    return {**repaired, **({} if report.ok else {"partial": report.wire()})}
+
+
+def _metadata(result: CallResult, partial: BuildReport | None) -> dict[str, Any]:
     """For people: who sent state_diff is the control side, and keeps this from the agent."""
-    found = {"state_diff": result.diff, "detail": result.detail, "status": result.status or None}
+    detail = result.detail
+    if partial is not None and result.status >= 500:
+        detail = f"The scenario is partial, which may be the reason: {partial.summary}\n{detail or ''}"
+    found = {"state_diff": result.diff, "detail": detail, "status": result.status or None}
     return {name: value for name, value in found.items() if value is not None}
 
 

@@ -11,6 +11,7 @@ import importlib
 import json
 import linecache
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -18,14 +19,14 @@ import sys
 import traceback
 import types
 from collections.abc import Awaitable, Callable
-from pathlib import Path
+from concurrent.futures import Future
 from typing import Any, NoReturn
 from urllib.parse import unquote
 
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from awmenv.server import database, framing, sandbox, sharing, tools
+from awmenv.server import database, framing, sandbox, seeding, sharing, tools
 from awmenv.server.preloading import APP_MODULES, preload
 
 MAX_LOAD = 64 << 20
@@ -84,22 +85,62 @@ def _patch_engine() -> None:
 
 
 def _patch_threads() -> None:
-    """Plain `def` endpoints run in place: a session has one call at a time, so a thread would only cost."""
-    to_thread = importlib.import_module("anyio.to_thread")
+    """Run in place what an app gives to a thread: plain `def` endpoints, background tasks, thread pools, `to_thread`.
 
-    async def run_sync(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
-        return function(*arguments)
+    A session has one call at a time, so threads would gain it nothing, and the sandbox starts none.
+    """
+    importlib.import_module("anyio.to_thread").__dict__["run_sync"] = _run_sync
+    importlib.import_module("concurrent.futures").ThreadPoolExecutor.submit = _submit
 
-    to_thread.__dict__["run_sync"] = run_sync
+
+async def _run_sync(function: Callable[..., Any], *arguments: Any, **_options: Any) -> Any:
+    return function(*arguments)
+
+
+def _submit(_pool: Any, function: Callable[..., Any], /, *arguments: Any, **options: Any) -> Future[Any]:
+    done: Future[Any] = Future()
+    try:
+        done.set_result(function(*arguments, **options))
+    except BaseException as error:  # as a pool's thread does
+        done.set_exception(error)
+    return done
+
+
+def run(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None:
+    """In a fork of the zygote; never returns."""
+    if "recover" in request:
+        run_recovery(request, fds, tier, parent)
+    run_template(request, fds, tier, parent)
+
+
+def run_recovery(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> NoReturn:
+    """Recover the database in one folder, as the user whose processes wrote it, and say how it went."""
+    (fd,) = sandbox.keep_descriptors(fds)
+    _become(request["run_as"], parent)
+    sandbox.limit(sandbox.Limits(**request["limits"]))
+    os.chdir(request["recover"])
+    sandbox.confine("scenario", [(request["recover"], sandbox.WORK)], tier)
+    try:
+        seeding.recover(database.FILE)
+        said: dict[str, Any] = {"recovered": True}
+    except (sqlite3.Error, MemoryError) as error:
+        said = {"error": f"{type(error).__name__}: {error}"}
+    with socket.socket(fileno=fd) as channel:
+        framing.send(channel, said)
+    os._exit(0)
+
+
+def _become(uid: int | None, parent: int) -> None:
+    if uid is not None:
+        sandbox.become(uid)
+    sandbox.die_with_parent(parent)
 
 
 def run_template(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None:
-    """In a fork of the zygote; never returns. `fds`: the control socket, then the socket for the one load."""
+    """`fds`: the control socket, then the socket for the one load."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     control_fd, load_fd = sandbox.keep_descriptors(fds)
-    if request["uid"] is not None:
-        sandbox.become(request["uid"])
-    sandbox.die_with_parent(parent)
+    _become(request["uid"], parent)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     sandbox.limit(sandbox.Limits(**request["limits"]))
     os.chdir(os.path.join(request["home"], "template"))
@@ -131,9 +172,9 @@ def _load(channel: socket.socket) -> App | None:
     request = framing.receive(channel, MAX_LOAD)
     if request is None:
         return None
-    report = database.build(database.FILE, [(table, statement) for table, statement in request["statements"]])
-    framing.send(channel, {"statements": report.statements, "repaired": report.repaired, "failed": report.failed})
-    if not report.ok or request["code"] is None:  # only the database was wanted
+    report = seeding.build(database.FILE, [(table, statement) for table, statement in request["statements"]])
+    framing.send(channel, report.wire())
+    if not report.can_be_played(request["partial"]) or request["code"] is None:  # only the database was wanted
         return None
     try:
         app = App(_run_code(request["code"]))
@@ -169,10 +210,12 @@ def _warm(app: App) -> None:
     """Walk the paths that every session walks, so that the memory they build is shared: reads, with arguments made up
     from their schemas.
 
-    A read that writes all the same leaves no trace in the database, which is put back as it was built.
+    A read that writes all the same leaves no trace: the sessions get the files as they are now.
     """
-    built = Path(database.FILE).read_bytes()
     let_go_of_database()
+    for suffix in ("", "-journal", "-wal"):
+        if os.path.exists(f"{database.FILE}{suffix}"):
+            shutil.copyfile(f"{database.FILE}{suffix}", f"{database.LOADED}{suffix}")
     _find_sources(app.asgi)
     loop = asyncio.new_event_loop()
     loop.run_until_complete(_exchange(app.asgi, tools.Request("GET", "/__nowhere__", "", [], b"")))
@@ -180,10 +223,6 @@ def _warm(app: App) -> None:
         call(loop, app, name, arguments)
     loop.close()
     let_go_of_database()
-    if database.has_sidecars(Path(database.FILE)):
-        database.settle(database.FILE)
-    if Path(database.FILE).read_bytes() != built:
-        Path(database.FILE).write_bytes(built)
 
 
 def _harmless_reads(app: App) -> list[tuple[str, dict[str, Any]]]:
@@ -261,7 +300,6 @@ def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, ti
     os.chdir(folder)
     os.environ.update(HOME=folder, TMPDIR=folder)
     sandbox.confine("scenario", [(folder, sandbox.WORK), *app.libraries], tier)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     startup = loop.run_until_complete(_start_up(app.asgi)) if app.starts_something else None
@@ -284,11 +322,6 @@ def _answered(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]
 
 def _answer(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) -> dict[str, Any]:
     try:
-        if message["op"] == "settle":
-            for engine in engines:
-                engine.dispose()
-            database.settle(database.FILE)
-            return {"status": "ok", "text": ""}
         return call(loop, app, message["tool"], message["arguments"])
     except Exception as error:
         return {"status": "http", "code": 500, "text": "Internal Server Error", "detail": _detail(error)}

@@ -5,6 +5,7 @@ Called by `environment` and `app`. Reading only; `awmenv.packs` owns the format.
 """
 
 import asyncio
+import bisect
 import functools
 import itertools
 from collections.abc import AsyncIterator, Iterable
@@ -28,7 +29,8 @@ class Library:
         for pack in self.packs:
             for name in pack.scenarios:
                 self._by_name.setdefault(name, pack)
-        self._index = [(name, idx) for name in sorted(self._by_name) for idx in range(self.scenario(name).task_count)]
+        self._names = sorted(self._by_name)
+        self._ends = list(itertools.accumulate(self.scenario(name).task_count for name in self._names))
 
     def find(self, name: str) -> Pack:
         key = normalise_name(name)
@@ -53,7 +55,7 @@ class Library:
                 "description": clean(self.scenario(name).description),
                 "num_tasks": self.scenario(name).task_count,
             }
-            for name in sorted(self._by_name)
+            for name in self._names
         ]
 
     async def tasks(self, name: str) -> list[str]:
@@ -62,29 +64,30 @@ class Library:
 
     @property
     def task_count(self) -> int:
-        return len(self._index)
+        return self._ends[-1] if self._ends else 0
 
     def place(self, index: int) -> tuple[str, int]:
         """Scenario and number of one entry of the Task API; raises IndexError outside."""
-        if not 0 <= index < len(self._index):
+        if not 0 <= index < self.task_count:
             raise IndexError(index)
-        return self._index[index]
+        place = bisect.bisect_right(self._ends, index)
+        return self._names[place], index - (self._ends[place - 1] if place else 0)
 
     async def task(self, index: int) -> dict[str, Any]:
         """One entry of the Task API; raises IndexError outside."""
         name, task_idx = self.place(index)
-        return self._entry(index, (await self.tasks(name))[task_idx])
+        return self._entry(index, name, task_idx, (await self.tasks(name))[task_idx])
 
     async def entries(self, start: int | None, stop: int | None) -> AsyncIterator[dict[str, Any]]:
         """The entries of a range in order; each scenario's row is read once, and nobody waits for all of them."""
-        chosen = range(len(self._index))[slice(start, stop)]
-        for name, indexes in itertools.groupby(chosen, key=lambda index: self._index[index][0]):
+        chosen = range(self.task_count)[slice(start, stop)]
+        placed = ((index, *self.place(index)) for index in chosen)
+        for name, entries in itertools.groupby(placed, key=lambda one: one[1]):
             texts = await self.tasks(name)
-            for index in indexes:
-                yield self._entry(index, texts[self._index[index][1]])
+            for index, _, task_idx in entries:
+                yield self._entry(index, name, task_idx, texts[task_idx])
 
-    def _entry(self, index: int, text: str) -> dict[str, Any]:
-        name, task_idx = self._index[index]
+    def _entry(self, index: int, name: str, task_idx: int, text: str) -> dict[str, Any]:
         return {
             "id": f"{name}/{task_idx}",
             "index": index,

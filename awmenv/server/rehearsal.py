@@ -5,7 +5,9 @@ Owns the app and the play. Called by `zygote`; everything else about apps is `ho
 """
 
 import asyncio
+import contextlib
 import os
+import sqlite3
 from collections.abc import Iterator
 from datetime import date, datetime
 from pathlib import Path
@@ -92,6 +94,7 @@ def play(folder: str) -> None:
     """Some rounds of every kind of call, with the database in `folder`, where nothing is left."""
     os.chdir(folder)
     try:
+        _sort_in_the_working_folder()
         app = host.App(_app())
         loop = asyncio.new_event_loop()
         sharing.settle()
@@ -105,6 +108,15 @@ def play(folder: str) -> None:
     finally:
         Path(database.FILE).unlink(missing_ok=True)
         os.chdir("/")
+
+
+def _sort_in_the_working_folder() -> None:
+    """Have SQLite make its temporary files where each process is.
+
+    It looks for a place once, here, and would choose one that the walls of the forks close later.
+    """
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("PRAGMA temp_store_directory = '.'")
 
 
 def _round(loop: asyncio.AbstractEventLoop, app: host.App) -> None:

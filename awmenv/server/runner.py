@@ -7,11 +7,14 @@ parsed.
 """
 
 import ctypes
+import functools
 import inspect
 import io
 import json
 import os
 import socket
+import sqlite3
+import sqlite3.dbapi2
 import sys
 import types
 from typing import Any
@@ -23,7 +26,6 @@ MAX_STDOUT = 65_536
 MEMORY = 768 << 20
 FILES = 32
 FUNCTIONS = {"code": "verify_task_completion", "sql": "verify_task"}
-_ZONES = "/usr/share/zoneinfo"
 
 
 _OURS = ("sqlite3", "json.decoder", "awmenv.server.plain", __name__)
@@ -64,8 +66,9 @@ def run(data_fd: int, tier: str, parent: int) -> None:
     sys.stdout = sys.stderr = capture
     sandbox.limit(sandbox.Limits(int(request["wall"]) + 1, MEMORY, file_size=0, files=FILES, processes=(0, 0)))
     rules = [(path, sandbox.READ_FILE) for path in request["paths"]]
-    sandbox.confine("verifier", [*rules, (_ZONES, sandbox.READ)], tier)
+    sandbox.confine("verifier", [*rules, (sandbox.ZONES, sandbox.READ)], tier)
     _forget_tools()
+    _sort_in_memory()
     # Captured before dataset code runs, so that patching modules changes nothing here.
     encode, write, leave, copy = json.JSONEncoder(allow_nan=False).encode, os.write, os._exit, plain.plain
     answer: dict[str, Any] = {"nonce": request["nonce"]}
@@ -92,6 +95,20 @@ def _forget_tools() -> None:
     for name in ("ctypes", "_ctypes", "socket", "_socket", "subprocess"):
         sys.modules.pop(name, None)
     ctypes._reset_cache()  # type: ignore[attr-defined]
+
+
+def _sort_in_memory() -> None:
+    """Give every connection temporary tables in memory: a sandbox without a writable file has no other place."""
+    original = sqlite3.connect
+
+    @functools.wraps(original)
+    def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
+        connection: sqlite3.Connection = original(*arguments, **options)
+        sqlite3.Connection.execute(connection, "PRAGMA temp_store=MEMORY")
+        return connection
+
+    for module in (sqlite3, sqlite3.dbapi2):
+        module.__dict__["connect"] = connect
 
 
 def _describe(error: BaseException) -> str:

@@ -35,6 +35,9 @@ WORK = READ | WRITE_FILE | REMOVE_FILE | MAKE_REG | TRUNCATE
 _FS_BITS = {1: 13, 2: 14, 3: 15, 4: 15}  # rights known to each ABI; 5 and later know 16
 
 
+ZONES = "/usr/share/zoneinfo"
+
+
 @dataclass(frozen=True)
 class Limits:
     """Resource limits of one child. None leaves a limit as it is."""
@@ -191,7 +194,7 @@ def library_rules() -> list[tuple[str, int]]:
     paths = sysconfig.get_paths()
     folders = {paths[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")}
     folders |= {folder for folder in sys.path if folder.endswith(("site-packages", "dist-packages"))}
-    return [(folder, READ) for folder in sorted(folders)] + [("/usr/share/zoneinfo", READ), ("/dev/urandom", READ_FILE)]
+    return [(folder, READ) for folder in sorted(folders)] + [(ZONES, READ), ("/dev/urandom", READ_FILE)]
 
 
 def confine(profile: Profile, rules: Iterable[tuple[str, int]], tier: str) -> None:

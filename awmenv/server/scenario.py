@@ -24,11 +24,13 @@ from typing import Any
 import orjson
 
 from awmenv.errors import DatabaseBroken, HostFailed, SandboxMissing
-from awmenv.models import RESERVED_TOOLS
+from awmenv.models import BuildReport
 from awmenv.packs import Pack
-from awmenv.server import database, framing, sandbox, strict
+from awmenv.server import database, framing, loading, sandbox, strict
+from awmenv.server.census import Census
 from awmenv.server.channel import Answer, Channel
 from awmenv.server.launching import Zygote
+from awmenv.server.recovery import Recovery
 from awmenv.server.settings import Settings
 from awmenv.server.turns import Turns
 from awmenv.server.workplace import UIDS, Workplace
@@ -36,9 +38,11 @@ from awmenv.server.workplace import UIDS, Workplace
 log = logging.getLogger("awmenv.scenario")
 
 HELLO = strict.Bounds(size=1 << 16, values=20)
-LOADED = strict.Bounds(size=256 << 10, values=10_000, depth=100)  # a list of tools above all
+BUILD_MEMORY = 512 << 20
 HELLO_TIMEOUT_S = 10.0
-LOOK_S = 0.1
+SPARE_PROCESSES, STEP = 9, 16  # beside a template's sessions: itself, sessions that are ending, recoveries
+MOST_OFFENCES = 5
+GONE_TIMEOUT_S = 5.0
 STARTS_AT_ONCE = 8  # with more, the last ones would wait past the timeout
 CALLS_AT_ONCE, PATIENCE_S = 32, 1.0
 OF_ONE_SCENARIO = 0.75  # of these places; the others are there for whoever comes next
@@ -57,11 +61,24 @@ class Template:
     snapshot: Path
     made_at: float
     tools: "ToolList" = field(default_factory=lambda: ToolList([]))
-    repaired: list[str] = field(default_factory=list)
+    report: BuildReport = field(default_factory=BuildReport)
+    census: Census = field(default_factory=lambda: Census(0))
     starting: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(STARTS_AT_ONCE))
+    widening: asyncio.Lock = field(default_factory=asyncio.Lock)
+    sessions: set[int] = field(default_factory=set)  # by process
+    opening: int = 0
+    allowed: int = 0  # processes of its user
     live: int = 0
     retired: bool = False
     used_at: float = 0.0
+
+    @property
+    def built(self) -> Path:
+        return self.home / "template" / database.FILE
+
+    @property
+    def loaded(self) -> Path:
+        return self.home / "template" / database.LOADED
 
 
 class ToolList:
@@ -89,33 +106,62 @@ class Host:
         self.channel = channel
         self.loop = asyncio.get_running_loop()
         self._pidfd = os.pidfd_open(pid)
-        self._pid = pid
+        self.pid = pid
         self._turns = turns
         self._ended = False
+        self._quiet = database.Mark.of(self.database)
+        self._left_open = False
 
     async def ask(self, message: dict[str, Any], timeout_s: float) -> Answer:
         """One request, one answer. Anything else, and lateness, is a HostFailed; the caller then ends this host."""
         async with self._turns.one(self.template.key):
             if self._ended:
                 raise HostFailed("the scenario's process has ended")
-            return await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self._pid))
+            answer = await self.channel.ask(message, timeout_s, lambda: waited_for_a_core(self.pid))
+            self._quiet = database.Mark.of(self.database)
+            return answer
 
     def disk_use(self) -> int:
         """Bytes that this session takes, named or not."""
-        return database.disk_use(self.folder) + database.held_open(self._pid)
+        return database.disk_use(self.folder) + database.held_open(self.pid)
 
     def end(self) -> None:
         """Kill the process and close the channel. Idempotent, from any thread."""
         if self._ended:
             return
         self._ended = True
+        self._left_open = database.is_being_changed(self.database)  # its locks end with it
         try:
             signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
         except ProcessLookupError:
             log.debug("the host had ended by itself")
-        os.close(self._pidfd)
         if not self.loop.is_closed():
             self.loop.call_soon_threadsafe(self.channel.close)
+
+    async def gone(self) -> None:
+        """End the process, and wait until nothing of it runs or holds a lock any more."""
+        self.end()
+        pidfd = os.dup(self._pidfd)  # whoever forgets this host meanwhile closes the other one
+        ended = self.loop.create_future()
+        self.loop.add_reader(pidfd, lambda: None if ended.done() else ended.set_result(None))
+        try:
+            await asyncio.wait_for(ended, GONE_TIMEOUT_S)
+        except TimeoutError as error:
+            raise HostFailed("the scenario's process does not end") from error
+        finally:
+            self.loop.remove_reader(pidfd)
+            os.close(pidfd)
+
+    @property
+    def left_uncommitted(self) -> bool:
+        """True if the process ended while it changed the file, which matters where no journal can undo that."""
+        return self._left_open or self._quiet.was_left_for(database.Mark.of(self.database))
+
+    def forget(self) -> None:
+        """Close what is held of a process that has ended. Idempotent."""
+        pidfd, self._pidfd = self._pidfd, -1
+        if pidfd >= 0:
+            os.close(pidfd)
 
 
 def waited_for_a_core(pid: int) -> float:
@@ -137,6 +183,7 @@ class ScenarioHouse:
             "scenario", str(folder), workplace.uid, settings.declared_tier, die_with_thread=die_with_thread
         )
         self.templates: dict[tuple[str, str], Template] = {}
+        self.reports: dict[str, BuildReport] = {}  # by scenario, how its database came out when it was last built
         self._homes: dict[Path, Template] = {}
         self._locks: dict[tuple[str, str], asyncio.Lock] = {}
         self._slots: set[int] = set()
@@ -186,15 +233,33 @@ class ScenarioHouse:
         if template.live == 0:
             self._discard(template)
 
-    def check(self) -> None:
-        """A process that an app's import left behind may write long after the app has loaded: its scenario ends."""
+    async def check(self) -> None:
+        """What an app's import left behind may go on long after the app has loaded: its disk and processes are watched.
+
+        A scenario that takes too much disk ends, and so does one that leaves processes again and again.
+        """
         for template in list(self._homes.values()):
             folder = template.home / "template"
+            if template.leash.fileno() < 0:
+                continue  # it has been ended, and goes with its last session
             if folder.exists() and database.disk_use(folder) > self.settings.session_disk_mb << 20:
-                log.warning("scenario %s used more disk than it may", template.key[1])
-                template.leash.close()  # the zygote ends the template, and all of its user
-                database.remove(folder)
-                self._retire(template)
+                self._end_scenario(template, "used more disk than it may")
+                continue
+            starting_s = HELLO_TIMEOUT_S + 2 if template.opening else 0.0
+            strays = await asyncio.to_thread(template.census.look, frozenset(template.sessions), starting_s)
+            if strays:
+                log.warning("scenario %s left %d processes of its own, which are ended", template.key[1], strays)
+            if template.census.offences > MOST_OFFENCES:
+                self._end_scenario(template, "leaves processes of its own again and again")
+            elif not template.retired:
+                with contextlib.suppress(HostFailed):  # a new zygote knows nothing of this template, which has ended
+                    await self._allow_processes(template)
+
+    def _end_scenario(self, template: Template, why: str) -> None:
+        log.warning("scenario %s %s", template.key[1], why)
+        template.leash.close()  # the zygote ends the template, and as root all of its user
+        database.remove(template.home / "template")
+        self._retire(template)
 
     def _discard(self, template: Template) -> None:
         self._homes.pop(template.home, None)
@@ -204,16 +269,16 @@ class ScenarioHouse:
         database.remove(template.home)
         self._slots.discard(template.slot)
 
-    async def untouched(self, pack: Pack, scenario: str) -> Path:
+    async def untouched(self, pack: Pack, scenario: str) -> tuple[Path, BuildReport]:
         """A new file with the database as its rows build it, made behind the same walls; no app is run.
 
-        It is the caller's to remove.
+        It is the caller's to remove. Raises DatabaseBroken where the rows do not build one.
         """
         template = await self._load(pack, scenario, (str(pack.folder), scenario), with_app=False)
         kept = template.snapshot.with_name(f"{template.home.name}-untouched.db")
         template.snapshot.rename(kept)
         self._discard(template)
-        return kept
+        return kept, template.report
 
     async def _load(self, pack: Pack, scenario: str, key: tuple[str, str], *, with_app: bool = True) -> Template:
         self._require_tier()
@@ -231,20 +296,30 @@ class ScenarioHouse:
         try:
             with far_leash, far_control, far_channel:
                 fds = [far_leash.fileno(), far_control.fileno(), far_channel.fileno()]
-                request = {"home": str(home), "uid": uid, "limits": self._limits(), "announce": True}
+                request = {"home": str(home), "uid": uid, "limits": self._limits(with_app), "announce": True}
                 await asyncio.to_thread(self.zygote.request, request, fds)
-            pid = await _hear_pid(leash)
+            template.census = Census(await loading.hear_pid(leash))
             with channel:
-                await self._hear_load(channel, template, pack, scenario, with_app)
+                loaded = await loading.hear_load(channel, await self._to_load(template, pack, scenario, with_app))
+            template.tools, template.report = ToolList(loaded.tools), loaded.report
+            self.reports[scenario] = loaded.report
             if with_app:
-                widen = {"widen": pid, "uid": uid, "processes": self._process_limits()[1]}
-                await asyncio.to_thread(self.zygote.request, widen, [])
-            await database.copy_aside(home / "template" / database.FILE, template.snapshot)
+                await self._allow_processes(template)
+            await self._copy_committed(template, template.loaded if with_app else template.built, template.snapshot)
+            template.loaded.unlink(missing_ok=True)
         except BaseException:
             self._discard(template)
             raise
-        self._homes[home] = template  # while it loaded, `_hear` watched its disk: who ends a template also says why
+        self._homes[home] = template  # while it loaded, its disk was watched there: who ends a template also says why
         return template
+
+    async def _to_load(self, template: Template, pack: Pack, scenario: str, with_app: bool) -> loading.Load:
+        statements = await asyncio.to_thread(pack.statements, scenario)
+        code = await asyncio.to_thread(pack.app_code, scenario) if with_app else None
+        timeout_s, disk = self.settings.load_timeout_s, self.settings.session_disk_mb << 20
+        return loading.Load(
+            scenario, template.home, template.leash, statements, code, self.settings.partial, timeout_s, disk
+        )
 
     def _next_slot(self) -> int:
         """A user number that was not in use lately: the end of its last template may still be under way."""
@@ -260,64 +335,47 @@ class ScenarioHouse:
             )
 
     def _process_limits(self) -> tuple[int, int]:
-        """While its app is imported a template may fork next to nothing; afterwards one process per session.
+        """While its app is imported a template may fork next to nothing; afterwards at the most one for each session.
 
         Counted per user: as root the template has a user of its own, otherwise what the operator runs counts too.
         """
         base = 0 if self._as_root else _tasks_of(os.getuid()) + 32
         return base + 4, base + self.settings.max_sessions + 64
 
-    def _limits(self) -> dict[str, Any]:
+    async def _allow_processes(self, template: Template) -> None:
+        """As root, keep what a template may fork close to the sessions it has: all templates share one limit then.
+
+        As an ordinary user the limit is of all that this user runs, so it is set once.
+        """
+        async with template.widening:
+            wanted = (
+                SPARE_PROCESSES + (template.live // STEP + 1) * STEP if self._as_root else self._process_limits()[1]
+            )
+            settled = template.allowed - STEP <= wanted <= template.allowed if self._as_root else template.allowed > 0
+            if settled:
+                return
+            uid = self.workplace.uid + template.slot if self._as_root else None
+            near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            near.setblocking(False)
+            with near:
+                with far:
+                    request = {"widen": template.census.template, "uid": uid, "processes": wanted}
+                    await asyncio.to_thread(self.zygote.request, request, [far.fileno()])
+                done = asyncio.get_running_loop().sock_recv(near, 1)
+                with contextlib.suppress(TimeoutError, OSError):  # then the next fork fails, and says so
+                    await asyncio.wait_for(done, HELLO_TIMEOUT_S)
+            template.allowed = wanted
+
+    def _limits(self, with_app: bool) -> dict[str, Any]:
+        """What a template may take; less where only the rows of its database are run."""
+        cpu_s, memory = self.settings.session_cpu_s, self.settings.session_memory_mb << 20
         return {
-            "cpu_s": self.settings.session_cpu_s,
-            "memory": self.settings.session_memory_mb << 20,
+            "cpu_s": cpu_s if with_app else min(cpu_s, int(self.settings.load_timeout_s) + 1),
+            "memory": memory if with_app else min(memory, BUILD_MEMORY),
             "file_size": self.settings.session_disk_mb << 20,
             "files": 256,
             "processes": self._process_limits(),
         }
-
-    async def _hear_load(
-        self, channel: socket.socket, template: Template, pack: Pack, scenario: str, with_app: bool
-    ) -> None:
-        statements = await asyncio.to_thread(pack.statements, scenario)
-        code = await asyncio.to_thread(pack.app_code, scenario) if with_app else None
-        channel.setblocking(False)
-        reader, writer = await asyncio.open_connection(sock=channel, limit=1 << 20)
-        try:
-            async with asyncio.timeout(self.settings.load_timeout_s):
-                writer.write(framing.encode({"statements": statements, "code": code}))
-                await writer.drain()
-                built = await self._hear(reader, template.home)
-                if built.get("failed") != []:
-                    raise DatabaseBroken(f"the database could not be built: {_first(built.get('failed'))}")
-                if not with_app:
-                    return
-                loaded = await self._hear(reader, template.home)
-        except TimeoutError as error:
-            raise HostFailed(f"the scenario's app did not load within {self.settings.load_timeout_s:g} s") from error
-        except framing.BadFrame as error:
-            raise HostFailed(
-                f"the scenario's process ended while loading: {error}{await _exit_of(template.leash)}"
-            ) from error
-        finally:
-            writer.close()
-        if "error" in loaded:
-            log.warning("scenario %s does not load: %s\n%s", scenario, loaded["error"], loaded.get("detail", ""))
-            raise HostFailed(f"the scenario's app does not load: {loaded['error']}")
-        template.tools = _checked_tools(loaded.get("tools"))
-        template.repaired = [str(item) for item in built.get("repaired", [])][:100]
-
-    async def _hear(self, reader: asyncio.StreamReader, home: Path) -> dict[str, Any]:
-        """One frame of a template that is loading, for as long as it keeps to its disk."""
-        frame = asyncio.ensure_future(framing.read_body(reader, LOADED.size))
-        try:
-            while not (await asyncio.wait({frame}, timeout=LOOK_S))[0]:
-                used = database.disk_use(home) + database.disk_use(home / "template")
-                if used > self.settings.session_disk_mb << 20:
-                    raise HostFailed("the scenario used more disk than it may while it was loading")
-            return _dict(strict.read(frame.result(), LOADED))
-        finally:
-            frame.cancel()
 
     async def open(self, template: Template) -> Host:
         """A fresh session: a folder, a copy of the database, a fork of the template."""
@@ -328,7 +386,12 @@ class ScenarioHouse:
             async with template.starting, self._starting.one(template.key):
                 if template.retired:
                     raise HostFailed("the scenario's template has ended")
-                return await self._open(template, folder)
+                await self._allow_processes(template)
+                template.opening += 1
+                try:
+                    return await self._open(template, folder)
+                finally:
+                    template.opening -= 1
         except BaseException:
             self.release(template, folder)
             raise
@@ -351,6 +414,7 @@ class ScenarioHouse:
                 raise framing.BadFrame(str(hello["failed"])[-500:])
             near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 0)
             host = Host(template, folder, await Channel.over(near), pid, self._turns)
+            template.sessions.add(pid)
         except (OSError, TimeoutError, framing.BadFrame) as error:
             near.close()
             self._retire(template)
@@ -359,9 +423,42 @@ class ScenarioHouse:
             log.warning("start-up of %s: %s", template.key[1], hello["error"])
         return host
 
+    async def snapshot(self, host: Host, target: Path) -> None:
+        """Copy the database of a session that goes on, as it is committed now. Raises DatabaseBroken."""
+        await self._copy_committed(host.template, host.database, target)
+
+    async def final(self, host: Host, target: Path) -> None:
+        """End a session's process, and copy the database as it was last committed. Raises DatabaseBroken."""
+        await host.gone()
+        if database.has_sidecars(host.database):
+            await self._recovery(host.template).in_place(host.folder)
+        elif host.left_uncommitted:
+            raise DatabaseBroken("the app ended inside a transaction, and keeps no journal that could undo it")
+        await database.copy_aside(host.database, target)
+
+    async def _copy_committed(self, template: Template, source: Path, target: Path) -> None:
+        if not database.has_sidecars(source):
+            await database.copy_aside(source, target)
+            return
+        folder = template.home / f"c-{secrets.token_hex(8)}"
+        folder.mkdir(mode=0o700)
+        try:
+            recovery = self._recovery(template)
+            if recovery.uid is not None:
+                os.chown(folder, recovery.uid, recovery.uid)
+            await asyncio.to_thread(database.copy, await recovery.of_copies(source, folder), target)
+        finally:
+            database.remove(folder)
+
+    def _recovery(self, template: Template) -> Recovery:
+        uid = self.workplace.uid + template.slot if self._as_root else None
+        return Recovery(self.zygote, uid, self.settings.session_disk_mb << 20)
+
     def close(self, host: Host) -> None:
         """End a session's process and remove its folder. Callable from any thread."""
         host.end()
+        host.forget()
+        host.template.sessions.discard(host.pid)
         self.release(host.template, host.folder)
 
     def release(self, template: Template, folder: Path) -> None:
@@ -387,15 +484,6 @@ async def _hear_hello(near: socket.socket) -> tuple[dict[str, Any], int]:
     raise framing.BadFrame("no credentials")
 
 
-async def _hear_pid(leash: socket.socket) -> int:
-    """Which process the zygote forked for us."""
-    body = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), HELLO_TIMEOUT_S)
-    try:
-        return int(json.loads(body)["pid"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise HostFailed("the scenario zygote did not answer") from error
-
-
 def _tasks_of(uid: int) -> int:
     """Processes and threads of a user, as RLIMIT_NPROC counts them."""
     count = 0
@@ -405,15 +493,6 @@ def _tasks_of(uid: int) -> int:
                 if folder.stat().st_uid == uid:
                     count += sum(1 for _task in (folder / "task").iterdir())
     return count
-
-
-async def _exit_of(leash: socket.socket) -> str:
-    """How the process ended, as the zygote reports it; for the operator's eyes."""
-    try:
-        report = json.loads(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), 1))
-    except (TimeoutError, ValueError, OSError):
-        return ""
-    return f" (exit {report.get('exit')})"
 
 
 def _connected(leash: socket.socket) -> bool:
@@ -431,28 +510,3 @@ def _dict(value: Any) -> dict[str, Any]:
     if type(value) is not dict:
         raise framing.BadFrame("not an object")
     return value
-
-
-def _first(items: Any) -> str:
-    return f"{len(items)} statements fail, first: {items[0]}" if isinstance(items, list) and items else "no report"
-
-
-def _checked_tools(items: Any) -> ToolList:
-    """The list as it may be shown: every entry of the right shape, no name twice, none of ours."""
-    if not isinstance(items, list):
-        raise HostFailed("the scenario's app gave no list of tools")
-    tools: dict[str, dict[str, Any]] = {}
-    for item in items:
-        good = (
-            isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get("input_schema"), dict)
-        )
-        if not good or item["name"] in tools:
-            raise HostFailed("the scenario's app gave a broken list of tools")
-        if item["name"] in RESERVED_TOOLS:
-            raise HostFailed(f"reserved tool name: {item['name']}")
-        tools[item["name"]] = {
-            "name": item["name"][:200],
-            "description": str(item.get("description") or "")[:20_000],
-            "input_schema": item["input_schema"],
-        }
-    return ToolList(list(tools.values()))

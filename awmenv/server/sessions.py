@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from awmenv.errors import DatabaseBroken, EnvironmentFault, HostFailed
 from awmenv.health import Health
+from awmenv.models import BuildReport
 from awmenv.packs import Mode, Pack
 from awmenv.server import database, judge, strict
 from awmenv.server.channel import Answer
@@ -124,6 +125,14 @@ class World:
     def tier(self) -> str:
         return self.scenarios.tier if self.scenarios.tier == self.verifiers.tier else "none"
 
+    def partial(self) -> dict[str, BuildReport]:
+        """Scenarios that are played though statements of theirs fail: known from load reports, or built since."""
+        if not self.settings.partial:
+            return {}
+        found = {name: built for pack in self.library.packs for name, built in pack.builds.items()}
+        found |= self.scenarios.reports
+        return {name: built for name, built in sorted(found.items()) if not built.ok}
+
     async def watch(self) -> None:
         """Until cancelled.
 
@@ -133,7 +142,7 @@ class World:
         idle = self.settings.idle_s
         for round_ in itertools.count():
             await asyncio.sleep(min(1.0, idle / 4))
-            self.scenarios.check()
+            await self.scenarios.check()
             watched = [one for one in self.sessions if round_ % 5 == 0 or one.lock.locked()]
             for session in watched:
                 await asyncio.sleep(0)  # a thousand looks at the disk in a row would hold up the calls
@@ -179,12 +188,19 @@ class Session:
         self._initial: Path | None = None
         self._last: Path | None = None
         self._final: Path | None = None
+        self._lost = ""
         self._seen: database.Fingerprint = ()
         self._copies = 0
         self._trail: list[dict[str, Any]] = []
         self._verified: dict[Mode, Verification] = {}
         self._diff: dict[str, Any] | None = None
         world.sessions.add(self)
+
+    @property
+    def partial(self) -> BuildReport | None:
+        """How the database came out, if some of its statements failed."""
+        report = self.template.report if self.template is not None else None
+        return report if report is not None and not report.ok else None
 
     @property
     def running(self) -> bool:
@@ -255,10 +271,8 @@ class Session:
     async def _snapshot(self) -> Path:
         """A copy of the database as it is committed now."""
         host, _template = self._needed()
-        if self.broken is None and database.has_sidecars(host.database):
-            await host.ask({"op": "settle"}, self.world.settings.call_timeout_s)
         target = self._new_copy_path()
-        await database.copy_aside(host.database, target)
+        await self.world.scenarios.snapshot(host, target)
         return target
 
     async def call(self, name: str, arguments: dict[str, Any]) -> CallResult:
@@ -357,16 +371,18 @@ class Session:
             return self._verified[mode]
 
     async def _seal(self) -> None:
-        """From here on no tool call is taken; the database is frozen as it was committed, and the process goes."""
+        """From here on no tool call is taken: the process goes, and the database stays as it was last committed."""
         if self.sealed:
             return
         self.sealed = True
         try:
-            self._final = await self._snapshot()
+            host, _template = self._needed()
+            target = self._new_copy_path()
+            await self.world.scenarios.final(host, target)
+            self._final = target
         except (HostFailed, DatabaseBroken) as error:
+            self._lost = str(error)
             log.warning("the final database of %s cannot be had: %s", self.scenario, error)
-        if self.host is not None:
-            self.host.end()
         if self.wants_diff and self._final is not None:
             self._diff = await self._compare(self._initial, self._final)
 
@@ -384,7 +400,7 @@ class Session:
             self.world.library.find(self.scenario).verifier, self.scenario, task_idx, mode
         )
         if verifier is None or self._final is None:
-            missing = "no verifier" if verifier is None else "the final database is gone"
+            missing = "no verifier" if verifier is None else f"no final database: {self._lost}"
             return Verification(
                 "judge_error", {"result": "others", "execution_status": "error", "error_message": missing}
             )

@@ -66,6 +66,7 @@ class Settings:
     session_memory_mb: int = 2048
     session_disk_mb: int = 256
     labels: str = "cause"
+    partial: bool = True
     judge: Judge = field(default_factory=Judge)
 
     @classmethod
@@ -101,6 +102,7 @@ class Settings:
             session_memory_mb=read.whole("AWMENV_SESSION_MEMORY_MB", cls.session_memory_mb, 64, 10**6),
             session_disk_mb=read.whole("AWMENV_SESSION_DISK_MB", cls.session_disk_mb, 1, 10**6),
             labels=read.choice("AWMENV_LABELS", cls.labels, ("cause", "upstream")),
+            partial=read.choice("AWMENV_PARTIAL", "1", ("0", "1")) == "1",
             judge=_judge(env, read),
         )
 

@@ -41,7 +41,8 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "statx": (332, 291), "rseq": (334, 293), "clone3": (435, 435), "close_range": (436, 436),
     "faccessat2": (439, 439), "epoll_pwait2": (441, 441), "landlock_create_ruleset": (444, 444),
     "landlock_add_rule": (445, 445), "landlock_restrict_self": (446, 446),
-    "fchdir": (81, 50), "membarrier": (324, 283), "setitimer": (38, 103),
+    "fchdir": (81, 50), "membarrier": (324, 283), "setitimer": (38, 103), "capset": (126, 91), "pivot_root": (155, 41),
+    "unshare": (272, 97),
 }  # fmt: skip
 
 _READING = (
@@ -53,27 +54,28 @@ _READING = (
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "sched_yield", "sched_getaffinity", "poll",
     "ppoll", "select", "pselect6", "restart_syscall", "rseq", "set_robust_list", "membarrier", "exit", "exit_group",
 )  # fmt: skip
-# No sendmsg: a file sent to oneself and not yet received is held, and nobody can see by whom.
+# No sendmsg: a file sent to oneself and not yet received is held, and nobody can see by whom; and it takes an address.
+# No clone: a session has no threads, `host` runs in place what an app gives to one.
 _WORKING = (
     *_READING, "pwrite64", "ftruncate", "fsync", "fdatasync", "unlink", "unlinkat", "rename", "renameat", "sendto",
     "recvfrom", "recvmsg", "shutdown", "getsockopt", "getsockname", "socketpair", "pipe", "pipe2", "dup3",
-    "eventfd2", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2", "clone",
-    "set_tid_address", "mkdir", "mkdirat", "rmdir",
+    "eventfd2", "epoll_create", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait", "epoll_pwait2",
+    "mkdir", "mkdirat", "rmdir",
 )  # fmt: skip
 # What a template still needs once it has run its scenario's code: to fork a session and put a second wall round it.
 _FORKING = (
-    *_WORKING, "setitimer", "wait4", "prctl", "seccomp", "capget", "close_range", "chdir", "fchdir",
-    "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
+    *_WORKING, "clone", "set_tid_address", "setitimer", "wait4", "prctl", "seccomp", "capget", "close_range", "chdir",
+    "fchdir", "landlock_create_ruleset", "landlock_add_rule", "landlock_restrict_self",
 )  # fmt: skip
 ALLOWED: dict[Profile, tuple[str, ...]] = {"verifier": _READING, "scenario": _WORKING, "template": _FORKING}
 
 O_CHANGES = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000 | 0o20000000  # WRONLY RDWR CREAT TRUNC APPEND, and TMPFILE's own bit
 PROT_EXEC = 4
-AF_UNIX = 1
+AF_UNIX, SOCK_STREAM, SOCK_FLAGS = 1, 1, 0o2000000 | 0o4000  # CLOEXEC and NONBLOCK
 FIONREAD, FIONBIO, FIONCLEX, FIOCLEX = 0x541B, 0x5421, 0x5450, 0x5451
 # dup, descriptor and status flags, POSIX and OFD locks, DUPFD_CLOEXEC
 F_ALLOWED = (0, 1, 2, 3, 4, 5, 6, 7, 36, 37, 38, 1030)
-CLONE_THREAD_ALL = 0x100 | 0x200 | 0x400 | 0x800 | 0x10000  # VM FS FILES SIGHAND THREAD
+CLONE_THREAD = 0x10000
 CLONE_NEW = 0x20000 | 0x2000000 | 0x4000000 | 0x8000000 | 0x10000000 | 0x20000000 | 0x40000000
 PR_ALLOWED = (1, 4, 22, 38)  # pdeathsig, dumpable, seccomp, no_new_privs
 
@@ -93,24 +95,24 @@ def supported() -> bool:
     return platform.machine() in ARCHITECTURES
 
 
-def number(name: str) -> int | None:
-    column = 0 if platform.machine() == "x86_64" else 1
+def number(name: str, machine: str = "") -> int | None:
+    column = 0 if (machine or platform.machine()) == "x86_64" else 1
     return NUMBERS[name][column]
 
 
 @functools.cache
-def program(profile: Profile) -> bytes:
-    """The BPF program of a profile, ready for seccomp(2)."""
-    machine = platform.machine()
+def program(profile: Profile, machine: str = "") -> bytes:
+    """Return the BPF program of a profile, ready for seccomp(2); for this machine unless another is named."""
+    machine = machine or platform.machine()
     ops = [_Op(_LD, 4), _Op(_JEQ, ARCHITECTURES[machine], 1, 0), _Op(_RET, _KILL), _Op(_LD, 0)]
     if machine == "x86_64":
         ops += [_Op(_JGE, 0x40000000, 0, 1), _Op(_RET, _KILL)]  # x32 numbers
     for name in ALLOWED[profile]:
-        nr = number(name)
+        nr = number(name, machine)
         if nr is not None:
             body = _body(name, profile)
             ops += [_Op(_JEQ, nr, 0, len(body)), *body]
-    clone3 = number("clone3")
+    clone3 = number("clone3", machine)
     if clone3 is not None:
         # glibc falls back to clone(2), whose flags a filter can read.
         ops += [_Op(_JEQ, clone3, 0, 1), _Op(_RET, _ERRNO | errno.ENOSYS)]
@@ -141,12 +143,15 @@ def _body(name: str, profile: Profile) -> list[_Op]:
     if name == "prctl":
         return [_arg(0), *_one_of(PR_ALLOWED)]
     if name == "socketpair":
-        return [_arg(0), *_one_of((AF_UNIX,))]
+        # Streams: what a datagram socket of a pair sends may be addressed to any other socket of the machine.
+        kind = [_arg(1), _Op(_AND, 0xFFFFFFFF & ~SOCK_FLAGS), *_one_of((SOCK_STREAM,))]
+        return [_arg(0), _Op(_JEQ, AF_UNIX, 1, 0), _deny(), *kind]
+    if name == "sendto":
+        return [*_null(4), allow]  # to the other end, and to no address
     if name == "prlimit64":
-        setter = [_arg(2), _Op(_JEQ, 0, 1, 0), _deny(), _arg(2, high=True), _Op(_JEQ, 0, 1, 0), _deny()]
-        return [*setter, allow]
+        return [*_null(2), allow]  # reads limits, sets none
     if name == "clone":
-        return _clone(profile)
+        return _fork_only()
     return [allow]
 
 
@@ -157,9 +162,11 @@ def _one_of(values: tuple[int, ...]) -> list[_Op]:
     return [*ops, _deny()]
 
 
-def _clone(profile: Profile) -> list[_Op]:
-    no_namespaces = [_arg(0), _Op(_JSET, CLONE_NEW, 0, 1), _deny()]
-    if profile == "template":
-        return [*no_namespaces, _Op(_JSET, 0x10000, 0, 1), _deny(), _Op(_RET, _ALLOW)]  # forks, no threads
-    threads_only = [_Op(_AND, CLONE_THREAD_ALL), _Op(_JEQ, CLONE_THREAD_ALL, 0, 1), _Op(_RET, _ALLOW), _deny()]
-    return [*no_namespaces, *threads_only]
+def _null(index: int) -> list[_Op]:
+    """Deny unless this argument, a pointer, is null in both its halves."""
+    return [_arg(index), _Op(_JEQ, 0, 1, 0), _deny(), _arg(index, high=True), _Op(_JEQ, 0, 1, 0), _deny()]
+
+
+def _fork_only() -> list[_Op]:
+    """No namespace and no thread: nothing that is forked from a process with threads can be relied on."""
+    return [_arg(0), _Op(_JSET, CLONE_NEW | CLONE_THREAD, 0, 1), _deny(), _Op(_RET, _ALLOW)]

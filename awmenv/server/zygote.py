@@ -20,12 +20,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from awmenv.server import sandbox, sharing, syscalls
+from awmenv.server import enclosure, sandbox, sharing, syscalls
 from awmenv.server.preloading import VERIFIER_MODULES, preload
 
 MAX_REQUEST = 1 << 16
 SWEEP_MS = 1000
-STRAYS_S = 5.0
+GENERATIONS = 64
+"""Of strays, in one sweep: each falls to us when the one before it has ended. A fork bomb must not keep us here."""
 
 
 @dataclass
@@ -48,7 +49,7 @@ class Zygote:
         self.work = work
         self.children: dict[int, Child] = {}
         self.by_leash: dict[int, Child] = {}
-        self.strays_until = 0.0
+        self.own_children = _open_own_children()
         self.poll = select.poll()
         self.poll.register(control, select.POLLIN)
 
@@ -67,7 +68,7 @@ class Zygote:
 
     def _patience(self) -> int | None:
         if not self.children:
-            return SWEEP_MS // 4 if time.monotonic() < self.strays_until else None
+            return SWEEP_MS // 4 if _has_children() else None
         deadlines = [child.deadline for child in self.children.values() if child.deadline is not None]
         wait = min([*deadlines, time.monotonic() + SWEEP_MS / 1000]) - time.monotonic()
         return max(0, int(wait * 1000) + 1)
@@ -80,10 +81,12 @@ class Zygote:
         if not body:
             return False
         request = json.loads(body)
+        leash = socket.socket(fileno=fds[0])
         if "widen" in request:
             _widen(request["widen"], request["uid"], request["processes"])
+            with leash, contextlib.suppress(OSError):  # who asked may have gone
+                leash.send(b"!")
             return True
-        leash = socket.socket(fileno=fds[0])
         self._fork(request, leash, fds[1:])
         for fd in fds[1:]:
             os.close(fd)
@@ -131,7 +134,6 @@ class Zygote:
         except OSError:
             report.clear()  # nobody waits for it any more
         child.leash.close()
-        self.strays_until = time.monotonic() + STRAYS_S  # its orphans come to us a little later
         if child.uid is not None:
             _kill_all_of(child.uid)
 
@@ -146,15 +148,39 @@ class Zygote:
     def _kill_strays(self) -> None:
         """Orphans fall to us, the subreaper; whatever is our child and not known was forked behind our back."""
         known = {child.pid for child in self.children.values()}
-        try:
-            with open(f"/proc/self/task/{os.getpid()}/children", encoding="ascii") as stream:
-                pids = [int(part) for part in stream.read().split()]
-        except OSError:
-            return
-        for pid in pids:
-            if pid not in known:
+        for _generation in range(GENERATIONS):
+            strays = [pid for pid in _read_pids(self.own_children) if pid not in known]
+            for pid in strays:
                 os.kill(pid, signal.SIGKILL)
+            for pid in strays:
                 os.waitpid(pid, 0)
+            if not strays:
+                return
+
+
+def _open_own_children() -> int | None:
+    """The kernel's list of our children, opened while there is a /proc to be found; None where the kernel has none."""
+    try:
+        return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+
+
+def _has_children() -> bool:
+    """True while any process is our child, a zombie included. Below us there can be others only if one is."""
+    try:
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    except ChildProcessError:
+        return False
+    return True
+
+
+def _read_pids(file: int | None) -> list[int]:
+    """Read such a list from its start, however many parts the kernel gives it in."""
+    text = b""
+    while file is not None and (part := os.pread(file, 1 << 16, len(text))):
+        text += part
+    return [int(pid) for pid in text.split()]
 
 
 def _kill_all_of(uid: int) -> None:
@@ -166,7 +192,8 @@ def _widen(pid: int, uid: int | None, processes: int) -> None:
     """Let a template that has loaded fork its sessions. Done as its own user, which needs no capability."""
 
     def widen() -> None:
-        resource.prlimit(pid, resource.RLIMIT_NPROC, (processes, processes))
+        _soft, hard = resource.prlimit(pid, resource.RLIMIT_NPROC)
+        resource.prlimit(pid, resource.RLIMIT_NPROC, (min(processes, hard), hard))
 
     if uid is None:
         with contextlib.suppress(OSError):  # it has ended meanwhile, and its asker will be told so
@@ -198,10 +225,15 @@ def main() -> None:
     os.chdir("/")
     signal.signal(signal.SIGTERM, _end_group)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    uid = config["uid"] if os.geteuid() == 0 else None
-    probes = sandbox.probe(config["folder"], uid)
+    folder, uid = config["folder"], config["uid"] if os.geteuid() == 0 else None
+    probes = sandbox.probe(folder, uid)
     tier = sandbox.reached(probes, config["declared"])
-    work = _verifier_work(uid, tier) if config["kind"] == "verifier" else _scenario_work(tier, config["folder"])
+    work, shown = _verifier_work(tier) if config["kind"] == "verifier" else _scenario_work(tier, folder)
+    zygote = Zygote(control, work)
+    # From here on only what is imported already and what the forks may read can be found.
+    probes["no_looking"] = enclosure.enclose(folder, [os.path.dirname(folder), *shown])
+    if config["kind"] == "verifier" and uid is not None:
+        sandbox.become(uid)
     if sys.platform == "linux":
         sandbox.prctl(sandbox.PR_SET_CHILD_SUBREAPER, 1)
         if config["parent"]:
@@ -211,22 +243,24 @@ def main() -> None:
             syscalls.program(profile)  # assembled once, for all forks
     sharing.settle()
     control.send(json.dumps({"tier": tier, "probes": probes, "pid": os.getpid()}).encode())
-    Zygote(control, work).run()
+    zygote.run()
     _end_group()
 
 
-def _verifier_work(uid: int | None, tier: str) -> Callable[[dict[str, Any], list[int]], None]:
+Work = Callable[[dict[str, Any], list[int]], None]
+
+
+def _verifier_work(tier: str) -> tuple[Work, list[str]]:
+    """What a request leads to, and the files that it may read."""
     preload(VERIFIER_MODULES)
     runner = importlib.import_module("awmenv.server.runner")
-    if uid is not None:
-        sandbox.become(uid)
     parent = os.getpid()
-    return lambda request, fds: runner.run(fds[0], tier, parent)
+    return lambda request, fds: runner.run(fds[0], tier, parent), [sandbox.ZONES]
 
 
-def _scenario_work(tier: str, folder: str) -> Callable[[dict[str, Any], list[int]], None]:
+def _scenario_work(tier: str, folder: str) -> tuple[Work, list[str]]:
     host = importlib.import_module("awmenv.server.host")
     host.preload_libraries()
     importlib.import_module("awmenv.server.rehearsal").play(folder)
     parent = os.getpid()
-    return lambda request, fds: host.run_template(request, fds, tier, parent)
+    return lambda request, fds: host.run(request, fds, tier, parent), [path for path, _ in sandbox.library_rules()]

@@ -14,6 +14,7 @@ from django.utils.html import format_html, format_html_join, json_script
 from django.utils.safestring import SafeString
 
 from awmenv.health import Health
+from awmenv.models import BuildReport
 from episodes import strip as line
 from episodes.formatting import ago, clock, in_words
 from episodes.html_cache import context_of, picture_of
@@ -103,6 +104,12 @@ def verifier_health(health: Health | None) -> dict[str, Any]:
     if health is None:
         return {}
     return {"remarks": health.remarks, "explanation": clean(health.explanation), "checked": not health.unchecked}
+
+
+@register.inclusion_tag("episodes/_partial.html")
+def partial_scenario(wire: Any) -> dict[str, Any]:
+    """Beside an episode, which SQL statements of its scenario failed; nothing for a whole one."""
+    return {"report": BuildReport.from_wire(wire)}
 
 
 @register.filter

@@ -82,7 +82,7 @@ def arena_in(folder: Path, user: int | None = None) -> Iterator[Arena]:
 
 
 def _listen(arena: Arena, stack: contextlib.ExitStack) -> None:
-    """TCP and UDP on one port, and a unix socket; whoever gets through is written down."""
+    """TCP and UDP on one port, and unix sockets of both kinds; whoever gets through is written down."""
     tcp, udp = _pair_of_ports()
     stack.enter_context(tcp)
     stack.enter_context(udp)
@@ -90,7 +90,13 @@ def _listen(arena: Arena, stack: contextlib.ExitStack) -> None:
     unix = stack.enter_context(socket.socket(socket.AF_UNIX))
     unix.bind(str(arena.folder / "socket"))
     (arena.folder / "socket").chmod(0o777)
-    threads = [threading.Thread(target=_receive, args=(arena, udp))]
+    datagrams = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM))
+    datagrams.bind(str(arena.folder / "socket-datagrams"))
+    (arena.folder / "socket-datagrams").chmod(0o777)
+    threads = [
+        threading.Thread(target=_receive, args=(arena, name, sock))
+        for name, sock in (("udp", udp), ("datagrams", datagrams))
+    ]
     for name, sock in (("tcp", tcp), ("unix", unix)):
         sock.listen()
         threads.append(threading.Thread(target=_accept, args=(arena, name, sock)))
@@ -98,7 +104,7 @@ def _listen(arena: Arena, stack: contextlib.ExitStack) -> None:
         thread.start()
     stack.callback(lambda: [thread.join(5) for thread in threads])
     stack.callback(lambda: [sock.shutdown(socket.SHUT_RDWR) for sock in (tcp, unix)])
-    stack.callback(lambda: udp.sendto(b"end", udp.getsockname()))
+    stack.callback(lambda: [sock.sendto(b"end", sock.getsockname()) for sock in (udp, datagrams)])
 
 
 def _pair_of_ports() -> tuple[socket.socket, socket.socket]:
@@ -122,9 +128,9 @@ def _accept(arena: Arena, name: str, sock: socket.socket) -> None:
             connection.close()
 
 
-def _receive(arena: Arena, sock: socket.socket) -> None:
+def _receive(arena: Arena, name: str, sock: socket.socket) -> None:
     while sock.recv(100) != b"end":
-        arena.contacts.append("udp")
+        arena.contacts.append(name)
 
 
 def breaches(arena: Arena, said: str, before: dict[str, str]) -> list[str]:

@@ -61,6 +61,18 @@ READING = [
     Attack("decorator", "def take(f):\n    secret = open(CANARY).read()\n    return lambda a, b, c=None: {'result': 'others', 'loot': secret}\n"
            "@take\ndef verify_task_completion(a, b, c=None): pass\n"),
 ]  # fmt: skip
+LOOKING = [
+    inside("stat", "import os\nloot = 'SECRET-LOOT' if os.stat(CANARY).st_size == 11 else None"),
+    inside("lstat", "import os\nloot = 'SECRET-LOOT' if os.lstat(CANARY).st_uid >= 0 else None"),
+    inside("access", "import os\nloot = 'SECRET-LOOT' if os.access(CANARY, os.F_OK) else None"),
+    inside("exists", "import os\nloot = 'SECRET-LOOT' if os.path.exists(FOLDER) else None"),
+    inside("statx_by_ctypes", "import ctypes\nb = ctypes.create_string_buffer(300)\n"
+           "loot = 'SECRET-LOOT' if ctypes.CDLL(None).statx(-100, CANARY.encode(), 0, 0xfff, b) == 0 else None"),
+    inside("readlink", "import os\nos.readlink('/proc/%d/exe' % os.getpid())\nloot = 'SECRET-LOOT'"),
+    inside("owner_of_a_process", "import os\nloot = 'SECRET-LOOT' if os.stat('/proc/%d' % VICTIM).st_uid >= 0 else None"),
+    inside("working_folder_of_others", "import os\nloot = 'SECRET-LOOT' if os.path.isdir('/proc/%d/task' % VICTIM) else None"),
+]  # fmt: skip
+"""What exists, how large it is and whose: Landlock does not govern it, a file system of its own does."""
 ENVIRONMENT = [
     inside("environ", "import os\nloot = os.environ[SECRET_NAME]"),
     inside("posix_environ", "import posix\nloot = posix.environ[SECRET_NAME.encode()].decode()"),
@@ -118,6 +130,8 @@ NETWORK = [
     inside("netlink", "import socket\nsocket.socket(socket.AF_NETLINK, socket.SOCK_RAW)\nloot = 'netlink SECRET-LOOT'"),
     inside("http", "import urllib.request\nurllib.request.urlopen('http://127.0.0.1:%d/' % PORT, timeout=2)"),
     inside("send_descriptor", "import os, socket\na, b = socket.socketpair()\nsocket.send_fds(a, [b'x'], [0])\nloot = 'sent SECRET-LOOT'"),
+    inside("datagram_of_a_pair", "import socket\na, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendto(b'x', UNIX + '-datagrams')"),
+    inside("datagram_by_sendmsg", "import socket\na, b = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)\na.sendmsg([b'x'], [], 0, UNIX + '-datagrams')"),
     inside("socketpair", "import socket\nsocket.socketpair()\nloot = 'pair SECRET-LOOT'"),
 ]  # fmt: skip
 PROCESSES = [
@@ -141,7 +155,7 @@ TAMPERING = [
     inside("wal", "import sqlite3\nsqlite3.connect(final_db_path).execute('pragma journal_mode=wal')"),
     inside("attach_and_write", "import sqlite3\nc = sqlite3.connect(':memory:')\nc.execute('ATTACH ? AS o', (final_db_path,))\nc.execute('drop table o.t')\nc.commit()"),
 ]  # fmt: skip
-ATTACKS = [*READING, *ENVIRONMENT, *WRITING, *RUNNING, *NETWORK, *PROCESSES, *TAMPERING]
+ATTACKS = [*READING, *LOOKING, *ENVIRONMENT, *WRITING, *RUNNING, *NETWORK, *PROCESSES, *TAMPERING]
 
 # What must not count as a verdict: (name, code). A runner that reads the last line of stdout takes each for `complete`.
 FORGERIES = [
@@ -192,4 +206,24 @@ ENDINGS = {
     "sql_forever": "import sqlite3\n    sqlite3.connect(':memory:').execute('with recursive r(n) as (select 1 union all select n+1 from r) select count(*) from r').fetchone()",
     "block_signals_and_hang": "import signal, time\n    [signal.signal(s, signal.SIG_IGN) for s in (15, 14, 24)]\n    time.sleep(1000)",
     "hang_in_finaliser": "class F:\n        def __del__(self):\n            while True: pass\n    x = F()\n    x.me = x\n    del x\n    import gc\n    gc.collect()",
+}  # fmt: skip
+
+# Sample rows that must end as a line of the load report: name, (statements, a pattern for what the line says).
+_LARGE = ",".join(["1"] * 7_000_000)
+ROWS = {
+    "code_address_in_a_tokenizer": (
+        ["SELECT fts3_tokenizer('simple', x'4141414141414141')", "SELECT * FROM fts3tokenize('simple', 'a')"],
+        r"could not be built: the process is gone \(exit -11\)",
+    ),
+    "large_expression": ([f"INSERT INTO t VALUES (1 IN ({_LARGE}))"], "too large"),
+    "large_value": (["INSERT INTO t SELECT length(hex(zeroblob(450000000)))"], "MemoryError|too big|in that time"),
+    "large_sort": (
+        ["WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r LIMIT 900000000) "
+         "INSERT INTO t SELECT count(*) FROM (SELECT DISTINCT n, hex(randomblob(900)) FROM r)"],
+        "",  # the time, the memory or the disk, whichever is first
+    ),
+    "endless": (["WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) SELECT count(*) FROM r"], "was not built in that time"),
+    "endless_rows": (["WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) INSERT INTO t SELECT n FROM r"], ""),
+    "attach": (["ATTACH DATABASE '/etc/hostname' AS x"], "unable to open database"),
+    "vacuum_into": (["COMMIT", "VACUUM INTO '/tmp/rows-were-here.db'"], "unable to open database"),
 }  # fmt: skip

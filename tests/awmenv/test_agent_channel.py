@@ -14,6 +14,8 @@ from awmenv.models import CONTROL_TOOLS
 from tests.awmenv.conftest import Server
 from tests.awmenv.hostile_packs import pack
 
+pytestmark = pytest.mark.attack("frames")
+
 
 def rpc(server: Server, method: str, **params: Any) -> dict[str, Any]:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()

@@ -133,8 +133,8 @@ async def test_a_verifier_that_hangs_keeps_no_other_scenario_waiting(world: Worl
 async def test_a_database_that_cannot_be_built_leaves_nothing_to_tell(world: World, tmp_path: Path) -> None:
     add(tmp_path, "shop_1", COMPLETE, None)
     add(tmp_path, "shop_2", COMPLETE, None)
-    text = (tmp_path / "gen_sample.jsonl").read_text().replace("INSERT INTO t", "INSERT INTO nowhere", 1)
-    (tmp_path / "gen_sample.jsonl").write_text(text)
+    text = (tmp_path / "gen_db.jsonl").read_text().replace("CREATE TABLE t", "CREATE TABEL t", 1)
+    (tmp_path / "gen_db.jsonl").write_text(text)
     found = (await doctor(world).of(load_pack(tmp_path), "shop_1", [0]))[0]
     assert "could not be built" in found.unchecked and found.remarks == []
     assert (await doctor(world).of(load_pack(tmp_path), "shop_2", [0]))[0].remarks

@@ -4,6 +4,7 @@
 import asyncio
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,12 +19,14 @@ from awmenv.server.scenario import HELLO_TIMEOUT_S, STARTS_AT_ONCE, ScenarioHous
 from awmenv.server.sessions import World
 from awmenv.server.settings import Settings
 from tests.awmenv.arena import Arena, arena_in, breaches
-from tests.awmenv.attacks import ATTACKS, TAMPERING, Attack
+from tests.awmenv.attacks import ATTACKS, LOOKING, ROWS, TAMPERING, Attack
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
-# A scenario owns its database, may start threads and map code; it stays in its folder all the same.
-ALLOWED = {"thread", "rwx_memory", "socketpair", *(attack.name for attack in TAMPERING)}
+pytestmark = pytest.mark.attack("apps")
+
+# A scenario owns its database and may map code; it stays in its folder all the same.
+ALLOWED = {"rwx_memory", "socketpair", *(attack.name for attack in TAMPERING)}
 FORBIDDEN = [attack for attack in ATTACKS if attack.name not in ALLOWED]
 # While a template imports its app it may fork, because it must fork sessions later.
 AT_IMPORT = [attack for attack in FORBIDDEN if attack.name != "fork_alone"]
@@ -48,16 +51,19 @@ framing.send = lambda sock, message, send=framing.send: send(
     "forks_for_ever": "import os\nfor _ in range(200):\n    os.fork()\nwhile True: pass",
 }
 
-# What an app may leave behind: a process of its own, which fills the template's folder once it is out of sight.
-STRAY = (
+# An app whose import changes what its process does when the server asks for a session: it fills the disk.
+LATE_FILL = (
     RUN_CODE
     + """
-import time
-if os.fork() == 0:
-    time.sleep(0.5)
+import socket, time
+
+def fill(*arguments, take=socket.recv_fds):
+    taken = take(*arguments)
     for n in range(20):
-        open(f"stray{n}", "wb").write(b"x" * (1 << 20))
-    time.sleep(600)
+        open(f"late{n}", "wb").write(b"x" * (1 << 20))
+    return taken
+
+socket.recv_fds = fill
 """
 )
 MUTE = RUN_CODE + "\nimport socket, time\nsocket.recv_fds = lambda *_: time.sleep(600)\n"
@@ -80,10 +86,13 @@ def hostile(tmp_path_factory: OpenFolders) -> Iterator[Server]:
     packs = pack(folder / "pack")
     pack(folder / "pack", name="open_2")
     pack(folder / "pack", FILL + RUN_CODE, "fills")
-    pack(folder / "pack", STRAY, "leaves_a_stray")
+    pack(folder / "pack", LATE_FILL, "fills_late")
     for name, code in BAD_APPS.items():
         pack(folder / "pack", code, name)
+    for name, (inserts, _) in ROWS.items():
+        pack(folder / "pack", name=name, inserts=inserts)
     limits = {"AWMENV_CALL_TIMEOUT": "3", "AWMENV_LOAD_TIMEOUT": "5", "AWMENV_SESSION_DISK_MB": "8"}
+    limits["AWMENV_PARTIAL"] = "0"
     running = start_server(folder, packs, SECRET_OF_SERVER="SECRET-LOOT", **limits)
     yield running
     running.stop()
@@ -105,8 +114,14 @@ def importing(tmp_path_factory: OpenFolders) -> Iterator[tuple[Server, Arena]]:
         running.stop()
 
 
+def _skip_if_seen(server: Server, attack: Attack) -> None:
+    if attack in LOOKING and not json.loads(server.get("/stats"))["probes"]["no_looking"]:
+        pytest.skip("no namespace of mounts here")
+
+
 @pytest.mark.parametrize("attack", FORBIDDEN, ids=lambda attack: attack.name)
 async def test_an_endpoint_reaches_nothing_outside_its_folder(arena: Arena, hostile: Server, attack: Attack) -> None:
+    _skip_if_seen(hostile, attack)
     before = arena.print_of()
     async with EnvironmentClient(hostile.url) as env:
         await env.reset(scenario="open_1")
@@ -117,6 +132,7 @@ async def test_an_endpoint_reaches_nothing_outside_its_folder(arena: Arena, host
 @pytest.mark.parametrize("attack", AT_IMPORT, ids=lambda attack: attack.name)
 async def test_importing_an_app_reaches_nothing_either(importing: tuple[Server, Arena], attack: Attack) -> None:
     server, arena = importing
+    _skip_if_seen(server, attack)
     before = arena.print_of()
     async with EnvironmentClient(server.url) as env:
         try:
@@ -125,6 +141,23 @@ async def test_importing_an_app_reaches_nothing_either(importing: tuple[Server, 
         except ResetFailed as error:
             said = str(error)
         assert breaches(arena, said, before) == []
+
+
+async def test_an_app_may_import_libraries_late_and_ask_for_time_zones(hostile: Server) -> None:
+    """Of the file system it has its own folder and these, and nothing that could disappoint it."""
+    code = (
+        "def verify_task_completion(a, b):\n"
+        "    import colorsys, wave, sqlite3.dump, xml.dom.minidom, mimetypes, zoneinfo, datetime, starlette.staticfiles\n"
+        "    zone = zoneinfo.ZoneInfo('Europe/Berlin')\n"
+        "    noon = datetime.datetime(2026, 7, 1, 12, tzinfo=zone)\n"
+        "    return {'type': mimetypes.guess_type('a.html')[0], 'offset': noon.utcoffset().total_seconds()}\n"
+    )
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="open_1")
+        answer = await env.call_tool("run_code", {"code": code})
+        assert answer.ok and json.loads(str(answer.tool_result)) == {"type": "text/html", "offset": 7200.0}, (
+            answer.error
+        )
 
 
 async def test_a_scenario_inherits_no_environment_and_is_another_user(hostile: Server) -> None:
@@ -262,12 +295,12 @@ async def test_files_without_a_name_count_as_disk(hostile: Server, way: str) -> 
         assert (refused.reward_type, "more disk" in str(refused.error)) == ("server_error", True)
 
 
-async def test_a_process_left_by_an_import_cannot_fill_the_disk_later(hostile: Server) -> None:
+async def test_a_scenario_cannot_fill_the_disk_long_after_its_import(hostile: Server) -> None:
     async with EnvironmentClient(hostile.url) as env:
-        await env.reset(scenario="leaves_a_stray")
+        await env.reset(scenario="fills_late")
         folder = Path(json.loads((await env.call_tool("where_am_i")).tool_result)["cwd"]).parent / "template"
         assert await asyncio.to_thread(_eventually, lambda: not folder.exists())
-        assert await asyncio.to_thread(_eventually, lambda: not list(folder.parent.rglob("stray*")))
+        assert await asyncio.to_thread(_eventually, lambda: not list(folder.parent.rglob("late*")))
         assert (await env.call_tool("add_row")).reward_type == "server_error"
         await env.reset(scenario="open_1")
         assert (await env.call_tool("add_row")).ok
@@ -314,7 +347,8 @@ async def test_processor_time_and_memory_of_a_session_are_bounded(
 
 
 async def test_a_half_built_database_is_a_reset_error(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    server = make_server(pack(tmp_path / "pack", inserts=["INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)"]))
+    inserts = ["INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)"]
+    server = make_server(pack(tmp_path / "pack", inserts=inserts), AWMENV_PARTIAL="0")
     async with EnvironmentClient(server.url) as env:
         with pytest.raises(ResetFailed, match="UNIQUE constraint") as caught:
             await env.reset(scenario="open_1")
@@ -325,12 +359,23 @@ async def test_a_half_built_database_is_a_reset_error(make_server: Callable[...,
 async def test_rows_cannot_reach_files_while_the_database_is_built(
     arena: Arena, make_server: Callable[..., Server], tmp_path: Path, statement: str
 ) -> None:
-    server = make_server(pack(tmp_path / "pack", inserts=[statement.format(canary=arena.canary)]))
+    inserts = [statement.format(canary=arena.canary)]
+    server = make_server(pack(tmp_path / "pack", inserts=inserts), AWMENV_PARTIAL="0")
     before = arena.print_of()
     async with EnvironmentClient(server.url) as env:
         with pytest.raises(ResetFailed):
             await env.reset(scenario="open_1")
     assert breaches(arena, "", before) == []
+
+
+async def test_rows_that_attack_their_builder_end_the_reset_alone(hostile: Server) -> None:
+    async with EnvironmentClient(hostile.url) as env, EnvironmentClient(hostile.url) as other:
+        await other.reset(scenario="open_1")
+        for name, (_, said) in ROWS.items():
+            with pytest.raises(ResetFailed) as caught:
+                await env.reset(scenario=name)
+            assert caught.value.code == "database_broken" and re.search(said, str(caught.value)), name
+        assert (await other.call_tool("add_row")).ok
 
 
 async def test_a_scenario_that_lies_about_its_pid_cannot_make_the_server_kill_another(

@@ -5,6 +5,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -95,6 +96,46 @@ async def test_an_app_that_left_a_process_behind_at_import_does_not_keep_it(
         with pytest.raises(Exception, match="does not load"):
             await env.reset(scenario="open_1")
     assert eventually(lambda: len(family(server)) <= before)
+
+
+DYNASTY = """
+import os, socket, sys, time
+from awmenv.server import sandbox, zygote
+
+def found_dynasty(request, fds):
+    hear, tell = os.pipe()
+    for _generation in range(request["generations"]):
+        if os.fork():
+            time.sleep(0 if _generation == 0 else 600)
+            break
+    else:
+        os.write(tell, b"!")
+        time.sleep(600)
+    os.read(hear, 1)
+    os._exit(0)
+
+sandbox.prctl(sandbox.PR_SET_CHILD_SUBREAPER, 1)
+zygote.Zygote(socket.socket(fileno=int(sys.argv[1])), found_dynasty).run()
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="orphans fall to a subreaper, which is Linux's")
+def test_strays_end_however_many_generations_they_are() -> None:
+    """Each is an orphan only when the one before it has ended, which takes long on a busy machine."""
+    generations = 25
+    control, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    leash, far_leash = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with control, leash:
+        with far, far_leash:
+            process = subprocess.Popen(
+                [sys.executable, "-c", DYNASTY, str(far.fileno())], cwd=ROOT, pass_fds=[far.fileno()]
+            )
+            socket.send_fds(control, [json.dumps({"generations": generations}).encode()], [far_leash.fileno()])
+        leash.settimeout(EVER_S)
+        assert json.loads(leash.recv(1 << 16))["exit"] == 0, "who founded it has ended"
+        descendants = psutil.Process(process.pid).children
+        assert eventually(lambda: not descendants(recursive=True), 2 * EVER_S)
+    assert process.wait(EVER_S) == 0
 
 
 @pytest.mark.parametrize("how", ["close", "abort", "reset", "done"])

@@ -18,10 +18,12 @@ import pytest
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
 from tests.awmenv.arena import NAME, SECRET, Arena, arena_in, breaches
-from tests.awmenv.attacks import Attack
+from tests.awmenv.attacks import LOOKING, Attack
 from tests.awmenv.conftest import ROOT, OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 from tests.awmenv.test_hostile_scenarios import AT_IMPORT, FORBIDDEN
+
+pytestmark = pytest.mark.attack("verifiers and apps, as an ordinary user")
 
 USER = 12_345
 VERIFIERS = """
@@ -29,6 +31,7 @@ import json, sys
 from pathlib import Path
 from tests.awmenv.arena import arena_in, breaches
 from tests.awmenv.attacks import ATTACKS
+from awmenv.server import verifier
 from awmenv.server.verifier import run_verifier
 
 found = {}
@@ -37,6 +40,7 @@ for attack in ATTACKS:
         before = arena.print_of()
         result = run_verifier(arena.code(attack), "code", *arena.databases())
         found[attack.name] = [result["tier"], *breaches(arena, json.dumps(result), before)]
+found["no_looking"] = verifier._shared_house().zygote.probes["no_looking"]
 print(json.dumps(found))
 """
 
@@ -100,13 +104,20 @@ def test_no_verifier_reaches_anything(tmp_path: Path, python: str) -> None:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
-    assert len(found) > 60 and {name: said for name, said in found.items() if said != ["strict"]} == {}
+    seen = set() if found.pop("no_looking") else {attack.name for attack in LOOKING}
+    assert len(found) > 60 and {name for name, said in found.items() if said != ["strict"]} - seen == set()
+
+
+def _forbidden(server: Server, attacks: list[Attack]) -> list[Attack]:
+    """Without a namespace of users, which not every kernel grants, an ordinary user's sandbox sees paths."""
+    hidden = json.loads(server.get("/stats"))["probes"]["no_looking"]
+    return [attack for attack in attacks if hidden or attack not in LOOKING]
 
 
 @pytest.mark.slow
 async def test_no_endpoint_reaches_anything(server: Server, arena: Arena) -> None:
     async with EnvironmentClient(server.url) as env:
-        for attack in FORBIDDEN:
+        for attack in _forbidden(server, FORBIDDEN):
             before = arena.print_of()
             await env.reset(scenario="open_1")
             answer = await env.call_tool("run_code", {"code": arena.code(attack)})
@@ -126,8 +137,9 @@ async def test_no_import_reaches_anything(server: Server, arena: Arena) -> None:
                 said = str(error)
             return breaches(arena, said, before)
 
-    found = await asyncio.gather(*(load(attack) for attack in AT_IMPORT))
-    assert {attack.name: said for attack, said in zip(AT_IMPORT, found, strict=True) if said} == {}
+    attacks = _forbidden(server, AT_IMPORT)
+    found = await asyncio.gather(*(load(attack) for attack in attacks))
+    assert {attack.name: said for attack, said in zip(attacks, found, strict=True) if said} == {}
 
 
 async def test_an_episode_is_played_compared_and_verified_and_leaves_nothing(

@@ -1,6 +1,8 @@
 """Packs: what is indexed, joined, refused and reported."""
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -8,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from awmenv import packs
+from awmenv import indexes, packs
 from awmenv.errors import PackError, UnknownScenario
-from awmenv.models import RESERVED_TOOLS, normalise_name
+from awmenv.models import RESERVED_TOOLS, BuildReport, normalise_name
 from awmenv.packs import Pack, load_pack
-from tests.awmenv.conftest import TINY, OpenFolders
+from tests.awmenv.conftest import ROOT, TINY, OpenFolders
 
 FILES = {
     "gen_scenario.jsonl": [{"name": "Shop 1", "description": "A shop."}],
@@ -52,10 +54,10 @@ def test_rows_of_one_scenario_find_each_other_however_its_name_is_written(tmp_pa
     assert pack.has_verifier("shop_1", 1) is None
 
 
-def test_the_tiny_pack_is_clean_but_for_its_one_escaped_quote() -> None:
-    pack = load_pack(TINY, check_sql=True)
+def test_the_tiny_pack_is_clean() -> None:
+    pack = load_pack(TINY)
     assert list(pack.scenarios) == ["lamps_1", "notes_1"]
-    assert [finding.code for finding in pack.report.findings] == ["sql_repaired"]
+    assert pack.report.findings == []
     assert pack.scripts("notes_1", 0)["oracle"][0]["call"]["name"] == "create_note"
 
 
@@ -104,36 +106,102 @@ def test_a_task_without_a_verifier_is_reported(tmp_path: Path) -> None:
     assert any(finding.code == "missing_verifier" and "task 1" in finding.message for finding in pack.report.warnings)
 
 
-def test_a_failing_statement_rejects_the_scenario_when_sql_is_checked(tmp_path: Path) -> None:
-    rows = [
-        {
-            "scenario": "shop_1",
-            "sample_data": {"tables": [{"table_name": "t", "insert_statements": ["INSERT INTO nowhere VALUES (1)"]}]},
-        }
-    ]
-    folder = write(tmp_path, **changed("gen_sample.jsonl", rows))
-    assert list(load_pack(folder).scenarios) == ["shop_1"]
-    checked = load_pack(folder, check_sql=True)
-    assert list(checked.rejected) == ["shop_1"]
-    assert any(finding.code == "sql_failed" and "nowhere" in finding.message for finding in checked.report.errors)
+FAILING = BuildReport(3, 0, 2, 1, [], ["t: no such table: a", "t: no such table: b"])
+SUMMARY = "2 of 3 SQL statements fail, first t: no such table: a"
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "ATTACH DATABASE '{path}' AS x",
-        "PRAGMA writable_schema = 1",
-        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r) INSERT INTO t SELECT n FROM r",
-    ],
-)
-def test_checking_sql_reaches_no_file_and_ends(tmp_path: Path, statement: str) -> None:
-    target = tmp_path / "made.db"
-    insert = statement.format(path=target)
-    tables = {"tables": [{"table_name": "t", "insert_statements": [insert]}]}
-    rows = [{"scenario": "shop_1", "sample_data": tables}]
-    pack = load_pack(write(tmp_path, **changed("gen_sample.jsonl", rows)), check_sql=True)
-    assert list(pack.rejected) == ["shop_1"]
-    assert not target.exists()
+def test_build_report_becomes_findings_and_failures_reject_the_scenario(tmp_path: Path) -> None:
+    pack = load_pack(write(tmp_path))
+    pack.note_build("shop_1", BuildReport(3, 1, 0, 1, ["t: backslash-escaped quotes: x"], []), playable=True)
+    assert list(pack.scenarios) == ["shop_1"] and pack.scenario("shop_1").partial == ""
+    pack.note_build("shop_1", FAILING, playable=False)
+    assert pack.rejected["shop_1"].problems == [SUMMARY]
+    said = [(one.level, one.code, one.scenario) for one in pack.report.findings if one.code.startswith("sql")]
+    assert said == [("warning", "sql_repaired", "shop_1"), *[("error", "sql_failed", "shop_1")] * 2]
+
+
+def test_playable_scenario_with_failures_is_partial_also_for_later_loads(tmp_path: Path) -> None:
+    folder, cache = write(tmp_path), tmp_path / "cache"
+    pack = load_pack(folder, cache=cache)
+    pack.note_build("shop_1", FAILING, playable=True)
+    assert pack.scenarios["shop_1"].partial == SUMMARY and pack.report.errors == []
+    assert [one.code for one in pack.report.findings[-3:]] == ["sql_skipped", "sql_skipped", "partial"]
+    pack.keep_builds(cache)
+    assert load_pack(folder, cache=cache).scenarios["shop_1"].partial == SUMMARY
+    assert load_pack(folder).scenarios["shop_1"].partial == ""
+    write(folder, **changed("gen_sample.jsonl", None))
+    (folder / "gen_sample.jsonl").unlink()
+    assert load_pack(folder, cache=cache).scenarios["shop_1"].partial == "", "other files, another report"
+
+
+def test_refused_scenario_is_not_kept_as_partial(tmp_path: Path) -> None:
+    folder, cache = write(tmp_path), tmp_path / "cache"
+    pack = load_pack(folder, cache=cache)
+    pack.note_build("shop_1", FAILING, playable=False)
+    pack.keep_builds(cache)
+    assert load_pack(folder, cache=cache).builds == {}
+
+
+# What a row of a few megabytes would become as Python objects, and how the report calls it.
+SWOLLEN = {
+    "tasks": ('{"scenario": "shop_1", "tasks": [%s]}', '"a"', "too_many"),
+    "empty_lists": ('{"scenario": "shop_1", "tasks": ["x"], "more": [%s]}', "[]", "too_many"),
+    "objects": ('{"scenario": "shop_1", "tasks": ["x"], "more": [%s]}', '{"":{}}', "too_many"),
+    "numbers": ('{"scenario": "shop_1", "tasks": ["x"], "more": [%s]}', "1.5", "too_many"),
+}
+PEAK = """
+import resource, sys
+from awmenv.packs import load_pack
+from awmenv.server.library import Library
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+pack = load_pack(sys.argv[1])
+Library([sys.argv[1]])
+peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+print(sorted({one.code for one in pack.report.errors}), peak // 1024)
+"""
+
+
+@pytest.mark.attack("pack rows")
+@pytest.mark.parametrize("kind", SWOLLEN)
+def test_row_that_swells_in_memory_is_reported_before_it_does(tmp_path: Path, kind: str) -> None:
+    row, value, code = SWOLLEN[kind]
+    text = row % ",".join([value] * (20_000_000 // (len(value) + 1)))
+    write(tmp_path, **changed("gen_tasks.jsonl", [text + "\n", *FILES["gen_tasks.jsonl"]]))
+    done = subprocess.run([sys.executable, "-c", PEAK, str(tmp_path)], cwd=ROOT, capture_output=True, text=True)
+    codes, _, peak_mb = done.stdout.rpartition(" ")
+    assert codes == str([code]), done.stderr
+    assert int(peak_mb) < 100, "a row of 20 MB is read whole, and no more"
+
+
+def test_row_of_long_sql_text_with_many_commas_is_taken(tmp_path: Path) -> None:
+    """Commas and brackets inside a text are no values."""
+    inserts = [f"INSERT INTO t VALUES {'(1, 2, [3], {4}, ' * 2000}" for _ in range(300)]
+    tables = {"tables": [{"table_name": "t", "insert_statements": inserts}]}
+    pack = load_pack(write(tmp_path, **changed("gen_sample.jsonl", [{"scenario": "shop_1", "sample_data": tables}])))
+    assert pack.report.errors == [] and len(pack.statements("shop_1")) == 301
+
+
+def test_more_tasks_than_the_limit_are_a_bad_row(tmp_path: Path) -> None:
+    rows = [{"scenario": "shop_1", "tasks": ["x"] * (packs.MAX_TASKS + 1)}]
+    pack = load_pack(write(tmp_path, **changed("gen_tasks.jsonl", rows)))
+    assert [finding.code for finding in pack.report.errors] == ["bad_shape", "gap"]
+    assert str(packs.MAX_TASKS) in pack.report.errors[0].message and not pack.scenarios
+
+
+def test_rows_and_findings_past_their_limits_are_counted_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("awmenv.rows.MAX_ROWS", 3)
+    monkeypatch.setattr(packs, "MAX_FINDINGS", 4)
+    write(tmp_path, **changed("gen_scenario.jsonl", ["{}\n"] * 3 + FILES["gen_scenario.jsonl"]))
+    found = load_pack(tmp_path).report.findings
+    assert [one.code for one in found] == ["no_name", "no_name", "no_name", "too_many", "more"]
+    assert found[3].line == 4
+
+
+def test_findings_show_no_control_characters_of_a_row(tmp_path: Path) -> None:
+    rows = [{"scenario": "shop_1", "full_code": '@app.get("/", operation_id="verify")\ndef x(): ...'}]
+    pack = load_pack(write(tmp_path, **changed("gen_envs.jsonl", rows)))
+    pack.report.remark("error", "x", "\x1b]0;title\x07 two\nlines \u202e")
+    assert all(one.message.isprintable() for one in pack.report.findings)
 
 
 def test_rows_are_read_when_asked_for_and_a_changed_file_is_noticed(tmp_path: Path) -> None:
@@ -159,10 +227,10 @@ def test_an_index_that_was_kept_says_the_same_without_reading_the_files(
 ) -> None:
     folder = write(tmp_path, **changed("gen_tasks.jsonl", ["{broken\n", *FILES["gen_tasks.jsonl"]]))
     first = load_pack(folder, cache=tmp_path / "cache")
-    monkeypatch.setattr(packs, "_lines", lambda *_: pytest.fail("the files were read again"))
+    monkeypatch.setattr("awmenv.rows._lines", lambda *_: pytest.fail("the files were read again"))
     again = load_pack(folder, cache=tmp_path / "cache")
     assert found(again) == found(first) and again.report == first.report
-    assert list(load_pack(folder, check_sql=True, cache=tmp_path / "cache").scenarios) == ["shop_1"]
+    assert list(again.scenarios) == ["shop_1"]
 
 
 @pytest.mark.parametrize("spoil", ["changed", "nonsense", "older"])
@@ -173,7 +241,8 @@ def test_an_index_that_holds_no_longer_is_made_anew(tmp_path: Path, spoil: str) 
     if spoil == "changed":
         write(folder, **changed("gen_tasks.jsonl", [{"scenario": "shop_1", "tasks": ["Only this."]}]))
     else:
-        kept.write_text("[" * 9 if spoil == "nonsense" else kept.read_text().replace('"state":[1', '"state":[0'))
+        older = kept.read_text().replace(f'"state":[{indexes.VERSION}', '"state":[0')
+        kept.write_text("[" * 9 if spoil == "nonsense" else older)
     assert found(load_pack(folder, cache=cache)) == found(load_pack(folder))
     assert found(load_pack(folder, cache=cache)) == found(load_pack(folder))
 
@@ -186,7 +255,7 @@ def test_where_nothing_can_be_kept_a_pack_loads_all_the_same(tmp_path: Path) -> 
 def test_of_a_row_that_is_too_long_only_its_beginning_is_held_and_the_next_is_found(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(packs, "MAX_ROW_BYTES", 200)
+    monkeypatch.setattr("awmenv.rows.MAX_ROW_BYTES", 200)
     rows = [json.dumps({"scenario": "long_1", "tasks": ["x" * size]}) + "\n" for size in (150, 200, 1000, 3000)]
     pack = load_pack(write(tmp_path, **changed("gen_tasks.jsonl", [*rows, *FILES["gen_tasks.jsonl"]])))
     assert [(one.code, one.line) for one in pack.report.errors if one.line] == [("too_long", n) for n in (2, 3, 4)]
@@ -199,7 +268,7 @@ def test_any_bytes_are_a_report_and_never_an_error(tmp_path_factory: OpenFolders
     folder = tmp_path_factory.mktemp("any")
     for name in FILES:
         (folder / name).write_bytes(b"\n".join(lines))
-    pack = load_pack(folder, check_sql=True)
+    pack = load_pack(folder)
     assert not pack.scenarios
 
 
@@ -217,9 +286,10 @@ def test_rows_of_any_shape_are_a_report_and_never_an_error(tmp_path_factory: Ope
     folder = tmp_path_factory.mktemp("shape")
     for name in (*FILES, "scripts.jsonl"):
         (folder / name).write_text(json.dumps({"scenario": "a", "name": "a", **row}) + "\n")
-    pack = load_pack(folder, check_sql=True)
+    pack = load_pack(folder)
     for name in pack.scenarios:
         assert pack.tasks(name)
+        assert all(isinstance(part, str) for pair in pack.statements(name) for part in pair)
         pack.scripts(name, 0)
         pack.verifier(name, 0, "code")
 

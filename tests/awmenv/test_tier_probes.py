@@ -1,4 +1,6 @@
-"""A kernel without Landlock, made for real by a filter that refuses its system calls: what runs, what does not."""
+"""Kernels without Landlock and containers without namespaces, made for real by a filter that refuses their system
+calls: what runs, what does not.
+"""
 
 import json
 import sys
@@ -10,12 +12,14 @@ import pytest
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
 from awmenv.health import Health
+from awmenv.server.syscalls import number
 from tests.awmenv.conftest import Server
+from tests.awmenv.hostile_packs import pack
 
-# seccomp, in the assembler of the kernel: load the number of the call; 444 to 446 (Landlock's three) fail with ENOSYS.
-WITHOUT_LANDLOCK = """#!{python}
+# seccomp, in the assembler of the kernel: load the number of the call; those from the first to the last fail.
+WITHOUT = """#!{python}
 import ctypes, os, struct, sys
-rows = [(0x20, 0, 0, 0), (0x35, 0, 2, 444), (0x25, 1, 0, 446), (0x06, 0, 0, 0x00050000 | 38), (0x06, 0, 0, 0x7FFF0000)]
+rows = [(0x20, 0, 0, 0), (0x35, 0, 2, {first}), (0x25, 1, 0, {last}), (6, 0, 0, 0x50000 | 38), (6, 0, 0, 0x7FFF0000)]
 code = b"".join(struct.pack("HBBI", *row) for row in rows)
 buffer = ctypes.create_string_buffer(code, len(code))
 program = ctypes.create_string_buffer(struct.pack("HxxxxxxQ", len(rows), ctypes.addressof(buffer)), 16)
@@ -25,15 +29,33 @@ os.execv({python!r}, [{python!r}, *sys.argv[1:]])
 """
 
 
+def without(folder: Path, first: str, last: str) -> str:
+    """An interpreter whose system calls from the first to the last are not there."""
+    if not sys.platform.startswith("linux"):
+        pytest.skip("the filter is Linux's")
+    python = folder / "python"
+    python.write_text(WITHOUT.format(python=sys.executable, first=number(first), last=number(last)))
+    python.chmod(0o755)
+    return str(python)
+
+
 @pytest.fixture
 def weak(make_server: Callable[..., Server], tmp_path: Path) -> Callable[..., Server]:
     """A server that finds no Landlock."""
-    if not sys.platform.startswith("linux"):
-        pytest.skip("the filter is Linux's")
-    python = tmp_path / "python"
-    python.write_text(WITHOUT_LANDLOCK.format(python=sys.executable))
-    python.chmod(0o755)
-    return lambda **settings: make_server(python=str(python), **settings)
+    python = without(tmp_path, "landlock_create_ruleset", "landlock_restrict_self")
+    return lambda **settings: make_server(python=python, **settings)
+
+
+async def test_without_namespaces_paths_are_seen_and_the_tier_stays(
+    make_server: Callable[..., Server], tmp_path: Path
+) -> None:
+    code = "def verify_task_completion(a, b):\n    import os\n    return {'seen': os.path.isdir('/etc')}\n"
+    server = make_server(pack(tmp_path / "pack"), python=without(tmp_path, "unshare", "unshare"))
+    stats = json.loads(server.get("/stats"))
+    assert (stats["tier"], stats["probes"].pop("no_looking")) == ("strict", False) and all(stats["probes"].values())
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="open_1")
+        assert json.loads(str((await env.call_tool("run_code", {"code": code})).tool_result)) == {"seen": True}
 
 
 def tier(server: Server) -> tuple[str, str]:

@@ -42,6 +42,46 @@ def test_a_broken_row_is_reported_by_file_and_line_and_the_rest_is_taken(var, tm
     assert "gen_tasks.jsonl:3" in said and "2 scenarios" in said
 
 
+@pytest.fixture
+def failing(tmp_path):
+    """The tiny pack with one statement that fails."""
+    folder = shutil.copytree(TINY, tmp_path / "failing")
+    rows = [json.loads(line) for line in (folder / "gen_sample.jsonl").read_text().splitlines()]
+    lamps = next(row for row in rows if row["scenario"] == "lamps_1")["sample_data"]["tables"][0]
+    lamps["insert_statements"].append("INSERT INTO nowhere VALUES ('\x1b[31m')")
+    (folder / "gen_sample.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_failing_sql_makes_its_scenario_partial_with_reasons(var, failing, capsys):
+    call_command("loadpack", str(failing))
+    said = capsys.readouterr().out
+    assert "warning notes_1: notes: backslash-escaped quotes" in said
+    assert "warning lamps_1: lamps: no such table: nowhere" in said and "\x1b" not in said
+    assert "warning lamps_1: the scenario is partial: 1 of 3 SQL statements fail, first lamps: no such table" in said
+    assert f"2 scenarios in {var}/packs/failing, 1 partial, 0 rejected" in said
+    assert "verifiers of 3 tasks checked, 0 with a remark" in said
+    (found,) = [pack for pack in packs.packs() if pack.name == "failing"]
+    assert found.scenarios["lamps_1"].partial.startswith("1 of 3") and not found.scenarios["notes_1"].partial
+
+
+def test_partial_scenarios_are_rejected_where_the_setting_says_so(var, failing, capsys, monkeypatch):
+    monkeypatch.setenv("AWMENV_PARTIAL", "0")
+    call_command("loadpack", str(failing), "--unchecked")
+    said = capsys.readouterr().out
+    assert "error lamps_1: lamps: no such table: nowhere" in said
+    assert f"1 scenarios in {var}/packs/failing, 1 rejected" in said
+
+
+def test_pack_whose_databases_all_fail_is_refused(var, tmp_path):
+    folder = shutil.copytree(TINY, tmp_path / "failing")
+    text = (folder / "gen_db.jsonl").read_text().replace("CREATE TABLE", "CREATE TABEL")
+    (folder / "gen_db.jsonl").write_text(text)
+    with pytest.raises(CommandError, match="can be played.*syntax error"):
+        call_command("loadpack", str(folder))
+    assert not list((var / "packs").glob("*"))
+
+
 def spoil(folder, scenario, code):
     """Another code form for the first task of a scenario."""
     file = folder / "gen_verifier.pure_code.jsonl"
@@ -82,12 +122,12 @@ def test_the_process_that_checks_is_given_no_secret_and_its_refusal_takes_no_pac
     monkeypatch.setenv("DATABASE_URL", "postgres://awmweb:secret@h/x")
     monkeypatch.setenv("AWMWEB_EXPERT_API_KEY", "secret")
     call_command("loadpack", str(TINY))
-    assert (
-        "The verifiers were not checked: 0 of 0 tasks were checked. checkpack: sandbox_missing"
-        in capsys.readouterr().out
-    )
+    said = capsys.readouterr().out
+    assert "warning: The SQL was not tried. 0 of 0 databases were built. checkpack: sandbox_missing" in said
+    assert "The verifiers were not checked: 0 of 0 tasks were checked. checkpack: sandbox_missing" in said
     assert (var / "packs" / "tiny").is_dir()
-    assert [name for name in seen[0] if name.startswith(("DATABASE", "AWMWEB_", "REDIS"))] == []
+    assert len(seen) == 2, "one for the databases, one for the verifiers"
+    assert [name for one in seen for name in one if name.startswith(("DATABASE", "AWMWEB_", "REDIS"))] == []
 
 
 def test_a_pack_that_is_not_there_cannot_be_checked(var):

@@ -18,6 +18,8 @@ from experts.errors import LeaseLost, TooLate, TooManyAsks
 from experts.models import Advice, Ask, Assignment
 from tests.people_by_name import token
 
+pytestmark = pytest.mark.attack("tokens and doors")
+
 
 @pytest.fixture
 def episode(ada):

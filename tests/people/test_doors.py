@@ -14,6 +14,8 @@ from people.models import AuditEntry, Membership
 from tests.browsing import as_person, html
 from tests.people_by_name import person
 
+pytestmark = pytest.mark.attack("tokens and doors")
+
 
 def end(actor):
     Membership.objects.filter(user=actor.user, project=actor.project).update(ends_at=timezone.now() - timedelta(days=1))

@@ -11,6 +11,8 @@ from people import members
 from people.errors import Invalid
 from people.models import Membership
 
+pytestmark = pytest.mark.attack("tokens and doors")
+
 
 def test_what_a_removed_person_holds_is_free_at_once(project, ada, edo):
     episode, _ = recording.start_episode(ada, EpisodeStart(key="k", task="t", expert="plain"))

@@ -8,6 +8,8 @@ import pytest
 
 from people.models import new_id
 
+pytestmark = pytest.mark.attack("requests and steps")
+
 
 @pytest.fixture(scope="module")
 def agent(house):

@@ -10,6 +10,8 @@ import websockets
 
 from people.models import new_id
 
+pytestmark = pytest.mark.attack("tokens and doors")
+
 END = """
 from django.utils import timezone
 from people.models import ApiToken, Membership

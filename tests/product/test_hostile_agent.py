@@ -13,6 +13,8 @@ import pytest
 
 from people.models import new_id
 
+pytestmark = pytest.mark.attack("requests and steps")
+
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>\u202e\x00\ud800"
 ODD_SCHEMAS = [
     {"required": 7, "properties": {"x": {}}},

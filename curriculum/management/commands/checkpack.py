@@ -31,7 +31,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            packs = checking.packs_named(options["names"], check_sql=bool(options["report"]))
+            packs = checking.packs_named(options["names"])
+            if options["report"]:
+                checking.note_databases(packs)
             remarked = [
                 one for one in self._told(packs, options["judge"]) if one.health.remarks or one.health.unchecked
             ]

@@ -13,6 +13,7 @@ from curriculum import launching
 from people.errors import AppError
 
 SHOWN = 40
+STEP = 200
 
 
 class Command(BaseCommand):
@@ -27,14 +28,22 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            pack = launching.take_in(options["folder"], options["name"] or options["folder"].resolve().name)
+            name = options["name"] or options["folder"].resolve().name
+            pack = launching.take_in(options["folder"], name, self._built)
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self._report(pack.report)
-        self.stdout.write(f"{len(pack.scenarios)} scenarios in {pack.folder}, {len(pack.rejected)} rejected")
+        partial = sum(bool(scenario.partial) for scenario in pack.scenarios.values())
+        told = f", {partial} partial" if partial else ""
+        self.stdout.write(f"{len(pack.scenarios)} scenarios in {pack.folder}{told}, {len(pack.rejected)} rejected")
         if not options["unchecked"]:
             self._verifiers(pack.name)
         self.stdout.write("Restart awmweb, so that the environment server serves them.")
+
+    def _built(self, done: int, total: int) -> None:
+        if done % STEP == 0:
+            self.stdout.write(f"  {done} of {total} databases")
+            self.stdout.flush()
 
     def _verifiers(self, name: str) -> None:
         """The pack is taken in already; that its verifiers cannot be checked here is said and refuses nothing."""
@@ -46,6 +55,7 @@ class Command(BaseCommand):
     def _report(self, report: Report) -> None:
         for finding in report.findings[:SHOWN]:
             place = f"{finding.file}:{finding.line}" if finding.line else finding.file
-            self.stdout.write(f"  {finding.level} {place} {finding.scenario}: {finding.message}")
+            where = " ".join(filter(None, [finding.level, place, finding.scenario]))
+            self.stdout.write(f"  {where}: {finding.message}")
         if len(report.findings) > SHOWN:
             self.stdout.write(f"  and {len(report.findings) - SHOWN} more")

@@ -1,0 +1,98 @@
+"""Reads files of JSON rows that strangers wrote: one object a line, with its place, within bounds of memory.
+
+Owns what a row may take before it is made into Python objects, which are up to a hundred times as large as their text.
+Knows nothing of what rows mean. Called by `packs`.
+"""
+
+import itertools
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+MAX_ROW_BYTES = 32 * 1024 * 1024
+MAX_ROWS = 200_000
+"""Rows of one file: twenty times those of AgentWorldModel-1K."""
+MAX_VALUES = 250_000
+"""Texts, lists and objects of one row, and commas between values."""
+
+_VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"|[\[{,]', re.DOTALL)
+
+
+class BadRow(ValueError):
+    """A line that is no row; `code` is for machines."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a row stands: enough to read it again."""
+
+    file: str
+    offset: int
+    length: int
+    line: int
+
+
+def places(folder: Path, file: str) -> Iterator[tuple[Place, dict[str, Any] | BadRow]]:
+    """Yield every line that is not blank: its place, and the row or why it is none. Past MAX_ROWS one last BadRow."""
+    with (folder / file).open("rb") as stream:
+        for number, (line, place) in enumerate(_lines(stream, file)):
+            if number == MAX_ROWS:
+                yield place, BadRow("too_many", f"{file} has more than {MAX_ROWS} rows; the others are not read")
+                return
+            try:
+                yield place, parse(line)
+            except BadRow as bad:
+                yield place, bad
+
+
+def read(folder: Path, place: Place) -> dict[str, Any]:
+    """Read one row again. Raises BadRow if another stands there by now."""
+    with (folder / place.file).open("rb") as stream:
+        stream.seek(place.offset)
+        return parse(stream.read(place.length))
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """Return the object that a line holds. Raises BadRow."""
+    if len(line) > MAX_ROW_BYTES:
+        raise BadRow("too_long", f"the row is longer than {MAX_ROW_BYTES} bytes")
+    if _holds_too_many_values(line):
+        raise BadRow("too_many", f"the row holds more than {MAX_VALUES} values")
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise BadRow("bad_json", f"not JSON: {error}") from error
+    if not isinstance(row, dict):
+        raise BadRow("bad_json", "not a JSON object")
+    return row
+
+
+def _holds_too_many_values(line: bytes) -> bool:
+    """Count what could be a value at the speed of memory; only if that is too much, tell text from structure."""
+    if sum(line.count(mark) for mark in (b",", b"[", b"{", b'"')) <= MAX_VALUES:
+        return False
+    return next(itertools.islice(_VALUE.finditer(line), MAX_VALUES, None), None) is not None
+
+
+def _lines(stream: IO[bytes], file: str) -> Iterator[tuple[bytes, Place]]:
+    """Every line that is not blank, with its place; of one that is too long only its beginning is ever held."""
+    offset = 0
+    for number in itertools.count(1):
+        line = stream.readline(MAX_ROW_BYTES + 1)
+        length = len(line)
+        last = line
+        while len(last) > MAX_ROW_BYTES and not last.endswith(b"\n"):
+            last = stream.readline(MAX_ROW_BYTES + 1)
+            length += len(last)
+        if not line:
+            return
+        if line.strip():
+            yield line, Place(file, offset, length, number)
+        offset += length

@@ -1,0 +1,74 @@
+"""Counts the processes of a scenario against those that the server knows of, and ends the others.
+
+A template may fork, because each session is a fork of it; what it does when it forks is hostile code's to decide. So
+the server looks from outside: a child of a template that is no session, or a child of a session, is a stray. Orphans
+fall to the zygote, which ends them. Called by `scenario`, once a second.
+"""
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+DEEP_EVERY = (
+    5  # looks; sessions cannot fork once they are confined, so that below them it is enough to look now and then
+)
+
+
+@dataclass
+class Census:
+    """What was seen of one template's processes so far; `offences` counts the looks that found strays."""
+
+    template: int
+    offences: int = 0
+    _looks: int = 0
+    _first_seen: dict[tuple[int, int], float] = field(default_factory=dict)
+
+    def look(self, known: frozenset[int], starting_s: float) -> int:
+        """End the strays; return how many. It may take milliseconds, so it is not for the loop.
+
+        What is younger than `starting_s` may be a session that has not said hello; 0 while none is being started. What
+        is seen for the first time is left alone: it may have come after `known` was taken.
+        """
+        now, deep = time.monotonic(), self._looks % DEEP_EVERY == 0
+        found = {(pid, self.template) for pid in children(self.template) if pid not in known}
+        if deep:
+            found |= {(pid, session) for session in known for pid in children(session)}
+        before = self._first_seen
+        unseen = set() if deep else {one for one in before if one[1] != self.template}
+        self._first_seen = {one: before.get(one, now) for one in found | unseen}
+        strays = [one for one in found if one in before and now - before[one] >= starting_s]
+        count = sum(_end(pid, parent) for pid, parent in strays)
+        self._looks += 1
+        self.offences += bool(count)
+        return count
+
+
+def children(pid: int) -> list[int]:
+    """Return the processes that a process has forked and that are its children still."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir(f"/proc/{pid}/task"):
+            text = Path(f"/proc/{pid}/task/{task}/children").read_text()
+            found += [int(part) for part in text.split()]
+    return found
+
+
+def _end(pid: int, parent: int) -> bool:
+    """Kill a process if it is a living child of this parent still: its number may have gone to another one."""
+    try:
+        pidfd = os.pidfd_open(pid)
+    except OSError:
+        return False
+    try:
+        state, ppid = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[:2]
+        if int(ppid) != parent or state in "ZX":
+            return False
+        signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+    except (OSError, ValueError):
+        return False
+    finally:
+        os.close(pidfd)
+    return True
