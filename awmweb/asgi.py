@@ -27,12 +27,12 @@ from django.urls import path, re_path
 from starlette.staticfiles import StaticFiles
 
 from episodes import intake
-from episodes.consumers import WIRE, EpisodeConsumer, socket_token
+from episodes.consumers import WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
-from people.bodies import HungUp, read_body, replayed, room_for
+from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
 from people.errors import AppError
-from people.http import refuse
+from people.http import refuse, sender_of
 
 log = logging.getLogger(__name__)
 # After each answer of the database a thread would wait up to Python's 5 ms for a busy event loop to let it go on; for
@@ -40,11 +40,12 @@ log = logging.getLogger(__name__)
 sys.setswitchinterval(0.0005)
 static = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
+denied = WebsocketDenier.as_asgi()
 sockets = URLRouter(
     [
         path("ws/episodes/<str:pk>", EpisodeConsumer.as_asgi()),
         path("ws/queue", QueueConsumer.as_asgi()),
-        re_path("", WebsocketDenier.as_asgi()),
+        re_path("", denied),
     ]
 )
 sockets_of_people = AuthMiddlewareStack(sockets)
@@ -52,9 +53,7 @@ sockets_of_people = AuthMiddlewareStack(sockets)
 
 def is_ours(scope: dict[str, Any]) -> bool:
     """A cookie socket needs our Origin, else any page could listen with a person's cookie."""
-    headers = dict(scope["headers"])
-    origin = headers.get(b"origin", b"").decode("latin-1")
-    host = headers.get(b"host", b"").decode("latin-1")
+    origin, host = header(scope, b"origin"), header(scope, b"host")
     return origin in {settings.AWMWEB_PUBLIC_URL, f"http://{host}", f"https://{host}"} if origin else False
 
 
@@ -77,11 +76,12 @@ def _waits(scope: dict[str, Any]) -> bool:
 
 
 async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """The body is read here, within its limit. What the session's own look at the database meets is told here, too."""
-    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+    """The body is read here, within its limit, and once its sender is known. What the session's own look at the
+    database meets is told here, too."""
     try:
-        with room_for(scope, limit):
-            await app(scope, replayed(await read_body(scope, receive, limit), receive), send)
+        sender = await sender_of(scope) if has_body(scope) else ""
+        with Body(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE, sender) as body:
+            await app(scope, replayed(await body.read(), receive), send)
     except HungUp:
         return
     except (AppError, DatabaseError) as error:
@@ -108,10 +108,10 @@ async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """A bearer needs no Origin and no session; a cookie needs both."""
     scope[WIRE] = send
     try:
-        if socket_token(scope) is not None:
+        if bearer_secret(scope) is not None:
             await sockets(scope, receive, send)
         else:
-            await (sockets_of_people if is_ours(scope) else WebsocketDenier.as_asgi())(scope, receive, send)
+            await (sockets_of_people if is_ours(scope) else denied)(scope, receive, send)
     except DatabaseError as error:
         log.warning("database away while a socket connects: %s", error)
         await send({"type": "websocket.http.response.start", "status": 503, "headers": [(b"retry-after", b"1")]})

@@ -14,7 +14,7 @@ from people.errors import NotFound
 from people.http import actor_of, refusal
 
 router = Router(tags=["episodes"])
-REFUSALS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429, 503), schema.ErrorEnvelope)
+REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), schema.ErrorEnvelope)
 JSON = "application/json; charset=utf-8"
 
 

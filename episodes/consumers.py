@@ -26,6 +26,7 @@ from episodes.live_html import Showings, pictures_frame, showings
 from episodes.models import Episode
 from episodes.wire import Line, Payload
 from people.access import Actor, bearer, current_memberships, is_id, may_read, person, sees_outcomes
+from people.bodies import bearer_secret
 from people.errors import AppError, Away, NotFound, Unauthenticated
 from people.members import token_of
 from people.revalidation import Right, ended, right_of
@@ -43,15 +44,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def socket_token(scope: dict[str, Any]) -> str | None:
-    headers = dict(scope.get("headers", []))
-    kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    return secret if kind.lower() == "bearer" else None
-
-
 def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
     """Who connects: a bearer, or a person by session cookie, as a member of the given project or of the chosen one."""
-    secret = socket_token(scope)
+    secret = bearer_secret(scope)
     if secret is not None:
         token = token_of(secret)
         if token is None:

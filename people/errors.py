@@ -64,6 +64,13 @@ class TooLarge(AppError):
     status = 413
 
 
+class TooSlow(AppError):
+    """The body came too slowly; send the same again."""
+
+    code = "too_slow"
+    status = 408
+
+
 class LinkSpent(AppError):
     """This link was used already or has ended; ask for a new one."""
 
