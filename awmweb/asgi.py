@@ -23,6 +23,7 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.db import Error as DatabaseError
+from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
 from starlette.staticfiles import StaticFiles
 
@@ -31,7 +32,7 @@ from episodes.consumers import WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
-from people.errors import AppError
+from people.errors import AppError, ForeignHost
 from people.http import refuse, sender_of
 
 log = logging.getLogger(__name__)
@@ -51,6 +52,16 @@ sockets = URLRouter(
 sockets_of_people = AuthMiddlewareStack(sockets)
 
 
+def names_us(scope: dict[str, Any]) -> bool:
+    """Whether a request is meant for us: without this a page whose name was bent to our address could speak with what
+    stands beside Django. A request that names nobody came to the address it came to, as for Django."""
+    hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    if not hosts and (server := scope.get("server")):
+        hosts = [f"[{server[0]}]" if ":" in server[0] else server[0]]
+    domain, _ = split_domain_port(",".join(hosts))
+    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+
+
 def is_ours(scope: dict[str, Any]) -> bool:
     """A cookie socket needs our Origin, else any page could listen with a person's cookie."""
     origin, host = header(scope, b"origin"), header(scope, b"host")
@@ -59,7 +70,9 @@ def is_ours(scope: dict[str, Any]) -> bool:
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     where = scope["path"]
-    if where.startswith("/static/"):
+    if not names_us(scope):
+        await refuse(send, ForeignHost())
+    elif where.startswith("/static/"):
         inner = {**scope, "path": where, "root_path": scope.get("root_path", "") + "/static"}
         await static(inner, receive, _fresh(send))
     elif intake.takes(scope):
@@ -108,7 +121,9 @@ async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """A bearer needs no Origin and no session; a cookie needs both."""
     scope[WIRE] = send
     try:
-        if bearer_secret(scope) is not None:
+        if not names_us(scope):
+            await denied(scope, receive, send)
+        elif bearer_secret(scope) is not None:
             await sockets(scope, receive, send)
         else:
             await (sockets_of_people if is_ours(scope) else denied)(scope, receive, send)

@@ -17,6 +17,7 @@ from tests.people_by_name import token
 
 COOKIE = (b"cookie", f"{settings.SESSION_COOKIE_NAME}=somebody".encode())
 OURS = (b"origin", settings.AWMWEB_PUBLIC_URL.encode())
+HOST = (b"host", b"127.0.0.1")
 WAIT_S = 10
 
 
@@ -27,10 +28,10 @@ def gone(*args, **kwargs):
 class Call(ApplicationCommunicator):
     """One connection to the application, without a server."""
 
-    def __init__(self, kind, path, *headers, query=b""):
+    def __init__(self, kind, path, *headers, query=b"", method="GET", host=HOST):
         super().__init__(
             application,
-            {"type": kind, "method": "GET", "path": path, "query_string": query, "headers": list(headers)},
+            {"type": kind, "method": method, "path": path, "query_string": query, "headers": [host, *headers]},
         )
 
     async def connect(self):
@@ -41,14 +42,50 @@ class Call(ApplicationCommunicator):
         return await self.receive_output(WAIT_S)
 
 
+FOREIGN = [
+    b"evil.example",
+    b"evil.example:8000",
+    b"127.0.0.1.evil.example",
+    b"",
+    b"127.0.0.1,evil.example",
+    b"a@127.0.0.1",
+]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+@pytest.mark.parametrize(
+    "path", ["/static/site.css", "/mcp", "/api/v1/episodes/one/steps", "/api/v1/asks/one", "/login"]
+)
+async def test_host_that_is_not_ours_is_refused_at_every_address(path, host):
+    call = Call("http", path, method="POST" if path.endswith(("steps", "mcp")) else "GET", host=(b"host", host))
+    await call.send_input({"type": "http.request"})
+    assert (await call.said())["status"] == 400
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+async def test_host_that_is_not_ours_opens_no_socket(watching, host):
+    socket = watching(host=(b"host", host))
+    assert (await socket.connect())["type"] == "websocket.close"
+
+
+@pytest.mark.parametrize("host", [b"127.0.0.1", b"localhost:8000", b"[::1]:8000", b"LOCALHOST"])
+async def test_host_of_this_machine_is_ours(host):
+    call = Call("http", "/static/site.css", host=(b"host", host))
+    await call.send_input({"type": "http.request"})
+    assert (await call.said())["status"] == 200
+
+
 @pytest.fixture
 def watching(transactional_db, project, ada):
     """A socket of an agent on an episode; `since` goes into its address as it is."""
     episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t"))
     bearer = (b"authorization", f"Bearer {token(project, 'agent')[1]}".encode())
-    return lambda since="0": Call(
-        "websocket", f"/ws/episodes/{episode.pk}", bearer, query=f"since={since}".encode("latin-1")
-    )
+
+    def watch(since="0", **more):
+        query = f"since={since}".encode("latin-1")
+        return Call("websocket", f"/ws/episodes/{episode.pk}", bearer, query=query, **more)
+
+    return watch
 
 
 async def test_a_waiting_poll_by_cookie_is_503_while_the_database_is_away(monkeypatch):
