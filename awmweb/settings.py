@@ -266,8 +266,13 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "formatters": {
+        "line": {"class": "awmweb.logs.Line", "format": "{asctime} {levelname} {name} {message}", "style": "{"},
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": text("AWMWEB_LOG_LEVEL", "INFO")},
-    "loggers": {name: {"level": "WARNING"} for name in ("httpx", "httpx2", "httpcore", "mcp")},
+    "loggers": {
+        **{name: {"level": "WARNING"} for name in ("httpx", "httpx2", "httpcore", "mcp")},
+        "uvicorn": {"handlers": ["console"], "propagate": False},  # which would write in a form of its own
+    },
 }

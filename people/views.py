@@ -54,9 +54,16 @@ def login(request: HttpRequest) -> HttpResponse:
 @never_cache
 def login_once(request: HttpRequest, secret: str) -> HttpResponse:
     """The link of `make run` and of an invitation: signs in when opened, once; a look ahead or a part of another page
-    does not spend it."""
+    does not spend it. Nothing that a page loads from here is told its address, which is the secret."""
     if _is_no_visit(request):
-        return HttpResponse("Open this link as a page.", status=403, content_type="text/plain; charset=utf-8")
+        answer = HttpResponse("Open this link as a page.", status=403, content_type="text/plain; charset=utf-8")
+    else:
+        answer = _signed_in(request, secret)
+    answer["Referrer-Policy"] = "no-referrer"
+    return answer
+
+
+def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
     try:
         user = members.redeem_login_link(secret)
     except LinkSpent:
