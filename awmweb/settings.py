@@ -121,6 +121,7 @@ AGENT_ENDPOINT = endpoint("AWMWEB_AGENT_")
 EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
 EXPERT_ENDPOINTS = expert_endpoints()
 AWMWEB_EXPERT_LIMIT = number("AWMWEB_EXPERT_LIMIT", 4, 1, 1000)
+# the environment server asks the judge; here its secrets are not known (embedded/services.py), and not needed
 JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")
 MAIL_SERVER = mail_server()
 AWMWEB_MAIL_FROM = text("AWMWEB_MAIL_FROM", f"awmweb@{urlsplit(AWMWEB_PUBLIC_URL).hostname}")
