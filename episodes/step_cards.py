@@ -23,6 +23,7 @@ TABLE_ROWS = 50
 TABLE_COLUMNS = 12
 DIFF_LINES = 8
 _UNSAFE = re.compile("[\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]")
+_TURNING = re.compile(b"\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]")
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
 )
@@ -121,6 +122,12 @@ class Card:
 def clean(text: object) -> str:
     """Text that any page can carry: characters that break encoding or turn lines around become visible codes."""
     return _UNSAFE.sub(lambda found: f"⟨U+{ord(found[0]):04X}⟩", str(text))
+
+
+def cleaned(page: bytes) -> bytes:
+    """A whole page in UTF-8 with the characters that turn lines around as the same codes, whichever text they came in.
+    The others could not be written as UTF-8, or end no page."""
+    return _TURNING.sub(lambda found: clean(found[0].decode()).encode(), page)
 
 
 def card_of(step: Mapping[str, Any]) -> Card:
