@@ -25,6 +25,7 @@ from django.conf import settings
 from django.db import Error as DatabaseError
 from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
+from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from episodes import intake
@@ -32,7 +33,7 @@ from episodes.consumers import WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
-from people.errors import AppError, ForeignHost
+from people.errors import AppError, ForeignHost, NotFound
 from people.http import refuse, sender_of
 
 log = logging.getLogger(__name__)
@@ -73,8 +74,7 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     if not names_us(scope):
         await refuse(send, ForeignHost())
     elif where.startswith("/static/"):
-        inner = {**scope, "path": where, "root_path": scope.get("root_path", "") + "/static"}
-        await static(inner, receive, _fresh(send))
+        await _static(scope, receive, send)
     elif intake.takes(scope):
         await intake.append_steps(scope, receive, send)
     elif where == "/mcp":
@@ -86,6 +86,14 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
 def _waits(scope: dict[str, Any]) -> bool:
     name = scope["path"].removeprefix("/api/v1/asks/")
     return scope["method"] == "GET" and name not in ("", scope["path"]) and "/" not in name
+
+
+async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """One of our files; whatever else an address names there is not found."""
+    try:
+        await static({**scope, "root_path": scope.get("root_path", "") + "/static"}, receive, _fresh(send))
+    except (HTTPException, OSError):
+        await refuse(send, NotFound("There is no such file."))
 
 
 async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:

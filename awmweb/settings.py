@@ -146,6 +146,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_NAME = f"awmweb_session_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_session"
 CSRF_COOKIE_NAME = f"awmweb_csrf_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_csrf"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_ENGINE = "people.sessions"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"

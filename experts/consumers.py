@@ -64,7 +64,7 @@ class AskWait(AsyncHttpConsumer):
 
     async def handle(self, body: bytes) -> None:
         try:
-            await respond(self.send, 200, (await self._wait()).model_dump(mode="json", exclude_none=True))
+            await respond(self.send, 200, await self._wait())
         except (AppError, DatabaseError) as error:
             await refuse(self.send, error)
 

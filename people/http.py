@@ -18,7 +18,6 @@ import orjson
 from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
-from django.contrib.sessions.backends.db import SessionStore
 from django.core.exceptions import RequestDataTooBig
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, close_old_connections
@@ -37,6 +36,7 @@ from people.access import Actor, bearer, chosen_membership, person
 from people.bodies import Send, bearer_secret, header
 from people.errors import AppError, Away, BadJson, Broken, Invalid, TooLarge, Unauthenticated
 from people.members import digest, token_of
+from people.sessions import SessionStore
 
 log = logging.getLogger(__name__)
 AGAIN = (429, 503)
@@ -259,9 +259,9 @@ def envelope(error: AppError) -> dict[str, Any]:
     return {"error": {"code": error.code, "message": error.message}}
 
 
-async def respond(send: Send, status: int, answer: dict[str, Any], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+async def respond(send: Send, status: int, answer: Any, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
     """A whole answer below Django."""
-    body = json.dumps(answer).encode()
+    body = json.dumps(answer, default=_encode).encode()
     headers = [
         (b"content-type", b"application/json; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),

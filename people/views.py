@@ -81,8 +81,9 @@ def _is_no_visit(request: HttpRequest) -> bool:
 
 
 def _safe(request: HttpRequest, url: str) -> str:
-    """Only addresses of our own."""
-    return url if url_has_allowed_host_and_scheme(url, {request.get_host()}) else reverse("home")
+    """Only paths of our own: another word would be taken for the name of a page."""
+    ours = url.startswith("/") and url_has_allowed_host_and_scheme(url, {request.get_host()})
+    return url if ours else reverse("home")
 
 
 @require_POST

@@ -64,7 +64,7 @@ READS = {
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }
-GROUND = {"models", "events", "errors", "migrations"}
+GROUND = {"models", "events", "errors", "migrations", "sessions"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)
 APPS = ("people", "episodes", "experts", "curriculum", "exports")
 

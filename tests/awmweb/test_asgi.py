@@ -7,12 +7,14 @@ import json
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels import auth
+from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import OperationalError
 
-from awmclient.schema import EpisodeStart
+from awmclient.schema import AskOpen, EpisodeStart, ToolCall
 from awmweb.asgi import application
 from episodes import consumers, recording, trajectory
+from experts import advising, queue
 from tests.people_by_name import token
 
 COOKIE = (b"cookie", f"{settings.SESSION_COOKIE_NAME}=somebody".encode())
@@ -75,6 +77,26 @@ async def test_host_of_this_machine_is_ours(host):
     assert (await call.said())["status"] == 200
 
 
+ODD_FILES = [
+    "nope",
+    "",
+    "../awmweb/settings.py",
+    "..%2f..%2fmanage.py",
+    "a\x00b",
+    "x" * 3000,
+    "\ud800",
+    "site.css/x",
+    "/etc/passwd",
+]
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+async def test_file_that_is_not_there_is_404(name):
+    call = Call("http", f"/static/{name}")
+    await call.send_input({"type": "http.request"})
+    assert (await call.said())["status"] == 404
+
+
 @pytest.fixture
 def watching(transactional_db, project, ada):
     """A socket of an agent on an episode; `since` goes into its address as it is."""
@@ -95,6 +117,26 @@ async def test_a_waiting_poll_by_cookie_is_503_while_the_database_is_away(monkey
     head, body = await poll.said(), await poll.said()
     assert head["status"] == 503 and (b"retry-after", b"1") in head["headers"]
     assert json.loads(body["body"])["error"]["code"] == "unavailable"
+
+
+async def test_waiting_poll_tells_calls_with_half_a_pair_as_a_key(transactional_db, project, ada, edo):
+    odd = {"a": {"\ud800": 1}}
+
+    def answered():
+        episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t", expert="plain"))
+        ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="?"))
+        lease = queue.claim(edo, ask.pk)
+        calls = [ToolCall(name="x", arguments=odd)]
+        advising.answer(edo, lease.assignment_id, lease.lease_token, "Try this.", "n", calls)
+        return ask.pk, token(project, "agent")[1]
+
+    ask, secret = await database_sync_to_async(answered)()
+    poll = Call("http", f"/api/v1/asks/{ask}", (b"authorization", f"Bearer {secret}".encode()), query=b"wait=1")
+    await poll.send_input({"type": "http.request"})
+    head, body = await poll.said(), await poll.said()
+    told = json.loads(body["body"])
+    assert head["status"] == 200 and told["advice"]["tool_calls"] == [{"name": "x", "arguments": odd}]
+    assert told["deadline_at"].endswith("Z") and "reason" not in told
 
 
 async def test_a_socket_by_cookie_is_503_while_the_database_is_away(monkeypatch):
