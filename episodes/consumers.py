@@ -25,7 +25,16 @@ from episodes.hub import Hub, SocketListener, hub
 from episodes.live_html import Showings, pictures_frame, showings
 from episodes.models import Episode
 from episodes.wire import Line, Payload
-from people.access import Actor, bearer, current_memberships, is_id, may_read, person, sees_outcomes
+from people.access import (
+    SESSION_PROJECT,
+    Actor,
+    bearer,
+    current_memberships,
+    is_id,
+    may_read,
+    person,
+    sees_outcomes,
+)
 from people.bodies import bearer_secret
 from people.errors import AppError, Away, NotFound, Unauthenticated
 from people.members import token_of
@@ -55,8 +64,8 @@ def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
     user = scope.get("user")
     if user is None or not user.is_authenticated:
         raise Unauthenticated
-    mine = current_memberships(user)
-    slug = scope["session"].get("project")
+    mine = current_memberships(user, scope["session"])
+    slug = scope["session"].get(SESSION_PROJECT)
     found = (
         mine.filter(project_id=project_id).first()
         if project_id

@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes import recording
 from experts import queue
-from people import members
 from people.models import ApiToken, Membership
-from tests.browsing import as_person
+from tests.browsing import as_person, link_of
 from tests.people_by_name import person, token
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -128,7 +127,7 @@ def test_word_is_no_address_to_go_to(ada, where):
     """`redirect` takes a word for the name of a page."""
     client = as_person(ada, raise_request_exception=False)
     assert client.get("/login", QUERY_STRING=f"next={coded(where)}").get("Location", "/") == "/"
-    secret = members.issue_login_link(ada.user)
+    secret = link_of(ada)
     assert Client().get(f"/login/once/{secret}", QUERY_STRING=f"next={coded(where)}").get("Location", "/") == "/"
 
 
