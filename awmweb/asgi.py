@@ -28,7 +28,7 @@ from django.urls import path, re_path
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from episodes import intake
+from episodes import intake, reading
 from episodes.consumers import WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
@@ -79,8 +79,10 @@ async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await intake.append_steps(scope, receive, send)
     elif where == "/mcp":
         await mcp.serve(scope, receive, send)
+    elif reading.takes(scope):
+        await reading.in_turn(_django, scope, receive, send)
     else:
-        await _with_body(waiting if _waits(scope) else django_app, scope, receive, send)
+        await (_with_body(waiting, scope, receive, send) if _waits(scope) else _django(scope, receive, send))
 
 
 def _waits(scope: dict[str, Any]) -> bool:
@@ -94,6 +96,10 @@ async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await static({**scope, "root_path": scope.get("root_path", "") + "/static"}, receive, _fresh(send))
     except (HTTPException, OSError):
         await refuse(send, NotFound("There is no such file."))
+
+
+async def _django(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    await _with_body(django_app, scope, receive, send)
 
 
 async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:

@@ -55,8 +55,7 @@ def get_steps(
     limit: QueryEx[int, P(ge=1, le=trajectory.MAX_PAGE)] = trajectory.PAGE,
 ) -> HttpResponse:
     recording.hear(actor_of(request), episode_id)
-    steps = trajectory.page_text(actor_of(request), episode_id, since, limit)
-    return HttpResponse(f'{{"steps": [{steps}]}}', content_type=JSON)
+    return HttpResponse(trajectory.page_text(actor_of(request), episode_id, since, limit), content_type=JSON)
 
 
 @router.get("/episodes/{episode_id}/steps/{seq}", response={200: Object, **REFUSALS})

@@ -36,14 +36,17 @@ from people.access import (
     sees_outcomes,
 )
 from people.bodies import bearer_secret
-from people.errors import AppError, Away, NotFound, Unauthenticated
+from people.errors import AppError, Away, Busy, NotFound, Unauthenticated
 from people.members import token_of
 from people.revalidation import Right, ended, right_of
+from people.turns import REPLAYS
 
 log = logging.getLogger(__name__)
 REFUSED = {401: 4401, 403: 4403, 404: 4404}
 TRY_AGAIN, BROKEN = 1013, 1011
 FIRST_PAGE = 200
+SOCKET_WAIT_S = 10.0
+"""How long a socket waits to be told what is stored while others of its sender are, before it has to try again."""
 RIGHT_S = 2.0
 """How often the rights of open sockets are looked at again: who was removed hears nothing after this."""
 CLOSING_S = 10.0
@@ -190,6 +193,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
 
 def _closing(reason: Exception) -> tuple[int, str]:
+    if isinstance(reason, Busy):
+        return TRY_AGAIN, Busy.code
     if isinstance(reason, AppError):
         return REFUSED.get(reason.status, 4400), reason.code
     if isinstance(reason, DatabaseError):
@@ -268,10 +273,11 @@ class EpisodeConsumer(LiveConsumer):
             yield pictures_frame(pk, await in_database(windows.last_of, pk))
             return
         while True:
-            told = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, verification=self.sees_all)
+            async with REPLAYS.turn(self.actor.key, SOCKET_WAIT_S):
+                told, more = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, verification=self.sees_all)
             for part in list(events.parted([text for _, text in told])) or [[]]:
                 yield events.steps_frame(pk, part)
-            if len(told) < FIRST_PAGE:
+            if not more:
                 return
             since = told[-1][0]
 

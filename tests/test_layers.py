@@ -58,7 +58,18 @@ WRITES = {
     *("launching", "exporting", "importing"),
 }
 READS = {
-    *("access", "revalidation", "bodies", "truncation", "entries", "wire", "trajectory", "annotated", "reading"),
+    *(
+        "access",
+        "revalidation",
+        "bodies",
+        "turns",
+        "truncation",
+        "entries",
+        "wire",
+        "trajectory",
+        "annotated",
+        "reading",
+    ),
     *("board", "eligibility", "filters", "panels", "tables", "webpush", "outside", "metrics", "similar"),
     *("wall", "windows", "routing", "availability", "suggested_calls", "packs", "hub", "html_cache", "live_html"),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),

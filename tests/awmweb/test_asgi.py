@@ -15,6 +15,7 @@ from awmclient.schema import AskOpen, EpisodeStart, ToolCall
 from awmweb.asgi import application
 from episodes import consumers, recording, trajectory
 from experts import advising, queue
+from people.errors import Busy
 from tests.people_by_name import token
 
 COOKIE = (b"cookie", f"{settings.SESSION_COOKIE_NAME}=somebody".encode())
@@ -149,7 +150,7 @@ async def test_an_agents_socket_is_503_while_the_database_is_away(watching, monk
     assert (await watching().connect())["status"] == 503
 
 
-@pytest.mark.parametrize(("fault", "code"), [(OperationalError, 1013), (ValueError, 1011)])
+@pytest.mark.parametrize(("fault", "code"), [(OperationalError, 1013), (Busy, 1013), (ValueError, 1011)])
 async def test_a_socket_whose_first_frames_fail_is_closed(watching, monkeypatch, fault, code):
     def broken(*args, **kwargs):
         raise fault("in the middle")
