@@ -260,9 +260,11 @@ class EpisodeView(Record):
 
 
 class StepPage(Record):
-    """Steps with `seq` above the asked one, in order."""
+    """Steps with `seq` above the asked one, in order. A page ends early at 4 MB: while there are `more`, ask again with
+    `since` set to the `seq` of the last step."""
 
     steps: list[Object]
+    more: bool = False
 
 
 class ReportedOutcome(Record):

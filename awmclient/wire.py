@@ -25,6 +25,8 @@ FIRST_PAUSE_S = 0.2
 LONGEST_PAUSE_S = 10.0
 CONNECT_S = 5.0
 READ_S = 30.0
+AGAIN = (408, 429, 503)
+"""Nothing was done: the body came too slowly, too much at once, the database is away."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
 
@@ -147,7 +149,7 @@ class Wire:
             raise Unreachable(f"{method} {path}: {_cause(error)}") from None
         except httpx.HTTPError as error:  # an answer that cannot be read, such as broken compression
             raise Refused(f"{method} {path}: {_cause(error)}", "unreadable", 502) from None
-        if answer.status_code in (429, 503) or (answer.status_code >= 500 and repeatable):
+        if answer.status_code in AGAIN or (answer.status_code >= 500 and repeatable):
             return None, f"the dashboard answered {answer.status_code}", retry_after(answer)
         return _read(method, path, answer), "", None
 

@@ -23,16 +23,18 @@ from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
 from django.db import Error as DatabaseError
+from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
+from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from episodes import intake
-from episodes.consumers import WIRE, EpisodeConsumer, socket_token
+from episodes import intake, reading
+from episodes.consumers import WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
-from people.bodies import HungUp, read_body, replayed, room_for
-from people.errors import AppError
-from people.http import refuse
+from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
+from people.errors import AppError, ForeignHost, NotFound
+from people.http import refuse, sender_of
 
 log = logging.getLogger(__name__)
 # After each answer of the database a thread would wait up to Python's 5 ms for a busy event loop to let it go on; for
@@ -40,35 +42,47 @@ log = logging.getLogger(__name__)
 sys.setswitchinterval(0.0005)
 static = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
+denied = WebsocketDenier.as_asgi()
 sockets = URLRouter(
     [
         path("ws/episodes/<str:pk>", EpisodeConsumer.as_asgi()),
         path("ws/queue", QueueConsumer.as_asgi()),
-        re_path("", WebsocketDenier.as_asgi()),
+        re_path("", denied),
     ]
 )
 sockets_of_people = AuthMiddlewareStack(sockets)
 
 
+def names_us(scope: dict[str, Any]) -> bool:
+    """Whether a request is meant for us: without this a page whose name was bent to our address could speak with what
+    stands beside Django. A request that names nobody came to the address it came to, as for Django."""
+    hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
+    if not hosts and (server := scope.get("server")):
+        hosts = [f"[{server[0]}]" if ":" in server[0] else server[0]]
+    domain, _ = split_domain_port(",".join(hosts))
+    return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
+
+
 def is_ours(scope: dict[str, Any]) -> bool:
     """A cookie socket needs our Origin, else any page could listen with a person's cookie."""
-    headers = dict(scope["headers"])
-    origin = headers.get(b"origin", b"").decode("latin-1")
-    host = headers.get(b"host", b"").decode("latin-1")
+    origin, host = header(scope, b"origin"), header(scope, b"host")
     return origin in {settings.AWMWEB_PUBLIC_URL, f"http://{host}", f"https://{host}"} if origin else False
 
 
 async def http(scope: dict[str, Any], receive: Any, send: Any) -> None:
     where = scope["path"]
-    if where.startswith("/static/"):
-        inner = {**scope, "path": where, "root_path": scope.get("root_path", "") + "/static"}
-        await static(inner, receive, _fresh(send))
+    if not names_us(scope):
+        await refuse(send, ForeignHost())
+    elif where.startswith("/static/"):
+        await _static(scope, receive, send)
     elif intake.takes(scope):
         await intake.append_steps(scope, receive, send)
     elif where == "/mcp":
         await mcp.serve(scope, receive, send)
+    elif reading.takes(scope):
+        await reading.in_turn(_django, scope, receive, send)
     else:
-        await _with_body(waiting if _waits(scope) else django_app, scope, receive, send)
+        await (_with_body(waiting, scope, receive, send) if _waits(scope) else _django(scope, receive, send))
 
 
 def _waits(scope: dict[str, Any]) -> bool:
@@ -76,12 +90,25 @@ def _waits(scope: dict[str, Any]) -> bool:
     return scope["method"] == "GET" and name not in ("", scope["path"]) and "/" not in name
 
 
-async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """The body is read here, within its limit. What the session's own look at the database meets is told here, too."""
-    limit = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """One of our files; whatever else an address names there is not found."""
     try:
-        with room_for(scope, limit):
-            await app(scope, replayed(await read_body(scope, receive, limit), receive), send)
+        await static({**scope, "root_path": scope.get("root_path", "") + "/static"}, receive, _fresh(send))
+    except (HTTPException, OSError):
+        await refuse(send, NotFound("There is no such file."))
+
+
+async def _django(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    await _with_body(django_app, scope, receive, send)
+
+
+async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """The body is read here, within its limit, and once its sender is known. What the session's own look at the
+    database meets is told here, too."""
+    try:
+        sender = await sender_of(scope) if has_body(scope) else ""
+        with Body(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE, sender) as body:
+            await app(scope, replayed(await body.read(), receive), send)
     except HungUp:
         return
     except (AppError, DatabaseError) as error:
@@ -108,10 +135,12 @@ async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """A bearer needs no Origin and no session; a cookie needs both."""
     scope[WIRE] = send
     try:
-        if socket_token(scope) is not None:
+        if not names_us(scope):
+            await denied(scope, receive, send)
+        elif bearer_secret(scope) is not None:
             await sockets(scope, receive, send)
         else:
-            await (sockets_of_people if is_ours(scope) else WebsocketDenier.as_asgi())(scope, receive, send)
+            await (sockets_of_people if is_ours(scope) else denied)(scope, receive, send)
     except DatabaseError as error:
         log.warning("database away while a socket connects: %s", error)
         await send({"type": "websocket.http.response.start", "status": 503, "headers": [(b"retry-after", b"1")]})

@@ -1,7 +1,7 @@
 """Refusals of the apps, raised in a page's view, become the page that says so; U+0000 never reaches such a view.
 
-Owns what holds for every answer of Django's: nothing private is kept in a cache, and below `/api/` every refusal comes
-in the envelope, those of Django and of the framework too.
+Owns what holds for every answer of Django's: nothing private is kept in a cache, no page turns lines around, and below
+`/api/` every refusal comes in the envelope, those of Django and of the framework too.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from django.utils.deprecation import MiddlewareMixin
 
 from people.errors import AppError, Away, NotFound
 from people.http import refusal
+from people.plain_text import cleaned
 
 log = logging.getLogger(__name__)
 CODES = {
@@ -43,9 +44,20 @@ class Answers(MiddlewareMixin):
     def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
         if request.path.startswith("/api/") and response.status_code in CODES and not _is_json(response):
             response = _enveloped(response)
+        if not response.streaming and response.get("Content-Type", "").startswith("text/html"):
+            _show_turns(response)
         if not response.has_header("Cache-Control"):
             patch_cache_control(response, private=True, no_store=True)
         return response
+
+
+def _show_turns(response: HttpResponse) -> None:
+    """Whoever forgot to clean a text: nothing on a page turns lines around."""
+    page = cleaned(response.content)
+    if page != response.content:
+        response.content = page
+        if response.has_header("Content-Length"):
+            response["Content-Length"] = str(len(page))
 
 
 def _is_json(response: HttpResponse) -> bool:

@@ -121,6 +121,7 @@ AGENT_ENDPOINT = endpoint("AWMWEB_AGENT_")
 EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
 EXPERT_ENDPOINTS = expert_endpoints()
 AWMWEB_EXPERT_LIMIT = number("AWMWEB_EXPERT_LIMIT", 4, 1, 1000)
+# the environment server asks the judge; here its secrets are not known (embedded/services.py), and not needed
 JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")
 MAIL_SERVER = mail_server()
 AWMWEB_MAIL_FROM = text("AWMWEB_MAIL_FROM", f"awmweb@{urlsplit(AWMWEB_PUBLIC_URL).hostname}")
@@ -145,6 +146,7 @@ SESSION_COOKIE_HTTPONLY = True
 SESSION_COOKIE_NAME = f"awmweb_session_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_session"
 CSRF_COOKIE_NAME = f"awmweb_csrf_{AWMWEB_PORT}" if not _secure else "__Host-awmweb_csrf"
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
+SESSION_ENGINE = "people.sessions"
 SESSION_COOKIE_AGE = 60 * 60 * 24 * 30
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_REFERRER_POLICY = "same-origin"
@@ -267,8 +269,13 @@ CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "{asctime} {levelname} {name} {message}", "style": "{"}},
+    "formatters": {
+        "line": {"class": "awmweb.logs.Line", "format": "{asctime} {levelname} {name} {message}", "style": "{"},
+    },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
     "root": {"handlers": ["console"], "level": text("AWMWEB_LOG_LEVEL", "INFO")},
-    "loggers": {name: {"level": "WARNING"} for name in ("httpx", "httpx2", "httpcore", "mcp")},
+    "loggers": {
+        **{name: {"level": "WARNING"} for name in ("httpx", "httpx2", "httpcore", "mcp")},
+        "uvicorn": {"handlers": ["console"], "propagate": False},  # which would write in a form of its own
+    },
 }

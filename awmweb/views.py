@@ -31,13 +31,13 @@ from people.access import (
     Actor,
     MemberRequest,
     chosen_membership,
-    current_memberships,
     holds,
     may_advise,
     may_export,
     may_launch,
     may_read,
     member_required,
+    memberships,
     person,
     scoped,
 )
@@ -67,7 +67,7 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         "runs_it": holds(person(membership), may_launch),
         "project": membership.project.slug,
         **_duty(person(membership)),
-        "projects": [{"name": one.project.slug} for one in current_memberships(membership.user)],
+        "projects": [{"name": one.project.slug} for one in memberships(request)],
         "open": waiting.count(),
         "nearest": nearest.deadline_at if nearest else None,
         "budget": (nearest.deadline_at - nearest.created_at).total_seconds() if nearest else None,
@@ -182,8 +182,10 @@ def _hints() -> str:
 ROLES = {
     "agent": ("AWMWEB_AGENT_", "Plays tasks when the policy is model."),
     "expert": ("AWMWEB_EXPERT_", "Answers asks as the model expert."),
-    "judge": ("AWMENV_JUDGE_", "Judges SQL evidence; only the environment server holds its key."),
+    "judge": ("AWMENV_JUDGE_", "Judges SQL evidence. Only the environment server holds its key and can ask it."),
 }
+ELSEWHERE = "judge"
+"""The role that another process asks; nothing here knows its secrets."""
 
 
 def _endpoint(role: str) -> EndpointConfig | None:
@@ -198,7 +200,8 @@ def models_page(request: MemberRequest) -> HttpResponse:
     """What the environment configured for each role and for every further expert model, without any key."""
     roles = []
     for role, (prefix, words) in ROLES.items():
-        roles.append(_role(role, prefix, words, _endpoint(role), reverse("test_model", args=[role])))
+        test = reverse("test_model", args=[role]) if role != ELSEWHERE else ""
+        roles.append(_role(role, prefix, words, _endpoint(role), test))
         if role == "expert":
             roles += [_further(name, one) for name, one in settings.EXPERT_ENDPOINTS.items() if name != role]
     return render(request, "awmweb/models.html", {"place": "models", "roles": roles})
@@ -210,8 +213,8 @@ def _further(name: str, endpoint: EndpointConfig) -> dict[str, Any]:
 
 
 def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, test: str) -> dict[str, Any]:
-    """A part of the page: what is set, if anything is, and where its button leads."""
-    known = {"title": title, "key": title.replace(" ", "-"), "prefix": prefix, "words": words, "test": test}
+    """A part of the page: what is set, if anything is, and where its button leads, if it can be tested from here."""
+    known = {"title": title, "slug": title.replace(" ", "-"), "prefix": prefix, "words": words, "test": test}
     if endpoint is None:
         return known
     return {
@@ -219,7 +222,7 @@ def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, 
         "configured": True,
         "base_url": endpoint.base_url,
         "model": endpoint.model,
-        "has_key": bool(endpoint.api_key),
+        "key": ("set, not shown" if endpoint.api_key else "not set") if test else "not known to this process",
         "timeout_s": f"{endpoint.timeout_s:g}",
     }
 
@@ -235,6 +238,9 @@ def test_model(request: MemberRequest, role: str) -> HttpResponse:
         return render(
             request, "awmweb/_model_test.html", {"ok": False, "words": f"Set {ROLES[role][0]}BASE_URL and restart."}
         )
+    if role == ELSEWHERE:
+        words = "Only the environment server can ask the judge. Run: python manage.py checkpack --judge"
+        return render(request, "awmweb/_model_test.html", {"ok": False, "words": words})
     probe = asyncio.run(endpoint.probe())
     return render(request, "awmweb/_model_test.html", {"ok": probe.ok, "words": probe.message})
 

@@ -14,7 +14,7 @@ from people.errors import NotFound
 from people.http import actor_of, refusal
 
 router = Router(tags=["episodes"])
-REFUSALS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429, 503), schema.ErrorEnvelope)
+REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), schema.ErrorEnvelope)
 JSON = "application/json; charset=utf-8"
 
 
@@ -55,8 +55,7 @@ def get_steps(
     limit: QueryEx[int, P(ge=1, le=trajectory.MAX_PAGE)] = trajectory.PAGE,
 ) -> HttpResponse:
     recording.hear(actor_of(request), episode_id)
-    steps = trajectory.page_text(actor_of(request), episode_id, since, limit)
-    return HttpResponse(f'{{"steps": [{steps}]}}', content_type=JSON)
+    return HttpResponse(trajectory.page_text(actor_of(request), episode_id, since, limit), content_type=JSON)
 
 
 @router.get("/episodes/{episode_id}/steps/{seq}", response={200: Object, **REFUSALS})

@@ -25,15 +25,28 @@ from episodes.hub import Hub, SocketListener, hub
 from episodes.live_html import Showings, pictures_frame, showings
 from episodes.models import Episode
 from episodes.wire import Line, Payload
-from people.access import Actor, bearer, current_memberships, is_id, may_read, person, sees_outcomes
-from people.errors import AppError, Away, NotFound, Unauthenticated
+from people.access import (
+    SESSION_PROJECT,
+    Actor,
+    bearer,
+    current_memberships,
+    is_id,
+    may_read,
+    person,
+    sees_outcomes,
+)
+from people.bodies import bearer_secret
+from people.errors import AppError, Away, Busy, NotFound, Unauthenticated
 from people.members import token_of
 from people.revalidation import Right, ended, right_of
+from people.turns import REPLAYS
 
 log = logging.getLogger(__name__)
 REFUSED = {401: 4401, 403: 4403, 404: 4404}
 TRY_AGAIN, BROKEN = 1013, 1011
 FIRST_PAGE = 200
+SOCKET_WAIT_S = 10.0
+"""How long a socket waits to be told what is stored while others of its sender are, before it has to try again."""
 RIGHT_S = 2.0
 """How often the rights of open sockets are looked at again: who was removed hears nothing after this."""
 CLOSING_S = 10.0
@@ -43,15 +56,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def socket_token(scope: dict[str, Any]) -> str | None:
-    headers = dict(scope.get("headers", []))
-    kind, _, secret = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
-    return secret if kind.lower() == "bearer" else None
-
-
 def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
     """Who connects: a bearer, or a person by session cookie, as a member of the given project or of the chosen one."""
-    secret = socket_token(scope)
+    secret = bearer_secret(scope)
     if secret is not None:
         token = token_of(secret)
         if token is None:
@@ -60,8 +67,8 @@ def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
     user = scope.get("user")
     if user is None or not user.is_authenticated:
         raise Unauthenticated
-    mine = current_memberships(user)
-    slug = scope["session"].get("project")
+    mine = current_memberships(user, scope["session"])
+    slug = scope["session"].get(SESSION_PROJECT)
     found = (
         mine.filter(project_id=project_id).first()
         if project_id
@@ -186,6 +193,8 @@ class LiveConsumer(AsyncWebsocketConsumer):
 
 
 def _closing(reason: Exception) -> tuple[int, str]:
+    if isinstance(reason, Busy):
+        return TRY_AGAIN, Busy.code
     if isinstance(reason, AppError):
         return REFUSED.get(reason.status, 4400), reason.code
     if isinstance(reason, DatabaseError):
@@ -264,10 +273,11 @@ class EpisodeConsumer(LiveConsumer):
             yield pictures_frame(pk, await in_database(windows.last_of, pk))
             return
         while True:
-            told = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, verification=self.sees_all)
+            async with REPLAYS.turn(self.actor.key, SOCKET_WAIT_S):
+                told, more = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, verification=self.sees_all)
             for part in list(events.parted([text for _, text in told])) or [[]]:
                 yield events.steps_frame(pk, part)
-            if len(told) < FIRST_PAGE:
+            if not more:
                 return
             since = told[-1][0]
 

@@ -119,9 +119,18 @@ def text_of(body: Mapping[str, Any], written: Callable[[Mapping[str, Any]], str]
 def with_time(text: str, at: datetime | str) -> str:
     """A stored text with the time of its row, where it does not say one itself."""
     stamp = at if isinstance(at, str) else events.stamp(at)
-    if '"at":' not in text:
-        return f'{text[:-1]},"at":"{stamp}"}}'
-    return json.dumps({"at": stamp, **json.loads(text)}, separators=(",", ":"))
+    if '"at":' in text and "at" in _parsed(text):
+        return text
+    return f'{text[:-1]},"at":"{stamp}"}}'
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """Stored text, read by the fast reader where it can: it knows no half of a pair of surrogates."""
+    try:
+        found: dict[str, Any] = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        found = json.loads(text)
+    return found
 
 
 def for_agents(text: str) -> str:

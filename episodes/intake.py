@@ -16,7 +16,8 @@ from pydantic import ValidationError
 from awmclient.schema import MAX_STEP_BYTES, StepBatch
 from episodes.committer import committer
 from episodes.entries import Entry, entries_of_batch
-from people.bodies import HungUp, Receive, Send, header, read_body, room_for
+from people.access import Actor
+from people.bodies import Body, HungUp, Receive, Send, bearer_secret
 from people.http import TOKENS, misshapen, read_object, refuse, respond
 
 PATH = re.compile(r"/api/v1/episodes/([^/]+)/steps")
@@ -25,14 +26,15 @@ LARGE_BYTES = 64 * 1024
 
 def takes(scope: dict[str, Any]) -> bool:
     """Whether a request is ours: an append that shows a token. Anything else is Django's."""
-    return scope["method"] == "POST" and PATH.fullmatch(scope["path"]) is not None and _secret(scope) is not None
+    return scope["method"] == "POST" and PATH.fullmatch(scope["path"]) is not None and bearer_secret(scope) is not None
 
 
 async def append_steps(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """1. who is it, 2. the body, 3. its types, 4. the commit, 5. the answer."""
+    """1. who is it, 2. room for the body, and the body, 3. its types, 4. the commit, 5. the answer."""
     try:
-        with room_for(scope, MAX_STEP_BYTES):
-            acknowledged = await _append(scope, receive)
+        actor = await TOKENS.actor(bearer_secret(scope) or "")
+        with Body(scope, receive, MAX_STEP_BYTES, actor.key) as body:
+            acknowledged = await _append(actor, scope["path"], await body.read())
         await respond(send, 200, {"acknowledged": acknowledged})
     except HungUp:
         return
@@ -40,11 +42,9 @@ async def append_steps(scope: dict[str, Any], receive: Receive, send: Send) -> N
         await refuse(send, error)
 
 
-async def _append(scope: dict[str, Any], receive: Receive) -> int:
-    actor = await TOKENS.actor(_secret(scope) or "")
-    raw = await read_body(scope, receive, MAX_STEP_BYTES)
+async def _append(actor: Actor, path: str, raw: bytes) -> int:
     entries = await asyncio.to_thread(_entries, raw) if len(raw) > LARGE_BYTES else _entries(raw)
-    found = PATH.fullmatch(scope["path"])
+    found = PATH.fullmatch(path)
     return await committer.submit(actor, found[1] if found else "", entries)
 
 
@@ -55,8 +55,3 @@ def _entries(raw: bytes) -> list[Entry]:
     except ValidationError as error:
         raise misshapen(error.errors()) from error
     return entries_of_batch(body["steps"], batch.steps)
-
-
-def _secret(scope: dict[str, Any]) -> str | None:
-    kind, _, secret = header(scope, b"authorization").partition(" ")
-    return secret if kind.lower() == "bearer" else None

@@ -56,7 +56,7 @@ def start_episode(
     """1. check the right, 2. the run must be of this project, 3. insert; the same key gives the same episode back."""
     may_record(actor)
     run = visible_or_404(Run.objects.all(), actor, plan.run) if plan.run else None
-    digest = _digest(plan.model_dump(exclude_unset=True, mode="json"))
+    digest = _digest(plan.model_dump(exclude_unset=True))
     now = timezone.now()
     fields = plan.model_dump(exclude={"key", "run", "tools", "policy"}, exclude_none=True)
     try:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_right
 from datetime import datetime
+from itertools import accumulate
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Func, IntegerField, QuerySet
 from django.db.models.functions import Coalesce
 
-from awmclient.schema import MAX_STEP_BYTES, EpisodeView, Outcome, Trajectory
+from awmclient.schema import EpisodeView, Outcome, Trajectory
 from episodes.entries import for_agents, with_time
 from episodes.models import Episode, Step, VerifierOutcome
 from episodes.truncation import cut_text
@@ -19,8 +21,10 @@ from people.errors import NotFound
 
 PAGE = 500
 MAX_PAGE = 2000
-PAGE_BYTES = 32 * 1024 * 1024
-"""A page ends early rather than hold more than this; the reader asks on from its last step until a page is empty."""
+PAGE_BYTES = 4 * 1024 * 1024
+"""A page ends early rather than hold more than this, unless its first step alone does."""
+TOLD_BYTES = 1024 * 1024
+"""The same for what a socket holds while its reader takes it: of those there may be many."""
 
 
 class OctetLength(Func):
@@ -62,16 +66,19 @@ def holding(episode: Episode, text: str, limit: int = 500) -> tuple[list[int], b
 
 
 def steps_for(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:
-    episode = visible_episode(actor, episode_id)
-    return steps_of(episode, since, _fitting(episode, since, limit), verification=sees_outcomes(actor))
+    episode, verification = visible_episode(actor, episode_id), sees_outcomes(actor)
+    count, _ = _fitting(_rows(episode, since, verification), "body", min(limit, MAX_PAGE), PAGE_BYTES)
+    return steps_of(episode, since, count or None, verification=verification)
 
 
 def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> str:
-    """A page of whole steps as JSON text: rows are text already, and reading and writing them again is most of what a
-    page would cost."""
-    episode = visible_episode(actor, episode_id)
-    rows = _rows(episode, since, sees_outcomes(actor)).values_list("body", "at")
-    return ",".join(_told_to(actor, body, at) for body, at in rows[: _fitting(episode, since, limit)])
+    """Return a page of whole steps as JSON text (`StepPage`).
+
+    Rows are text already, and reading and writing them again is most of what a page would cost."""
+    rows = _rows(visible_episode(actor, episode_id), since, sees_outcomes(actor))
+    count, more = _fitting(rows, "body", min(limit, MAX_PAGE), PAGE_BYTES)
+    steps = ",".join(_told_to(actor, body, at) for body, at in rows.values_list("body", "at")[:count])
+    return f'{{"steps": [{steps}], "more": {"true" if more else "false"}}}'
 
 
 def step_text(actor: Actor, episode_id: str, seq: int) -> str:
@@ -87,12 +94,12 @@ def _told_to(actor: Actor, body: str, at: datetime) -> str:
     return with_time(body if sees_outcomes(actor) else for_agents(body), at)
 
 
-def told_after(episode_id: str, since: int, limit: int, *, verification: bool) -> list[tuple[int, str]]:
-    """Number and text of steps as the stream carries them: large ones cut."""
-    rows = (
-        _rows(episode_id, since, verification).annotate(told=Coalesce("cut", "body")).values_list("seq", "told", "at")
-    )
-    return [(seq, with_time(for_agents(cut_text(told)), at)) for seq, told, at in rows[:limit]]
+def told_after(episode_id: str, since: int, limit: int, *, verification: bool) -> tuple[list[tuple[int, str]], bool]:
+    """Return number and text of steps as the stream carries them, large ones cut, and whether more follow."""
+    rows = _rows(episode_id, since, verification).annotate(told=Coalesce("cut", "body"))
+    count, more = _fitting(rows, "told", limit, TOLD_BYTES)
+    told = rows.values_list("seq", "told", "at")[:count]
+    return [(seq, with_time(for_agents(cut_text(text)), at)) for seq, text, at in told], more
 
 
 def _rows(episode: Episode | str, since: int, verification: bool) -> QuerySet[Step]:
@@ -100,18 +107,13 @@ def _rows(episode: Episode | str, since: int, verification: bool) -> QuerySet[St
     return rows if verification else rows.exclude(kind="verification")
 
 
-def _fitting(episode: Episode, since: int, limit: int) -> int:
-    """How many of the wanted steps fit into one answer; at least one. PostgreSQL knows sizes without reading texts."""
-    limit = min(limit, MAX_PAGE)
-    if limit * MAX_STEP_BYTES <= PAGE_BYTES:
-        return limit
-    total = 0
-    sizes = _rows(episode, since, True).annotate(size=OctetLength("body")).values_list("size", flat=True)[:limit]
-    for count, size in enumerate(sizes):
-        total += size
-        if total > PAGE_BYTES:
-            return max(count, 1)
-    return limit
+def _fitting(rows: QuerySet[Step], field: str, limit: int, most: int) -> tuple[int, bool]:
+    """Return how many of the first `limit` rows fit into one answer, at least one if there is any, and whether more
+    follow. PostgreSQL knows sizes without reading texts."""
+    sizes = list(rows.annotate(size=OctetLength(field)).values_list("size", flat=True)[: limit + 1])
+    count = bisect_right(list(accumulate(sizes[:limit])), most)
+    count = max(count, min(1, len(sizes)))
+    return count, len(sizes) > count
 
 
 def outcome_of(episode: Episode, source: str = "verifier") -> VerifierOutcome | None:

@@ -18,7 +18,7 @@ from experts.reading import ask_view, open_asks
 from people.http import actor_of
 
 router = Router(tags=["asks"])
-REFUSALS = dict.fromkeys((400, 401, 403, 404, 409, 413, 422, 429, 503), schema.ErrorEnvelope)
+REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), schema.ErrorEnvelope)
 WAIT_MAX_S = 25
 
 

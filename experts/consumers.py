@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from awmclient.schema import AskView
 from episodes import events, recording
-from episodes.consumers import LiveConsumer, actor_for, in_database, socket_token
+from episodes.consumers import LiveConsumer, actor_for, in_database
 from episodes.hub import Listener, hub
 from experts import closing
 from experts.events import ask_topic
@@ -29,6 +29,7 @@ from experts.models import Ask
 from experts.reading import ask_view, more_to_take, open_asks
 from notices.events import person_topic
 from people.access import Actor, is_id, may_see_queue
+from people.bodies import bearer_secret
 from people.errors import AppError, Invalid, NotFound
 from people.http import TOKENS, refuse, respond
 
@@ -64,7 +65,7 @@ class AskWait(AsyncHttpConsumer):
 
     async def handle(self, body: bytes) -> None:
         try:
-            await respond(self.send, 200, (await self._wait()).model_dump(mode="json", exclude_none=True))
+            await respond(self.send, 200, await self._wait())
         except (AppError, DatabaseError) as error:
             await refuse(self.send, error)
 
@@ -74,7 +75,7 @@ class AskWait(AsyncHttpConsumer):
         return await until_closed(pk, partial(self._read, pk), wait)
 
     async def _read(self, pk: str) -> AskView:
-        secret = socket_token(self.scope)
+        secret = bearer_secret(self.scope)
         known = await TOKENS.actor(secret) if secret is not None else None
         return await in_database(_read_once, self.scope, pk, known)
 

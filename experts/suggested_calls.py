@@ -5,7 +5,6 @@ Called by the forms of people and by `llm.py`.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,7 +13,8 @@ from jsonschema.exceptions import SchemaError, ValidationError
 from pydantic import TypeAdapter
 
 from awmclient.schema import ToolCall
-from people.errors import Invalid
+from people.errors import BadJson, Invalid
+from people.http import parse_json
 from people.plain_text import clean
 
 CALLS = TypeAdapter(list[ToolCall])
@@ -25,8 +25,8 @@ def calls_of(text: str) -> list[ToolCall] | None:
     if not text or text == "[]":
         return None
     try:
-        return CALLS.validate_python(json.loads(text))
-    except ValueError as error:
+        return CALLS.validate_python(parse_json(text.encode("utf-8", "surrogatepass")))
+    except (ValueError, BadJson) as error:
         raise Invalid("The suggested calls are not readable; remove them and add them again.") from error
 
 

@@ -6,7 +6,7 @@ Owns who may do what. Leaves issuing and removing to `members.py`, HTTP to `http
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 SESSION_PROJECT = "project"
+SESSION_ENTRIES = "entries"
+"""What the links of a session opened: it acts by the memberships of these entries, not by all of its account's."""
 M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 View = Callable[..., HttpResponseBase]
@@ -39,6 +41,7 @@ class Actor:
     user: User | None = None
     token: ApiToken | None = None
     model: str = ""
+    entry: str = ""
 
     @property
     def name(self) -> str:
@@ -59,7 +62,7 @@ class Actor:
 
 
 def person(membership: Membership) -> Actor:
-    return Actor(project=membership.project, role=membership.role, user=membership.user)
+    return Actor(membership.project, role=membership.role, user=membership.user, entry=membership.entry)
 
 
 def bearer(token: ApiToken) -> Actor:
@@ -76,14 +79,12 @@ def system(project: Project) -> Actor:
     return Actor(project=project)
 
 
-def current_memberships(user: User) -> QuerySet[Membership]:
-    now = timezone.now()
-    current = Q(ends_at__isnull=True) | Q(ends_at__gt=now)
-    return Membership.objects.select_related("project", "user").filter(current, user=user).order_by("pk")
-
-
-def membership_of(user: User, project: Project) -> Membership | None:
-    return current_memberships(user).filter(project=project).first()
+def current_memberships(user: User, session: Mapping[str, Any]) -> QuerySet[Membership]:
+    """Those by which a signed-in browser acts: of its person, not ended, and opened by a link that its own session was
+    begun with. An account that joined another project is not there for who was signed in as it before."""
+    current = Q(ends_at__isnull=True) | Q(ends_at__gt=timezone.now())
+    mine = Membership.objects.filter(current, user=user, entry__in=session.get(SESSION_ENTRIES, []))
+    return mine.select_related("project", "user").order_by("pk")
 
 
 def _holds(actor: Actor, roles: Collection[str], scopes: Collection[str] = ()) -> bool:
@@ -179,10 +180,15 @@ def is_id(pk: str) -> bool:
     return "\x00" not in pk
 
 
-def project_of_object(user: User, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
+def memberships(request: HttpRequest) -> QuerySet[Membership]:
+    """Those by which a request's person acts."""
+    return current_memberships(request.user, request.session)  # type: ignore[arg-type]
+
+
+def project_of_object(request: HttpRequest, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
     """The membership through which a person sees an object by its shared link, whatever project is chosen now."""
     projects = rows.filter(pk=pk).values(path)
-    found = current_memberships(user).filter(project_id__in=projects).first() if is_id(pk) else None
+    found = memberships(request).filter(project_id__in=projects).first() if is_id(pk) else None
     if found is None:
         raise NotFound
     return found
@@ -190,7 +196,7 @@ def project_of_object(user: User, rows: QuerySet[Any], pk: str, path: str = "pro
 
 def chosen_membership(request: HttpRequest) -> Membership | None:
     """The project a person works in: the session's choice while it holds, else the first one."""
-    mine = list(current_memberships(request.user))  # type: ignore[arg-type]
+    mine = list(memberships(request))
     slug = request.session.get(SESSION_PROJECT)
     return next((one for one in mine if one.project.slug == slug), mine[0] if mine else None)
 
@@ -220,7 +226,7 @@ def member_required(
             if not request.user.is_authenticated:
                 return redirect(f"/login?{urlencode({'next': request.get_full_path()})}")
             if rows is not None:
-                membership = project_of_object(request.user, rows(), str(kwargs["pk"]), path)
+                membership = project_of_object(request, rows(), str(kwargs["pk"]), path)
             else:
                 chosen = chosen_membership(request)
                 if chosen is None:

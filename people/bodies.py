@@ -1,24 +1,32 @@
-"""Bodies of requests below Django: read whole, within a limit for each and a limit for all at once.
+"""Bodies of requests below Django: the sender is known before a body gets room, and a body must keep coming.
 
-Django would spool a body of any size to disk before it asks whether anybody wants it. Called by `awmweb/asgi.py` for
-all its requests, and by the append of steps.
+Django would spool a body of any size to disk before it asks whether anybody wants it. Owns how much room bodies take
+together, how much one sender takes of it, and how slow a body may be. Leaves who sends to `http.py`. Called by
+`awmweb/asgi.py` for all its requests, by the append of steps and by MCP.
 """
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from types import TracebackType
+from typing import Any, Self
 
-from people.errors import Busy, TooLarge
+from people.errors import Busy, TooLarge, TooSlow
 
-READING_BYTES = 64 * 1024 * 1024
-"""What all bodies of a process may take together while they are read."""
-DRAINED_BYTES = 64 * 1024 * 1024
+ROOM_BYTES = 64 * 1024 * 1024
+"""What the bodies of known senders may take together in one process."""
+STRANGERS_BYTES = 8 * 1024 * 1024
+"""The same for all whom nobody knows, who can take nothing from the others."""
+STRANGER_BYTES = 64 * 1024
+"""The largest body of a stranger: a form that comes after its session has ended."""
+SILENCE_S = 10.0
+"""How long a body may pause."""
+FIRST_S, BYTES_PER_S = 20.0, 32 * 1024
+"""A body may take so many seconds, and one more for so many bytes that came."""
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-
-_reading = 0
 
 
 class HungUp(Exception):
@@ -29,42 +37,93 @@ def header(scope: dict[str, Any], wanted: bytes) -> str:
     return next((value.decode("latin-1") for name, value in scope["headers"] if name == wanted), "")
 
 
-@contextlib.contextmanager
-def room_for(scope: dict[str, Any], limit: int) -> Iterator[None]:
-    """Hold room for a request's body while it is read and worked on. Raises `Busy`."""
-    global _reading
-    wanted = limit if header(scope, b"transfer-encoding") else min(_declared(scope), limit)
-    if _reading + wanted > READING_BYTES:
-        raise Busy
-    _reading += wanted
-    try:
-        yield
-    finally:
-        _reading -= wanted
+def bearer_secret(scope: dict[str, Any]) -> str | None:
+    """The token that a request shows, whatever it is worth."""
+    kind, _, secret = header(scope, b"authorization").partition(" ")
+    return secret if kind.lower() == "bearer" else None
 
 
-async def read_body(scope: dict[str, Any], receive: Receive, limit: int) -> bytes:
-    """The whole body. What is too large is read to its end and dropped, so that the caller gets to hear it."""
-    parts: list[bytes] = []
-    size, more = 0, _declared(scope) <= DRAINED_BYTES
-    while more:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise HungUp
-        part, more = message.get("body", b""), message.get("more_body", False)
-        size += len(part)
-        if size <= limit:
+def has_body(scope: dict[str, Any]) -> bool:
+    """Whether a body comes; one that does not say how long it is counts, one of no bytes does not."""
+    return bool(header(scope, b"transfer-encoding")) or header(scope, b"content-length") not in ("", "0")
+
+
+class Room:
+    """Room that many share, in one event loop. Nobody may hold more than stays free beside it: one who takes all there
+    is leaves a half, two leave a third, and whoever comes next finds room."""
+
+    def __init__(self, most: int) -> None:
+        self._free = most
+        self._held: Counter[str] = Counter()
+
+    def take(self, who: str, size: int) -> None:
+        """Raises `Busy`."""
+        if self._held[who] + size > self._free - size:
+            raise Busy
+        self._free -= size
+        self._held[who] += size
+
+    def give_back(self, who: str, size: int) -> None:
+        self._free += size
+        self._held[who] -= size
+        if not self._held[who]:
+            del self._held[who]
+
+
+ROOM, STRANGERS = Room(ROOM_BYTES), Room(STRANGERS_BYTES)
+
+
+class Body:
+    """A request's body, and the room it holds until the work on it is done. `sender` is empty for a stranger.
+
+    A known sender's room is taken for the length that the request says, so that of many large bodies some come through
+    whole. A stranger's grows with the bytes that came: announcing much costs nobody anything.
+    """
+
+    def __init__(self, scope: dict[str, Any], receive: Receive, limit: int, sender: str) -> None:
+        said = header(scope, b"content-length")
+        self._announced = int(said) if said.isdecimal() and len(said) < 20 else 0
+        self._receive, self._sender = receive, sender
+        self._room, self._limit = (ROOM, limit) if sender else (STRANGERS, min(limit, STRANGER_BYTES))
+        self._taken = 0
+
+    def __enter__(self) -> Self:
+        if self._announced > self._limit:
+            raise TooLarge
+        if self._sender:
+            self._take(self._announced)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._taken:
+            self._room.give_back(self._sender, self._taken)
+
+    async def read(self) -> bytes:
+        """The whole body. Raises `TooLarge`, `TooSlow`, `Busy` or `HungUp`; the server drops what still comes then."""
+        loop = asyncio.get_running_loop()
+        began, size, more = loop.time(), 0, True
+        parts: list[bytes] = []
+        while more:
+            try:
+                async with asyncio.timeout_at(min(loop.time() + SILENCE_S, began + FIRST_S + size / BYTES_PER_S)):
+                    message = await self._receive()
+            except TimeoutError:
+                raise TooSlow from None
+            if message["type"] == "http.disconnect":
+                raise HungUp
+            part, more = message.get("body", b""), message.get("more_body", False)
+            size += len(part)
+            if size > self._limit:
+                raise TooLarge
+            self._take(size)
             parts.append(part)
-        elif size > DRAINED_BYTES:
-            break
-    if size > limit or _declared(scope) > DRAINED_BYTES:
-        raise TooLarge
-    return parts[0] if len(parts) == 1 else b"".join(parts)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
 
-
-def _declared(scope: dict[str, Any]) -> int:
-    said = header(scope, b"content-length")
-    return min(int(said), DRAINED_BYTES + 1) if said.isdecimal() and len(said) < 20 else 0
+    def _take(self, size: int) -> None:
+        """Hold at least this much."""
+        if size > self._taken:
+            self._room.take(self._sender, size - self._taken)
+            self._taken = size
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:

@@ -43,6 +43,13 @@ class Unauthenticated(AppError):
     status = 401
 
 
+class ForeignHost(AppError):
+    """This server does not go by the name that the request gives; AWMWEB_PUBLIC_URL says which name it has."""
+
+    code = "foreign_host"
+    status = 400
+
+
 class Invalid(AppError):
     """The request does not have the shape that this call takes."""
 
@@ -62,6 +69,13 @@ class TooLarge(AppError):
 
     code = "too_large"
     status = 413
+
+
+class TooSlow(AppError):
+    """The body came too slowly; send the same again."""
+
+    code = "too_slow"
+    status = 408
 
 
 class LinkSpent(AppError):

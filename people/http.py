@@ -17,10 +17,12 @@ from typing import Any
 import orjson
 from asgiref.sync import sync_to_async
 from django.conf import settings
+from django.contrib.auth import get_user
 from django.core.exceptions import RequestDataTooBig
 from django.db import Error as DatabaseError
 from django.db import InterfaceError, OperationalError, close_old_connections
 from django.http import HttpRequest, HttpResponse
+from django.http.cookie import parse_cookie
 from django.http.response import JsonResponse
 from django.utils import timezone
 from ninja import NinjaAPI
@@ -31,12 +33,14 @@ from ninja.security import APIKeyCookie, HttpBearer
 
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES
 from people.access import Actor, bearer, chosen_membership, person
-from people.bodies import Send
+from people.bodies import Send, bearer_secret, header
 from people.errors import AppError, Away, BadJson, Broken, Invalid, TooLarge, Unauthenticated
 from people.members import digest, token_of
+from people.sessions import SessionStore
 
 log = logging.getLogger(__name__)
 AGAIN = (429, 503)
+SLOW = 408
 RETRY_AFTER_S = "1"
 KNOWN_S = 3.0
 """For so long a token is known without asking the database; a revoked one is refused after this at the latest."""
@@ -204,6 +208,29 @@ def _ask(secret: str) -> Actor | None:
         close_old_connections()
 
 
+async def sender_of(scope: dict[str, Any]) -> str:
+    """Who sends a request, by the token or the session it shows; empty for a stranger. What they may do is asked by
+    whoever answers."""
+    secret = bearer_secret(scope)
+    if secret is None:
+        session = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
+        return await sync_to_async(_signed_in, thread_sensitive=False)(session) if session else ""
+    try:
+        return (await TOKENS.actor(secret)).key
+    except Unauthenticated:
+        return ""
+
+
+def _signed_in(session: str) -> str:
+    request = HttpRequest()
+    request.session = SessionStore(session)
+    try:
+        user = get_user(request)
+        return f"user:{user.pk}" if user.is_authenticated else ""
+    finally:
+        close_old_connections()
+
+
 class SessionAuth(APIKeyCookie):
     """Pages read with their own cookie; a write by cookie needs the CSRF token, which ninja checks."""
 
@@ -232,9 +259,9 @@ def envelope(error: AppError) -> dict[str, Any]:
     return {"error": {"code": error.code, "message": error.message}}
 
 
-async def respond(send: Send, status: int, answer: dict[str, Any], more: Sequence[tuple[bytes, bytes]] = ()) -> None:
+async def respond(send: Send, status: int, answer: Any, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
     """A whole answer below Django."""
-    body = json.dumps(answer).encode()
+    body = json.dumps(answer, default=_encode).encode()
     headers = [
         (b"content-type", b"application/json; charset=utf-8"),
         (b"content-length", str(len(body)).encode()),
@@ -244,6 +271,8 @@ async def respond(send: Send, status: int, answer: dict[str, Any], more: Sequenc
     ]
     if status in AGAIN:
         headers.append((b"retry-after", RETRY_AFTER_S.encode()))
+    if status == SLOW:
+        headers.append((b"connection", b"close"))  # the rest of that body may never come
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 

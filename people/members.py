@@ -9,6 +9,7 @@ import hashlib
 import secrets
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
@@ -18,7 +19,17 @@ from django.utils.text import slugify
 
 from people.access import Actor, may_issue_tokens, may_manage_people, person, scoped, system
 from people.errors import Invalid, LinkSpent, NotFound
-from people.models import ApiToken, AuditEntry, LoginLink, Membership, Project, Role, TokenScope, display_name
+from people.models import (
+    ApiToken,
+    AuditEntry,
+    LoginLink,
+    Membership,
+    Project,
+    Role,
+    TokenScope,
+    display_name,
+    new_id,
+)
 
 OnLeave = Callable[[Actor], None]
 _on_leave: list[OnLeave] = []
@@ -59,48 +70,99 @@ def project_named(slug: str) -> Project:
 
 @transaction.atomic
 def ensure_member(project: Project, username: str, role: str, ends_at: datetime | None = None) -> Membership:
-    """1. find or make the person; an account that is in no project any more comes back without its old sessions, which
-    may be those of an earlier person of this name, 2. give or change the role in this project."""
+    """Give a person a role in a project.
+
+    1. find or make the account; one that is in no project anymore comes back without its name and old sessions, which
+    may be those of an earlier person, 2. create the membership, or change its role and end. New rights need a new
+    sign-in: another entry ends the sessions and links of this membership, and of no other."""
     if role not in Role.values:
         raise Invalid(f"Role must be one of {', '.join(Role.values)}.")
     user, made = User.objects.get_or_create(username=username)
     if made or not user.memberships.exists():
         user.set_unusable_password()  # sessions hold its hash
-        user.save(update_fields=["password"])
-    membership, _ = Membership.objects.update_or_create(
-        project=project, user=user, defaults={"role": role, "ends_at": ends_at}
-    )
+        user.first_name = ""
+        user.save(update_fields=["password", "first_name"])
+    rights = {"role": role, "ends_at": ends_at}
+    membership, new = Membership.objects.get_or_create(project=project, user=user, defaults=rights)
+    if not new and (membership.role, membership.ends_at) != (role, ends_at):
+        if membership.role == Role.ADMIN:
+            _end_links_made_by(user, project)
+        membership.role, membership.ends_at, membership.entry = role, ends_at, new_id()
+        membership.save(update_fields=["role", "ends_at", "entry"])
     return membership
 
 
-def issue_login_link(user: User, issued_by: User | None = None, life: timedelta = LINK_LIFE) -> str:
-    """The secret of a link for one use; only its digest is kept."""
+def issue_login_link(
+    memberships: Sequence[Membership], issued_by: User | None = None, life: timedelta = LINK_LIFE
+) -> str:
+    """The secret of a link for one use, which signs an account in to these of its memberships; only its digest is
+    kept."""
     secret = secrets.token_urlsafe(32)
-    LoginLink.objects.create(digest=digest(secret), user=user, issued_by=issued_by, ends_at=timezone.now() + life)
+    (user,) = {one.user for one in memberships}
+    opens = [one.entry for one in memberships]
+    ends_at = timezone.now() + life
+    LoginLink.objects.create(digest=digest(secret), user=user, opens=opens, issued_by=issued_by, ends_at=ends_at)
     return secret
 
 
-def redeem_login_link(secret: str) -> User:
-    """One conditional update: of two people who open the same link at once, one gets in."""
+@transaction.atomic
+def redeem_login_link(secret: str) -> tuple[User, list[str]]:
+    """One conditional update: of two people who open the same link at once, one gets in. Returns the account and the
+    entries that the link opens still; a link that opens nothing any more is spent."""
     now = timezone.now()
     spent = LoginLink.objects.filter(digest=digest(secret), used_at__isnull=True, ends_at__gt=now).update(used_at=now)
     if spent != 1:
         raise LinkSpent
-    return LoginLink.objects.select_related("user").get(digest=digest(secret)).user
+    link = LoginLink.objects.select_related("user").get(digest=digest(secret))
+    current = Q(ends_at__isnull=True) | Q(ends_at__gt=now)
+    opened = Membership.objects.filter(current, user=link.user, entry__in=link.opens).order_by("pk")
+    entries = list(opened.values_list("entry", flat=True))
+    if not entries:
+        raise LinkSpent
+    return link.user, entries
 
 
 @transaction.atomic
 def link_for(actor: Actor, username: str, role: str | None = None, life: timedelta = LINK_LIFE) -> str:
-    """A link for a person by their account's name: a new one becomes an expert unless told otherwise, a known one keeps
-    role and end unless given another role."""
+    """A link for a person by their account's name, which opens this project alone: a new one becomes an expert unless
+    told otherwise, a known one keeps role and end unless given another role."""
     if actor.user is not None:
         may_manage_people(actor)
-    known = scoped(Membership.objects.all(), actor.project).filter(user__username=username).first()
+    known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
     if known is None or role is not None:
         end = known.ends_at if known is not None else None
         known = ensure_member(actor.project, username, role or Role.EXPERT, end)
     record(actor, "made a link for", username, f"as {known.role}")
-    return issue_login_link(known.user, life=life)
+    return issue_login_link([known], issued_by=actor.user, life=life)
+
+
+@transaction.atomic
+def fresh_link(actor: Actor, membership_id: int) -> tuple[Membership, str]:
+    """Another link for somebody who is here, with the role and end they have."""
+    may_manage_people(actor)
+    membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
+    if membership is None:
+        raise NotFound
+    if not membership.is_current(timezone.now()):
+        raise Invalid(f"The time of {display_name(membership.user)} here is over; invite them with another end.")
+    record(actor, "made a link for", membership.user.username, f"as {membership.role}")
+    return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.user)
+
+
+def _opened_by(actor: Actor, membership: Membership) -> list[Membership]:
+    """What a link by this admin opens of an account: this membership, and those of projects whose admin they are too.
+    Where somebody else decides who comes in, their link is no way in."""
+    mine = Membership.objects.filter(user=membership.user, project__in=_admin_of(actor)).exclude(pk=membership.pk)
+    return [membership, *mine.select_related("user")]
+
+
+def _end_links_made_by(user: User, project: Project) -> None:
+    """Who is no admin any more keeps no way in that they made and nobody opened."""
+    here = set(Membership.objects.filter(project=project).values_list("entry", flat=True))
+    for link in LoginLink.objects.filter(issued_by=user, used_at__isnull=True):
+        if here.intersection(link.opens):
+            link.used_at = timezone.now()
+            link.save(update_fields=["used_at"])
 
 
 @transaction.atomic
@@ -117,16 +179,16 @@ def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) 
     if not membership.user.first_name:
         User.objects.filter(pk=membership.user.pk).update(first_name=name[:150])
     record(actor, "invited", username, f"as {role}")
-    return membership, issue_login_link(membership.user, issued_by=actor.user)
+    return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.user)
 
 
 def _free_username(actor: Actor, name: str) -> str:
-    """The account this name means here. A link signs in everywhere its person may go, so an account that also belongs
-    to a project whose admin the actor is not is somebody else's, and the new person gets a name of their own."""
+    """The account this name means here. One that also belongs to a project whose admin the actor is not is somebody
+    else's, as whom others may be signed in; the new person gets a name of their own."""
     stem = slugify(name)[:140]
     if not stem:
         raise Invalid("Give the person a name with at least one letter or digit.")
-    admin_of = _admins(timezone.now()).filter(user=actor.user).values("project")
+    admin_of = _admin_of(actor)
     for number in range(1, 1000):
         username = stem if number == 1 else f"{stem}-{number}"
         elsewhere = Membership.objects.filter(user__username=username).exclude(project__in=admin_of)
@@ -147,6 +209,11 @@ def _admins(now: datetime) -> QuerySet[Membership]:
     return Membership.objects.filter(Q(ends_at__isnull=True) | Q(ends_at__gt=now), role=Role.ADMIN)
 
 
+def _admin_of(actor: Actor) -> QuerySet[Membership, Any]:
+    """Ids of the projects whose admin a person is; the house decides for one project at a time."""
+    return _admins(timezone.now()).filter(user=actor.user).values_list("project", flat=True)
+
+
 def _refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: datetime | None) -> None:
     admins = scoped(_admins(timezone.now()).select_for_update(), actor.project)
     stays = role == Role.ADMIN and ends_at is None
@@ -156,8 +223,8 @@ def _refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: d
 
 @transaction.atomic
 def remove_member(actor: Actor, membership_id: int) -> None:
-    """1. check the right, 2. refuse to remove the last admin, 3. end their open links and give back what they hold,
-    4. delete, 5. the trail."""
+    """1. check the right, 2. refuse to remove the last admin, 3. give back what they hold and end the links they made,
+    4. delete, which ends their sessions and links here, 5. the trail."""
     may_manage_people(actor)
     membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
     if membership is None:
@@ -165,7 +232,7 @@ def remove_member(actor: Actor, membership_id: int) -> None:
     admins = scoped(_admins(timezone.now()).select_for_update(), actor.project)
     if [one.pk for one in admins] == [membership.pk]:
         raise Invalid("The last admin of a project cannot be removed.")
-    LoginLink.objects.filter(user=membership.user, used_at__isnull=True).update(used_at=timezone.now())
+    _end_links_made_by(membership.user, actor.project)
     for callback in reversed(_on_leave):
         callback(person(membership))
     membership.delete()

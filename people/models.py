@@ -96,7 +96,8 @@ class Project(models.Model):
 
 
 class Membership(models.Model):
-    """One person's role in one project, perhaps with an end."""
+    """One person's role in one project, perhaps with an end. `entry` is what a session must hold to act by it: links
+    hand it out, and new rights make another, which ends what was begun with the one before."""
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="memberships")
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="memberships")
@@ -104,6 +105,7 @@ class Membership(models.Model):
     skills = models.JSONField(default=list, blank=True)
     ends_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
+    entry = models.CharField(max_length=40, default=new_id, editable=False, db_index=True)
 
     class Meta:
         constraints = [
@@ -143,7 +145,8 @@ class ApiToken(models.Model):
 
 
 class LoginLink(models.Model):
-    """A link that signs one person in, once, until its end."""
+    """A link that signs one person in, once, until its end. It opens the memberships whose entries it holds, and no
+    other of that account."""
 
     digest = models.CharField(max_length=64, unique=True)
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE)
@@ -151,6 +154,7 @@ class LoginLink(models.Model):
         settings.AUTH_USER_MODEL, null=True, on_delete=models.SET_NULL, related_name="links_issued"
     )
     created_at = models.DateTimeField(auto_now_add=True)
+    opens = models.JSONField(default=list)
     ends_at = models.DateTimeField()
     used_at = models.DateTimeField(null=True)
 

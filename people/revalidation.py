@@ -18,21 +18,18 @@ from people.models import ApiToken, Membership
 
 
 class Right(NamedTuple):
-    """What let somebody in: a token, or a session of a member."""
+    """What let somebody in: a token, or a session and the entry of the membership it acts by."""
 
-    project: str
     token: str = ""
-    user: int = 0
     session: str = ""
-    password: str = ""
-    """Changed to end all sessions of a person."""
+    entry: str = ""
 
 
 def right_of(actor: Actor, session: str = "") -> Right:
     if actor.token is not None:
-        return Right(actor.project.pk, token=actor.token.pk)
+        return Right(token=actor.token.pk)
     assert actor.user is not None
-    return Right(actor.project.pk, user=actor.user.pk, session=session, password=actor.user.password)
+    return Right(session=session, entry=actor.entry)
 
 
 def ended(rights: Collection[Right]) -> dict[Right, AppError]:
@@ -42,7 +39,7 @@ def ended(rights: Collection[Right]) -> dict[Right, AppError]:
     for right in rights:
         if (right.token or right.session) not in shown:
             found[right] = Unauthenticated()
-        elif right.user and (right.user, right.project, right.password) not in members:
+        elif right.entry and right.entry not in members:
             found[right] = NotFound()
     return found
 
@@ -59,8 +56,10 @@ def _sessions(rights: Collection[Right]) -> set[str]:
     return set(live.values_list("pk", flat=True))
 
 
-def _members(rights: Collection[Right]) -> set[tuple[int, str, str]]:
+def _members(rights: Collection[Right]) -> set[str]:
+    """Another entry of the same membership is none of these: new rights end what was let in before."""
     current = Q(ends_at__isnull=True) | Q(ends_at__gt=timezone.now())
-    wanted = {right.user for right in rights if right.user}
-    rows = Membership.objects.filter(current, user__in=wanted, user__is_active=True)
-    return set(rows.values_list("user_id", "project_id", "user__password"))
+    wanted = {right.entry for right in rights if right.entry}
+    return set(
+        Membership.objects.filter(current, entry__in=wanted, user__is_active=True).values_list("entry", flat=True)
+    )

@@ -22,14 +22,15 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from people import members
 from people.access import (
+    SESSION_ENTRIES,
     SESSION_PROJECT,
     Actor,
     MemberRequest,
-    current_memberships,
     holds,
     may_issue_tokens,
     may_manage_people,
     member_required,
+    memberships,
     scoped,
 )
 from people.errors import AppError, Invalid, LinkSpent, NotFound
@@ -54,16 +55,29 @@ def login(request: HttpRequest) -> HttpResponse:
 @never_cache
 def login_once(request: HttpRequest, secret: str) -> HttpResponse:
     """The link of `make run` and of an invitation: signs in when opened, once; a look ahead or a part of another page
-    does not spend it."""
+    does not spend it. Nothing that a page loads from here is told its address, which is the secret."""
     if _is_no_visit(request):
-        return HttpResponse("Open this link as a page.", status=403, content_type="text/plain; charset=utf-8")
+        answer = HttpResponse("Open this link as a page.", status=403, content_type="text/plain; charset=utf-8")
+    else:
+        answer = _signed_in(request, secret)
+    answer["Referrer-Policy"] = "no-referrer"
+    return answer
+
+
+def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
+    """Whoever is signed in as the same account keeps what earlier links opened. The key of the session changes in any
+    case, so that nobody who knew it before comes along."""
     try:
-        user = members.redeem_login_link(secret)
+        user, entries = members.redeem_login_link(secret)
     except LinkSpent:
         if request.user.is_authenticated:
             return redirect("home")
         return render(request, "people/link_spent.html", status=410)
+    if request.user == user:
+        entries = list(dict.fromkeys([*memberships(request).values_list("entry", flat=True), *entries]))
     start_session(request, user, backend="django.contrib.auth.backends.ModelBackend")
+    request.session.cycle_key()
+    request.session[SESSION_ENTRIES] = entries
     return redirect(_safe(request, request.GET.get("next", "")))
 
 
@@ -74,8 +88,9 @@ def _is_no_visit(request: HttpRequest) -> bool:
 
 
 def _safe(request: HttpRequest, url: str) -> str:
-    """Only addresses of our own."""
-    return url if url_has_allowed_host_and_scheme(url, {request.get_host()}) else reverse("home")
+    """Only paths of our own: another word would be taken for the name of a page."""
+    ours = url.startswith("/") and url_has_allowed_host_and_scheme(url, {request.get_host()})
+    return url if ours else reverse("home")
 
 
 @require_POST
@@ -89,8 +104,7 @@ def logout(request: HttpRequest) -> HttpResponse:
 def switch_project(request: MemberRequest) -> HttpResponse:
     """Choose another of my projects."""
     slug = request.POST.get("project", "")
-    mine = current_memberships(request.user).filter(project__slug=slug)  # type: ignore[arg-type]
-    if not mine.exists():
+    if not memberships(request).filter(project__slug=slug).exists():
         raise NotFound
     request.session[SESSION_PROJECT] = slug
     return redirect("home")
@@ -175,11 +189,8 @@ def _remove(request: MemberRequest, membership_id: int) -> None:
 
 def _new_link(actor: Actor, membership_id: int) -> dict[str, Any]:
     """The same person again: a fresh link with the role and end they have."""
-    row = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
-    if row is None:
-        raise NotFound
-    _, secret = members.invite(actor, row.user.username, row.role, row.ends_at)
-    return _link(display_name(row.user), secret)
+    membership, secret = members.fresh_link(actor, membership_id)
+    return _link(display_name(membership.user), secret)
 
 
 def _link(name: str, secret: str) -> dict[str, Any]:

@@ -7,14 +7,23 @@ import re
 from django.http import HttpResponseBase
 from django.test import Client
 
-from people.access import Actor
+from people.access import SESSION_ENTRIES, Actor
+from people.members import issue_login_link
 
 
 def as_person(actor: Actor, **options: object) -> Client:
     """A client signed in as this person."""
     client = Client(**options)
     client.force_login(actor.user)
+    session = client.session
+    session[SESSION_ENTRIES] = [one.entry for one in actor.user.memberships.all()]
+    session.save()
     return client
+
+
+def link_of(actor: Actor) -> str:
+    """The secret of a link that opens everything this account may."""
+    return issue_login_link(list(actor.user.memberships.all()))
 
 
 class Html(str):

@@ -61,14 +61,15 @@ WRITES = {
     *("launching", "exporting", "importing"),
 }
 READS = {
-    *("access", "revalidation", "bodies", "plain_text", "truncation", "entries", "wire", "trajectory", "annotated"),
-    *("reading", "board", "eligibility", "filters", "panels", "tables", "metrics", "similar", "notifications"),
+    *("access", "revalidation", "bodies", "turns", "plain_text", "truncation", "entries", "wire", "trajectory"),
+    *("annotated", "reading", "board", "eligibility", "filters", "panels", "tables", "metrics", "similar"),
+    *("notifications",),
     *("wall", "windows", "routing", "availability", "suggested_calls", "packs", "hub", "html_cache", "live_html"),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
     *("webpush", "outbound", "address_registry", "quoting"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }
-GROUND = {"models", "subjects", "events", "errors", "migrations"}
+GROUND = {"models", "subjects", "events", "errors", "migrations", "sessions"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)
 APPS = ("people", "notices", "episodes", "experts", "curriculum", "exports")
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from awmweb.embedded.paths import EmbeddedError
 from awmweb.embedded.processes import Spec
 
+# The environment server asks the judge, and nobody else gets its key.
+SECRETS_OF_JUDGE = {"AWMENV_JUDGE_API_KEY", "AWMENV_JUDGE_HEADERS", "AWMENV_JUDGE_QUERY"}
 # The environment server runs other people's code: it gets no database password and no model key but the judge's.
 OPEN_TO_ENVIRONMENT_SERVER = ("AWMENV_", "AWM_", "LC_", "SSL_CERT_")
 PLAIN = {
@@ -110,6 +112,7 @@ def environment(name: str, options: Options) -> dict[str, str]:
         ours = {key: value for key, value in ours.items() if key in PLAIN or key.startswith(OPEN_TO_ENVIRONMENT_SERVER)}
         ours.setdefault("AWMENV_CACHE_DIR", str(Path(options.var) / "cache"))
     else:
+        ours = {key: value for key, value in ours.items() if key not in SECRETS_OF_JUDGE}
         ours |= {"DJANGO_SETTINGS_MODULE": "awmweb.settings", "AWMWEB_VAR": options.var}
     # One allocator arena per thread is what makes threaded workers large; unbuffered output is what makes logs current.
     return {"MALLOC_ARENA_MAX": "2", "PYTHONUNBUFFERED": "1"} | ours

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from awmweb import asgi as asgi  # sets Django up, and makes this process as large as the real one
-from people.bodies import Receive, Send, header, read_body
+from people.bodies import Body, Receive, Send, header
 from people.http import TOKENS, respond
 
 MOST_BYTES = 1024 * 1024
@@ -17,5 +17,6 @@ MOST_BYTES = 1024 * 1024
 
 async def application(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     await TOKENS.actor(header(scope, b"authorization").removeprefix("Bearer "))
-    await read_body(scope, receive, MOST_BYTES)
+    with Body(scope, receive, MOST_BYTES, "bench") as body:
+        await body.read()
     await respond(send, 200, {"acknowledged": 0})

@@ -33,13 +33,13 @@ from awmclient.schema import (
     Finish,
 )
 from episodes import recording
-from episodes.consumers import in_database, socket_token
+from episodes.consumers import in_database
 from experts.consumers import until_closed
 from experts.errors import ForeignOrigin, NoSession, NoSuchMethod
 from experts.mcp import sessions
 from experts.models import Ask
 from people.access import Actor, may_record
-from people.bodies import HungUp, Receive, Send, header, read_body, room_for
+from people.bodies import Body, HungUp, Receive, Send, bearer_secret, header
 from people.errors import AppError, NotFound, Unauthenticated
 from people.http import TOKENS, envelope, read_object, respond, told
 from people.models import shown
@@ -96,7 +96,7 @@ async def serve(scope: Scope, receive: Receive, send: Send) -> None:
     try:
         if header(scope, b"origin") not in ("", settings.AWMWEB_PUBLIC_URL):
             raise ForeignOrigin
-        secret = socket_token(scope)
+        secret = bearer_secret(scope)
         if secret is None:
             raise Unauthenticated
         actor = await TOKENS.actor(secret)
@@ -119,8 +119,8 @@ async def _refuse_method(actor: Actor, scope: Scope, receive: Receive, send: Sen
 
 
 async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
-    with room_for(scope, MAX_BATCH_BYTES):
-        raw = await read_body(scope, receive, MAX_BATCH_BYTES)
+    with Body(scope, receive, MAX_BATCH_BYTES, actor.key) as body:
+        raw = await body.read()
         message = read_object(raw, MAX_BATCH_BYTES)
     params = sessions.as_object(message.get("params"))
     if message.get("method") == "initialize":
@@ -239,7 +239,7 @@ class Exchange(EventStore):
 
     async def _stay(self) -> None:
         try:
-            self._actor = await TOKENS.actor(socket_token(self._scope) or "")
+            self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
             await in_database(sessions.enter, self._actor, self._session)
         except DatabaseError as error:
             log.warning("database away while a session listens: %s", error)
@@ -289,7 +289,7 @@ class Exchange(EventStore):
         """Where the ask stands. A database that is away is waited for until the answer would come too late."""
         while True:
             try:
-                self._actor = await TOKENS.actor(socket_token(self._scope) or "")
+                self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
                 return await in_database(sessions.look, self._actor, ask.pk)
             except DatabaseError:
                 if (timezone.now() - ask.deadline_at).total_seconds() > PATIENCE_S:

@@ -23,7 +23,8 @@ from experts import availability, desk
 from experts.errors import PolicyRefused
 from experts.models import Desk, Tier
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required, scoped
-from people.errors import NotFound
+from people.errors import BadJson, NotFound
+from people.http import parse_json
 from people.models import AuditEntry, Membership, display_name
 
 CHANGES = 20
@@ -168,8 +169,8 @@ def _typed(request: MemberRequest, knob: Knob) -> str:
 def _was(text: str) -> dict[str, str]:
     """What the form showed when it was opened."""
     try:
-        given = json.loads(text)
-    except ValueError:
+        given = parse_json(text.encode("utf-8", "surrogatepass"))
+    except BadJson:
         return {}
     return {str(name): str(value) for name, value in given.items()} if isinstance(given, dict) else {}
 

@@ -53,7 +53,12 @@ async def answer(server, text="Ten."):
 async def test_a_busy_dashboard_is_asked_again_as_it_wishes(server, dash):
     episode = await dash.start_episode("Look")
     server.faults.extend(
-        [Response(status_code=503, headers={"Retry-After": "1"}), Response(status_code=429), Response(status_code=502)]
+        [
+            Response(status_code=503, headers={"Retry-After": "1"}),
+            Response(status_code=429),
+            Response(status_code=408),
+            Response(status_code=502),
+        ]
     )
     start = now()
     assert await episode.append(NOTE) == 1

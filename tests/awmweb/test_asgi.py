@@ -7,16 +7,20 @@ import json
 import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels import auth
+from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import OperationalError
 
-from awmclient.schema import EpisodeStart
+from awmclient.schema import AskOpen, EpisodeStart, ToolCall
 from awmweb.asgi import application
 from episodes import consumers, recording, trajectory
+from experts import advising, queue
+from people.errors import Busy
 from tests.people_by_name import token
 
 COOKIE = (b"cookie", f"{settings.SESSION_COOKIE_NAME}=somebody".encode())
 OURS = (b"origin", settings.AWMWEB_PUBLIC_URL.encode())
+HOST = (b"host", b"127.0.0.1")
 WAIT_S = 10
 
 
@@ -27,10 +31,10 @@ def gone(*args, **kwargs):
 class Call(ApplicationCommunicator):
     """One connection to the application, without a server."""
 
-    def __init__(self, kind, path, *headers, query=b""):
+    def __init__(self, kind, path, *headers, query=b"", method="GET", host=HOST):
         super().__init__(
             application,
-            {"type": kind, "method": "GET", "path": path, "query_string": query, "headers": list(headers)},
+            {"type": kind, "method": method, "path": path, "query_string": query, "headers": [host, *headers]},
         )
 
     async def connect(self):
@@ -41,14 +45,70 @@ class Call(ApplicationCommunicator):
         return await self.receive_output(WAIT_S)
 
 
+FOREIGN = [
+    b"evil.example",
+    b"evil.example:8000",
+    b"127.0.0.1.evil.example",
+    b"",
+    b"127.0.0.1,evil.example",
+    b"a@127.0.0.1",
+]
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+@pytest.mark.parametrize(
+    "path", ["/static/site.css", "/mcp", "/api/v1/episodes/one/steps", "/api/v1/asks/one", "/login"]
+)
+async def test_host_that_is_not_ours_is_refused_at_every_address(path, host):
+    call = Call("http", path, method="POST" if path.endswith(("steps", "mcp")) else "GET", host=(b"host", host))
+    await call.send_input({"type": "http.request"})
+    assert (await call.said())["status"] == 400
+
+
+@pytest.mark.parametrize("host", FOREIGN)
+async def test_host_that_is_not_ours_opens_no_socket(watching, host):
+    socket = watching(host=(b"host", host))
+    assert (await socket.connect())["type"] == "websocket.close"
+
+
+@pytest.mark.parametrize("host", [b"127.0.0.1", b"localhost:8000", b"[::1]:8000", b"LOCALHOST"])
+async def test_host_of_this_machine_is_ours(host):
+    call = Call("http", "/static/site.css", host=(b"host", host))
+    await call.send_input({"type": "http.request"})
+    assert (await call.said())["status"] == 200
+
+
+ODD_FILES = [
+    "nope",
+    "",
+    "../awmweb/settings.py",
+    "..%2f..%2fmanage.py",
+    "a\x00b",
+    "x" * 3000,
+    "\ud800",
+    "site.css/x",
+    "/etc/passwd",
+]
+
+
+@pytest.mark.parametrize("name", ODD_FILES)
+async def test_file_that_is_not_there_is_404(name):
+    call = Call("http", f"/static/{name}")
+    await call.send_input({"type": "http.request"})
+    assert (await call.said())["status"] == 404
+
+
 @pytest.fixture
 def watching(transactional_db, project, ada):
     """A socket of an agent on an episode; `since` goes into its address as it is."""
     episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t"))
     bearer = (b"authorization", f"Bearer {token(project, 'agent')[1]}".encode())
-    return lambda since="0": Call(
-        "websocket", f"/ws/episodes/{episode.pk}", bearer, query=f"since={since}".encode("latin-1")
-    )
+
+    def watch(since="0", **more):
+        query = f"since={since}".encode("latin-1")
+        return Call("websocket", f"/ws/episodes/{episode.pk}", bearer, query=query, **more)
+
+    return watch
 
 
 async def test_a_waiting_poll_by_cookie_is_503_while_the_database_is_away(monkeypatch):
@@ -58,6 +118,26 @@ async def test_a_waiting_poll_by_cookie_is_503_while_the_database_is_away(monkey
     head, body = await poll.said(), await poll.said()
     assert head["status"] == 503 and (b"retry-after", b"1") in head["headers"]
     assert json.loads(body["body"])["error"]["code"] == "unavailable"
+
+
+async def test_waiting_poll_tells_calls_with_half_a_pair_as_a_key(transactional_db, project, ada, edo):
+    odd = {"a": {"\ud800": 1}}
+
+    def answered():
+        episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t", expert="plain"))
+        ask, _ = queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="?"))
+        lease = queue.claim(edo, ask.pk)
+        calls = [ToolCall(name="x", arguments=odd)]
+        advising.answer(edo, lease.assignment_id, lease.lease_token, "Try this.", "n", calls)
+        return ask.pk, token(project, "agent")[1]
+
+    ask, secret = await database_sync_to_async(answered)()
+    poll = Call("http", f"/api/v1/asks/{ask}", (b"authorization", f"Bearer {secret}".encode()), query=b"wait=1")
+    await poll.send_input({"type": "http.request"})
+    head, body = await poll.said(), await poll.said()
+    told = json.loads(body["body"])
+    assert head["status"] == 200 and told["advice"]["tool_calls"] == [{"name": "x", "arguments": odd}]
+    assert told["deadline_at"].endswith("Z") and "reason" not in told
 
 
 async def test_a_socket_by_cookie_is_503_while_the_database_is_away(monkeypatch):
@@ -70,7 +150,7 @@ async def test_an_agents_socket_is_503_while_the_database_is_away(watching, monk
     assert (await watching().connect())["status"] == 503
 
 
-@pytest.mark.parametrize(("fault", "code"), [(OperationalError, 1013), (ValueError, 1011)])
+@pytest.mark.parametrize(("fault", "code"), [(OperationalError, 1013), (Busy, 1013), (ValueError, 1011)])
 async def test_a_socket_whose_first_frames_fail_is_closed(watching, monkeypatch, fault, code):
     def broken(*args, **kwargs):
         raise fault("in the middle")

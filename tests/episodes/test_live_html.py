@@ -29,8 +29,12 @@ def append(ada, pk, *bodies):
 
 
 def told(pk, since=0):
-    steps = trajectory.told_after(pk, since, MOST * 2, verification=True)
-    return events.steps_frame(pk, [text for _, text in steps])
+    texts, more = [], True
+    while more:
+        steps, more = trajectory.told_after(pk, since, MOST * 2, verification=True)
+        texts += [text for _, text in steps]
+        since = steps[-1][0] if steps else since
+    return events.steps_frame(pk, texts)
 
 
 def seqs(html):

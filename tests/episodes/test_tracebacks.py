@@ -50,7 +50,7 @@ def test_an_agent_reads_the_rest_of_the_step_and_hears_no_traceback(ada, told):
         step = said["agent"].json()
         step = step["steps"][0] if "steps" in step else step
         assert step["meta"] == {"call": {"detail": 7}} and step["error"] == "500"
-    told_later = trajectory.told_after(one.pk, 0, 10, verification=True)
+    told_later, _ = trajectory.told_after(one.pk, 0, 10, verification=True)
     assert lines and told_later and "inner-secret" not in json.dumps([lines, told_later])
     (step,) = trajectory.steps_of(one, verification=False)
     assert "inner-secret" not in json.dumps(step)

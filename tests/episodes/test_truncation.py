@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.utils import timezone
 
 from awmclient.schema import CUT_ABOVE_BYTES, STEP, Cut, EpisodeStart, StepBatch
 from episodes import recording, trajectory
 from episodes.models import Step
 from episodes.truncation import cut_of, cut_text
+from tests.people_by_name import token
 
 LARGE = {
     "a long text": "word " * 20_000,
@@ -71,7 +73,7 @@ def episode(ada):
 def test_the_stream_tells_a_large_step_cut_and_http_gives_it_whole(ada, episode):
     steps = [{"seq": 1, "kind": "note", "content": "z" * 100_000}, {"seq": 2, "kind": "note", "content": "small"}]
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
-    told = [json.loads(text) for _, text in trajectory.told_after(episode.pk, 0, 10, verification=True)]
+    told = [json.loads(text) for _, text in trajectory.told_after(episode.pk, 0, 10, verification=True)[0]]
     assert told[0]["cut"]["fields"] == ["content"] and len(told[0]["content"]) < 10_000 and "at" in told[0]
     assert "cut" not in told[1]
     assert json.loads(trajectory.step_text(ada, episode.pk, 1))["content"] == "z" * 100_000
@@ -82,16 +84,49 @@ def test_a_row_that_was_stored_without_its_cut_form_is_cut_when_it_is_told(ada, 
     steps = StepBatch.model_validate({"steps": [{"seq": 1, "kind": "note", "content": "z" * 100_000}]}).steps
     recording.append_steps(ada, episode.pk, steps)
     Step.objects.update(cut=None)
-    ((_, text),) = trajectory.told_after(episode.pk, 0, 10, verification=True)
-    assert json.loads(text)["cut"]["size"] > 100_000
+    ((_, text),), more = trajectory.told_after(episode.pk, 0, 10, verification=True)
+    assert json.loads(text)["cut"]["size"] > 100_000 and not more
 
 
-def test_a_page_ends_early_rather_than_hold_too_much(ada, episode, monkeypatch):
+NOTES = [{"seq": n, "kind": "note", "content": "z" * 100_000} for n in range(1, 6)]
+
+
+def pages_of(read):
+    """Numbers of the steps of each page, read as a page says to go on."""
+    pages, since, more = [], 0, True
+    while more:
+        page = json.loads(read(since))
+        pages.append([step["seq"] for step in page["steps"]])
+        since, more = pages[-1][-1], page["more"]
+    return pages
+
+
+def test_page_ends_early_rather_than_hold_too_much(ada, episode, monkeypatch):
     monkeypatch.setattr(trajectory, "PAGE_BYTES", 250_000)
-    steps = [{"seq": n, "kind": "note", "content": "z" * 100_000} for n in range(1, 6)]
-    recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
-    pages, since = [], 0
-    while page := json.loads(f"[{trajectory.page_text(ada, episode.pk, since)}]"):
-        pages.append([step["seq"] for step in page])
-        since = page[-1]["seq"]
-    assert pages == [[1, 2], [3, 4], [5]]
+    recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES}).steps)
+    assert pages_of(lambda since: trajectory.page_text(ada, episode.pk, since)) == [[1, 2], [3, 4], [5]]
+    assert pages_of(lambda since: trajectory.page_text(ada, episode.pk, since, 1)) == [[1], [2], [3], [4], [5]]
+    assert json.loads(trajectory.page_text(ada, episode.pk, 5)) == {"steps": [], "more": False}
+
+
+def test_page_holds_at_least_one_step(ada, episode, monkeypatch):
+    monkeypatch.setattr(trajectory, "PAGE_BYTES", 10)
+    recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES[:2]}).steps)
+    assert pages_of(lambda since: trajectory.page_text(ada, episode.pk, since)) == [[1], [2]]
+
+
+def test_page_of_an_agent_counts_no_verification(project, ada, episode):
+    """Neither `more` nor where a page ends tells an agent that a verifier has spoken."""
+    recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES[:1]}).steps)
+    Step.objects.create(episode=episode, seq=2, kind="verification", body='{"seq":2}', at=timezone.now())
+    assert not json.loads(trajectory.page_text(token(project, "agent")[0], episode.pk, 0, 1))["more"]
+    assert json.loads(trajectory.page_text(ada, episode.pk, 0, 1))["more"]
+
+
+def test_replay_of_a_socket_ends_early_and_says_so(ada, episode, monkeypatch):
+    monkeypatch.setattr(trajectory, "TOLD_BYTES", 10)
+    recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": NOTES[:2]}).steps)
+    ((first, _),), more = trajectory.told_after(episode.pk, 0, 10, verification=True)
+    assert (first, more) == (1, True)
+    ((second, _),), more = trajectory.told_after(episode.pk, 1, 10, verification=True)
+    assert (second, more) == (2, False)

@@ -17,6 +17,7 @@ from exports import exporting
 from exports.formats import sft
 from exports.leakage import reason_against
 from people.errors import Forbidden, Invalid
+from tests.browsing import as_person
 
 TOOLS = [
     ToolSpec(name="get_ticket", description="One ticket.", input_schema={"type": "object", "properties": {"id": {}}}),
@@ -207,11 +208,10 @@ def test_a_trajectory_is_built_from_what_is_stored(ada, played):
     assert built.outcome is not None and built.outcome.reward == 1.0
 
 
-def test_the_download_is_what_the_command_writes(client, ada, played, tmp_path):
+def test_the_download_is_what_the_command_writes(ada, played, tmp_path):
     from django.core.management import call_command
 
-    client.force_login(ada.user)
-    answer = client.get("/exports/sft/download")
+    answer = as_person(ada).get("/exports/sft/download")
     content = b"".join(answer.streaming_content)
     file = tmp_path / "out.jsonl"
     call_command("export", "--format", "sft", "--project", "lab", "--output", str(file), verbosity=0)

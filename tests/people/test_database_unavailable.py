@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import InterfaceError, OperationalError
 
+import awmweb.urls  # noqa: F401  whoever loaded it first under the patch below would keep it
 from people import access
 from tests.browsing import as_person, html
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 from people import members
 from people.errors import Invalid
 from people.models import AuditEntry, Membership
-from tests.browsing import as_person, html
+from tests.browsing import as_person, html, link_of
 from tests.people_by_name import person
 
 pytestmark = pytest.mark.attack("tokens and doors")
@@ -25,7 +25,7 @@ def end(actor):
     "headers", [{"Sec-Purpose": "prefetch;prerender"}, {"Purpose": "prefetch"}, {"Sec-Fetch-Dest": "image"}]
 )
 def test_a_look_ahead_does_not_spend_a_link(client, ada, headers):
-    secret = members.issue_login_link(ada.user)
+    secret = link_of(ada)
     assert client.get(f"/login/once/{secret}", headers=headers).status_code == 403
     assert client.get("/").status_code == 302
     opened = client.get(f"/login/once/{secret}", headers={"Sec-Fetch-Dest": "document"})

@@ -9,7 +9,7 @@ import pytest
 
 from people import members
 from people.models import ApiToken, Membership
-from tests.browsing import as_person, html
+from tests.browsing import as_person, html, link_of
 
 
 def secret_in(page, field):
@@ -17,7 +17,7 @@ def secret_in(page, field):
 
 
 def test_a_link_signs_in_once_and_then_says_that_it_was_used(client, ada):
-    secret = members.issue_login_link(ada.user)
+    secret = link_of(ada)
     assert client.get(f"/login/once/{secret}")["Location"] == "/"
     assert client.get("/people/").status_code == 200
     client.post("/logout")
@@ -27,7 +27,7 @@ def test_a_link_signs_in_once_and_then_says_that_it_was_used(client, ada):
 
 def test_after_signing_in_nobody_is_led_to_another_site(client, ada):
     for address in ("https://evil.example/", "//evil.example/", "javascript:alert(1)"):
-        secret = members.issue_login_link(ada.user)
+        secret = link_of(ada)
         assert client.get(f"/login/once/{secret}", {"next": address})["Location"] == "/"
         assert client.get("/login", {"next": address})["Location"] == "/"
 

@@ -17,6 +17,11 @@ from tests.browsing import squeezed
 from tests.running import ROOT, product, until
 
 AGENT_KEY, EXPERT_KEY = "sk-agent-0123456789abcdef", "sk-expert-fedcba9876543210"
+JUDGE = {
+    "API_KEY": "sk-judge-0123456789",
+    "HEADERS": '{"X-Tenant": "tenant-0123456789"}',
+    "QUERY": "code=q-0123456789",
+}
 
 
 def oracle(body):
@@ -38,6 +43,8 @@ def ours(endpoint):
     settings = {
         "AWMWEB_AGENT_BASE_URL": endpoint.base_url, "AWMWEB_AGENT_MODEL": "tiny", "AWMWEB_AGENT_API_KEY": AGENT_KEY,
         "AWMWEB_EXPERT_BASE_URL": endpoint.base_url, "AWMWEB_EXPERT_MODEL": "wise", "AWMWEB_EXPERT_API_KEY": EXPERT_KEY,
+        "AWMENV_JUDGE_BASE_URL": endpoint.base_url, "AWMENV_JUDGE_MODEL": "solomon",
+        **{f"AWMENV_JUDGE_{name}": value for name, value in JUDGE.items()},
     }  # fmt: skip
     with product(**settings) as house:
         yield house
@@ -83,7 +90,24 @@ def press_test(owner, role):
 
 def test_the_test_button_shows_the_endpoints_own_words(owner):
     assert "Incorrect API key provided" in press_test(owner, "expert").text
-    assert "AWMENV_JUDGE_" in press_test(owner, "judge").text
+    assert "Only the environment server can ask the judge" in press_test(owner, "judge").text
+
+
+def test_judges_secrets_are_in_no_process_but_the_environments(ours, owner):
+    """Read from the running processes themselves; the supervisor hands them on."""
+    holding, seen = set(), set()
+    for process, name in ours.processes().items():
+        told = " ".join(process.environ().values())
+        seen.add(name)
+        if any(secret in told for secret in JUDGE.values()):
+            holding.add(name)
+    assert {"web", "worker", "rollouts", "beat", "postgres", "valkey", "env"} <= seen
+    assert holding == {"supervisor", "env"}
+    page = squeezed(owner.get("/models/").text)
+    judge = page[page.index('id="r-judge"') :]
+    assert (
+        "solomon" in judge and "not known to this process" in judge and "<form" not in judge.partition("</section>")[0]
+    )
 
 
 def test_no_role_borrows_the_endpoint_of_another(owner, endpoint):

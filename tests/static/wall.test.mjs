@@ -4,6 +4,7 @@ import { matters } from "../../static/queue.js";
 import { firstTick } from "../../static/scrubber.js";
 import { lostWords } from "../../static/shell.js";
 import { stepOf } from "../../static/steps.js";
+import { visible } from "../../static/visible-text.js";
 import { actedAfter, inOrder, lineOf, needOf } from "../../static/wall.js";
 
 const book = { marks: { t: ["k", "", "thought", "thoughts", true, false], r: ["k", "", "read", "reads", false, false] } };
@@ -16,6 +17,11 @@ test("a running episode without a step for more than 30 seconds is stalled, a wa
 test("rows stand by need and then by age", () => {
   const rows = [["a", "running", 1], ["b", "stalled", 3], ["c", "person", 9], ["d", "running", 0], ["e", "queued", 0]];
   assert.deepEqual(inOrder(rows.map(([key, need, order]) => ({ key, need, order }))).map((row) => row.key), ["c", "b", "d", "a", "e"]);
+});
+
+test("what turns lines around is shown as a code", () => {
+  assert.equal(visible("a\u202eb\u2067c\0"), "a⟨U+202E⟩b⟨U+2067⟩c⟨U+0000⟩");
+  assert.equal(visible("עברית"), "עברית");
 });
 
 test("the wall says its counts", () => {

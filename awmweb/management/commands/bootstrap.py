@@ -26,10 +26,11 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         project = members.ensure_project(DEMO, "Demo")
         owner = members.ensure_member(project, OWNER, Role.ADMIN).user
+        theirs = list(owner.memberships.select_related("user").order_by("pk"))
         for pack in packs.packs():
             rejected = f", {len(pack.rejected)} rejected" if pack.rejected else ""
             self.stdout.write(f"pack {pack.name}: {len(pack.scenarios)} scenarios{rejected}")
         if settings.AWMWEB_DEMO and not Run.objects.exists():
             run = launching.start_demo(access.system(project))
             self.stdout.write(f"demo run: {run.episodes.count()} episodes")
-        self.stdout.write(f"/login/once/{members.issue_login_link(owner)}")
+        self.stdout.write(f"/login/once/{members.issue_login_link(theirs)}")

@@ -1,0 +1,44 @@
+"""What signs somebody in stands in no line of a log, whichever way its address was met."""
+
+from __future__ import annotations
+
+import logging
+
+import httpx
+import pytest
+from django.conf import settings
+from django.utils.module_loading import import_string
+
+SECRET = "aF-7tA41TvwSq3vkbamR_-NrGUYN-H2oq4WoanUMFb8"
+
+
+@pytest.mark.parametrize("where", ["/login/once/{}", "/login?next=%2Flogin%2Fonce%2F{}", "http://a/login/once/{}?x=1"])
+def test_line_holds_no_secret_of_a_link(where):
+    form = settings.LOGGING["formatters"]["line"]
+    line = import_string(form["class"])(form["format"], style=form["style"])
+    record = logging.makeLogRecord({"msg": "Forbidden: %s", "args": (where.format(SECRET),)})
+    assert SECRET not in line.format(record) and "[secret]" in line.format(record)
+
+
+LOOKS = [
+    {"method": "HEAD"}, {"method": "POST"}, {"method": "OPTIONS"}, {"headers": {"Sec-Purpose": "prefetch;prerender"}},
+    {"headers": {"Sec-Fetch-Dest": "image"}}, {"headers": {"Host": "evil.example"}}, {"more": "/x"}, {"more": "%00"},
+    {"headers": {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Key": "YXdtd2ViIGJlbmNobWFyaw==",
+                 "Sec-WebSocket-Version": "13"}},
+]  # fmt: skip
+
+
+def test_log_of_the_product_holds_no_secret_of_a_link(house):
+    """Looked ahead, refused, opened, and opened again."""
+    link = house.link("lou", "viewer")
+    secret = link.rpartition("/")[2]
+    with httpx.Client() as client:
+        for look in LOOKS:
+            client.request(look.get("method", "GET"), link + look.get("more", ""), headers=look.get("headers"))
+        opened = client.get(link)
+        again = httpx.get(link)
+    assert (opened.status_code, again.status_code) == (302, 410)
+    assert {opened.headers["Referrer-Policy"], again.headers["Referrer-Policy"]} == {"no-referrer"}
+    logs = {log.name: log.read_text(errors="replace") for log in (house.var / "logs").glob("*.log*")}
+    assert [name for name, text in logs.items() if secret in text] == []
+    assert logs["web.log"].count("/login/once/[secret]") >= 5
