@@ -210,7 +210,7 @@ async def _call(model: Actor, ask: Ask, purpose: str, rules: str, data: dict[str
     usage = message.get("usage")
     total = usage.get("total_tokens") if isinstance(usage, dict) else None
     content = message.get("content")
-    words = endpoint.without_secrets(content) if isinstance(content, str) else ""
+    words = content if isinstance(content, str) else ""
     cost = total if isinstance(total, int) and total >= 0 else (len(messages[1]["content"]) + len(words)) // 4
     await _note(model, ask, purpose, cost, start, "" if words.strip() else "an empty answer")
     return words

@@ -70,7 +70,7 @@ APPS = ("people", "episodes", "experts", "curriculum", "exports")
 
 CLIENT_FLOORS = (
     {"fields", "schema", "metrics"},
-    {"errors", "wire", "bodies", "toolcalls", "prompts", "memory_store", "observations"},
+    {"errors", "wire", "bodies", "toolcalls", "prompts", "memory_store", "observations", "blotting"},
     {"policies", "outbox", "ports"},
     {"client", "chat", "scripted"},
     {"rollout", "testing", "__init__"},

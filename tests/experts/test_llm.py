@@ -17,6 +17,7 @@ from episodes import recording
 from experts import desk, llm, queue
 from experts.models import Advice, Ask, Draft, ModelCall
 from tests.awmclient.openai_server import OpenAIServer, answering, error
+from tests.awmclient.spellings import spellings
 
 pytestmark = pytest.mark.django_db(transaction=True)  # coroutines reach the database over connections of their own
 KEY = "sk-a-secret-of-ours"
@@ -177,6 +178,21 @@ def test_an_injection_is_data_and_a_key_never_comes_out(serve, asked):
     assert order not in system["content"]
     assert json.loads(user["content"])["question"] == order
     assert KEY not in fresh(ask).accepted.text
+
+
+@pytest.mark.parametrize("name", ["capitals", "percent, every letter", "json, codes", "base64, 2 before it", "hex"])
+def test_an_echoed_key_is_no_advice_and_no_fault_in_any_spelling(serve, asked, name):
+    text = next(one.text for one in spellings(KEY) if one.name == name)
+    serve(small=lambda body: says(text, tool_calls=[{"name": "merge_ticket", "arguments": {text: 1}}]))
+    asked()
+    llm.work()
+    said = Advice.objects.get()
+    assert "[key]" in said.text and text not in json.dumps([said.text, said.tool_calls])
+    serve(small=lambda body: error(400, f"bad key {text}"))
+    ask = asked()
+    llm.work()
+    told = [fresh(ask).declines.get().reason, ModelCall.objects.latest("pk").fault]
+    assert all("[key]" in one and text not in one for one in told)
 
 
 def test_only_an_informed_ask_tells_the_model_what_the_verifier_wants(serve, asked):
