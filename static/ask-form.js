@@ -1,6 +1,7 @@
 // The form of an answer: kept while it is written, the lease held, one press sends once. The deadline is the server's; a
 // form that comes late freezes, and its words can be kept as an annotation.
 
+import { clean } from "./clean-text.js";
 import { serverNow } from "./clock.js";
 import { Saver, Store, beganWith, best, same } from "./drafts.js";
 import { bind, print, unbind } from "./keys.js";
@@ -27,7 +28,7 @@ let lease = null;
 export function sayNear(selector, words, bad = false) {
   const place = document.querySelector(selector);
   if (!place) return;
-  place.textContent = words;
+  place.textContent = clean(words);
   place.classList.toggle("bad", bad);
   place.hidden = !words;
 }
@@ -87,7 +88,8 @@ function showOffer() {
   box.hidden = !first;
   if (!first) return;
   box.querySelector("[data-say]").textContent = `${first.why} This is the other text:`;
-  box.querySelector("[data-text]").textContent = [first.other.text, ...(first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`)].join("\n");
+  const calls = (first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`);
+  box.querySelector("[data-text]").textContent = clean([first.other.text, ...calls].join("\n"));
   sayNear("[data-saved]", "not saved: choose one of two texts", true);
   announce(`${first.why} Choose one of two texts.`);
 }
@@ -182,7 +184,7 @@ export function freeze(words, { out = false } = {}) {
   sayNear("[data-problem]", "");
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   const box = document.querySelector("[data-ended]");
-  box.querySelector("[data-say]").textContent = words;
+  box.querySelector("[data-say]").textContent = clean(words);
   box.hidden = false;
   box.focus();
   announce(words);
@@ -300,7 +302,8 @@ function startCalls() {
   });
   startPicker();
   document.addEventListener("click", (event) => {
-    const name = event.target instanceof Element && event.target.closest("[data-use-tool]")?.dataset.useTool;
+    const shown = event.target instanceof Element && event.target.closest("[data-use-tool]")?.dataset.useTool;
+    const { name } = shown ? chosen(shown, [...builder.tools.keys()]) : {};
     if (name) addCall(name);
   });
 }
@@ -325,7 +328,7 @@ function startPicker() {
   });
   picker.addEventListener("input", (event) => {
     // a pick from the list is one act; typing goes on until Enter
-    if (event.inputType === "insertReplacementText" && names.includes(picker.value)) add();
+    if (event.inputType === "insertReplacementText" && names.some((name) => clean(name) === picker.value)) add();
   });
   document.querySelector("[data-add-call]").addEventListener("click", add);
   bind("insert-call", () => picker.focus());

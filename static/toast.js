@@ -1,13 +1,15 @@
 // What came of a deed, in words that hide by themselves and move nothing.
 
+import { clean } from "./clean-text.js";
+
 let saying = null;
 
 /** Say it at the foot of the page for six seconds, perhaps with a way (`{href, words}`) to where it happened. */
 export function say(words, bad = false, way = null) {
   const line = document.querySelector("[data-said]");
   if (!line) return;
-  line.replaceChildren(words);
-  if (way) line.append(" ", Object.assign(document.createElement("a"), { href: way.href, textContent: way.words }));
+  line.replaceChildren(clean(words));
+  if (way) line.append(" ", Object.assign(document.createElement("a"), { href: way.href, textContent: clean(way.words) }));
   line.classList.toggle("bad", bad);
   line.hidden = false;
   clearTimeout(saying);
