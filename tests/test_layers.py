@@ -60,18 +60,8 @@ WRITES = {
 READS = {
     *("access", "revalidation", "bodies", "truncation", "entries", "wire", "trajectory", "annotated", "reading"),
     *("board", "eligibility", "filters", "panels", "tables", "webpush", "outside", "metrics", "similar"),
-    *(
-        "wall",
-        "windows",
-        "routing",
-        "availability",
-        "suggested_calls",
-        "tool_schemas",
-        "packs",
-        "hub",
-        "html_cache",
-        "live_html",
-    ),
+    *("wall", "windows", "routing", "availability", "suggested_calls", "tool_schemas", "quoting", "packs", "hub"),
+    *("html_cache", "live_html"),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
 }
