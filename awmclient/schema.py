@@ -48,7 +48,7 @@ Fault = Literal["policy", "environment", "expert", "dashboard", "worker"]
 AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
 Tier = Literal["cache", "llm", "people", "senior"]
 AdviceSource = Literal["human", "llm", "cache", "fallback"]
-Scope = Literal["agent", "expert", "export"]
+Scope = Literal["agent", "expert", "export", "launch"]
 
 
 class Record(BaseModel):
@@ -212,15 +212,21 @@ class Acknowledged(Record):
 
 
 class RunStart(Record):
+    """Opens a run. `expert` is the most that an agent's token may give an episode of it; *informed* wants a launch
+    right.
+    """
+
     name: Line
     arm: Line | None = None
     policy: Object | None = None
     metadata: Object | None = None
+    expert: ExpertMode = "plain"
 
 
 class RunView(Record):
     id: str
     name: str
+    expert: ExpertMode = "plain"
 
 
 MAX_TOOLS = 500

@@ -43,8 +43,8 @@ def house():
 
 @pytest.fixture(scope="module")
 def agent(house):
-    with house.http(house.token("agent")) as loop:
-        yield Agent(loop)
+    with house.http(house.token("agent")) as loop, house.http(house.token("launch")) as launcher:
+        yield Agent(loop, launcher)
 
 
 GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven", "tara", "ursel", "victor", "wanda")
@@ -67,14 +67,16 @@ for name in {GUESTS!r}:
 class Agent:
     """A loop outside that asks."""
 
-    def __init__(self, loop):
-        self.loop, self.count = loop, 0
+    def __init__(self, loop, launcher):
+        self.loop, self.launcher, self.count = loop, launcher, 0
 
     def ask(self, question="", tools=None, deadline_s=600, steps=0, expert="plain"):
         """A question of its own, unless words are given that others may have, too."""
         self.count += 1
         question = question or f"Into which one, {' '.join(str(self.count * 7 + n) for n in range(6))}?"
         plan = {"key": f"e{self.count}", "task": "merge the tickets", "expert": expert, "tools": tools or []}
+        if expert == "informed":
+            plan["run"] = self.launcher.post("/runs", json={"name": "informed", "expert": expert}).json()["id"]
         self.episode = self.loop.post("/episodes", json=plan).json()["id"]
         calls = [{"seq": n + 1, "kind": "tool_call", "name": "close_ticket", "arguments": {}} for n in range(steps)]
         if calls:
