@@ -1,7 +1,6 @@
 // The form of an answer: kept while it is written, the lease held, one press sends once. The deadline is the server's; a
 // form that comes late freezes, and its words can be kept as an annotation.
 
-import { clean } from "./clean-text.js";
 import { serverNow } from "./clock.js";
 import { Saver, Store, beganWith, best, same } from "./drafts.js";
 import { bind, print, unbind } from "./keys.js";
@@ -10,6 +9,7 @@ import { NO_CONTACT, isOut, outWords, post } from "./post.js";
 import { CallBuilder, chosen } from "./schema-form.js";
 import { noteSent } from "./delivery-toast.js";
 import { announce } from "./shell.js";
+import { visible } from "./visible-text.js";
 
 const QUIET_MS = 700;
 const SETTLE_MS = 1500;
@@ -28,7 +28,7 @@ let lease = null;
 export function sayNear(selector, words, bad = false) {
   const place = document.querySelector(selector);
   if (!place) return;
-  place.textContent = clean(words);
+  place.textContent = visible(words);
   place.classList.toggle("bad", bad);
   place.hidden = !words;
 }
@@ -89,7 +89,7 @@ function showOffer() {
   if (!first) return;
   box.querySelector("[data-say]").textContent = `${first.why} This is the other text:`;
   const calls = (first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`);
-  box.querySelector("[data-text]").textContent = clean([first.other.text, ...calls].join("\n"));
+  box.querySelector("[data-text]").textContent = visible([first.other.text, ...calls].join("\n"));
   sayNear("[data-saved]", "not saved: choose one of two texts", true);
   announce(`${first.why} Choose one of two texts.`);
 }
@@ -184,7 +184,7 @@ export function freeze(words, { out = false } = {}) {
   sayNear("[data-problem]", "");
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   const box = document.querySelector("[data-ended]");
-  box.querySelector("[data-say]").textContent = clean(words);
+  box.querySelector("[data-say]").textContent = visible(words);
   box.hidden = false;
   box.focus();
   announce(words);
@@ -328,7 +328,7 @@ function startPicker() {
   });
   picker.addEventListener("input", (event) => {
     // a pick from the list is one act; typing goes on until Enter
-    if (event.inputType === "insertReplacementText" && names.some((name) => clean(name) === picker.value)) add();
+    if (event.inputType === "insertReplacementText" && names.some((name) => visible(name) === picker.value)) add();
   });
   document.querySelector("[data-add-call]").addEventListener("click", add);
   bind("insert-call", () => picker.focus());

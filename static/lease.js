@@ -1,16 +1,16 @@
 // The lease of the ask in hand: renewed while this page lives, and said in three colours: yours, no contact, gone.
 
-import { clean } from "./clean-text.js";
 import { clock, serverNow } from "./clock.js";
 import { NO_CONTACT, isOut } from "./post.js";
 import { whenRefused } from "./shell.js";
+import { visible } from "./visible-text.js";
 
 const RENEW_MS = 25_000;
 const AGAIN_MS = 5_000;
 
 /** What the chip says: words and colour (act, ask for no contact, bad for gone). Times in seconds. */
 export function leaseWords({ left, toDeadline, nextIn, trouble, taken, holder }) {
-  if (taken) return { words: holder ? `${clean(holder)} holds it now, your text is safe` : "No longer yours, your text is safe", css: "bad" };
+  if (taken) return { words: holder ? `${visible(holder)} holds it now, your text is safe` : "No longer yours, your text is safe", css: "bad" };
   if (left <= 0) return { words: "Lapsed, your text is safe", css: "bad" };
   if (trouble) return { words: `${trouble}, yours for ${Math.round(left)} s more`, css: "ask" };
   return { words: toDeadline ? "Yours to the deadline" : `Yours, renews in ${clock(Math.max(0, nextIn))}`, css: "act" };

@@ -2,7 +2,7 @@
 // Pure functions first (tested under Node), the elements below. Owns the hidden field that carries the calls as JSON.
 // A schema is the agent's word: of each, only so much is read, and its texts are shown cleaned.
 
-import { clean } from "./clean-text.js";
+import { visible } from "./visible-text.js";
 
 const ARGUMENTS = 100;
 const CHOICES = 500; // more are typed, not chosen
@@ -74,7 +74,7 @@ export function helpOf(schema = {}) {
   const standard = schema.default !== undefined && schema.default !== null ? `else ${JSON.stringify(schema.default).slice(0, WORDS)}` : "";
   const described = typeof schema.description === "string" ? schema.description.slice(0, WORDS).replace(/\.$/, "") : "";
   const parts = [described, TYPES[typeOf(schema)] || "", range, schema.format || "", standard];
-  return parts.filter((one) => one && typeof one === "string").map(clean).join("; ");
+  return parts.filter((one) => one && typeof one === "string").map(visible).join("; ");
 }
 
 /** Texts by argument -> `{arguments, problems}`; problems name the argument and what is wanted. */
@@ -84,11 +84,11 @@ export function read(texts, schema = {}) {
     try {
       const value = valueOf(own(texts, name) ?? "", one);
       const why = value === undefined ? "" : misfit(value, one);
-      if (why) problems.push(`${clean(name)} must be ${why}`);
+      if (why) problems.push(`${visible(name)} must be ${why}`);
       if (value !== undefined) given.push([name, value]);
-      else if (required.has(name)) problems.push(`${clean(name)} is missing`);
+      else if (required.has(name)) problems.push(`${visible(name)} is missing`);
     } catch (error) {
-      problems.push(`${clean(name)} must be ${error.message}`);
+      problems.push(`${visible(name)} must be ${error.message}`);
     }
   }
   return { arguments: Object.fromEntries(given), problems };
@@ -102,12 +102,12 @@ const own = (values, name) => (Object.hasOwn(values, name) ? values[name] : unde
 export function chosen(typed, names) {
   const part = typed.trim().toLowerCase();
   if (!part) return { name: "", words: "Type a part of a tool's name." };
-  const shown = new Map(names.map((name) => [name, clean(name).toLowerCase()]));
+  const shown = new Map(names.map((name) => [name, visible(name).toLowerCase()]));
   const whole = names.find((name) => shown.get(name) === part);
   const found = whole ? [whole] : names.filter((name) => shown.get(name).includes(part));
   if (found.length === 1) return { name: found[0], words: "" };
-  if (!found.length) return { name: "", words: `The agent has no tool with "${clean(typed.trim())}" in its name.` };
-  return { name: "", words: `${found.length} tools match: ${found.slice(0, 6).map(clean).join(", ")}${found.length > 6 ? " and more" : ""}.` };
+  if (!found.length) return { name: "", words: `The agent has no tool with "${visible(typed.trim())}" in its name.` };
+  return { name: "", words: `${found.length} tools match: ${found.slice(0, 6).map(visible).join(", ")}${found.length > 6 ? " and more" : ""}.` };
 }
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
@@ -129,7 +129,7 @@ function field(name, schema, required) {
   const label = document.createElement("label");
   label.className = "f";
   const words = document.createElement("span");
-  words.textContent = clean(name) + (required ? "" : " (optional)");
+  words.textContent = visible(name) + (required ? "" : " (optional)");
   label.append(words, control(name, schema));
   const help = helpOf(schema);
   if (help) {
@@ -137,14 +137,25 @@ function field(name, schema, required) {
     hint.textContent = help;
     label.append(hint);
   }
+  const warning = document.createElement("small");
+  warning.className = "bad";
+  warning.dataset.turned = "";
+  warning.hidden = true;
+  label.append(warning);
   return label;
+}
+
+/** A warning where a text does not read as it will be sent: a field shows what it holds, codes would change it. */
+export function turnedWords(text) {
+  const codes = visible(text);
+  return codes === text ? "" : `holds characters that turn lines around: ${codes.slice(0, WORDS)}`;
 }
 
 function control(name, schema) {
   const type = typeOf(schema);
   if (type === "boolean" || (type === "enum" && schema.enum.length <= CHOICES)) {
     const select = document.createElement("select");
-    for (const one of ["", ...(type === "boolean" ? [true, false] : schema.enum)]) select.append(new Option(clean(inWords(one)), inWords(one)));
+    for (const one of ["", ...(type === "boolean" ? [true, false] : schema.enum)]) select.append(new Option(visible(inWords(one)), inWords(one)));
     return named(select, name);
   }
   if (type === "object" || type === "array") {
@@ -156,6 +167,12 @@ function control(name, schema) {
   const input = document.createElement("input");
   input.inputMode = type === "integer" || type === "number" ? "decimal" : "text";
   return named(input, name);
+}
+
+function warn(label) {
+  const [warning, words] = [label.querySelector("[data-turned]"), turnedWords(label.querySelector("[data-argument]").value)];
+  if (warning.textContent !== words) warning.textContent = words;
+  warning.hidden = !words;
 }
 
 function named(control_, name) {
@@ -188,13 +205,13 @@ export class CallBuilder {
     head.className = "row";
     const title = document.createElement("b");
     title.className = "mono";
-    title.textContent = clean(name);
+    title.textContent = visible(name);
     const fits = document.createElement("span");
     fits.className = "chip push";
     fits.dataset.fits = "";
     const remove = document.createElement("button");
     Object.assign(remove, { type: "button", className: "btn quiet sm", textContent: "Remove" });
-    remove.setAttribute("aria-label", `Remove the call of ${clean(name)}`);
+    remove.setAttribute("aria-label", `Remove the call of ${visible(name)}`);
     remove.dataset.remove = "";
     head.append(title, fits, remove);
     card.append(head);
@@ -218,6 +235,7 @@ export class CallBuilder {
     const cards = [...this.box.querySelectorAll("[data-call]")];
     return cards.map((card) => {
       const texts = Object.fromEntries([...card.querySelectorAll("[data-argument]")].map((one) => [one.dataset.argument, one.value]));
+      for (const label of card.querySelectorAll("label")) warn(label);
       const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call));
       const fits = card.querySelector("[data-fits]");
       fits.textContent = problems.length ? problems[0] : "fits the tool's schema";

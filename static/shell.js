@@ -1,7 +1,6 @@
 // What every page has: clock, keys, tabs, the queue's socket with the bell, and words about the connection.
 // Pages listen to "awm:frame" on document for frames of the queue, and call watch() for a socket of their own.
 
-import { clean } from "./clean-text.js";
 import { start as startClock, clock, serverNow, syncTo, tick } from "./clock.js";
 import "./notice-relay.js";
 import { bind, print, start as startKeys } from "./keys.js";
@@ -10,6 +9,7 @@ import { post } from "./post.js";
 import { say } from "./toast.js";
 import { startSent } from "./delivery-toast.js";
 import { Stream } from "./stream.js";
+import { visible } from "./visible-text.js";
 
 const streams = new Map(); // each with what its watcher wants to hear of outages
 const lost = new Set();
@@ -24,7 +24,7 @@ const byId = (id) => document.getElementById(id);
 /** Tell a screen reader, once per batch. */
 export function announce(words) {
   const news = byId("news");
-  if (news) news.textContent = clean(words);
+  if (news) news.textContent = visible(words);
 }
 
 /** A socket whose state the page shows. Frames correct the clock on their way. When the first line of the page is lost,

@@ -1,6 +1,6 @@
 // What came of a deed, in words that hide by themselves and move nothing.
 
-import { clean } from "./clean-text.js";
+import { visible } from "./visible-text.js";
 
 let saying = null;
 
@@ -8,8 +8,8 @@ let saying = null;
 export function say(words, bad = false, way = null) {
   const line = document.querySelector("[data-said]");
   if (!line) return;
-  line.replaceChildren(clean(words));
-  if (way) line.append(" ", Object.assign(document.createElement("a"), { href: way.href, textContent: clean(way.words) }));
+  line.replaceChildren(visible(words));
+  if (way) line.append(" ", Object.assign(document.createElement("a"), { href: way.href, textContent: visible(way.words) }));
   line.classList.toggle("bad", bad);
   line.hidden = false;
   clearTimeout(saying);

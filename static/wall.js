@@ -3,11 +3,11 @@
 // On the wall rows stand by need: a person, stalled, running, queued. Nothing moves under the hand: while the pointer or
 // the focus is in the wall rows keep their places, and what would have moved waits behind a pill.
 
-import { clean } from "./clean-text.js";
 import { serverNow, tick } from "./clock.js";
 import { fetchFragment } from "./html-merge.js";
 import { coalesce } from "./stream.js";
 import { actionsIn, pictures, strip } from "./strip.js";
+import { visible } from "./visible-text.js";
 
 const STALLED_MS = 30_000;
 const SLICE_MS = 5;
@@ -78,7 +78,7 @@ function update(one) {
   row.dataset.acted = String(actedAfter(Number(row.dataset.acted), before, one));
   row.dataset.lastSeq = String(one.last_seq);
   row.dataset.strip = one.strip;
-  if (one.last_action) say(cell(row, "action"), one.last_action === "ask" ? "ask_expert" : clean(one.last_action)); // as the server says it
+  if (one.last_action) say(cell(row, "action"), one.last_action === "ask" ? "ask_expert" : visible(one.last_action)); // as the server says it
   row.dataset.state = one.state;
   keepTime(row);
   if (inView.has(row)) paint(row);

@@ -338,6 +338,22 @@ def test_an_answer_that_is_fetched_in_another_episode_shows_at_once(house, agent
     expect(family).to_contain_text("delivered", timeout=3000)  # no frame of this page's own episode tells of it
 
 
+def test_a_field_names_what_turns_its_line_around(house, agent, person):
+    ask = agent.ask(tools=TOOLS)
+    edo = claimed(person(house.link("edo", "expert")), house, ask)
+    edo.locator("[data-pick-tool]").fill("merge_tickets")
+    edo.locator("[data-pick-tool]").press("Enter")
+    edo.locator("[data-argument=into]").fill("5")
+    note, warning = edo.locator("[data-argument=note]"), edo.locator("[data-argument=note] ~ [data-turned]")
+    expect(warning).to_be_hidden()
+    note.fill("42\u202e71")
+    expect(warning).to_have_text("holds characters that turn lines around: 42⟨U+202E⟩71")
+    edo.keyboard.press("Control+Enter")
+    expect(edo).not_to_have_url(f"{house.url}/asks/{ask}/")
+    [call] = agent.look(ask)["advice"]["tool_calls"]
+    assert call["arguments"] == {"into": 5, "note": "42\u202e71"}
+
+
 def test_a_models_draft_is_asked_for_inserted_marked_and_the_answer_amended_until_it_is_read(
     house, agent, person, guests
 ):

@@ -3,10 +3,10 @@ import { test } from "node:test";
 import { ago, clock, level } from "../../static/clock.js";
 import { matters } from "../../static/queue.js";
 import { moved, movedOver } from "../../static/list-keys.js";
-import { isOut, outWords, post } from "../../static/post.js";
-import { clean } from "../../static/clean-text.js";
+import { isOut, outWords, post, wordsOf } from "../../static/post.js";
+import { visible } from "../../static/visible-text.js";
 import { leaseWords } from "../../static/lease.js";
-import { chosen, helpOf, read, shapeOf, typeOf, valueOf } from "../../static/schema-form.js";
+import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/schema-form.js";
 import { nextMark, withStep } from "../../static/scrubber.js";
 import { backWords, nearestOf, noteAsk, ripe } from "../../static/shell.js";
 
@@ -168,13 +168,17 @@ test("what was typed is one of the choices, or is told to be none", () => {
 });
 
 test("texts that turn lines around are shown as codes and sent as they are", () => {
-  assert.equal(clean("a\u202eb\u200f\0\ud800😀"), "a⟨U+202E⟩b⟨U+200F⟩⟨U+0000⟩⟨U+D800⟩😀");
+  assert.equal(visible("a\u202eb\u2067\0\ud800😀 עברית"), "a⟨U+202E⟩b⟨U+2067⟩⟨U+0000⟩⟨U+D800⟩😀 עברית");
   const turned = "to\u202enimda";
   const { arguments: given, problems } = read({ [turned]: "x" }, { properties: { [turned]: {}, "b\u2067": {} }, required: ["b\u2067"] });
   assert.deepEqual([given, problems], [{ [turned]: "x" }, ["b⟨U+2067⟩ is missing"]]);
-  assert.equal(helpOf({ description: "say \u202dit\u061c", format: "\u200e" }), "say ⟨U+202D⟩it⟨U+061C⟩; ⟨U+200E⟩");
+  assert.equal(helpOf({ description: "say \u202dit\u2069", format: "\u2066" }), "say ⟨U+202D⟩it⟨U+2069⟩; ⟨U+2066⟩");
   assert.equal(chosen("to⟨U+202E⟩nimda", [turned, "close"]).name, turned);
   assert.match(chosen("\u202e", ["close"]).words, /⟨U\+202E⟩/);
+  assert.equal(turnedWords("plain עברית"), "");
+  assert.match(turnedWords("42\u202e71"), /^holds characters that turn lines around: 42⟨U\+202E⟩71$/);
+  assert.equal(wordsOf(409, "application/json", '{"error":{"code":"x","message":"m\u202ea has it"}}').message, "m⟨U+202E⟩a has it");
+  assert.equal(wordsOf(400, "text/plain", "m\u2067a").message, "m⟨U+2067⟩a");
   assert.match(leaseWords({ taken: true, holder: "m\u202ea" }).words, /m⟨U\+202E⟩a holds it/);
 });
 
