@@ -19,6 +19,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 
+from awmclient.blotting import blotted, secrets_of
 from awmclient.errors import EndpointError, MalformedCall
 from awmclient.policies import Turn, View
 from awmclient.prompts import conversation
@@ -31,7 +32,6 @@ FIRST_PAUSE_S = 0.5
 LONGEST_PAUSE_S = 30.0
 PROBE_S = 20.0
 _WORDS = 1500
-_SHORTEST_SECRET = 6
 
 
 @dataclass(frozen=True)
@@ -80,15 +80,9 @@ class EndpointConfig:
             timeout_s=_seconds(prefix + "TIMEOUT_S", timeout_s),
         )
 
-    def without_secrets(self, text: str) -> str:
-        """The text with every key, header value and query value of this endpoint blotted out."""
-        secrets = [self.api_key, *self.headers.values(), *self.query.values()]
-        for secret in sorted(
-            {s for value in secrets for s in (value, value.rpartition(" ")[2])}, key=len, reverse=True
-        ):
-            if len(secret) >= _SHORTEST_SECRET:
-                text = text.replace(secret, "[key]")
-        return text
+    def without_secrets(self, answer: Any) -> Any:
+        """Return what the endpoint said, a text or any JSON value, without its key, header and query values."""
+        return blotted(answer, secrets_of(self.api_key, self.headers, self.query))
 
     async def probe(self) -> Probe:
         """Ask for one word, once; the message is what the endpoint says, its own error included."""
@@ -99,7 +93,7 @@ class EndpointConfig:
         except EndpointError as error:
             return Probe(False, error.message, time.monotonic() - start)
         words = str(message.get("content") or "").strip()[:200] or "(no words)"
-        return Probe(True, f"{self.model} answers: {self.without_secrets(words)}", time.monotonic() - start)
+        return Probe(True, f"{self.model} answers: {words}", time.monotonic() - start)
 
 
 def _address(name: str, value: str) -> str:
@@ -186,25 +180,28 @@ class ChatClient:
                 await asyncio.sleep(pause)
         if answer is not None:
             return answer
-        raise EndpointError(self._clean(f"cannot reach {self._endpoint.base_url}: {why}"), "unreachable")
+        raise EndpointError(self._said(f"cannot reach {self._endpoint.base_url}: {why}"), "unreachable")
 
     def _message(self, answer: httpx.Response) -> dict[str, Any]:
+        """The assistant's message with the endpoint's secrets blotted out of all of it, so that nobody who records or
+        shows a part of it has to think of them."""
         if answer.status_code != 200:
-            raise EndpointError(
-                self._clean(f"the endpoint answered {answer.status_code}: {_own_words(answer)}"), "refused"
-            )
+            words = f"the endpoint answered {answer.status_code}: {self._said(_own_words(answer))}"
+            raise EndpointError(words, "refused")
         try:
             body = json.loads(answer.content)
-            message = body["choices"][0]["message"]
+            message, usage = body["choices"][0]["message"], body.get("usage")
+            said = self._endpoint.without_secrets({"message": message, "usage": usage})
         except (ValueError, RecursionError, LookupError, TypeError):
-            words = self._clean(f"the endpoint's answer is no chat completion: {_shown(answer)}")
+            words = f"the endpoint's answer is no chat completion: {self._said(answer.text)}"
             raise EndpointError(words, "not_a_chat_endpoint") from None
         if not isinstance(message, dict):
             raise EndpointError("the endpoint's answer holds no message", "not_a_chat_endpoint")
-        return {**message, "usage": body.get("usage")}
+        return {**said["message"], "usage": said["usage"]}
 
-    def _clean(self, text: str) -> str:
-        return self._endpoint.without_secrets(text)
+    def _said(self, words: str) -> str:
+        """An error in the endpoint's own words. They are cut last: half a secret would be found no more."""
+        return str(self._endpoint.without_secrets(words.strip()))[:_WORDS] or "(an empty answer)"
 
 
 def _pause(attempt: int, answer: httpx.Response | None) -> float:
@@ -219,16 +216,12 @@ def _own_words(answer: httpx.Response) -> str:
     try:
         body = json.loads(answer.content)
     except (ValueError, RecursionError):
-        return _shown(answer)
+        return answer.text
     for value in (body.get("error"), body.get("message"), body.get("detail")) if isinstance(body, dict) else ():
         words = value.get("message") if isinstance(value, dict) else value
         if isinstance(words, str) and words.strip():
-            return words.strip()[:_WORDS]
-    return _shown(answer)
-
-
-def _shown(answer: httpx.Response) -> str:
-    return answer.text.strip()[:_WORDS] or "(an empty answer)"
+            return words
+    return answer.text
 
 
 class ChatPolicy:

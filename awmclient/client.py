@@ -226,12 +226,14 @@ class HttpDashboard:
         arm: str | None = None,
         policy: dict[str, Any] | None = None,
         metadata: dict[str, Any] | None = None,
+        expert: str | None = None,
     ) -> str:
-        """Start a run, under which episodes can be started together; returns its id.
+        """Start a run, under which episodes can be started together; returns its id. `expert` is the most that its
+        episodes may be given, *plain* if it is not said; *informed* wants a token of scope launch.
 
         run = await dash.start_run("nightly", policy={"model": "my-model"})
         """
-        given = {"name": name, "arm": arm, "policy": policy, "metadata": metadata}
+        given = {"name": name, "arm": arm, "policy": policy, "metadata": metadata, "expert": expert}
         body = {key: value for key, value in given.items() if value is not None}
         return str((await self._wire.send("POST", "/runs", body, repeatable=False)).body["id"])
 
@@ -356,8 +358,10 @@ class SyncHttpDashboard:
         arm: str | None = None,
         policy: dict[str, Any] | None = None,
         metadata: dict[str, Any] | None = None,
+        expert: str | None = None,
     ) -> str:
-        return self._portal.call(self._dash.start_run(name, arm=arm, policy=policy, metadata=metadata))
+        made = self._dash.start_run(name, arm=arm, policy=policy, metadata=metadata, expert=expert)
+        return self._portal.call(made)
 
     def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> SyncEpisode:
         return SyncEpisode(self._portal, self._portal.call(self._dash.start_episode(task, **fields)))

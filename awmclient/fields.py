@@ -58,6 +58,24 @@ Object = dict[str, Any]
 Moment = Annotated[datetime, AfterValidator(_storable)]
 
 
+def too_large(value: Any, values: int, levels: int, characters: int) -> str:
+    """Return which bound a JSON value breaks, in words; empty if none. Walks no further than the bounds reach."""
+    todo, depth = [value], 0
+    while todo:
+        depth, values = depth + 1, values - len(todo)
+        if depth > levels:
+            return f"nests deeper than {levels} levels"
+        boxes = [one for one in todo if isinstance(one, dict | list)]
+        names = [name for one in boxes if isinstance(one, dict) for name in one]
+        characters -= sum(map(len, names)) + sum(len(one) for one in todo if isinstance(one, str))
+        if characters < 0:
+            return "holds too much text"
+        if values < sum(map(len, boxes)):
+            return "holds too many values"
+        todo = [inner for one in boxes for inner in (one.values() if isinstance(one, dict) else one)]
+    return ""
+
+
 def bounded(most: int, least: int = 0) -> BeforeValidator:
     """Any text, within bounds that pydantic's own check of strings could not put on a lone surrogate."""
 

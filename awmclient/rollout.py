@@ -46,6 +46,7 @@ from awmclient.schema import (
     Fault,
     StopReason,
     ToolSpec,
+    tools_problem,
 )
 from awmclient.toolcalls import Call, is_reserved, unknown_tool
 from awmclient.wire import encode
@@ -234,9 +235,11 @@ class _Loop:
                 if isinstance(self.environment, ToolEnvironment):
                     if getattr(first, "error", None):
                         raise EnvironmentFault(str(first.error))
-                    self.tools = [
-                        as_spec(tool) for tool in await self.environment.list_tools() if not is_reserved(tool.name)
-                    ]
+                    listed = await self.environment.list_tools()
+                    tools = [as_spec(tool) for tool in listed if not is_reserved(tool.name)]
+                    if problem := tools_problem(tools):
+                        raise EnvironmentFault(problem)
+                    self.tools = tools
                 return first, None
         except EnvironmentFault as fault:
             return None, fault

@@ -9,10 +9,12 @@ Times are UTC datetimes in ISO 8601, durations are seconds, rewards are plain nu
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -24,8 +26,9 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic import TypeAdapter as TypeAdapter
+from pydantic_core import PydanticCustomError
 
-from awmclient.fields import MAX_INT, Count, Line, Moment, Number, Object, Prose, Text, bounded, clean_text
+from awmclient.fields import MAX_INT, Count, Line, Moment, Number, Object, Prose, Text, bounded, clean_text, too_large
 
 SCHEMA_VERSION = "awmweb.trajectory/1"
 ASK_TOOL = "ask_expert"
@@ -45,7 +48,7 @@ Fault = Literal["policy", "environment", "expert", "dashboard", "worker"]
 AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
 Tier = Literal["cache", "llm", "people", "senior"]
 AdviceSource = Literal["human", "llm", "cache", "fallback"]
-Scope = Literal["agent", "expert", "export"]
+Scope = Literal["agent", "expert", "export", "launch"]
 
 
 class Record(BaseModel):
@@ -209,15 +212,43 @@ class Acknowledged(Record):
 
 
 class RunStart(Record):
+    """Opens a run. `expert` is the most that an agent's token may give an episode of it; *informed* wants a launch
+    right.
+    """
+
     name: Line
     arm: Line | None = None
     policy: Object | None = None
     metadata: Object | None = None
+    expert: ExpertMode = "plain"
 
 
 class RunView(Record):
     id: str
     name: str
+    expert: ExpertMode = "plain"
+
+
+MAX_TOOLS = 500
+SCHEMA_VALUES, SCHEMA_LEVELS, SCHEMA_CHARACTERS = 20_000, 100, 250_000
+ALL_SCHEMAS = 40_000, 1_000_000
+"""Values and characters in the schemas of all tools together."""
+
+
+def tools_problem(tools: Sequence[ToolSpec]) -> str:
+    """Return why these tools cannot be taken, in words; empty if they can. A schema is a stranger's word, and everybody
+    who shows or checks a call counts on its bounds."""
+    for tool in tools:
+        if why := too_large(tool.input_schema, SCHEMA_VALUES, SCHEMA_LEVELS, SCHEMA_CHARACTERS):
+            return f"The schema of the tool {tool.name} {why}."
+    why = too_large([tool.input_schema for tool in tools], ALL_SCHEMAS[0], SCHEMA_LEVELS + 1, ALL_SCHEMAS[1])
+    return f"The list of the tools' schemas {why}." if why else ""
+
+
+def _bounded_tools(tools: list[ToolSpec]) -> list[ToolSpec]:
+    if problem := tools_problem(tools):
+        raise PydanticCustomError("tools", "{problem}", {"problem": problem})
+    return tools
 
 
 class EpisodeStart(Record):
@@ -228,7 +259,7 @@ class EpisodeStart(Record):
     scenario: Line | None = None
     task_idx: Count | None = None
     environment: Line = "awm"
-    tools: Annotated[list[ToolSpec], Field(max_length=500)] | None = None
+    tools: Annotated[list[ToolSpec], Field(max_length=MAX_TOOLS), AfterValidator(_bounded_tools)] | None = None
     run: Line | None = None
     arm: Line | None = None
     seed: Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)] | None = None

@@ -25,7 +25,7 @@ def _ref(episode: Episode) -> schema.EpisodeRef:
 @router.post("/runs", response={201: schema.RunView, **REFUSALS})
 def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.RunView]:
     run = recording.start_run(actor_of(request), payload)
-    return Status(201, schema.RunView(id=run.pk, name=run.name))
+    return Status(201, schema.RunView(id=run.pk, name=run.name, expert=run.expert))
 
 
 @router.post("/episodes", response={200: schema.EpisodeRef, 201: schema.EpisodeRef, **REFUSALS})

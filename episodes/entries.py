@@ -134,10 +134,14 @@ def _parsed(text: str) -> dict[str, Any]:
 
 
 def for_agents(text: str) -> str:
-    """A stored text without `meta.traceback`, which tells people what broke inside a tool; an agent hears the error."""
-    if '"traceback":' not in text:
+    """Return a stored text without what only people are told: the rows that a tool changed, and what broke inside it.
+
+    An agent hears the tool's own result or error.
+    """
+    if '"traceback":' not in text and '"state_diff":' not in text:
         return text
     body = json.loads(text)
+    body.pop("state_diff", None)
     meta = body.get("meta")
     if isinstance(meta, dict) and "traceback" in meta:
         body["meta"] = {name: value for name, value in meta.items() if name != "traceback"}

@@ -7,6 +7,7 @@ append-only: saving an existing one raises.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import datetime
 from textwrap import shorten
 from typing import Any
@@ -31,9 +32,15 @@ class EpisodeState(models.TextChoices):
 
 
 class ExpertMode(models.TextChoices):
+    """Which help an episode is offered, the least first. Of a run: the most that an agent's token may give it."""
+
     OFF = "off", "Off"
     PLAIN = "plain", "Plain"
     INFORMED = "informed", "Informed"
+
+    @classmethod
+    def most(cls, modes: Iterable[str]) -> str:
+        return max(modes, key=cls.values.index, default=cls.OFF)
 
 
 class StepKind(models.TextChoices):
@@ -55,10 +62,12 @@ class Run(models.Model):
     arm = models.CharField(max_length=200, blank=True)
     policy = JsonText(default=dict, blank=True)
     metadata = JsonText(default=dict, blank=True)
+    expert = models.CharField(max_length=8, choices=ExpertMode.choices, default=ExpertMode.PLAIN)
     created_by = models.CharField(max_length=160, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        constraints = [models.CheckConstraint(condition=Q(expert__in=ExpertMode.values), name="run_expert_known")]
         indexes = [models.Index(fields=["project", "-created_at"], name="runs_newest")]
 
     def __str__(self) -> str:

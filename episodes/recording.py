@@ -24,9 +24,9 @@ from episodes import events
 from episodes.appending import Append, append_alone, note, reopen_or_refuse
 from episodes.entries import Entry, entries_of, entry_of
 from episodes.errors import KeyConflict, StepConflict
-from episodes.models import Episode, EpisodeState, Run, Step, VerifierOutcome
-from people.access import Actor, is_id, may_launch, may_record, scoped, visible_or_404
-from people.errors import Invalid
+from episodes.models import Episode, EpisodeState, ExpertMode, Run, Step, VerifierOutcome
+from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
+from people.errors import Invalid, WrongScope
 from people.members import record
 
 OnEnd = Callable[[Episode, str], None]
@@ -39,13 +39,17 @@ def on_end(callback: OnEnd) -> None:
 
 
 def start_run(actor: Actor, plan: RunStart) -> Run:
-    may_record(actor)
+    """A run of an agent's token allows its episodes a plain expert at the most."""
+    may_start_runs(actor)
+    if plan.expert == "informed" and not holds(actor, may_launch):
+        raise WrongScope("Only a token of scope launch may create a run whose experts have read the verifier.")
     return Run.objects.create(
         project=actor.project,
         name=plan.name,
         arm=plan.arm or "",
         policy=plan.policy or {},
         metadata=plan.metadata or {},
+        expert=plan.expert,
         created_by=actor.name,
     )
 
@@ -53,10 +57,12 @@ def start_run(actor: Actor, plan: RunStart) -> Run:
 def start_episode(
     actor: Actor, plan: EpisodeStart, *, state: str = EpisodeState.RUNNING, max_steps: int | None = None
 ) -> tuple[Episode, bool]:
-    """1. check the right, 2. the run must be of this project, 3. insert; the same key gives the same episode back."""
+    """1. check the right, 2. the run must be of this project and allow the help, 3. insert; the same key gives the same
+    episode back."""
     may_record(actor)
     run = visible_or_404(Run.objects.all(), actor, plan.run) if plan.run else None
-    digest = _digest(plan.model_dump(exclude_unset=True))
+    refuse_help(actor, run, plan.expert)
+    digest = _digest(plan.model_dump(exclude_unset=True, mode="json"))
     now = timezone.now()
     fields = plan.model_dump(exclude={"key", "run", "tools", "policy"}, exclude_none=True)
     try:
@@ -84,6 +90,19 @@ def start_episode(
             raise KeyConflict from None
         return episode, False
     return episode, True
+
+
+def refuse_help(actor: Actor, run: Run | None, wanted: str) -> None:
+    """Raise if an agent's token wants more help than its run allows.
+
+    What an informed expert says comes from the verifier, so an agent must not choose one for itself; whoever may launch
+    decides for each episode.
+    """
+    most = run.expert if run is not None else ExpertMode.PLAIN
+    if ExpertMode.most([wanted, most]) == most or holds(actor, may_launch):
+        return
+    why = f"The run {run.name} allows" if run is not None else "Without a run of their own episodes get"
+    raise WrongScope(f"{why} the expert {most} at the most. More is allowed where a run is created by scope launch.")
 
 
 def begin(episode_id: str, worker: str = "") -> bool:

@@ -5,6 +5,7 @@ Owns the sentences with numbers at the top of those pages. Leaves rows to `model
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,6 +24,8 @@ from people.plain_text import clean
 
 WALL = 200
 NOT_LISTED = ("tools", "policy", "final_answer")
+ARGUMENTS, CHOICES, CHOICE_CHARS = 100, 20, 200
+"""How much of a tool's schema a page shows."""
 HEAVY = ("details", "state_diff")
 """Large, and shown in no list."""
 RUNS = 6
@@ -204,18 +207,22 @@ def tools_of(episode: Episode) -> list[dict[str, Any]]:
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    text, schema = clean(tool.get("description") or ""), tool.get("input_schema") or {}
-    required, properties = _list(schema.get("required")), schema.get("properties") or {}
+    """A tool's schema is the agent's word: anything may stand anywhere, and as much as it likes."""
+    text, schema = clean(tool.get("description") or ""), tool.get("input_schema")
+    schema = schema if isinstance(schema, Mapping) else {}
+    required = {name for name in _list(schema.get("required")) if isinstance(name, str)}
+    given = schema.get("properties")
+    properties = given if isinstance(given, Mapping) else {}
     arguments = [
         {"name": clean(name), "type": _type(one), "required": name in required, "text": _about(one)}
-        for name, one in (properties.items() if isinstance(properties, Mapping) else ())
+        for name, one in itertools.islice(properties.items(), ARGUMENTS)
     ]
     line, _, rest = text.strip().partition("\n")
-    return {"name": clean(tool.get("name", "")), "line": line, "text": rest.strip(), "arguments": arguments}
+    name, more = clean(tool.get("name", "")), len(properties) - len(arguments)
+    return {"name": name, "line": line, "text": rest.strip(), "arguments": arguments, "more": more}
 
 
 def _list(value: object) -> list[Any]:
-    """A tool's schema is the agent's word: what should be a list may be anything."""
     return value if isinstance(value, list) else []
 
 
@@ -223,9 +230,11 @@ def _type(schema: object) -> str:
     if not isinstance(schema, Mapping):
         return "any"
     if choices := _list(schema.get("enum")):
-        return clean(" | ".join(str(value) for value in choices))
-    options = [schema.get("type"), *(one.get("type") for one in _list(schema.get("anyOf")) if isinstance(one, Mapping))]
-    return clean(" or ".join(str(one) for one in options if one and one != "null") or "any")
+        more = f" | … {len(choices)} in all" if len(choices) > CHOICES else ""
+        return clean(" | ".join(str(value)[:CHOICE_CHARS] for value in choices[:CHOICES]) + more)
+    forms = [one.get("type") for one in _list(schema.get("anyOf"))[:CHOICES] if isinstance(one, Mapping)]
+    options = [one for kind in (schema.get("type"), *forms) for one in (kind if isinstance(kind, list) else [kind])]
+    return clean(" or ".join(one for one in options[:CHOICES] if isinstance(one, str) and one != "null") or "any")
 
 
 def _about(schema: object) -> str:

@@ -7,7 +7,7 @@ through the same functions.
 
 from __future__ import annotations
 
-from difflib import SequenceMatcher
+from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
@@ -19,13 +19,20 @@ from episodes import recording
 from experts import closing, events, queue, review
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Draft, Privilege
-from experts.similar import began_with, origins
+from experts.similar import began_with, kept, origins
 from experts.suggested_calls import refuse_unfit
 from people.access import Actor, may_advise, visible_or_404
 from people.errors import AppError, Invalid
 
-LETTERS_TO = 6_000
-"""Up to so many letters two texts are compared letter by letter."""
+
+@dataclass(frozen=True)
+class Beginning:
+    """What an answer began with, a model's draft, an earlier answer or both, and how much of each is left in it."""
+
+    drafted_by: str = ""
+    draft_kept: float | None = None
+    taken_from: Advice | None = None
+    taken_kept: float | None = None
 
 
 def answer(
@@ -37,16 +44,30 @@ def answer(
     tool_calls: list[ToolCall] | None = None,
     *,
     drafted_by: str = "",
-    draft_of: str = "",
+    confidence: float | None = None,
+) -> Advice:
+    """Say this to the agent. What the text began with is measured first, while nothing is locked."""
+    may_advise(actor)
+    if not text.strip() and not tool_calls:
+        raise Invalid("Write the advice, or suggest a call.")
+    slot = visible_or_404(Assignment.objects.select_related("ask"), actor, assignment_id, "ask__project")
+    began = _beginning(slot.ask, drafted_by, text)
+    return _accept(actor, slot, lease_token, text, nonce, tool_calls, began, confidence)
+
+
+def _accept(
+    actor: Actor,
+    slot: Assignment,
+    lease_token: str,
+    text: str,
+    nonce: str,
+    tool_calls: list[ToolCall] | None,
+    began: Beginning,
     confidence: float | None = None,
 ) -> Advice:
     """1. a repeated nonce is a quiet yes, 2. lock episode and ask, 3. whoever comes late or lost the lease keeps the
     text but not the ask, and a late text is an annotation of the step, 4. accept: advice, ask, slot and step in one
-    transaction, 5. tell the agent and everybody. `draft_of` names the ask whose draft was used, if it is another."""
-    may_advise(actor)
-    if not text.strip() and not tool_calls:
-        raise Invalid("Write the advice, or suggest a call.")
-    slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
+    transaction, 5. tell the agent and everybody."""
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
         ask = closing.locked(slot.ask_id)
@@ -62,7 +83,7 @@ def answer(
             refusal = TooLate() if not ask.is_open else LeaseLost()
         if refusal is not None and repeated is not None:
             raise refusal  # the text is kept already; with the lease back in hand the same words count
-        advice = _written(ask, actor, text, tool_calls, drafted_by, draft_of, nonce=nonce, confidence=confidence)
+        advice = _written(ask, actor, text, tool_calls, began, nonce=nonce, confidence=confidence)
         advice.late = refusal is not None
         advice.took_s = (now - slot.claimed_at).total_seconds() if slot.claimed_at and held else None
         advice.save(force_insert=True)
@@ -77,35 +98,17 @@ def answer(
     return advice
 
 
-def _written(
-    ask: Ask,
-    actor: Actor,
-    text: str,
-    tool_calls: list[ToolCall] | None,
-    drafted_by: str = "",
-    draft_of: str = "",
-    **more: Any,
-) -> Advice:
-    """An answer as a row, not yet saved. If it began as a model's draft, the share of that draft it kept, 0 to 1; the
-    mark stays where the draft is just being written anew. The same of an earlier answer that was taken up."""
+def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:
+    """What a form says its text began with, and how much of that the text kept. A draft that is just being written anew
+    leaves its mark all the same. Reads and measures; the caller holds no lock."""
     key, taken = origins(drafted_by)
-    rows = Draft.objects.filter(ask__project=ask.project_id, ask=draft_of or ask.pk, author_key=key)
-    draft = rows.exclude(text=None).first() if key else None
-    model = key.removeprefix(MODEL)
-    before = _taken_up(ask, taken)
-    return Advice(
-        ask=ask,
-        text=text,
-        tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
-        source="llm" if actor.model else "human",
-        author=actor.name,
-        author_key=actor.key,
-        privilege=ask.privilege,
+    draft = Draft.objects.filter(ask=ask, author_key=key).exclude(text=None).first() if key else None
+    model, before = key.removeprefix(MODEL), _taken_up(ask, taken)
+    return Beginning(
         drafted_by=model if draft is not None or model in settings.EXPERT_ENDPOINTS else "",
-        draft_kept=_kept(draft.text, text) if draft is not None else None,
+        draft_kept=kept(draft.text, text) if draft is not None else None,
         taken_from=before,
-        taken_kept=_kept(before.text, text) if before is not None else None,
-        **more,
+        taken_kept=kept(before.text, text) if before is not None else None,
     )
 
 
@@ -117,14 +120,22 @@ def _taken_up(ask: Ask, advice_id: str) -> Advice | None:
     return before
 
 
-def _kept(before: str, text: str) -> float:
-    """How alike two texts are, 0 to 1; long ones by words, which takes a moment where letters take many."""
-    if len(before) + len(text) > LETTERS_TO:
-        return SequenceMatcher(None, before.split(), text.split(), autojunk=False).ratio()
-    return SequenceMatcher(None, before, text, autojunk=False).ratio()
+def _written(
+    ask: Ask, actor: Actor, text: str, tool_calls: list[ToolCall] | None, began: Beginning, **more: Any
+) -> Advice:
+    """An answer as a row, not yet saved."""
+    return Advice(
+        ask=ask,
+        text=text,
+        tool_calls=[call.model_dump() for call in tool_calls] if tool_calls else None,
+        source="llm" if actor.model else "human",
+        author=actor.name,
+        author_key=actor.key,
+        privilege=ask.privilege,
+        **{**vars(began), **more},
+    )
 
 
-@transaction.atomic
 def amend(
     actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None, nonce: str = "", *, drafted_by: str = ""
 ) -> Advice:
@@ -133,22 +144,23 @@ def amend(
     may_advise(actor)
     if not text.strip() and not tool_calls:
         raise Invalid("Write the advice, or suggest a call.")
-    visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask = closing.locked(ask_id)
-    before = _unread(ask, actor)
-    if nonce and before.nonce == nonce:
-        return before
-    began = drafted_by or began_with(before)
-    advice = _written(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
-    advice.drafted_by = advice.drafted_by or before.drafted_by
-    advice.taken_from_id = advice.taken_from_id or before.taken_from_id
-    advice.save(force_insert=True)
-    Draft.objects.filter(ask=ask, author_key=actor.key).delete()
-    ask.accepted = advice
-    ask.save(update_fields=["accepted"])
-    recording.reword_ask_step(ask.episode, ask.seq, advice.value())
-    closing.log(ask, "amended", actor)
-    events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
+    seen = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
+    began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
+    with transaction.atomic():
+        ask = closing.locked(ask_id)
+        before = _unread(ask, actor)
+        if nonce and before.nonce == nonce:
+            return before
+        advice = _written(ask, actor, text, tool_calls, began, nonce=nonce, supersedes=before, took_s=before.took_s)
+        advice.drafted_by = advice.drafted_by or before.drafted_by
+        advice.taken_from_id = advice.taken_from_id or before.taken_from_id
+        advice.save(force_insert=True)
+        Draft.objects.filter(ask=ask, author_key=actor.key).delete()
+        ask.accepted = advice
+        ask.save(update_fields=["accepted"])
+        recording.reword_ask_step(ask.episode, ask.seq, advice.value())
+        closing.log(ask, "amended", actor)
+        events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
     return advice
 
 
@@ -195,8 +207,8 @@ def answer_group(
     the verifier in sight never reaches an ask that is to be answered blind."""
     twins = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
     same = twins.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
-    marks: dict[str, Any] = {"drafted_by": drafted_by, "draft_of": ask.pk}
-    return {one.pk: _answer_twin(actor, one, text, tool_calls, twin_nonce(nonce, one.pk), marks) for one in same}
+    began = _beginning(ask, drafted_by, text)
+    return {one.pk: _answer_twin(actor, one, text, tool_calls, twin_nonce(nonce, one.pk), began) for one in same}
 
 
 def twin_nonce(nonce: str, ask_id: str) -> str:
@@ -205,14 +217,15 @@ def twin_nonce(nonce: str, ask_id: str) -> str:
 
 
 def _answer_twin(
-    actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, marks: dict[str, Any]
+    actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, began: Beginning
 ) -> str:
     if ask.accepted is not None and (ask.accepted.author_key, ask.accepted.nonce) == (actor.key, nonce):
         return ""  # the same press again
     try:
         refuse_unfit(tool_calls, ask.episode.tools)
         lease = queue.claim(actor, ask.pk)
-        answer(actor, lease.assignment_id, lease.lease_token, text, nonce, tool_calls, **marks)
+        slot = visible_or_404(Assignment.objects.all(), actor, lease.assignment_id, "ask__project")
+        _accept(actor, slot, lease.lease_token, text, nonce, tool_calls, began)
     except AppError as refused:
         return refused.message
     return ""

@@ -34,6 +34,7 @@ from episodes.models import Episode
 from experts import advising, desk, queue
 from experts.availability import desk_of, load_for, policy_of, tokens_spent
 from experts.models import Ask, Privilege, Tier
+from experts.quoting import quotes
 from experts.routing import in_time, next_tier
 from experts.suggested_calls import refuse_unfit
 from people.access import Actor, expert_model
@@ -44,7 +45,9 @@ log = logging.getLogger(__name__)
 LOOK_EVERY_S = 1.0
 RENEW_EVERY_S = 30.0
 STEPS_SHOWN, STEP_CHARS, TOOL_CHARS, VERIFIER_CHARS = 30, 1500, 24_000, 12_000
-CRITERIA_KEPT = 500
+CRITERIA_KEPT, CRITERIA_CHARS = 500, 2000
+HINT = "hint_from_a_person"
+QUOTED = "the model's words quote the verifier's code"
 Job = Coroutine[Any, Any, None]
 
 RULES = (
@@ -181,18 +184,29 @@ async def _do(call: Callable[..., Any], *args: Any) -> Any:
 async def _said(model: Actor, ask: Ask, purpose: str) -> Said:
     """One answer of a model to one ask, within the time that is left. Raises `EndpointError`."""
     material = await _do(_material, ask)
+    known, source = {name: value for name, value in material.items() if name != HINT}, ""
     if ask.privilege == Privilege.SEES_VERIFIER:
-        material["success_criteria"] = await _criteria(model, ask)
-    words = await _call(model, ask, purpose, RULES, material)
-    said = _read(words)
-    if not said.text.strip():
-        raise EndpointError("the model's answer holds no advice", "empty")
-    fit: Said = await _do(_fitting, ask, said)
+        source = await _do(_verifier_of, ask)
+        material["success_criteria"] = await _criteria(model, ask, source, material["task"])
+    words = await _call(model, ask, purpose, RULES, material, lambda words: _no_advice(words, source, known))
+    fit: Said = await _do(_fitting, ask, _read(words))
     return fit
 
 
-async def _call(model: Actor, ask: Ask, purpose: str, rules: str, data: dict[str, Any]) -> str:
-    """Ask the endpoint, and note what it cost, a fault included."""
+def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
+    """Why a model's words cannot go to an agent, if they cannot: they say nothing, or they quote the verifier beyond
+    what the agent has before it anyway. A person's hint may quote it, so that is not before the agent."""
+    said = _read(words)
+    if not said.text.strip():
+        return "the model's answer holds no advice"
+    given = [said.text, [call.model_dump() for call in said.calls]]
+    return QUOTED if quotes(given, source, known) else ""
+
+
+async def _call(
+    model: Actor, ask: Ask, purpose: str, rules: str, data: dict[str, Any], unusable: Callable[[str], str]
+) -> str:
+    """Ask the endpoint, and note what it cost and its fault, if it has one: its own, or why its words are of no use."""
     left = (ask.deadline_at - timezone.now()).total_seconds()
     if await _do(_budget_spent, model):
         raise EndpointError("the hourly token budget of this project's models is spent", "budget")
@@ -210,9 +224,12 @@ async def _call(model: Actor, ask: Ask, purpose: str, rules: str, data: dict[str
     usage = message.get("usage")
     total = usage.get("total_tokens") if isinstance(usage, dict) else None
     content = message.get("content")
-    words = endpoint.without_secrets(content) if isinstance(content, str) else ""
+    words = content if isinstance(content, str) else ""
     cost = total if isinstance(total, int) and total >= 0 else (len(messages[1]["content"]) + len(words)) // 4
-    await _note(model, ask, purpose, cost, start, "" if words.strip() else "an empty answer")
+    why = unusable(words)
+    await _note(model, ask, purpose, cost, start, why)
+    if why:
+        raise EndpointError(why, "unusable")
     return words
 
 
@@ -241,7 +258,7 @@ def _material(ask: Ask) -> dict[str, Any]:
         "steps": [_shortened(step) for step in steps if step["seq"] < ask.seq],
         "question": ask.question,
         **({"context": ask.context} if ask.context else {}),
-        **({"hint_from_a_person": hint} if hint else {}),
+        **({HINT: hint} if hint else {}),
     }
 
 
@@ -267,18 +284,25 @@ def _cut(value: Any) -> Any:
 _criteria_known: dict[str, str] = {}
 
 
-async def _criteria(model: Actor, ask: Ask) -> str:
+async def _criteria(model: Actor, ask: Ask, source: str, task: str) -> str:
     """What the verifier wants, in words: read once per verifier and model, so that advice can aim at it without
-    quoting it."""
-    source = await _do(_verifier_of, ask)
+    quoting it. The code itself goes to no model that advises."""
     if not source:
         return ""
     known = hashlib.sha256(f"{model.model}\n{source}".encode()).hexdigest()
     if known not in _criteria_known:
         if len(_criteria_known) >= CRITERIA_KEPT:
             _criteria_known.clear()
-        _criteria_known[known] = await _call(model, ask, "criteria", CRITERIA, {"source": source[:VERIFIER_CHARS]})
+        data = {"source": source[:VERIFIER_CHARS]}
+        words = await _call(model, ask, "criteria", CRITERIA, data, lambda words: _no_criteria(words, source, task))
+        _criteria_known[known] = words[:CRITERIA_CHARS]
     return _criteria_known[known]
+
+
+def _no_criteria(words: str, source: str, task: str) -> str:
+    if not words.strip():
+        return "the model named no criteria"
+    return QUOTED if quotes(words, source, task) else ""
 
 
 def _verifier_of(ask: Ask) -> str:

@@ -64,8 +64,9 @@ class Claim:
 
 
 def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
-    """1. check the right, 2. the same key and body is the same ask, 3. refuse where no expert is offered or the episode
-    has ended, 4. write ask, slot and step, the episode waits, 5. tell."""
+    """1. check the right, 2. the same key and body is the same ask, 3. refuse where no expert is offered, where an
+    informed one is not for this asker, or the episode has ended, 4. write ask, slot and step, the episode waits,
+    5. tell."""
     may_record(actor)
     digest = hashlib.sha256(json.dumps(wanted.model_dump(), sort_keys=True).encode()).hexdigest()
     with transaction.atomic():
@@ -78,6 +79,8 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             return known, False
         if episode.expert == ExpertMode.OFF:
             raise ExpertOff
+        if episode.expert == ExpertMode.INFORMED:  # the episode may be somebody else's: a rollout of ours, say
+            recording.refuse_help(actor, episode.run, episode.expert)
         if Ask.objects.open().filter(episode=episode).count() >= OPEN_MAX:
             raise TooManyAsks
         reopen_or_refuse(episode, actor)

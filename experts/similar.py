@@ -1,15 +1,18 @@
 """Reads: earlier answers that may help with an ask: of the same task, to a question in like words, of the scenario.
 
-Owns by what an ask is found again, its *marks*, which `queue.py` writes once with the ask, and the order of what is
-found. An answer that was given with the verifier in sight is never read for an ask that is to be answered blind.
+Owns by what an ask is found again, its *marks*, which `queue.py` writes once with the ask, the order of what is found,
+and how much of a text is left in the answer that began with it. An answer that was given with the verifier in sight is
+never read for an ask that is to be answered blind.
 """
 
 from __future__ import annotations
 
 import re
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
 from episodes.models import VerifierOutcome
@@ -27,6 +30,11 @@ NEWEST = 150
 READ, SHOWN = 60, 12
 LIKE, LIKE_ENOUGH = 0.4, 0.2
 """From this share of common words on a question is like another of any task, or of the same scenario."""
+
+MEASURED = 20_000
+"""Characters of a text that are measured: as many as an answer can have."""
+WORD = re.compile(r"(?:[^\W\u2e80-\U0010ffff]+|\S) ?")
+"""A word or a sign with the space behind it; in scripts without spaces between words each character is one."""
 
 
 def marks_of(question: str, scenario: str, task_idx: int | None, task: str) -> list[int]:
@@ -68,6 +76,33 @@ def began_with(said: Advice) -> str:
         said.taken_from_id and f"{EARLIER}{said.taken_from_id}",
     )
     return " ".join(key for key in (model, taken) if key)
+
+
+def kept(before: str, text: str) -> float:
+    """Return how much of a text and of what it began with is common to both, 0 to 1.
+
+    Counted are characters: those of the common beginning, of the common end, and between the two of each word that
+    follows the same word in both, as often as it does so in the one that has it less often. The share is that of both
+    texts together (Dice), so what was added counts against it as what was taken out. White space is one space. Takes
+    time in proportion to the texts, and of each the first `MEASURED` characters.
+    """
+    one, other = (" ".join(each[:MEASURED].split()) for each in (before, text))
+    if not one or not other:
+        return float(one == other)
+    first = _alike_from(one, other)
+    last = _alike_from(reversed(one[first:]), reversed(other[first:]))
+    left, right = (_word_pairs(part[first : len(part) - last]) for part in (one, other))
+    between = sum(count * len(pair[1]) for pair, count in (left & right).items())
+    return 2 * (first + last + between) / (len(one) + len(other))
+
+
+def _alike_from(one: Iterable[str], other: Iterable[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _word_pairs(text: str) -> Counter[tuple[str, str]]:
+    """Each word with the one before it."""
+    return Counter(pairwise(["", *WORD.findall(text)]))
 
 
 class Found(NamedTuple):

@@ -107,14 +107,19 @@ def holds(actor: Actor, right: Callable[[Actor], None]) -> bool:
     return True
 
 
+def may_start_runs(actor: Actor) -> None:
+    """Create runs: loops with an agent token, and those who may say what a run's episodes are given."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent", "launch"}), actor)
+
+
 def may_record(actor: Actor) -> None:
-    """Write runs, episodes, steps and asks: loops with an agent token, researchers, ourselves."""
+    """Write episodes, steps and asks: loops with an agent token, researchers, ourselves."""
     _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent"}), actor)
 
 
 def may_read(actor: Actor) -> None:
     """Read episodes and steps: everybody in the project."""
-    _demand(_holds(actor, Role.values, {"agent", "expert", "export"}), actor)
+    _demand(_holds(actor, Role.values, {"agent", "expert", "export", "launch"}), actor)
 
 
 def sees_outcomes(actor: Actor) -> bool:
@@ -147,8 +152,8 @@ def may_set_desk(actor: Actor) -> None:
 
 
 def may_launch(actor: Actor) -> None:
-    """Start rollouts of our own."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
+    """Start rollouts of our own, and let agents ask experts who have read the verifier."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
 
 
 def may_export(actor: Actor) -> None:

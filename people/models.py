@@ -81,6 +81,7 @@ class TokenScope(models.TextChoices):
     AGENT = "agent", "Agent"
     EXPERT = "expert", "Expert"
     EXPORT = "export", "Export"
+    LAUNCH = "launch", "Launch"
 
 
 class Project(models.Model):

@@ -40,6 +40,7 @@ SCOPES = [
     ("agent", "writes episodes and asks; never hears outcomes"),
     ("expert", "reads, claims and answers asks"),
     ("export", "reads and exports"),
+    ("launch", "creates runs, also with informed experts; never for the agent itself"),
 ]
 
 

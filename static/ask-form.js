@@ -9,6 +9,7 @@ import { NO_CONTACT, isOut, outWords, post } from "./post.js";
 import { CallBuilder, chosen } from "./schema-form.js";
 import { noteSent } from "./delivery-toast.js";
 import { announce } from "./shell.js";
+import { visible } from "./visible-text.js";
 
 const QUIET_MS = 700;
 const SETTLE_MS = 1500;
@@ -34,7 +35,7 @@ let lease = null;
 export function sayNear(selector, words, bad = false) {
   const place = document.querySelector(selector);
   if (!place) return;
-  place.textContent = words;
+  place.textContent = visible(words);
   place.classList.toggle("bad", bad);
   place.hidden = !words;
 }
@@ -97,7 +98,8 @@ function showOffer() {
   box.hidden = !first;
   if (!first) return;
   box.querySelector("[data-say]").textContent = `${first.why} This is the other text:`;
-  box.querySelector("[data-text]").textContent = [first.other.text, ...(first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`)].join("\n");
+  const calls = (first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`);
+  box.querySelector("[data-text]").textContent = visible([first.other.text, ...calls].join("\n"));
   sayNear("[data-saved]", "not saved: choose one of two texts", true);
   announce(`${first.why} Choose one of two texts.`);
 }
@@ -200,7 +202,7 @@ export function freeze(words, { out = false } = {}) {
   sayNear("[data-problem]", "");
   for (const dialog of document.querySelectorAll("dialog[open]")) dialog.close();
   const box = document.querySelector("[data-ended]");
-  box.querySelector("[data-say]").textContent = words;
+  box.querySelector("[data-say]").textContent = visible(words);
   box.hidden = false;
   box.focus();
   announce(words);
@@ -318,7 +320,8 @@ function startCalls() {
   });
   startPicker();
   document.addEventListener("click", (event) => {
-    const name = event.target instanceof Element && event.target.closest("[data-use-tool]")?.dataset.useTool;
+    const shown = event.target instanceof Element && event.target.closest("[data-use-tool]")?.dataset.useTool;
+    const { name } = shown ? chosen(shown, [...builder.tools.keys()]) : {};
     if (name) addCall(name);
   });
 }
@@ -344,7 +347,8 @@ function startPicker() {
   });
   picker.addEventListener("input", (event) => {
     // a pick from the list is one act; typing goes on until Enter
-    if (/** @type {InputEvent} */ (event).inputType === "insertReplacementText" && names.includes(picker.value)) add();
+    const isPick = /** @type {InputEvent} */ (event).inputType === "insertReplacementText";
+    if (isPick && names.some((name) => visible(name) === picker.value)) add();
   });
   document.querySelector("[data-add-call]").addEventListener("click", add);
   bind("insert-call", () => picker.focus());

@@ -3,6 +3,7 @@
 import { clock, serverNow } from "./clock.js";
 import { NO_CONTACT, isOut } from "./post.js";
 import { whenRefused } from "./shell.js";
+import { visible } from "./visible-text.js";
 
 const RENEW_MS = 25_000;
 const AGAIN_MS = 5_000;
@@ -12,7 +13,7 @@ const AGAIN_MS = 5_000;
  * @param {{left: number, toDeadline: boolean, nextIn: number, trouble: string, taken: boolean, holder: string}} state
  */
 export function leaseWords({ left, toDeadline, nextIn, trouble, taken, holder }) {
-  if (taken) return { words: holder ? `${holder} holds it now, your text is safe` : "No longer yours, your text is safe", css: "bad" };
+  if (taken) return { words: holder ? `${visible(holder)} holds it now, your text is safe` : "No longer yours, your text is safe", css: "bad" };
   if (left <= 0) return { words: "Lapsed, your text is safe", css: "bad" };
   if (trouble) return { words: `${trouble}, yours for ${Math.round(left)} s more`, css: "ask" };
   return { words: toDeadline ? "Yours to the deadline" : `Yours, renews in ${clock(Math.max(0, nextIn))}`, css: "act" };

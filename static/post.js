@@ -1,5 +1,7 @@
 // One POST as a script, and what came of it in words. A server that refuses is told apart from no contact at all.
 
+import { visible } from "./visible-text.js";
+
 export const NO_CONTACT = "no_contact";
 
 /**
@@ -8,13 +10,18 @@ export const NO_CONTACT = "no_contact";
  */
 
 /**
- * The words of a refusal: the envelope's, else the headline of the page that came instead.
+ * The words of a refusal, fit to be shown: the envelope's, else the headline of the page that came instead.
  * @param {number} status
  * @param {string} type
  * @param {string} body
  * @returns {Refusal}
  */
 export function wordsOf(status, type, body) {
+  const said = saidOf(status, type, body);
+  return { ...said, message: visible(said.message) };
+}
+
+function saidOf(status, type, body) {
   if (type.includes("json")) {
     try {
       const { error, ...beside } = JSON.parse(body);

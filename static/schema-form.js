@@ -1,5 +1,13 @@
 // A form from a tool's JSON Schema: one call of one tool, its arguments as fields, checked as it is typed.
 // Pure functions first (tested under Node), the elements below. Owns the hidden field that carries the calls as JSON.
+// A schema is the agent's word: of each, only so much is read, and its texts are shown cleaned.
+
+import { visible } from "./visible-text.js";
+
+const ARGUMENTS = 100;
+const CHOICES = 500; // more are typed, not chosen
+const WORDS = 300;
+const KNOWN = new Set(["string", "integer", "number", "boolean", "array", "object"]);
 
 /**
  * What is read of a JSON Schema; the words come from the agent, so any of it may be missing or of another type.
@@ -15,9 +23,13 @@ const listOf = (value) => (Array.isArray(value) ? value : []);
  */
 export function typeOf(schema = {}) {
   if (Array.isArray(schema.enum)) return "enum";
-  const options = [schema.type, ...listOf(schema.anyOf || schema.oneOf).map((one) => one?.type)].flat();
-  return options.find((type) => type && type !== "null") || "string";
+  const forms = listOf(schema.anyOf || schema.oneOf).slice(0, ARGUMENTS);
+  const options = [schema.type, ...forms.map((one) => one?.type)].flatMap((type) => (Array.isArray(type) ? type.slice(0, ARGUMENTS) : type));
+  return options.find((type) => KNOWN.has(type)) || "string";
 }
+
+/** A choice as it is shown and sent by the form. */
+const inWords = (one) => (typeof one === "string" ? one : JSON.stringify(one));
 
 /**
  * What stands in a field -> a value of its type. `undefined` means: leave the argument out. Throws words for people.
@@ -26,7 +38,7 @@ export function typeOf(schema = {}) {
  */
 export function valueOf(text, schema = {}) {
   const type = typeOf(schema);
-  if (type === "enum") return text === "" ? undefined : schema.enum.find((one) => String(one) === text);
+  if (type === "enum") return choiceOf(text, schema.enum);
   if (type === "string") return text === "" ? undefined : text;
   if (text.trim() === "") return undefined;
   if (type === "boolean") return text === "true";
@@ -43,6 +55,13 @@ export function valueOf(text, schema = {}) {
   } catch {
     throw new Error(`JSON (${type})`);
   }
+}
+
+function choiceOf(text, choices) {
+  if (text === "") return undefined;
+  const at = choices.findIndex((one) => inWords(one) === text);
+  if (at < 0) throw new Error(`one of its ${choices.length} choices`);
+  return choices[at];
 }
 
 const limitOf = (schema, name) => (typeof schema[name] === "number" ? schema[name] : undefined);
@@ -72,9 +91,10 @@ const TYPES = { integer: "whole number", number: "number", array: "JSON list", o
 export function helpOf(schema = {}) {
   const [low, high] = [limitOf(schema, "minimum"), limitOf(schema, "maximum")];
   const range = low !== undefined && high !== undefined ? `${low} to ${high}` : low !== undefined ? `from ${low}` : high !== undefined ? `to ${high}` : "";
-  const standard = schema.default !== undefined && schema.default !== null ? `else ${JSON.stringify(schema.default)}` : "";
-  const parts = [typeof schema.description === "string" ? schema.description.replace(/\.$/, "") : "", TYPES[typeOf(schema)] || "", range, schema.format || "", standard];
-  return parts.filter((one) => one && typeof one === "string").join("; ");
+  const standard = schema.default !== undefined && schema.default !== null ? `else ${JSON.stringify(schema.default).slice(0, WORDS)}` : "";
+  const described = typeof schema.description === "string" ? schema.description.slice(0, WORDS).replace(/\.$/, "") : "";
+  const parts = [described, TYPES[typeOf(schema)] || "", range, schema.format || "", standard];
+  return parts.filter((one) => one && typeof one === "string").map(visible).join("; ");
 }
 
 /**
@@ -83,44 +103,53 @@ export function helpOf(schema = {}) {
  * @param {Schema} [schema]
  */
 export function read(texts, schema = {}) {
-  const [given, problems] = [{}, []];
+  const [given, problems, required] = [[], [], new Set(listOf(schema.required))];
   for (const [name, one] of Object.entries(schema.properties || {})) {
     try {
-      const value = valueOf(texts[name] ?? "", one);
+      const value = valueOf(own(texts, name) ?? "", one);
       const why = value === undefined ? "" : misfit(value, one);
-      if (why) problems.push(`${name} must be ${why}`);
-      if (value !== undefined) given[name] = value;
-      else if ((schema.required || []).includes(name)) problems.push(`${name} is missing`);
+      if (why) problems.push(`${visible(name)} must be ${why}`);
+      if (value !== undefined) given.push([name, value]);
+      else if (required.has(name)) problems.push(`${visible(name)} is missing`);
     } catch (error) {
-      problems.push(`${name} must be ${error.message}`);
+      problems.push(`${visible(name)} must be ${error.message}`);
     }
   }
-  return { arguments: given, problems };
+  return { arguments: Object.fromEntries(given), problems };
 }
 
+/** A field by its name, which a stranger chose: `constructor` is one only if it was given. */
+const own = (values, name) => (Object.hasOwn(values, name) ? values[name] : undefined);
+
 /**
- * What a person typed -> the one tool they mean, or words on why none: a whole name, else a part that only one has.
+ * What a person typed -> the one tool they mean, or words on why none: a whole name, else a part that only one has. Names
+ * are compared as they are shown.
  * @param {string} typed
  * @param {string[]} names
  */
 export function chosen(typed, names) {
   const part = typed.trim().toLowerCase();
   if (!part) return { name: "", words: "Type a part of a tool's name." };
-  const whole = names.find((name) => name.toLowerCase() === part);
-  const found = whole ? [whole] : names.filter((name) => name.toLowerCase().includes(part));
+  const shown = new Map(names.map((name) => [name, visible(name).toLowerCase()]));
+  const whole = names.find((name) => shown.get(name) === part);
+  const found = whole ? [whole] : names.filter((name) => shown.get(name).includes(part));
   if (found.length === 1) return { name: found[0], words: "" };
-  if (!found.length) return { name: "", words: `The agent has no tool with "${typed.trim()}" in its name.` };
-  return { name: "", words: `${found.length} tools match: ${found.slice(0, 6).join(", ")}${found.length > 6 ? " and more" : ""}.` };
+  if (!found.length) return { name: "", words: `The agent has no tool with "${visible(typed.trim())}" in its name.` };
+  return { name: "", words: `${found.length} tools match: ${found.slice(0, 6).map(visible).join(", ")}${found.length > 6 ? " and more" : ""}.` };
 }
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** A schema is the agent's word: what should be an object or a list may be anything, and then counts as empty. */
+/** What of a schema a form is made from. What should be an object or a list may be anything, and then counts as empty; of
+ * very many arguments the needed ones come first. `left` are those without a field. */
 export function shapeOf(schema) {
-  const properties = isObject(schema?.properties) ? schema.properties : {};
+  const all = Object.entries(isObject(schema?.properties) ? schema.properties : {});
+  const needed = new Set(listOf(schema?.required));
+  const some = all.length > ARGUMENTS ? [...all].sort(([one], [other]) => Number(needed.has(other)) - Number(needed.has(one))).slice(0, ARGUMENTS) : all;
   return {
-    properties: Object.fromEntries(Object.entries(properties).map(([name, one]) => [name, isObject(one) ? one : {}])),
-    required: listOf(schema?.required),
+    properties: Object.fromEntries(some.map(([name, one]) => [name, isObject(one) ? one : {}])),
+    required: some.map(([name]) => name).filter((name) => needed.has(name)),
+    left: all.length - some.length,
   };
 }
 
@@ -128,7 +157,7 @@ function field(name, schema, required) {
   const label = document.createElement("label");
   label.className = "f";
   const words = document.createElement("span");
-  words.textContent = name + (required ? "" : " (optional)");
+  words.textContent = visible(name) + (required ? "" : " (optional)");
   label.append(words, control(name, schema));
   const help = helpOf(schema);
   if (help) {
@@ -136,14 +165,25 @@ function field(name, schema, required) {
     hint.textContent = help;
     label.append(hint);
   }
+  const warning = document.createElement("small");
+  warning.className = "bad";
+  warning.dataset.turned = "";
+  warning.hidden = true;
+  label.append(warning);
   return label;
+}
+
+/** A warning where a text does not read as it will be sent: a field shows what it holds, codes would change it. */
+export function turnedWords(text) {
+  const codes = visible(text);
+  return codes === text ? "" : `holds characters that turn lines around: ${codes.slice(0, WORDS)}`;
 }
 
 function control(name, schema) {
   const type = typeOf(schema);
-  if (type === "enum" || type === "boolean") {
+  if (type === "boolean" || (type === "enum" && schema.enum.length <= CHOICES)) {
     const select = document.createElement("select");
-    for (const option of ["", ...(type === "boolean" ? ["true", "false"] : schema.enum)]) select.append(new Option(String(option), String(option)));
+    for (const one of ["", ...(type === "boolean" ? [true, false] : schema.enum)]) select.append(new Option(visible(inWords(one)), inWords(one)));
     return named(select, name);
   }
   if (type === "object" || type === "array") {
@@ -155,6 +195,12 @@ function control(name, schema) {
   const input = document.createElement("input");
   input.inputMode = type === "integer" || type === "number" ? "decimal" : "text";
   return named(input, name);
+}
+
+function warn(label) {
+  const [warning, words] = [label.querySelector("[data-turned]"), turnedWords(label.querySelector("[data-argument]").value)];
+  if (warning.textContent !== words) warning.textContent = words;
+  warning.hidden = !words;
 }
 
 function named(control_, name) {
@@ -187,13 +233,13 @@ export class CallBuilder {
     head.className = "row";
     const title = document.createElement("b");
     title.className = "mono";
-    title.textContent = name;
+    title.textContent = visible(name);
     const fits = document.createElement("span");
     fits.className = "chip push";
     fits.dataset.fits = "";
     const remove = document.createElement("button");
     Object.assign(remove, { type: "button", className: "btn quiet sm", textContent: "Remove" });
-    remove.setAttribute("aria-label", `Remove the call of ${name}`);
+    remove.setAttribute("aria-label", `Remove the call of ${visible(name)}`);
     remove.dataset.remove = "";
     head.append(title, fits, remove);
     card.append(head);
@@ -203,11 +249,12 @@ export class CallBuilder {
       const label = field(argument, one, schema.required.includes(argument));
       /** @type {HTMLInputElement} */
       const input = label.querySelector("[data-argument]");
-      const value = given[argument];
+      const value = own(given, argument);
       if (value !== undefined) input.value = typeof value === "string" ? value : JSON.stringify(value);
       grid.append(label);
     }
     if (!grid.children.length) grid.append("This tool takes no arguments.");
+    if (schema.left) grid.append(`${schema.left} more arguments have no field here.`);
     card.append(grid);
     this.box.append(card);
     this.changed();
@@ -220,6 +267,7 @@ export class CallBuilder {
       /** @type {Record<string, string>} */
       const texts = {};
       for (const one of card.querySelectorAll("[data-argument]")) texts[one.dataset.argument] = one.value;
+      for (const label of card.querySelectorAll("label")) warn(label);
       const { arguments: given, problems } = read(texts, this.tools.get(card.dataset.call));
       const fits = card.querySelector("[data-fits]");
       fits.textContent = problems.length ? problems[0] : "fits the tool's schema";

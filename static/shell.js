@@ -9,6 +9,7 @@ import { post } from "./post.js";
 import { say } from "./toast.js";
 import { startSent } from "./delivery-toast.js";
 import { Stream } from "./stream.js";
+import { visible } from "./visible-text.js";
 
 const streams = new Map(); // each with what its watcher wants to hear of outages
 const lost = new Set();
@@ -26,7 +27,7 @@ const byId = (id) => document.getElementById(id);
  */
 export function announce(words) {
   const news = byId("news");
-  if (news) news.textContent = words;
+  if (news) news.textContent = visible(words);
 }
 
 /** A socket whose state the page shows. Frames correct the clock on their way. When the first line of the page is lost,

@@ -1,5 +1,7 @@
 // What came of a deed, in words that hide by themselves and move nothing.
 
+import { visible } from "./visible-text.js";
+
 let saying = null;
 
 /**
@@ -11,8 +13,8 @@ let saying = null;
 export function say(words, bad = false, way = null) {
   const line = document.querySelector("[data-said]");
   if (!line) return;
-  line.replaceChildren(words);
-  if (way) line.append(" ", Object.assign(document.createElement("a"), { href: way.href, textContent: way.words }));
+  line.replaceChildren(visible(words));
+  if (way) line.append(" ", Object.assign(document.createElement("a"), { href: way.href, textContent: visible(way.words) }));
   line.classList.toggle("bad", bad);
   line.hidden = false;
   clearTimeout(saying);

@@ -63,8 +63,8 @@ WRITES = {
 READS = {
     *("access", "revalidation", "bodies", "turns", "plain_text", "truncation", "entries", "wire", "trajectory"),
     *("annotated", "reading", "board", "eligibility", "filters", "panels", "tables", "metrics", "similar"),
-    *("notifications",),
-    *("wall", "windows", "routing", "availability", "suggested_calls", "packs", "hub", "html_cache", "live_html"),
+    *("notifications", "wall", "windows", "routing", "availability", "suggested_calls", "tool_schemas", "packs"),
+    *("hub", "html_cache", "live_html"),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
     *("webpush", "outbound", "address_registry", "quoting"),
     *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
@@ -75,7 +75,7 @@ APPS = ("people", "notices", "episodes", "experts", "curriculum", "exports")
 
 CLIENT_FLOORS = (
     {"fields", "schema", "metrics"},
-    {"errors", "wire", "bodies", "toolcalls", "prompts", "memory_store", "observations"},
+    {"errors", "wire", "bodies", "toolcalls", "prompts", "memory_store", "observations", "blotting"},
     {"policies", "outbox", "ports"},
     {"client", "chat", "scripted"},
     {"rollout", "testing", "__init__"},

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 import httpx
 import orjson
 
+from awmenv.server.blotting import blot, secrets_of
 from awmenv.server.settings import Judge
 
 RULINGS = ("complete", "incomplete", "server_error", "agent_error")
@@ -22,7 +23,6 @@ TRIES = 3
 PAUSE_S = 0.5
 MAX_SAID = 20_000
 MAX_ERROR = 500
-SHORTEST_SECRET = 6
 
 _INSTRUCTIONS = """You decide whether an automated agent has done its task in a small simulated application.
 You are given the task, the steps the agent took, and evidence that a program read from the application's database
@@ -102,8 +102,5 @@ def _read(text: str) -> dict[str, Any]:
 
 def _carried(judge: Judge, text: str, room: int) -> str:
     """Text that any frame can carry, without the endpoint's secrets, which errors and answers may repeat."""
-    secrets = [judge.api_key, *(value for _name, value in parse_qsl(judge.query))]
-    secrets += [part for value in json.loads(judge.headers or "{}").values() for part in (value, value.split(" ")[-1])]
-    for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, "[key]") if len(secret) >= SHORTEST_SECRET else text
-    return text[:room].encode("utf-8", "replace").decode("utf-8")
+    secrets = secrets_of(judge.api_key, json.loads(judge.headers or "{}"), dict(parse_qsl(judge.query)))
+    return blot(text, secrets)[:room].encode("utf-8", "replace").decode("utf-8")

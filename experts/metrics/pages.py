@@ -6,6 +6,7 @@ Owns headline, columns and the text of a cell. Values come from `metrics/statist
 from __future__ import annotations
 
 import csv
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -44,7 +45,7 @@ REASONS = {
     "expert_fault": "the model broke",
     "no_model": "no model set up",
 }
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\u2212")
 
 
 @require_GET
@@ -238,7 +239,7 @@ def _cells(line: Line) -> Iterator[tuple[str, Any]]:
     """A line without nesting: `waited_median`, `in_time_low`, and so on."""
     for name, value in asdict(line).items():
         if name == "fell_back":
-            yield name, "; ".join(f"{why} {count}" for why, count in value.items())
+            yield name, _safe("; ".join(f"{why} {count}" for why, count in value.items()))
         elif isinstance(value, dict):
             yield from ((f"{name}_{part}", _rounded(one)) for part, one in value.items())
         else:
@@ -250,5 +251,11 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _safe(value: Any) -> Any:
-    """A name that a spreadsheet would take for a formula is told as text."""
-    return f"'{clean(value)}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    """Return a cell that a spreadsheet takes for text, also where it reads past blanks and invisible characters in
+    front, or reads a full-width sign as its narrow form.
+    """
+    if not isinstance(value, str):
+        return value
+    shown = clean(value)
+    seen = "".join(char for char in unicodedata.normalize("NFKC", shown) if unicodedata.category(char)[0] not in "CZ")
+    return f"'{shown}" if seen.startswith(FORMULA) or shown.startswith(("\t", "\r", "\n")) else shown

@@ -8,6 +8,7 @@ from awmclient.errors import EndpointError
 from awmclient.rollout import rollout
 from awmclient.testing import FakeEnv, MemoryDashboard
 from tests.awmclient.openai_server import OpenAIServer, error, tool_call
+from tests.awmclient.spellings import spellings
 
 KEY = "sk-very-secret-key-1234567890"
 
@@ -211,3 +212,55 @@ def test_an_api_key_inside_a_header_is_blotted_out_too():
         "http://h/v1", "toy", headers={"Authorization": "Bearer tok-abcdef"}, query={"key": "qk-123456"}
     )
     assert endpoint.without_secrets("bad token tok-abcdef in ?key=qk-123456") == "bad token [key] in ?key=[key]"
+
+
+HEADER, QUERY = "tenant-Secret-77", "a+code/of-ours"
+
+
+def echoing(one):
+    """An assistant message that says a text wherever a message can hold one."""
+    call = tool_call("set_price", {"item": one.text, "price": 9, one.text: [one.text]}, call_id=one.text[:190])
+    function = call["tool_calls"][0]["function"]
+    return {
+        **call,
+        "content": one.text,
+        "reasoning_content": one.text,
+        "tool_calls": [*call["tool_calls"], {"id": "b", "function": {**function, "name": one.text[:190]}}],
+    }
+
+
+@pytest.mark.parametrize("secret", [KEY, HEADER, QUERY], ids=["key", "header", "query"])
+async def test_no_step_and_no_call_holds_an_echoed_secret(serve, secret):
+    """Neither the record nor the environment, which runs code of strangers, gets to see it in any spelling."""
+    spelled = [one for one in spellings(secret) if "lines" not in one.name]
+    server = await serve(in_turn(*map(echoing, spelled), f"I used {secret.upper()}."))
+    env, dash = FakeEnv(), MemoryDashboard()
+    endpoint = EndpointConfig(server.base_url, "toy", KEY, {"X-Tenant": HEADER}, {"code": QUERY})
+    result = await rollout(ChatPolicy(endpoint), env, dash, task="Price it", max_steps=99)
+    assert (result.stop_reason, result.final_answer) == ("done", "I used [key].")
+    steps = dash.steps(result.episode)
+    seen = "\n".join([*map(texts_of, steps), *env.calls])
+    for one in spelled:
+        inner = one.spelled[2:-2] if "base64" in one.name else one.spelled
+        assert inner.casefold() not in seen.casefold(), one.name
+    assert seen.count("[key]") > 5 * len(spelled)
+    assert sum(step["kind"] == "tool_call" for step in steps) == 2 * len(spelled)
+
+
+def texts_of(value):
+    """All texts of a JSON value, as they are."""
+    if isinstance(value, dict):
+        return "\n".join(f"{name}\n{texts_of(item)}" for name, item in value.items())
+    return "\n".join(map(texts_of, value)) if isinstance(value, list) else str(value)
+
+
+async def test_an_error_cut_inside_a_secret_shows_no_half_of_it(serve):
+    long = "x" * 1480 + KEY
+    for reply in (
+        lambda body: error(400, long),
+        lambda body: PlainTextResponse(long),
+        lambda body: f"{'x' * 190}{KEY}",
+    ):
+        server = await serve(reply)
+        probe = await EndpointConfig(server.base_url, "toy", api_key=KEY).probe()
+        assert KEY[:8] not in probe.message and "xxx" in probe.message

@@ -13,6 +13,7 @@ from awmenv.client import EnvironmentClient
 from awmenv.models import Observation
 from awmenv.server.settings import BadSetting, Settings
 from tests.awmclient.openai_server import OpenAIServer, answering, error
+from tests.awmclient.spellings import spellings
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 
 KEY, HEADER, QUERY = "sk-judge-0123456789", "tenant-secret-77", "version-2024-10-21"
@@ -135,6 +136,18 @@ async def test_a_judge_that_fails_is_an_error_with_its_reason_and_never_a_verdic
     assert found.verify_result["error_message"].startswith("the judge gave no ruling: ")
     assert found.verify_result["raw_result"] == {"before": 0, "after": 1}, "the evidence is kept"
     assert not any(secret in json.dumps(found.verify_result) for secret in (KEY, HEADER, QUERY))
+
+
+@pytest.mark.parametrize("secret", [KEY, HEADER, QUERY], ids=["key", "header", "query"])
+async def test_a_judge_repeats_no_secret_in_any_spelling(bench: Bench, secret: str) -> None:
+    spelled = list(spellings(secret))
+    found = await bench.verdict(ruling("complete", "\n".join(one.text for one in spelled)))
+    assert found.verify_result is not None
+    told = found.verify_result["llm_judge"]["reasoning"]
+    inner = {one.name: one.spelled[2:-2] if "base64" in one.name else one.spelled for one in spelled}
+    assert [name for name, text in inner.items() if text.casefold() in told.casefold()] == []
+    failed = await bench.verdict(lambda: error(401, "?"))  # its error says the whole address, query included
+    assert QUERY not in json.dumps(failed.verify_result)
 
 
 async def test_an_endpoint_that_is_busy_is_asked_again(bench: Bench) -> None:

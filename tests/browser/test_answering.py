@@ -43,8 +43,8 @@ def house():
 
 @pytest.fixture(scope="module")
 def agent(house):
-    with house.http(house.token("agent")) as loop:
-        yield Agent(loop)
+    with house.http(house.token("agent")) as loop, house.http(house.token("launch")) as launcher:
+        yield Agent(loop, launcher)
 
 
 GUESTS = ("mina", "nora", "otto", "pia", "quinn", "rosa", "sven", "tara", "ursel", "victor", "wanda")
@@ -67,14 +67,16 @@ for name in {GUESTS!r}:
 class Agent:
     """A loop outside that asks."""
 
-    def __init__(self, loop):
-        self.loop, self.count = loop, 0
+    def __init__(self, loop, launcher):
+        self.loop, self.launcher, self.count = loop, launcher, 0
 
     def ask(self, question="", tools=None, deadline_s=600, steps=0, expert="plain"):
         """A question of its own, unless words are given that others may have, too."""
         self.count += 1
         question = question or f"Into which one, {' '.join(str(self.count * 7 + n) for n in range(6))}?"
         plan = {"key": f"e{self.count}", "task": "merge the tickets", "expert": expert, "tools": tools or []}
+        if expert == "informed":
+            plan["run"] = self.launcher.post("/runs", json={"name": "informed", "expert": expert}).json()["id"]
         self.episode = self.loop.post("/episodes", json=plan).json()["id"]
         calls = [{"seq": n + 1, "kind": "tool_call", "name": "close_ticket", "arguments": {}} for n in range(steps)]
         if calls:
@@ -334,6 +336,22 @@ def test_an_answer_that_is_fetched_in_another_episode_shows_at_once(house, agent
     expect(wanda.locator("#connection-words")).to_have_text("Live")
     assert agent.look(second)["status"] == "answered"
     expect(family).to_contain_text("delivered", timeout=3000)  # no frame of this page's own episode tells of it
+
+
+def test_a_field_names_what_turns_its_line_around(house, agent, person):
+    ask = agent.ask(tools=TOOLS)
+    edo = claimed(person(house.link("edo", "expert")), house, ask)
+    edo.locator("[data-pick-tool]").fill("merge_tickets")
+    edo.locator("[data-pick-tool]").press("Enter")
+    edo.locator("[data-argument=into]").fill("5")
+    note, warning = edo.locator("[data-argument=note]"), edo.locator("[data-argument=note] ~ [data-turned]")
+    expect(warning).to_be_hidden()
+    note.fill("42\u202e71")
+    expect(warning).to_have_text("holds characters that turn lines around: 42⟨U+202E⟩71")
+    edo.keyboard.press("Control+Enter")
+    expect(edo).not_to_have_url(f"{house.url}/asks/{ask}/")
+    [call] = agent.look(ask)["advice"]["tool_calls"]
+    assert call["arguments"] == {"into": 5, "note": "42\u202e71"}
 
 
 def test_a_models_draft_is_asked_for_inserted_marked_and_the_answer_amended_until_it_is_read(

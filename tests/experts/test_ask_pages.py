@@ -147,7 +147,7 @@ def test_the_script_gets_json_with_the_contracts_code(edo, ask):
     [
         ({"text": "", "tool_calls": "[]"}, "Write the advice"),
         ({"tool_calls": '[{"name": "nope", "arguments": {}}]'}, "has no tool nope"),
-        ({"tool_calls": '[{"name": "merge", "arguments": {"into": "x"}}]'}, "is not of type"),
+        ({"tool_calls": '[{"name": "merge", "arguments": {"into": "x"}}]'}, "into is not of type integer"),
         ({"tool_calls": '[{"name": "merge"}]'}, "required property"),
         ({"tool_calls": '{"name"'}, "not readable"),
         ({"text": "x" * 20_001}, "20000"),

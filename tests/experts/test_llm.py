@@ -17,6 +17,7 @@ from episodes import recording
 from experts import desk, llm, queue
 from experts.models import Advice, Ask, Draft, ModelCall
 from tests.awmclient.openai_server import OpenAIServer, answering, error
+from tests.awmclient.spellings import spellings
 
 pytestmark = pytest.mark.django_db(transaction=True)  # coroutines reach the database over connections of their own
 KEY = "sk-a-secret-of-ours"
@@ -179,6 +180,21 @@ def test_an_injection_is_data_and_a_key_never_comes_out(serve, asked):
     assert KEY not in fresh(ask).accepted.text
 
 
+@pytest.mark.parametrize("name", ["capitals", "percent, every letter", "json, codes", "base64, 2 before it", "hex"])
+def test_an_echoed_key_is_no_advice_and_no_fault_in_any_spelling(serve, asked, name):
+    text = next(one.text for one in spellings(KEY) if one.name == name)
+    serve(small=lambda body: says(text, tool_calls=[{"name": "merge_ticket", "arguments": {text: 1}}]))
+    asked()
+    llm.work()
+    said = Advice.objects.get()
+    assert "[key]" in said.text and text not in json.dumps([said.text, said.tool_calls])
+    serve(small=lambda body: error(400, f"bad key {text}"))
+    ask = asked()
+    llm.work()
+    told = [fresh(ask).declines.get().reason, ModelCall.objects.latest("pk").fault]
+    assert all("[key]" in one and text not in one for one in told)
+
+
 def test_only_an_informed_ask_tells_the_model_what_the_verifier_wants(serve, asked):
     def reply(body):
         given = json.loads(body["messages"][1]["content"])
@@ -198,6 +214,90 @@ def test_only_an_informed_ask_tells_the_model_what_the_verifier_wants(serve, ask
     assert "source" not in second
     assert fresh(ask).accepted.privilege == "sees_verifier"
     assert [one.purpose for one in ModelCall.objects.order_by("pk")] == ["answer", "criteria", "answer"]
+
+
+CODE = """
+def verify(initial_db, final_db, final_answer):
+    row = final_db.execute("SELECT status, merged_into FROM tickets WHERE id = 2").fetchone()
+    return row == ("closed", 4127)  # merge the tickets that the customer named in the last message of all
+"""
+INSIDE = 'row = final_db.execute("SELECT status, merged_into FROM tickets WHERE id = 2").fetchone()'
+PIECE = "status, merged_into FROM tickets"  # nothing in it is written otherwise inside JSON
+
+
+@pytest.fixture
+def informed(asked, monkeypatch):
+    """Open an ask whose expert may know what this verifier wants."""
+    monkeypatch.setattr(llm.packs, "verifier_text", lambda scenario, idx: CODE)
+    llm._criteria_known.clear()
+
+    def ask(**more):
+        return asked(expert="informed", scenario="helpdesk_1", task_idx=0, **more)
+
+    return ask
+
+
+def in_turn(criteria, answer):
+    """A model that distils the criteria and then advises; it is shown the code for the first alone."""
+    return lambda body: criteria if "source" in json.loads(body["messages"][1]["content"]) else answer
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        says(f"The check does {INSIDE}."),
+        says(f"It reads {INSIDE.upper().replace('(', ' ').replace(',', ' ;')}"),
+        says("Do this.", tool_calls=[{"name": "merge_ticket", "arguments": {"ticket": 1, "into": 2, "note": INSIDE}}]),
+        f"no JSON, and {INSIDE}",
+    ],
+    ids=["words", "other signs", "a call", "no json"],
+)
+def test_an_answer_that_quotes_the_verifier_is_a_fault_and_no_advice(serve, informed, answer):
+    server = serve(small=in_turn("Ticket 2 must be closed.", answer))
+    ask = informed()
+    llm.work()
+    ask = fresh(ask)
+    assert (ask.status, ask.tier, ask.tier_reason) == ("open", "people", "fault")
+    assert ask.declines.get().reason == f"fault: {llm.QUOTED}"
+    assert not Advice.objects.exists() and not Draft.objects.filter(text__isnull=False).exists()
+    assert [(one.purpose, one.fault) for one in ModelCall.objects.order_by("pk")] == [
+        ("criteria", ""),
+        ("answer", llm.QUOTED),
+    ]
+    assert [PIECE in json.dumps(body) for body in server.bodies] == [True, False]  # what advises never had the code
+
+
+def test_a_draft_that_quotes_the_verifier_is_none(serve, informed, edo):
+    serve(small=in_turn("Ticket 2 must be closed.", says(INSIDE)))
+    ask = informed(model_first=False)
+    desk.want_draft(edo, ask.pk)
+    llm.work()
+    assert (draft := Draft.objects.get(ask=ask)).failed and draft.text is None
+
+
+def test_criteria_that_quote_the_verifier_reach_no_answer(serve, informed):
+    server = serve(small=in_turn(f"It wants {INSIDE}", says("Close it.")))
+    ask = informed()
+    llm.work()
+    assert len(server.bodies) == 1 and llm._criteria_known == {}
+    assert fresh(ask).declines.get().reason == f"fault: {llm.QUOTED}" and not Advice.objects.exists()
+
+
+def test_words_of_the_task_that_the_verifier_repeats_may_be_said(serve, informed):
+    words = "merge the tickets that the customer named in the last message of all"
+    serve(small=in_turn("Ticket 2 must be closed.", says(f"You were asked to {words}; so do it.")))
+    known, unknown = informed(question=f"Shall I {words}?"), informed()
+    llm.work()
+    assert fresh(known).accepted.source == "llm"
+    assert fresh(unknown).accepted is None  # only the verifier's comment had these words
+
+
+def test_a_persons_hint_does_not_make_a_quotation_known(serve, informed, edo):
+    serve(small=in_turn("Ticket 2 must be closed.", says(INSIDE)))
+    ask = informed(model_first=False)
+    desk.want_draft(edo, ask.pk, hint=INSIDE)
+    llm.work()
+    assert Draft.objects.get(ask=ask).failed
 
 
 def test_at_sixty_percent_a_draft_is_prepared_and_people_go_on(serve, asked):

@@ -158,6 +158,41 @@ def test_the_file_holds_every_line_and_no_formula(ada, edo, play):
     assert rows[2]["name"].startswith("'=") and rows[2]["arm"] == "'=b"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "=1+1",
+        "+1",
+        "-1",
+        "@x",
+        "\t=1",
+        "\rx",
+        "\nx",
+        "\n=1",
+        " \n =1",
+        "＝1",
+        "＋1",
+        "－1",
+        "＠x",
+        "\u200b=1",
+        "\ufeff＝1",
+        "−1",
+    ],
+)
+def test_a_name_is_a_formula_in_no_spreadsheet(ada, edo, play, name):
+    play(edo, arm=f"{name}z")
+    answer = as_person(ada).get("/desk/numbers.csv")
+    arms = [row["arm"] for row in csv.DictReader(io.StringIO(answer.content.decode(), newline=""))]
+    assert arms[-1] == f"'{name}z"
+
+
+@pytest.mark.parametrize("name", ["a=1", "1-2", "mail@x", "\u202e=1"])
+def test_other_names_stand_in_the_file_as_on_pages(ada, edo, play, name):
+    play(edo, arm=name)
+    rows = list(csv.DictReader(io.StringIO(as_person(ada).get("/desk/numbers.csv").content.decode())))
+    assert rows[-1]["arm"] == name.replace("\u202e", "⟨U+202E⟩")
+
+
 def test_agents_see_none_of_it(project, edo, play):
     play(edo)
     agent, secret = token(project, "agent")

@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from awmclient.client import HttpDashboard
+from awmclient.errors import Scope
 from tests.awmclient.contract import DashboardContract
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -99,3 +100,17 @@ class TestLiveDashboard(DashboardContract):
         kinds = [step["kind"] for step in await world.steps(episode)]
         assert kinds.count("action") == 2
         assert await world.ended(episode) == ("finished", "done")
+
+    async def test_informed_experts_want_a_run_of_a_launch_token(self, world, house):
+        """The trainer holds both tokens; the process in which the agent runs gets only the first."""
+        launch = await asyncio.to_thread(house.token, "launch")
+        for refused in (world.dash.start_run("x", expert="informed"), world.dash.start_episode("t", expert="informed")):
+            with pytest.raises(Scope):
+                await refused
+        async with HttpDashboard(house.url, launch) as launcher:
+            run = await launcher.start_run("nightly", expert="informed")
+            with pytest.raises(Scope):
+                await launcher.start_episode("t", run=run)
+        episode = await world.dash.start_episode("t", run=run, expert="informed")
+        assert (await episode.view()).state == "running"
+        await episode.finish("done")

@@ -3,8 +3,10 @@ import { test } from "node:test";
 import { ago, clock, level } from "../../static/clock.js";
 import { matters } from "../../static/queue.js";
 import { moved, movedOver } from "../../static/list-keys.js";
-import { isOut, outWords, post } from "../../static/post.js";
-import { chosen, read, shapeOf, typeOf, valueOf } from "../../static/schema-form.js";
+import { isOut, outWords, post, wordsOf } from "../../static/post.js";
+import { visible } from "../../static/visible-text.js";
+import { leaseWords } from "../../static/lease.js";
+import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/schema-form.js";
 import { nextMark, withStep } from "../../static/scrubber.js";
 import { backWords, nearestOf, noteAsk, ripe } from "../../static/shell.js";
 
@@ -136,7 +138,48 @@ test("a tool is meant by its whole name or by a part that only one has", () => {
 });
 
 test("a schema that is no schema has no arguments", () => {
-  for (const odd of [undefined, null, 7, { properties: "none", required: 3 }]) assert.deepEqual(shapeOf(odd), { properties: {}, required: [] });
+  for (const odd of [undefined, null, 7, { properties: "none", required: 3 }]) assert.deepEqual(shapeOf(odd), { properties: {}, required: [], left: 0 });
+});
+
+test("of a schema that is made to be slow only so much is read", () => {
+  const many = Array.from({ length: 20_000 }, (_, n) => `a${n}`);
+  const start = process.cpuUsage();
+  const shape = shapeOf({ properties: Object.fromEntries(many.map((name) => [name, { enum: many }])), required: many.toReversed() });
+  assert.deepEqual([Object.keys(shape.properties).length, shape.required.length, shape.left], [100, 100, 19_900]);
+  assert.equal(read(Object.fromEntries(many.map((name) => [name, "a19999"])), shape).problems.length, 0);
+  assert.equal(typeOf({ type: many.map((name) => ({ name })) }), "string");
+  assert.equal(typeOf({ anyOf: many.map(() => ({ type: many })) }), "string");
+  assert.ok(helpOf({ description: "x".repeat(1e6), default: many }).length < 1000);
+  assert.ok(process.cpuUsage(start).user < 1e6); // microseconds
+  const few = shapeOf({ properties: Object.fromEntries(many.map((name) => [name, {}])), required: ["a777"] });
+  assert.deepEqual([Object.keys(few.properties)[0], few.required], ["a777", ["a777"]]);
+});
+
+test("arguments named as parts of every object are fields like others", () => {
+  const schema = shapeOf({ properties: JSON.parse('{"constructor": {}, "__proto__": {"type": "integer"}, "toString": {}}') });
+  assert.deepEqual(read({}, schema), { arguments: {}, problems: [] });
+  const texts = Object.fromEntries([["__proto__", "7"], ["constructor", "x"]]);
+  assert.equal(JSON.stringify(read(texts, schema).arguments), '{"constructor":"x","__proto__":7}');
+});
+
+test("what was typed is one of the choices, or is told to be none", () => {
+  assert.deepEqual(valueOf('{"a":1}', { enum: [{ a: 1 }, "b"] }), { a: 1 });
+  assert.throws(() => valueOf("c", { enum: ["a", "b"] }), /one of its 2 choices/);
+});
+
+test("texts that turn lines around are shown as codes and sent as they are", () => {
+  assert.equal(visible("a\u202eb\u2067\0\ud800😀 עברית"), "a⟨U+202E⟩b⟨U+2067⟩⟨U+0000⟩⟨U+D800⟩😀 עברית");
+  const turned = "to\u202enimda";
+  const { arguments: given, problems } = read({ [turned]: "x" }, { properties: { [turned]: {}, "b\u2067": {} }, required: ["b\u2067"] });
+  assert.deepEqual([given, problems], [{ [turned]: "x" }, ["b⟨U+2067⟩ is missing"]]);
+  assert.equal(helpOf({ description: "say \u202dit\u2069", format: "\u2066" }), "say ⟨U+202D⟩it⟨U+2069⟩; ⟨U+2066⟩");
+  assert.equal(chosen("to⟨U+202E⟩nimda", [turned, "close"]).name, turned);
+  assert.match(chosen("\u202e", ["close"]).words, /⟨U\+202E⟩/);
+  assert.equal(turnedWords("plain עברית"), "");
+  assert.match(turnedWords("42\u202e71"), /^holds characters that turn lines around: 42⟨U\+202E⟩71$/);
+  assert.equal(wordsOf(409, "application/json", '{"error":{"code":"x","message":"m\u202ea has it"}}').message, "m⟨U+202E⟩a has it");
+  assert.equal(wordsOf(400, "text/plain", "m\u2067a").message, "m⟨U+2067⟩a");
+  assert.match(leaseWords({ taken: true, holder: "m\u202ea" }).words, /m⟨U\+202E⟩a holds it/);
 });
 
 test("a refusal is told apart from no contact, in the server's own words", async () => {

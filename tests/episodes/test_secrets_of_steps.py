@@ -1,4 +1,4 @@
-"""What broke inside a tool: people see it with the step, an agent's token and sockets never get it back."""
+"""What broke inside a tool and what it changed: people see it with the step, agents' tokens and sockets never do."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from django.test import Client
 
 from awmclient.schema import CUT_ABOVE_BYTES, STEP, EpisodeStart
 from episodes import events, recording, trajectory
+from episodes.entries import for_agents, text_of
 from people.members import issue_token
 from tests.browsing import as_person, html
 
+CHANGED = {"items": {"added": [{"id": 1, "note": "changed-secret"}], "changed": [], "removed": []}}
 TRACE = "Traceback\n  line 7, in get_item\nKeyError: 'inner-secret' <b>\u202e"
 
 
@@ -24,7 +26,9 @@ def told(request, ada, monkeypatch, django_capture_on_commit_callbacks):
     meta = {"traceback": TRACE, "call": {"detail": 7}}
     with django_capture_on_commit_callbacks(execute=True):
         one = recording.start_episode(ada, EpisodeStart(key="one", task="t"))[0]
-        recording.append_steps(ada, one.pk, [STEP.validate_python({**call, "seq": 1, "meta": meta})])
+        recording.append_steps(
+            ada, one.pk, [STEP.validate_python({**call, "seq": 1, "meta": meta, "state_diff": CHANGED})]
+        )
     return one, lines
 
 
@@ -32,12 +36,12 @@ def test_people_see_it_with_the_step(rita, told):
     one, _ = told
     for page in ("", "replay/", "steps.html?since=0"):
         text = html(as_person(rita).get(f"/episodes/{one.pk}/{page}"))
-        assert "what broke inside the tool" in text and "inner-secret" in text
+        assert "what broke inside the tool" in text and "inner-secret" in text and "changed-secret" in text
         assert "&lt;b&gt;" in text and "\u202e" not in text
     assert "inner-secret" in json.dumps(trajectory.build(one).model_dump(mode="json"))
 
 
-def test_an_agent_reads_the_rest_of_the_step_and_hears_no_traceback(ada, told):
+def test_an_agent_reads_the_rest_of_a_step_and_no_secret_of_it(ada, told):
     one, lines = told
     secrets = {scope: issue_token(ada, scope, scope)[1] for scope in ("agent", "expert")}
     for call in ("/steps", "/steps/1"):
@@ -45,15 +49,20 @@ def test_an_agent_reads_the_rest_of_the_step_and_hears_no_traceback(ada, told):
             scope: Client(headers={"Authorization": f"Bearer {secret}"}).get(f"/api/v1/episodes/{one.pk}{call}")
             for scope, secret in secrets.items()
         }
-        assert "inner-secret" in html(said["expert"])
-        assert "inner-secret" not in html(said["agent"])
+        assert "inner-secret" in html(said["expert"]) and "changed-secret" in html(said["expert"])
+        assert "-secret" not in html(said["agent"])
         step = said["agent"].json()
         step = step["steps"][0] if "steps" in step else step
-        assert step["meta"] == {"call": {"detail": 7}} and step["error"] == "500"
+        assert step["meta"] == {"call": {"detail": 7}} and step["error"] == "500" and "state_diff" not in step
     told_later, _ = trajectory.told_after(one.pk, 0, 10, verification=True)
-    assert lines and told_later and "inner-secret" not in json.dumps([lines, told_later])
+    assert lines and told_later and "-secret" not in json.dumps([lines, told_later])
     (step,) = trajectory.steps_of(one, verification=False)
-    assert "inner-secret" not in json.dumps(step)
+    assert "-secret" not in json.dumps(step)
+
+
+def test_a_result_that_speaks_of_changes_reaches_the_agent_whole():
+    call = {"seq": 1, "result": {"state_diff": {"traceback": 7}}, "arguments": {"state_diff": 1}}
+    assert json.loads(for_agents(text_of({**call, "state_diff": CHANGED}))) == call
 
 
 def test_the_same_batch_again_is_still_a_quiet_yes(ada, told):

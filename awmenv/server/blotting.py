@@ -1,0 +1,157 @@
+"""Secrets of a model endpoint, blotted out of what it sends back, however it spells them.
+
+Pure, and only the standard library. The file stands twice, in `awmclient` and in `awmenv/server`, since neither may
+import the other; a test keeps the two alike. Called where an answer enters, before any of it is recorded or shown.
+
+A secret is found as it is and in any case, in base64 of both alphabets (at each of its three alignments, padded or not,
+also over line breaks), in hex, and where single characters stand as percent, JSON or HTML escapes, repeatedly escaped
+ones too. Not found are secrets of fewer than `SHORTEST` characters and those that were taken apart, enciphered or
+paraphrased.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import html
+import re
+from array import array
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+MARK = "[key]"
+SHORTEST = 6
+"""Shorter values are words such as `1` or `blue`; to blot them would spoil everything that a model says."""
+PUBLIC_HEADERS = frozenset({"accept", "content-type"})
+DATE = re.compile(r"\d{4}-\d\d-\d\d(-preview)?")
+"""What Azure's `api-version` holds. It is no secret, and an agent may have to write the same day into a form."""
+
+_ESCAPE = re.compile(
+    rb"%(?:25)*(?P<percent>[0-9a-f]{2})"
+    rb"|\\+u(?P<high>d[89ab][0-9a-f]{2})\\+u(?P<low>d[c-f][0-9a-f]{2})|\\+u(?P<code>[0-9a-f]{4})"
+    rb"|\\+(?P<sign>[\"/nrt])|(?P<slashes>\\{2,})"
+    rb"|&(?:amp;)*(?P<entity>#x[0-9a-f]{1,6}|#[0-9]{1,7}|quot|apos|lt|gt|amp);",
+    re.IGNORECASE,
+)
+_SIGNS = {b'"': b'"', b"/": b"/", b"n": b"\n", b"r": b"\r", b"t": b"\t"}
+_ONE_ALPHABET, _BREAKS = bytes.maketrans(b"-_", b"+/"), b" \t\r\n"
+
+
+def secrets_of(api_key: str, headers: Mapping[str, str], query: Mapping[str, str]) -> frozenset[str]:
+    """Return what of an endpoint's configuration must not come back: its key, header and query values."""
+    given = [api_key, *query.values()]
+    given += [value for name, value in headers.items() if name.casefold() not in PUBLIC_HEADERS]
+    parts = {part for value in given for part in (value, value.rpartition(" ")[2])}  # `Bearer KEY`, and KEY alone
+    return frozenset(part for part in parts if len(part) >= SHORTEST and not DATE.fullmatch(part))
+
+
+def blotted(value: Any, secrets: Collection[str]) -> Any:
+    """Return a JSON value with the secrets blotted out of all its texts, names of fields and whole numbers."""
+    if isinstance(value, str):
+        return blot(value, secrets)
+    if isinstance(value, Mapping):
+        return {blot(str(name), secrets): blotted(item, secrets) for name, item in value.items()}
+    if isinstance(value, list):
+        return [blotted(item, secrets) for item in value]
+    if isinstance(value, int | float) and not isinstance(value, bool) and blot(str(value), secrets) != str(value):
+        return MARK
+    return value
+
+
+def blot(text: str, secrets: Collection[str]) -> str:
+    """Return the text with `MARK` in the place of every secret. Takes time in proportion to the text."""
+    needles = _needles(frozenset(secrets))
+    data = text.encode("utf-8", "surrogatepass")
+    read = _ESCAPE.sub(_plain, data) if any(sign in data for sign in b"%\\&") else data
+    squeezed = _squeezed(read)
+    spans = list(_found(data.lower(), needles.plain))
+    if read != data and any(needle in read.lower() for needle in needles.plain):
+        whole, begins, ends = _read_with_places(data)
+        spans += [(begins[at], ends[end - 1]) for at, end in _found(whole.lower(), needles.plain)]
+    if any(needle in squeezed for needle in needles.packed):
+        whole, begins, ends = _read_with_places(data)
+        kept = [place for place, byte in enumerate(whole) if byte not in _BREAKS]
+        spans += [(begins[kept[at]], ends[kept[end - 1]]) for at, end in _found(squeezed, needles.packed)]
+    return _without(data, spans).decode("utf-8", "surrogatepass") if spans else text
+
+
+class _Needles(NamedTuple):
+    """What is looked for, in small letters: in the text, and in the text without breaks and in one base64 alphabet."""
+
+    plain: tuple[bytes, ...]
+    packed: tuple[bytes, ...]
+
+
+@functools.lru_cache(maxsize=64)
+def _needles(secrets: frozenset[str]) -> _Needles:
+    plain, packed = set(), set()
+    for secret in secrets:
+        if len(secret) < SHORTEST:
+            continue
+        cases = {one.encode("utf-8", "surrogatepass") for one in (secret, secret.lower(), secret.upper())}
+        read = {_ESCAPE.sub(_plain, one) for one in cases}  # a secret may look like an escape itself
+        plain |= {one.lower() for one in cases | read if len(one) >= SHORTEST} | {one.hex().encode() for one in cases}
+        packed |= {core.lower() for one in cases for core in _cores(one)}
+    return _Needles(tuple(plain), tuple(packed))
+
+
+def _cores(secret: bytes) -> Iterator[bytes]:
+    """The base64 letters that a secret alone decides, for each place at which it can begin in a group of three."""
+    for shift, first in ((0, 0), (1, 2), (2, 3)):
+        letters = base64.b64encode(bytes(shift) + secret)
+        yield letters[first : (shift + len(secret)) * 8 // 6]
+
+
+def _plain(found: re.Match[bytes]) -> bytes:
+    """What an escape stands for."""
+    if found["percent"]:
+        return bytes.fromhex(found["percent"].decode())
+    if found["high"]:
+        pair = bytes.fromhex((found["high"] + found["low"]).decode())
+        return pair.decode("utf-16-be").encode()
+    if found["code"]:
+        return chr(int(found["code"], 16)).encode("utf-8", "surrogatepass")
+    if found["entity"]:
+        return html.unescape(f"&{found['entity'].decode().lower()};").encode("utf-8", "surrogatepass")
+    return _SIGNS[found["sign"].lower()] if found["sign"] else b"\\"
+
+
+def _squeezed(read: bytes) -> bytes:
+    return read.lower().translate(_ONE_ALPHABET, _BREAKS)
+
+
+def _read_with_places(data: bytes) -> tuple[bytes, array[int], array[int]]:
+    """The text with its escapes read, and for each of its bytes where in the text it begins and ends."""
+    begins, ends = array("Q"), array("Q")
+    pieces, at = [], 0
+
+    def keep(piece: bytes, first: int, last: int) -> None:
+        pieces.append(piece)
+        one_each = len(piece) == last - first
+        begins.extend(range(first, last) if one_each else [first] * len(piece))
+        ends.extend(range(first + 1, last + 1) if one_each else [last] * len(piece))
+
+    for found in _ESCAPE.finditer(data):
+        keep(data[at : found.start()], at, found.start())
+        keep(_plain(found), found.start(), found.end())
+        at = found.end()
+    keep(data[at:], at, len(data))
+    return b"".join(pieces), begins, ends
+
+
+def _found(view: bytes, needles: Collection[bytes]) -> Iterator[tuple[int, int]]:
+    for needle in needles:
+        at = view.find(needle)
+        while at >= 0:
+            yield at, at + len(needle)
+            at = view.find(needle, at + 1)
+
+
+def _without(data: bytes, spans: Collection[tuple[int, int]]) -> bytes:
+    """The text with each stretch that the spans cover replaced by one mark."""
+    pieces, kept_to = [], 0
+    for begin, end in sorted(spans):
+        if begin >= kept_to:
+            pieces += [data[kept_to:begin], MARK.encode()]
+        kept_to = max(kept_to, end)
+    return b"".join([*pieces, data[kept_to:]])
