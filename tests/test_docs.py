@@ -132,3 +132,24 @@ def test_the_changelog_has_an_entry_for_the_present_version() -> None:
 def test_decisions_are_numbered_without_gaps() -> None:
     numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def promises() -> list[tuple[str, str, str]]:
+    """The rows of the table of promises: what is promised, what enforces it, which tests prove it."""
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    return [(row[0], row[1], row[2]) for row in rows if len(row) == 3 and "::test_" in row[2]]
+
+
+@pytest.mark.parametrize(("promise", "enforced", "proofs"), promises())
+def test_promise_names_code_and_tests_that_exist(promise: str, enforced: str, proofs: str) -> None:
+    files = re.findall(r"`([\w/.-]+\.(?:py|js|lock))`", enforced)
+    assert promise and files and all((ROOT / file).is_file() for file in files), files
+    for file, test in re.findall(r"`([\w/.]+\.py)::(test_\w+)`", proofs):
+        assert f"def {test}(" in (ROOT / file).read_text(encoding="utf-8"), f"{file}::{test}"
+
+
+def test_table_of_promises_has_a_proof_in_every_row() -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    table = text.partition("| promise |")[2].partition("\n\n")[0].splitlines()[2:]
+    assert len(table) == len(promises()) >= 30

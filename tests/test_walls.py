@@ -31,6 +31,7 @@ STARTERS = {
     "bench/environment.py": "the starter pack's first scenario, in a process of the benchmark's own",
 }
 OTHERS = {
+    "bench/worlds/neighbor.py": "code of packs of the benchmark's own, as text, which the server runs behind the walls",
     "awmenv/server/checkup.py": "its own records, by parameters: no statement and no file comes from a pack",
     "awmenv/server/preloading.py": "names of modules for the zygotes; imports none by itself",
     "packs/sources/build.py": "an author's tool: CREATE and INSERT of folders of their own",

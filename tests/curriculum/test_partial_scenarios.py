@@ -18,7 +18,7 @@ from people.members import issue_token
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.awmenv.hostile_packs import pack
 from tests.awmenv.test_partial import partial_pack
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 
 HOSTILE = BuildReport(9, 0, 1, 1, [], ["t: <b>near</b> \u202e"])
 SCRIPT = [{"call": {"name": "add_row", "arguments": {}}}, {"answer": "done"}]
@@ -55,10 +55,10 @@ def test_episode_and_outcome_of_a_partial_scenario_say_so(ada, world):
     assert report is not None and (report.statements, report.failures) == (4, 2)
     assert one.outcomes.get().partial == one.partial
     assert whole.partial == {}
-    page = as_person(ada).get(one.get_absolute_url()).content.decode()
+    page = html(as_person(ada).get(one.get_absolute_url()))
     assert "Partial scenario" in page and "2 of 4 SQL statements" in page and "no such table: gone" in page
-    assert "Partial scenario" not in as_person(ada).get(whole.get_absolute_url()).content.decode()
-    listed = as_person(ada).get("/environment/").content.decode()
+    assert "Partial scenario" not in html(as_person(ada).get(whole.get_absolute_url()))
+    listed = html(as_person(ada).get("/environment/"))
     assert "1 partial scenario" in listed and "open_1" in listed and "2 of 4 statements failed" in listed
 
 
@@ -87,7 +87,7 @@ def test_demo_plays_no_partial_scenario(settings, monkeypatch):
 def test_text_of_a_failed_statement_stays_text(ada, project):
     one, _ = recording.start_episode(ada, EpisodeStart(key="k", task="t"))
     recording.note_partial(ada, one.pk, HOSTILE)
-    page = as_person(ada).get(one.get_absolute_url()).content.decode()
+    page = html(as_person(ada).get(one.get_absolute_url()))
     assert "&lt;b&gt;near&lt;/b&gt;" in page and "\u202e" not in page
 
 
