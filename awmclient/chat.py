@@ -1,7 +1,7 @@
 """A policy that asks a chat model over the OpenAI protocol, and the endpoint it asks.
 
-Owns requests to a model endpoint, their repetition and their errors. Leaves words to `prompts.py` and reading calls
-to `toolcalls.py`. Called by our worker, by the settings page's *Test* button and by expert models. A key never
+Owns requests to a model endpoint, their repetition and their errors. Leaves messages to `conversation.py` and reading
+calls to `toolcalls.py`. Called by our worker, by the settings page's *Test* button and by expert models. A key never
 leaves through repr, error or log.
 """
 
@@ -20,10 +20,10 @@ from urllib.parse import parse_qsl, urlsplit
 import httpx
 
 from awmclient.blotting import blotted, secrets_of
+from awmclient.conversation import messages, offered
 from awmclient.errors import EndpointError, MalformedCall
 from awmclient.policies import Turn, View
-from awmclient.prompts import conversation
-from awmclient.schema import ASK_TOOL, ToolSpec
+from awmclient.schema import ASK_TOOL
 from awmclient.toolcalls import native_calls, text_calls
 from awmclient.wire import encode, is_loopback, retry_after
 
@@ -255,14 +255,9 @@ class ChatPolicy:
     async def act(self, view: View) -> Turn:
         options = dict(self._options)
         if view.tools:
-            options["tools"] = [_offered(tool) for tool in view.tools]
-        message = await self._client.complete(conversation(view.steps), **options)
+            options["tools"] = offered(view.tools, expert=False)  # the loop has added the expert's
+        message = await self._client.complete(messages(view.steps), **options)
         return _turn(message, has_tools=view.has_tools)
-
-
-def _offered(tool: ToolSpec) -> dict[str, Any]:
-    schema = tool.input_schema or {"type": "object", "properties": {}}
-    return {"type": "function", "function": {"name": tool.name, "description": tool.description, "parameters": schema}}
 
 
 def _turn(message: Mapping[str, Any], *, has_tools: bool) -> Turn:

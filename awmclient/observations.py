@@ -1,11 +1,11 @@
-"""What comes back from a world, made into steps that can be recorded, and steps made fit for the agent's eyes.
+"""What comes back from a world, made into steps that can be recorded.
 
-Pure. Owns which signals stand beside a result, what is cut because it is huge, and that rewards stay out of the
-agent's sight. Called by `rollout.py`.
+Pure. Owns which signals stand beside a result and what is cut because it is huge. Called by `rollout.py`.
 """
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -16,11 +16,6 @@ from awmclient.wire import encode
 
 TRACEBACK = 16_000
 _SHOWN_OF_HUGE = 100_000
-_HIDDEN = ("reward", "reward_type", "state_diff", "done", "usage", "meta")
-
-
-def without_rewards(step: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in step.items() if name not in _HIDDEN}
 
 
 def as_spec(tool: Any) -> ToolSpec:
@@ -68,15 +63,18 @@ def as_object(value: Any) -> dict[str, Any]:
 
 
 def bounded(step: dict[str, Any]) -> dict[str, Any]:
-    """A step that the dashboard can take: plain JSON, and what is huge cut, for the record and for the agent alike."""
+    """Return the step as the dashboard stores it: plain JSON, and what is huge cut.
+
+    The loop goes on with what this returns, so that the agent reads what is recorded.
+    """
     try:
-        size = len(encode(step))
+        text = encode(step)
     except Invalid:
-        step = plain(step)
-        size = len(encode(step))
-    if size < MAX_STEP_BYTES - 1024:
-        return step
-    return {name: value if len(encode(value)) < _SHOWN_OF_HUGE else _cut(name, value) for name, value in step.items()}
+        text = encode(plain(step))
+    stored: dict[str, Any] = json.loads(text)
+    if len(text) < MAX_STEP_BYTES - 1024:
+        return stored
+    return {name: value if len(encode(value)) < _SHOWN_OF_HUGE else _cut(name, value) for name, value in stored.items()}
 
 
 def _cut(name: str, value: Any) -> Any:

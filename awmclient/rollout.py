@@ -18,6 +18,7 @@ from typing import Any, Unpack, cast
 from awmclient.bodies import EpisodeFields as EpisodeFields
 from awmclient.bodies import PlanFields
 from awmclient.bodies import StepLike as StepLike
+from awmclient.conversation import as_seen
 from awmclient.errors import (
     BoundaryFault,
     ClientError,
@@ -28,7 +29,7 @@ from awmclient.errors import (
     PolicyFault,
     Unreachable,
 )
-from awmclient.observations import as_object, as_spec, bounded, came_back, observed, plain, signals_of, without_rewards
+from awmclient.observations import as_object, as_spec, bounded, came_back, observed, plain, signals_of
 from awmclient.policies import Policy, Turn, View
 from awmclient.ports import ActionEnvironment as ActionEnvironment
 from awmclient.ports import Dashboard as Dashboard
@@ -324,7 +325,7 @@ class _Loop:
             raise
 
     def _view(self) -> View:
-        steps = [without_rewards(step) for step in self.steps]
+        steps = [as_seen(step) for step in self.steps]
         left = self.limits.max_steps - self.spent
         tools = [*self.tools, *([ASK_SPEC] if self.has_expert else [])]
         return View(self.task, steps, tools, self.has_expert, self.turn, left, self.has_tools)

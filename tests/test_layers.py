@@ -75,7 +75,7 @@ APPS = ("people", "notices", "episodes", "experts", "curriculum", "exports")
 
 CLIENT_FLOORS = (
     {"fields", "schema", "metrics"},
-    {"errors", "wire", "bodies", "toolcalls", "prompts", "memory_store", "observations", "blotting"},
+    {"errors", "wire", "bodies", "toolcalls", "prompts", "conversation", "memory_store", "observations", "blotting"},
     {"policies", "outbox", "ports"},
     {"client", "chat", "scripted"},
     {"rollout", "testing", "__init__"},

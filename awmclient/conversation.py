@@ -1,0 +1,183 @@
+"""Recorded steps as the messages that the agent reads: the only place that turns a record into a conversation.
+
+Pure. The live loop (`chat.py`), every export, importers and resumed episodes build messages here, so that what is
+trained is byte for byte what was read. A conversation follows from steps alone, as the loop holds them or as the
+dashboard stored them.
+
+Messages are OpenAI chat messages with one difference: the arguments of a call are an object. `for_openai` makes the
+JSON text of them that the protocol wants.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from awmclient.schema import ASK_SPEC, ASK_TOOL, Advice, ToolSpec
+
+Part = Literal["prompt", "assistant", "result", "advice", "nudge"]
+HIDDEN = frozenset({"reward", "reward_type", "state_diff", "done", "usage", "meta"})
+"""Fields of a step that no agent sees."""
+
+
+@dataclass(slots=True)
+class Said:
+    """One message and the steps that it tells.
+
+    `part` says whose words it holds: `prompt` (system and task), `assistant`, `result` of a call, `advice` (what an
+    ask brought, its absence included), `nudge` (the loop's reminder). `seqs` are the numbers of the steps, 0 where a
+    step has none. `calls` are the steps of an assistant message's tool calls, in their order; `refused` is true where
+    the loop could not read what the assistant wrote and said so.
+    """
+
+    message: dict[str, Any]
+    part: Part
+    seqs: list[int] = field(default_factory=list)
+    calls: list[Mapping[str, Any]] = field(default_factory=list)
+    refused: bool = False
+    turn: int | None = None
+
+
+def conversation(steps: Iterable[Mapping[str, Any]]) -> list[Said]:
+    """Return the messages of these steps: the calls of one turn in one assistant message, each followed by its result.
+
+    Takes steps as the loop holds them or as they are stored: who gave an advice and what they could see is left out
+    either way. Notes and verifications are not told. A call without an id of its own is `call_N`, N counting the
+    calls from 1.
+    """
+    told = _Telling()
+    for step in steps:
+        told.add(as_seen(step))
+    return told.said
+
+
+def messages(steps: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Return the messages alone, ready for an OpenAI endpoint.
+
+    >>> messages([{"kind": "message", "role": "user", "content": "Close ticket 7"}])
+    [{'role': 'user', 'content': 'Close ticket 7'}]
+    """
+    return [for_openai(said.message) for said in conversation(steps)]
+
+
+def for_openai(message: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the message with the arguments of its calls as JSON text."""
+    if "tool_calls" not in message:
+        return dict(message)
+    calls = [
+        {**call, "function": {**call["function"], "arguments": as_text(call["function"]["arguments"])}}
+        for call in message["tool_calls"]
+    ]
+    return {**message, "tool_calls": calls}
+
+
+def offered(tools: Sequence[ToolSpec], *, expert: bool) -> list[dict[str, Any]]:
+    """Return the tools as the agent is offered them; with an expert, `ask_expert` is the last."""
+    return [_offer(tool) for tool in (*tools, *([ASK_SPEC] if expert else []))]
+
+
+def _offer(tool: ToolSpec) -> dict[str, Any]:
+    schema = tool.input_schema or {"type": "object", "properties": {}}
+    function = {"name": tool.name, "description": tool.description, "parameters": schema}
+    return {"type": "function", "function": readable(function)}
+
+
+def as_seen(step: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the agent may see of a step: no rewards, and of an ask only what came back."""
+    seen = {name: value for name, value in step.items() if name not in HIDDEN}
+    if seen.get("kind") == "ask":
+        seen["advice"] = _observation(seen.get("advice"))
+    return seen
+
+
+def _observation(advice: Any) -> Any:
+    """What the agent sees of an advice, stored or already seen; an ask that closed without one was cancelled."""
+    if not isinstance(advice, Mapping):
+        return {"status": "no_advice", "reason": "cancelled"}
+    return Advice.model_validate(advice).observation() if "source" in advice else advice
+
+
+def as_text(value: Any) -> str:
+    """Return a result as the agent reads it: texts as they are, everything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def readable(value: Any) -> Any:
+    """Return the value with lone surrogates and U+0000 as question marks.
+
+    Neither can be told to a model: the first is no UTF-8, the second ends a text for many readers.
+    """
+    if isinstance(value, str):
+        if value.isascii() and "\x00" not in value:
+            return value
+        return value.encode("utf-8", "replace").decode().replace("\x00", "?")
+    if isinstance(value, Mapping):
+        return {readable(name): readable(inner) for name, inner in value.items()}
+    return [readable(inner) for inner in value] if isinstance(value, list | tuple) else value
+
+
+class _Telling:
+    """The conversation so far."""
+
+    def __init__(self) -> None:
+        self.said: list[Said] = []
+        self._calls = 0
+
+    def add(self, step: Mapping[str, Any]) -> None:
+        kind, seq, turn = step.get("kind"), step.get("seq") or 0, step.get("turn")
+        if kind == "message":
+            part: Part = "assistant" if step["role"] == "assistant" else "prompt"
+            self._say(step["role"], step["content"], part, seq, turn)
+        elif kind in ("tool_call", "ask"):
+            self._call(step, seq, turn)
+        elif kind == "action":
+            self._say("assistant", as_text(step["action"]), "assistant", seq, turn).calls.append(step)
+            self._say("user", _came_back(step.get("observation"), step.get("error")), "result", seq, turn)
+        elif kind == "nudge":
+            before = self.said[-1] if self.said else None
+            if before is not None and before.part == "assistant" and before.turn == turn:
+                before.refused = True
+            self._say("user", step["content"], "nudge", seq, turn)
+
+    def _say(self, role: str, content: str, part: Part, seq: int, turn: Any) -> Said:
+        said = Said({"role": role, "content": readable(content)}, part, [seq], turn=turn)
+        self.said.append(said)
+        return said
+
+    def _call(self, step: Mapping[str, Any], seq: int, turn: Any) -> None:
+        part: Part = "advice"
+        self._calls += 1
+        call_id = readable(str(step.get("call_id") or f"call_{self._calls}"))
+        if step["kind"] == "ask":
+            name, arguments, content = ASK_TOOL, _question(step), as_text(step["advice"])
+        else:
+            name, arguments = str(step["name"]), step.get("arguments") or {}
+            part = part if name == ASK_TOOL else "result"
+            content = _came_back(step.get("result"), step.get("error"))
+        speaker = self._speaker(turn)
+        function = {"name": readable(name), "arguments": readable(arguments)}
+        speaker.message.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
+        speaker.calls.append(step)
+        speaker.seqs.append(seq)
+        self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
+
+    def _speaker(self, turn: Any) -> Said:
+        """The assistant message of this turn; a new one if the turn has said nothing yet."""
+        for said in reversed(self.said):
+            if said.part == "assistant" and turn is not None and said.turn == turn:
+                return said
+            if said.part not in ("result", "advice"):
+                break
+        fresh = Said({"role": "assistant", "content": ""}, "assistant", turn=turn)
+        self.said.append(fresh)
+        return fresh
+
+
+def _question(step: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: step[key] for key in ("question", "context") if step.get(key) is not None}
+
+
+def _came_back(result: Any, error: Any) -> str:
+    return f"Error: {error}" if error is not None else as_text(result)
