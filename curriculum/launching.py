@@ -29,7 +29,7 @@ from awmenv.packs import Pack, load_pack
 from curriculum import checking
 from curriculum.errors import BadPack, DatabasesUnchecked, NoEndpoint, NotBroken, UnknownPolicy, UnknownTask
 from episodes import recording
-from episodes.models import Episode, EpisodeState, Run
+from episodes.models import Episode, EpisodeState, Origin, Run
 from episodes.packs import find_pack, packs
 from people.access import Actor, may_launch, scoped, visible_or_404
 
@@ -142,7 +142,11 @@ def launch(actor: Actor, name: str, starts: Sequence[Start], arm: str = "") -> R
     run = recording.start_run(actor, RunStart(name=name, arm=arm or None))
     for number, start in enumerate(starts):
         episode, _ = recording.start_episode(
-            actor, _plan(run, number, start), state=EpisodeState.QUEUED, max_steps=start.max_steps
+            actor,
+            _plan(run, number, start),
+            state=EpisodeState.QUEUED,
+            max_steps=start.max_steps,
+            origin=Origin.BUILTIN,
         )
         _wake_later(episode.pk, start.delay_s)
     return run
@@ -154,13 +158,15 @@ def play_again(actor: Actor, episode_id: str) -> Episode:
     of the same plan and run; asked twice it is the same one, 4. wake a worker."""
     may_launch(actor)
     broken = visible_or_404(Episode.objects.all(), actor, episode_id)
-    if not broken.is_ours or broken.state != EpisodeState.FAILED:
+    if not broken.is_builtin or broken.state != EpisodeState.FAILED:
         raise NotBroken
     if playable(broken.scenario, broken.task_idx or 0, broken.policy)[OURS] == "model":
         policy_named("model")
     said = {name: value for name in PLAN if (value := getattr(broken, name)) not in (None, "")}
     plan = EpisodeStart(key=broken.again_key, run=broken.run_id, **said)
-    again, is_new = recording.start_episode(actor, plan, state=EpisodeState.QUEUED, max_steps=broken.max_steps)
+    again, is_new = recording.start_episode(
+        actor, plan, state=EpisodeState.QUEUED, max_steps=broken.max_steps, origin=Origin.BUILTIN
+    )
     if is_new:
         _wake_later(again.pk, 0)
     return again

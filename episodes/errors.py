@@ -31,3 +31,10 @@ class EpisodeEnded(AppError):
 
     code = "episode_ended"
     status = 409
+
+
+class SplitExists(AppError):
+    """A split of this name exists and holds other tasks."""
+
+    code = "split_exists"
+    status = 409

@@ -43,6 +43,15 @@ class ExpertMode(models.TextChoices):
         return max(modes, key=cls.values.index, default=cls.OFF)
 
 
+class Origin(models.TextChoices):
+    """Where an episode comes from. Set by the code that starts it, never by what a loop says about itself."""
+
+    BUILTIN = "builtin", "Built-in"
+    EXTERNAL = "external", "External"
+    IMPORT = "import", "Imported"
+    BRANCH = "branch", "Branch"
+
+
 class StepKind(models.TextChoices):
     MESSAGE = "message", "Message"
     TOOL_CALL = "tool_call", "Tool call"
@@ -103,6 +112,9 @@ class Episode(models.Model):
     seed = models.BigIntegerField(null=True, blank=True)
     split = models.CharField(max_length=200, blank=True)
     policy = JsonText(default=dict, blank=True)
+    origin = models.CharField(max_length=8, choices=Origin.choices, default=Origin.EXTERNAL)
+    policy_kind = models.CharField(max_length=40, blank=True)
+    policy_name = models.CharField(max_length=200, blank=True)
     training_step = models.IntegerField(null=True, blank=True)
     checkpoint = models.CharField(max_length=200, blank=True)
     group_key = models.CharField(max_length=200, blank=True)
@@ -130,6 +142,7 @@ class Episode(models.Model):
             models.UniqueConstraint(fields=["project", "key"], name="episode_key_unique"),
             models.CheckConstraint(condition=Q(state__in=EpisodeState.values), name="episode_state_known"),
             models.CheckConstraint(condition=Q(expert__in=ExpertMode.values), name="episode_expert_known"),
+            models.CheckConstraint(condition=Q(origin__in=Origin.values), name="episode_origin_known"),
         ]
         indexes = [
             models.Index(fields=["project", "state", "-created_at"], name="episodes_by_state"),
@@ -149,10 +162,9 @@ class Episode(models.Model):
         return self.state in LIVE_STATES
 
     @property
-    def is_ours(self) -> bool:
-        """Ours: played by the rollouts worker; only then a verifier of ours can speak. A token may write what it likes
-        into its policy, so whoever brings a token is never us."""
-        return not self.token and bool(self.policy.get("awmweb"))
+    def is_builtin(self) -> bool:
+        """Run by awmweb's own rollouts worker, which also runs the verifier."""
+        return self.origin == Origin.BUILTIN
 
     @property
     def is_cut_off(self) -> bool:
@@ -268,3 +280,41 @@ class EpisodeEvent(AppendOnly):
 
     def __str__(self) -> str:
         return self.verb
+
+
+class Split(models.Model):
+    """A pinned list of tasks to train on and tasks to hold out. Never changed once written; `digest` covers the lists.
+
+    `unit` says what was kept together: whole scenarios, or single tasks. `about` holds the filters that made it.
+    """
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="splits")
+    name = models.CharField(max_length=200)
+    unit = models.CharField(max_length=8, choices=[("scenario", "Scenario"), ("task", "Task"), ("instance", "Instance")])
+    seed = models.BigIntegerField()
+    digest = models.CharField(max_length=64)
+    about = models.JSONField(default=dict, blank=True)
+    created_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "name"], name="one_split_per_name")]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SplitTask(models.Model):
+    """One task of a split: its key (`scenario/idx`) and its side."""
+
+    split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="tasks", db_index=False)
+    task = models.CharField(max_length=300)
+    side = models.CharField(max_length=5, choices=[("train", "Train"), ("val", "Held out")])
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["split", "task"], name="one_side_per_task")]
+        indexes = [models.Index(fields=["task"], name="splits_of_task")]
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.side}"

@@ -24,7 +24,7 @@ from episodes import events
 from episodes.appending import Append, append_alone, note, reopen_or_refuse
 from episodes.entries import Entry, entries_of, entry_of
 from episodes.errors import KeyConflict, StepConflict
-from episodes.models import Episode, EpisodeState, ExpertMode, Run, Step, VerifierOutcome
+from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run, Step, VerifierOutcome
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
 from people.errors import Invalid, WrongScope
 from people.members import record
@@ -55,7 +55,12 @@ def start_run(actor: Actor, plan: RunStart) -> Run:
 
 
 def start_episode(
-    actor: Actor, plan: EpisodeStart, *, state: str = EpisodeState.RUNNING, max_steps: int | None = None
+    actor: Actor,
+    plan: EpisodeStart,
+    *,
+    state: str = EpisodeState.RUNNING,
+    max_steps: int | None = None,
+    origin: str = Origin.EXTERNAL,
 ) -> tuple[Episode, bool]:
     """1. check the right, 2. the run must be of this project and allow the help, 3. insert; the same key gives the same
     episode back."""
@@ -74,6 +79,8 @@ def start_episode(
                 run=run,
                 tools=[tool.model_dump() for tool in plan.tools or []],
                 policy=plan.policy or {},
+                origin=origin,
+                **policy_facts(plan.policy or {}),
                 state=state,
                 max_steps=max_steps,
                 started_by=actor.name,
@@ -103,6 +110,21 @@ def refuse_help(actor: Actor, run: Run | None, wanted: str) -> None:
         return
     why = f"The run {run.name} allows" if run is not None else "Without a run of their own episodes get"
     raise WrongScope(f"{why} the expert {most} at the most. More is allowed where a run is created by scope launch.")
+
+
+def policy_facts(policy: dict[str, Any]) -> dict[str, str]:
+    """Return kind and name of a policy, for filters and exports: `kind` and `name` as the loop gives them.
+
+    Without them a policy that names a `model` is of the kind *model* under that name, and awmweb's own say which
+    script they play.
+    """
+    kind = policy.get("kind") or policy.get("awmweb") or ("model" if policy.get("model") else "")
+    name = policy.get("name") or policy.get("script") or policy.get("model") or ""
+    return {"policy_kind": _short(kind, 40), "policy_name": _short(name, 200)}
+
+
+def _short(value: Any, most: int) -> str:
+    return value.replace("\x00", "")[:most] if isinstance(value, str) else ""
 
 
 def begin(episode_id: str, worker: str = "") -> bool:

@@ -193,7 +193,7 @@ def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
     asked, all_asks = windows.asks(one)
     asks = [_ask_line(step, one) for step in reversed(asked)]
     row = wall.row_of(one, now)
-    waits_for_verifier = one.is_ours and not one.fault and one.state == EpisodeState.FINISHED and outcome is None
+    waits_for_verifier = one.is_builtin and not one.fault and one.state == EpisodeState.FINISHED and outcome is None
     return {
         "episode": one,
         "headline": wall.headline(one, outcome, sum(ask["state"] == "open" for ask in asks), now),
@@ -226,8 +226,8 @@ def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
 def _plays(one: Episode) -> dict[str, Any]:
     """Of an episode of ours that broke: the one in which its plan is played again; and the other way round."""
     same = Episode.objects.filter(project=one.project_id)
-    broke = one.is_ours and one.state == EpisodeState.FAILED
-    first = one.key.removeprefix(AGAIN) if one.is_ours and one.key.startswith(AGAIN) else ""
+    broke = one.is_builtin and one.state == EpisodeState.FAILED
+    first = one.key.removeprefix(AGAIN) if one.is_builtin and one.key.startswith(AGAIN) else ""
     return {
         "played_again": same.filter(key=one.again_key).only("pk").first() if broke else None,
         "plays": same.filter(pk=first).only("pk").first() if first else None,

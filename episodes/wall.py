@@ -280,7 +280,7 @@ def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, 
 
 def _broken(episode: Episode) -> str:
     if episode.is_cut_off:
-        return "Cut off" if episode.is_ours else "Its loop fell silent"
+        return "Cut off" if episode.is_builtin else "Its loop fell silent"
     return f"The {episode.fault or 'loop'} broke"
 
 
@@ -289,7 +289,7 @@ def cut_off_words(episode: Episode) -> str:
     if not episode.is_cut_off:
         return ""
     kept = "What it did until then is kept, the verifier was not asked, and no task counts as failed for it."
-    if episode.is_ours:
+    if episode.is_builtin:
         return f"The process that played it was stopped or killed, and no other can go on in its place. {kept}"
     return f"Nothing was heard of the loop outside that plays it. {kept} A late step or heartbeat brings it back."
 

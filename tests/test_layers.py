@@ -58,7 +58,7 @@ EDGES = {
 WRITES = {
     *("members", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
     *("subscriptions", "deliveries", "allowances"),
-    *("launching", "exporting", "importing"),
+    *("launching", "exporting", "importing", "splits"),
 }
 READS = {
     *("access", "revalidation", "bodies", "turns", "plain_text", "truncation", "entries", "wire", "trajectory"),
@@ -67,7 +67,7 @@ READS = {
     *("hub", "html_cache", "live_html"),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
     *("webpush", "outbound", "address_registry", "quoting"),
-    *("checking", "environment", "formats", "leakage", "splits", "ratio", "rewards", "compare"),
+    *("checking", "environment", "formats", "leakage", "ratio", "rewards", "compare"),
 }
 GROUND = {"models", "subjects", "events", "errors", "migrations", "sessions"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)

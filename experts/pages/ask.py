@@ -81,7 +81,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "nonce": given.get("nonce") or secrets.token_urlsafe(12),
         "tools": wall.tools_of(one.episode),
         "tools_data": [tool for tool in one.episode.tools if isinstance(tool, dict)],
-        "house_note": clean(one.episode.policy.get("house_note", "")) if one.episode.is_ours else "",
+        "house_note": clean(one.episode.policy.get("house_note", "")) if one.episode.is_builtin else "",
         "problem": problem,
         **given,
     }

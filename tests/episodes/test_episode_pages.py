@@ -70,7 +70,7 @@ def test_a_stranger_finds_nothing_of_an_episode(max_, episode):
 def test_the_live_page_keeps_the_verifier_closed_until_the_end(rita, ada, episode):
     outside = text(as_person(rita), f"/episodes/{episode.pk}/")
     assert "No verifier belongs to this episode" in outside and "The verifier speaks" not in outside
-    Episode.objects.filter(pk=episode.pk).update(policy={"awmweb": {"kind": "script"}})
+    Episode.objects.filter(pk=episode.pk).update(origin="builtin")
     page = text(as_person(rita), f"/episodes/{episode.pk}/")
     assert "The agent is at work, 3 actions in." in page and "The verifier speaks when the agent is through" in page
     assert page.count('class="step"') == 4 and 'data-live="yes"' in page

@@ -1,0 +1,78 @@
+"""Pinned splits: which tasks of a project are for training and which are held out.
+
+Owns writing a split once and asking whether a task is held out. A pinned split never changes; another seed or unit is
+another split. Asked by exports, runs and the curriculum. Leaves choosing the tasks to those who pin.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from episodes.errors import SplitExists
+from episodes.models import Split, SplitTask
+from people.access import Actor, may_launch
+from people.errors import Invalid
+from people.members import record
+from people.models import Project
+
+TRAIN, VAL = "train", "val"
+UNITS = ("scenario", "task", "instance")
+
+
+def task_key(scenario: str | None, task_idx: int | None, task: str = "") -> str:
+    """Return the key of a task: `scenario/idx`, or a digest of its text where it belongs to no scenario."""
+    if scenario and task_idx is not None:
+        return f"{scenario}/{task_idx}"
+    return f"text/{hashlib.sha256(task.encode('utf-8', 'replace')).hexdigest()[:32]}"
+
+
+@transaction.atomic
+def pin(
+    actor: Actor, name: str, *, unit: str, seed: int, train: Collection[str], val: Collection[str], **about: Any
+) -> Split:
+    """Write a split: task keys for training and held-out ones. The same name with the same tasks is the same split.
+
+    Raises:
+        Invalid: a task stands on both sides, or the unit is unknown.
+        SplitExists: the name is taken by a split with other tasks.
+    """
+    may_launch(actor)
+    if unit not in UNITS:
+        raise Invalid(f"unit: one of {', '.join(UNITS)}.")
+    if both := sorted(set(train) & set(val)):
+        raise Invalid(f"{len(both)} tasks are in train and val, for example {both[0]}.")
+    sides = {TRAIN: sorted(set(train)), VAL: sorted(set(val))}
+    digest = hashlib.sha256(json.dumps([unit, seed, sides]).encode()).hexdigest()
+    try:
+        with transaction.atomic():
+            split = Split.objects.create(
+                project=actor.project, name=name, unit=unit, seed=seed, digest=digest, about=about, created_by=actor.name
+            )
+    except IntegrityError:
+        split = Split.objects.get(project=actor.project, name=name)
+        if split.digest != digest:
+            raise SplitExists(f"A split named {name!r} exists and holds other tasks.") from None
+        return split
+    rows = [SplitTask(split=split, task=task, side=side) for side, tasks in sides.items() for task in tasks]
+    SplitTask.objects.bulk_create(rows, batch_size=5000)
+    record(actor, "split.pinned", name, f"{len(sides[TRAIN])} train, {len(sides[VAL])} val, by {unit}, seed {seed}")
+    return split
+
+
+def held_out(project: Project) -> set[str]:
+    """Return the keys of all tasks that a split of this project holds out."""
+    rows = SplitTask.objects.filter(split__project=project, side=VAL)
+    return set(rows.values_list("task", flat=True))
+
+
+def is_training_name(name: str | None) -> bool:
+    """Return whether a split name that a loop gave its episode means training; no name makes no claim.
+
+    Loops write `validation`, `VAL` or `dev`: everything that is not *train* is taken for held out.
+    """
+    return (name or TRAIN).strip().casefold() in (TRAIN, "training")
