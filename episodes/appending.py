@@ -18,7 +18,7 @@ from django.utils import timezone
 from psycopg import Cursor
 
 from episodes import events
-from episodes.entries import Entry, refuse_gaps
+from episodes.entries import Entry, is_same, refuse_gaps
 from episodes.errors import EpisodeEnded, StepConflict
 from episodes.models import LIVE_STATES, Episode, EpisodeEvent, EpisodeState
 from people.access import Actor, holds, is_id, may_record
@@ -215,7 +215,8 @@ def _place(append: Append, room: Room) -> int:
     refuse_gaps(standing.last_seq, append.entries)
     fresh = [entry for entry in append.entries if entry.seq > standing.last_seq]
     for entry in append.entries[: len(append.entries) - len(fresh)]:
-        if standing.text_at(entry.seq) not in (entry.text, None):
+        stands = standing.text_at(entry.seq)
+        if stands is not None and not is_same(stands, entry.text):
             raise StepConflict(f"Another step already stands at number {entry.seq}.")
     if fresh and standing.state not in LIVE_STATES:
         standing.state = _reopened(append)

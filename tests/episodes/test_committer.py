@@ -333,3 +333,18 @@ def _committed(append):
         return outcome
     finally:
         connection.close()
+
+
+def test_a_step_keeps_the_order_of_its_arguments_and_a_repeat_in_another_order_is_the_same(ada, start):
+    one = start("one")
+
+    def append(**arguments):
+        step = {"seq": 1, "kind": "tool_call", "name": "x", "arguments": arguments}
+        return recording.append_steps(ada, one, StepBatch.model_validate({"steps": [step]}).steps)
+
+    assert append(status="draft", name=1) == append(name=1, status="draft") == 1
+    assert '{"status":"draft","name":1}' in Step.objects.get(episode=one).body
+    with pytest.raises(StepConflict):
+        append(status="draft", name=2)
+    with pytest.raises(StepConflict):
+        append(status=True, name="aft")
