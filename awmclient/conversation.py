@@ -28,8 +28,8 @@ class Said:
 
     `part` says whose words it holds: `prompt` (system and task), `assistant`, `result` of a call, `advice` (what an
     ask brought, its absence included), `nudge` (the loop's reminder). `seqs` are the numbers of the steps, 0 where a
-    step has none. `calls` are the steps of an assistant message's tool calls, in their order; `refused` is true where
-    the loop could not read what the assistant wrote and said so.
+    step has none. `calls` are the steps of an assistant message's tool calls as they were given, in their order;
+    `refused` is true where the loop could not read what the assistant wrote and said so.
     """
 
     message: dict[str, Any]
@@ -49,7 +49,7 @@ def conversation(steps: Iterable[Mapping[str, Any]]) -> list[Said]:
     """
     told = _Telling()
     for step in steps:
-        told.add(as_seen(step))
+        told.add(as_seen(step), step)
     return told.said
 
 
@@ -125,15 +125,15 @@ class _Telling:
         self.said: list[Said] = []
         self._calls = 0
 
-    def add(self, step: Mapping[str, Any]) -> None:
+    def add(self, step: Mapping[str, Any], given: Mapping[str, Any]) -> None:
         kind, seq, turn = step.get("kind"), step.get("seq") or 0, step.get("turn")
         if kind == "message":
             part: Part = "assistant" if step["role"] == "assistant" else "prompt"
             self._say(step["role"], step["content"], part, seq, turn)
         elif kind in ("tool_call", "ask"):
-            self._call(step, seq, turn)
+            self._call(step, given, seq, turn)
         elif kind == "action":
-            self._say("assistant", as_text(step["action"]), "assistant", seq, turn).calls.append(step)
+            self._say("assistant", as_text(step["action"]), "assistant", seq, turn).calls.append(given)
             self._say("user", _came_back(step.get("observation"), step.get("error")), "result", seq, turn)
         elif kind == "nudge":
             before = self.said[-1] if self.said else None
@@ -146,7 +146,7 @@ class _Telling:
         self.said.append(said)
         return said
 
-    def _call(self, step: Mapping[str, Any], seq: int, turn: Any) -> None:
+    def _call(self, step: Mapping[str, Any], given: Mapping[str, Any], seq: int, turn: Any) -> None:
         part: Part = "advice"
         self._calls += 1
         call_id = readable(str(step.get("call_id") or f"call_{self._calls}"))
@@ -159,7 +159,7 @@ class _Telling:
         speaker = self._speaker(turn)
         function = {"name": readable(name), "arguments": readable(arguments)}
         speaker.message.setdefault("tool_calls", []).append({"id": call_id, "type": "function", "function": function})
-        speaker.calls.append(step)
+        speaker.calls.append(given)
         speaker.seqs.append(seq)
         self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
 

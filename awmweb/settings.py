@@ -207,6 +207,14 @@ MIDDLEWARE = [
 ]
 ROOT_URLCONF = "awmweb.urls"
 ASGI_APPLICATION = "awmweb.asgi.application"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": VAR / "files"}},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+    "exports": {
+        "BACKEND": "django.core.files.storage.FileSystemStorage",
+        "OPTIONS": {"location": VAR / "exports" / "datasets"},
+    },
+}
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
@@ -262,6 +270,7 @@ CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "experts.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
     "notify": {"task": "notices.tasks.send", "schedule": 5.0, "options": {"expires": 5}},
     "forget_notices": {"task": "notices.tasks.forget", "schedule": 3600.0, "options": {"expires": 600}},
+    "wake_exports": {"task": "exports.tasks.wake", "schedule": 15.0, "options": {"expires": 15}},
     "wake": {"task": "curriculum.tasks.wake", "schedule": 10.0, "options": {"expires": 10}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")

@@ -7,6 +7,7 @@ from django.urls import include, path, re_path
 from awmweb import settings, views
 from episodes import api as episodes_api
 from experts import api as experts_api
+from exports import api as exports_api
 from people.http import build_api
 
 API_WORDS = (
@@ -18,6 +19,7 @@ API_WORDS = (
 api = build_api(title="awmweb", version=settings.VERSION, description=API_WORDS, urls_namespace="api")
 api.add_router("", episodes_api.router)
 api.add_router("", experts_api.router)
+api.add_router("", exports_api.router)
 
 urlpatterns = [
     path("", views.home, name="home"),

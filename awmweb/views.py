@@ -65,6 +65,7 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         "name": display_name(membership.user),
         "role": membership.role,
         "runs_it": holds(person(membership), may_launch),
+        "exports": holds(person(membership), may_export),
         "project": membership.project.slug,
         **_duty(person(membership)),
         "projects": [{"name": one.project.slug} for one in memberships(request)],

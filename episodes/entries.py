@@ -22,8 +22,8 @@ from episodes.strip import code_of
 from episodes.truncation import cut_of
 from people.errors import Invalid, TooLarge
 
-# What comes here was read from JSON, so it holds no circle; a deep one ends at the limit of recursion all the same. Keys
-# keep their order: it is the order in which a model wrote its arguments and read its results.
+# What comes here was read from JSON, so it holds no circle; a deep one ends at the limit of recursion all the same.
+# Keys keep their order: it is the order in which a model wrote its arguments and read its results.
 _WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 
 

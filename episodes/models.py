@@ -291,7 +291,9 @@ class Split(models.Model):
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="splits")
     name = models.CharField(max_length=200)
-    unit = models.CharField(max_length=8, choices=[("scenario", "Scenario"), ("task", "Task"), ("instance", "Instance")])
+    unit = models.CharField(
+        max_length=8, choices=[("scenario", "Scenario"), ("task", "Task"), ("instance", "Instance")]
+    )
     seed = models.BigIntegerField()
     digest = models.CharField(max_length=64)
     about = models.JSONField(default=dict, blank=True)

@@ -11,13 +11,18 @@ from pathlib import Path
 
 from django.conf import settings
 
-from awmenv.packs import Pack, load_pack, state_of
+from awmenv.packs import Pack, load_pack
+from awmenv.packs import state_of as state_of
 
 
 def pack_folders() -> list[Path]:
     """Folders of rows that came with the product or were loaded since."""
     found = [folder for root in (settings.PACKS_DIR, settings.VAR / "packs") for folder in root.glob("*/")]
     return sorted(folder for folder in found if (folder / "gen_tasks.jsonl").exists())
+
+
+def row_files(folder: Path) -> list[Path]:
+    return sorted(folder.glob("*.jsonl"))
 
 
 @functools.lru_cache(maxsize=32)

@@ -50,9 +50,8 @@ def pin(
     digest = hashlib.sha256(json.dumps([unit, seed, sides]).encode()).hexdigest()
     try:
         with transaction.atomic():
-            split = Split.objects.create(
-                project=actor.project, name=name, unit=unit, seed=seed, digest=digest, about=about, created_by=actor.name
-            )
+            said = {"unit": unit, "seed": seed, "digest": digest, "about": about, "created_by": actor.name}
+            split = Split.objects.create(project=actor.project, name=name, **said)
     except IntegrityError:
         split = Split.objects.get(project=actor.project, name=name)
         if split.digest != digest:

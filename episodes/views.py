@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
@@ -71,6 +72,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
             "filtered": filters.any,
             "total": tally["total"],
             "query": query.urlencode() + "&" if query else "",
+            "export_query": urlencode({name: value for name, value in filters.exported.items() if value}),
             "states": EpisodeState.choices,
             "outcome_choices": OUTCOME_CHOICES,
             "run_choices": scoped(Run.objects.all(), actor.project).order_by("-created_at")[:100],

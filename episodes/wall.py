@@ -171,6 +171,12 @@ class Filters:
     def any(self) -> bool:
         return any((self.q, self.state, self.outcome, self.run, self.scenario))
 
+    @property
+    def exported(self) -> dict[str, str]:
+        """The filters that an export has too."""
+        outcome = "" if self.outcome == "none" else self.outcome
+        return {"run": self.run, "scenario": self.scenario, "outcome": outcome}
+
     def apply(self, rows: QuerySet[Episode]) -> QuerySet[Episode]:
         if self.q:
             rows = rows.filter(Q(task__icontains=self.q) | Q(scenario__icontains=self.q) | Q(key__icontains=self.q))

@@ -5,8 +5,15 @@ from __future__ import annotations
 from people.errors import AppError
 
 
-class UnknownFormat(AppError):
-    """There is no such format."""
+class BadRecipe(AppError):
+    """Invalid recipe."""
 
-    code = "unknown_format"
+    code = "bad_recipe"
     status = 422
+
+
+class NotBuilt(AppError):
+    """This export has no files yet."""
+
+    code = "not_built"
+    status = 409

@@ -1,47 +1,194 @@
-"""The rules that refuse a row, one function each. Pure: a trajectory in, a reason or None out.
+"""The rules that keep an episode or a row out, one function each. Pure.
 
-A rule that fires keeps the whole episode out and is counted in the manifest under its reason.
+A rule returns the reason under which the manifest counts what it kept out, or None. Rules in `ALWAYS` hold for every
+export of training data; no recipe switches them off. The others can be opted out of by the name in `Recipe.include`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
-from awmclient.schema import CONTROL_TOOLS, AskStep, ToolCallStep, Trajectory
+from awmclient.schema import ASK_TOOL, CONTROL_TOOLS
+from exports.recipe import Recipe
+from exports.record import Record, Result
+from exports.shingles import Shingles
 
-HELD_OUT = frozenset({"val", "test", "holdout"})
-Rule = Callable[[Trajectory], str | None]
-
-
-def not_verified_complete(trajectory: Trajectory) -> str | None:
-    """Only what a verifier of ours found complete; a loop's own word does not count."""
-    if trajectory.outcome is None:
-        return "not_verified"
-    return None if trajectory.outcome.reward_type == "complete" else "not_complete"
-
-
-def held_out(trajectory: Trajectory) -> str | None:
-    return "held_out" if (trajectory.split or "") in HELD_OUT else None
+NEAR = 0.8
+"""Jaccard likeness of five-word shingles from which on two tasks count as one."""
+_NEAR_SIZE = 5
+_WORD = re.compile(r"\w+")
+INFRASTRUCTURE = frozenset({"judge_error", "reset_error", "server_error", "verifier_error", "content_filter"})
+"""Outcomes that say nothing about the agent."""
 
 
-def verifier_informed(trajectory: Trajectory) -> str | None:
+class NearTasks:
+    """Finds tasks whose text is nearly that of one of the given."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._holders: dict[tuple[str, ...], list[int]] = {}
+        self._sizes: list[int] = []
+        for number, text in enumerate(texts):
+            shingles = _shingles(text)
+            self._sizes.append(len(shingles))
+            for one in shingles:
+                self._holders.setdefault(one, []).append(number)
+
+    def holds_like(self, text: str) -> bool:
+        shingles = _shingles(text)
+        shared: dict[int, int] = {}
+        for one in shingles:
+            for number in self._holders.get(one, ()):
+                shared[number] = shared.get(number, 0) + 1
+        sizes = self._sizes
+        return any(count >= NEAR * (len(shingles) + sizes[number] - count) for number, count in shared.items())
+
+
+def _shingles(text: str) -> set[tuple[str, ...]]:
+    words = _WORD.findall(text.casefold())
+    runs = zip(*(words[place:] for place in range(_NEAR_SIZE)), strict=False)
+    return set(runs) or {tuple(words)}
+
+
+@dataclass
+class Ground:
+    """What the rules know beside a record: what is held out, and what each task's verifier says."""
+
+    recipe: Recipe
+    held_out: Collection[str] = ()
+    near: NearTasks = field(default_factory=lambda: NearTasks(()))
+    verifier_of: Callable[[Record], Shingles] = lambda _record: Shingles(())
+    is_training_name: Callable[[str], bool] = lambda name: name in ("", "train")
+
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        return ("verified", "attested", *(["reported"] if "reported" in self.recipe.include else []))
+
+
+Rule = Callable[[Record, Ground], str | None]
+
+
+def result_of(record: Record, ground: Ground) -> Result | None:
+    """The outcome that counts: the most trusted word of those that the recipe trusts."""
+    return next((record.results[word] for word in ground.trusted if word in record.results), None)
+
+
+def branch(record: Record, _ground: Ground) -> str | None:
+    """Branches share their beginning with another episode and are never independent samples."""
+    return "branch" if record.origin == "branch" else None
+
+
+def infrastructure_failure(record: Record, ground: Ground) -> str | None:
+    """A fault is never a failed task, and an outcome that broke says nothing."""
+    if record.fault or record.state != "finished":
+        return "cancelled" if record.state == "cancelled" else "infrastructure_failure"
+    result = result_of(record, ground)
+    return "infrastructure_failure" if result is not None and result.reward_type in INFRASTRUCTURE else None
+
+
+def held_out(record: Record, ground: Ground) -> str | None:
+    """A task that a pinned split holds out, or a split name of the loop that is not *train*."""
+    is_out = record.task_key in ground.held_out or not ground.is_training_name(record.split)
+    return "held_out" if is_out else None
+
+
+def near_held_out(record: Record, ground: Ground) -> str | None:
+    return "near_held_out" if ground.near.holds_like(record.task) else None
+
+
+def evaluation(record: Record, _ground: Ground) -> str | None:
+    """Episodes of an evaluation run are never trained on."""
+    return "evaluation" if record.is_evaluation else None
+
+
+def control_tools(record: Record, _ground: Ground) -> str | None:
+    """`verify` and its like belong to the control channel: an agent that had them could see its reward."""
+    named = {str(step.get("name", "")) for step in record.steps if step.get("kind") == "tool_call"}
+    named |= {str(tool.get("name", "")) for tool in record.tools}
+    return "control_tool" if any(name.strip().casefold() in CONTROL_TOOLS for name in named) else None
+
+
+def not_trusted(record: Record, ground: Ground) -> str | None:
+    """No outcome, or only the loop's own word for it."""
+    if result_of(record, ground) is not None:
+        return None
+    return "reported_only" if record.results else "not_verified"
+
+
+def not_complete(record: Record, ground: Ground) -> str | None:
+    result = result_of(record, ground)
+    return None if result is not None and result.is_complete else "not_complete"
+
+
+def gave_up(record: Record, _ground: Ground) -> str | None:
+    """The agent said that it gives up: whatever the verifier found, this is no demonstration."""
+    return "gave_up" if record.stop_reason == "gave_up" else None
+
+
+def passes_untouched(record: Record, ground: Ground) -> str | None:
+    """The verifier says *complete* on a database that nobody touched, so its word shows no work."""
+    result = result_of(record, ground)
+    return "passes_untouched" if result is not None and result.is_complete and result.passes_untouched else None
+
+
+def informed(record: Record, _ground: Ground) -> str | None:
     """Advice by somebody who could see the verifier teaches the answer key."""
-    informed = any(
-        isinstance(step, AskStep) and step.advice is not None and step.advice.privilege == "sees_verifier"
-        for step in trajectory.steps
-    )
-    return "verifier_informed" if informed else None
+    return "informed" if record.is_informed else None
 
 
-def control_tools(trajectory: Trajectory) -> str | None:
-    named = {step.name for step in trajectory.steps if isinstance(step, ToolCallStep)}
-    named |= {tool.name for tool in trajectory.tools}
-    return "control_tool" if named & CONTROL_TOOLS else None
+def partial(record: Record, _ground: Ground) -> str | None:
+    """The scenario's database lacks rows that could not be built."""
+    return "partial" if record.is_partial else None
 
 
-DEFAULT_RULES: tuple[Rule, ...] = (not_verified_complete, held_out, verifier_informed, control_tools)
+ALWAYS: tuple[Rule, ...] = (branch, infrastructure_failure, held_out, near_held_out, evaluation, control_tools)
+"""Hard rules of training data. An export for viewers (`include: [evaluation]`) may hold held-out and evaluation
+episodes; it is marked so and no training format makes one."""
+FOR_VIEWERS: tuple[Rule, ...] = (branch, infrastructure_failure, control_tools)
+OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial)
 
 
-def reason_against(trajectory: Trajectory, rules: tuple[Rule, ...] = DEFAULT_RULES) -> str | None:
+def rules_of(recipe: Recipe, *, needs_complete: bool) -> tuple[Rule, ...]:
+    """The rules of an export, in the order in which they are asked: the first reason is the one that is counted."""
+    first = FOR_VIEWERS if "evaluation" in recipe.include else ALWAYS
+    optional = tuple(rule for rule in OPTIONAL if rule.__name__ not in recipe.include)
+    return (*first, not_trusted, *((not_complete,) if needs_complete else ()), *optional)
+
+
+def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str | None:
     """The first reason to leave this episode out, or None."""
-    return next((reason for rule in rules if (reason := rule(trajectory)) is not None), None)
+    return next((reason for rule in rules if (reason := rule(record, ground)) is not None), None)
+
+
+def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Shingles) -> str | None:
+    """Eight words in a row of the task's verifier in any message, tool results included."""
+    return "verifier_text" if any(verifier.quoted_in(text) for text in texts_of(messages)) else None
+
+
+def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """Every text of these messages: contents, and all that stands in the arguments of calls."""
+    for message in messages:
+        yield message["content"]
+        for call in message.get("tool_calls", ()):
+            arguments = call["function"]["arguments"]
+            yield from (arguments,) if isinstance(arguments, str) else _strings(arguments)
+
+
+def _strings(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield str(name)
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)
+
+
+def asks_expert(messages: Iterable[Mapping[str, Any]]) -> bool:
+    """Whether any call asks the expert."""
+    calls = (call["function"]["name"] for message in messages for call in message.get("tool_calls", ()))
+    return any(name == ASK_TOOL for name in calls)

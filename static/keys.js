@@ -9,6 +9,7 @@ export const KEYS = [
   { id: "go-home", keys: "g n", words: "now", page: "*" },
   { id: "go-queue", keys: "g q", words: "queue", page: "*" },
   { id: "go-episodes", keys: "g e", words: "episodes", page: "*" },
+  { id: "go-exports", keys: "g x", words: "exports", page: "*" },
   { id: "go-connect", keys: "g o", words: "connect", page: "*" },
   { id: "next", keys: "Shift+N", words: "next for me", page: "*", line: true },
   { id: "newest-ask", keys: "Ctrl+Shift+J", words: "newest ask", page: "*", inField: true },
@@ -30,6 +31,7 @@ export const KEYS = [
   { id: "views", keys: "Shift+V", words: "saved views", page: "queue", line: true },
   { id: "show-new", keys: ".", words: "show new rows", page: "home queue" },
   { id: "unselect", keys: "Escape", words: "let go of the row", page: "home queue episodes" },
+  { id: "build", keys: "Ctrl+Enter", words: "build export", page: "exports", line: true, inField: true },
   { id: "send", keys: "Ctrl+Enter", words: "send and next", page: "ask", line: true, inField: true },
   { id: "send-watch", keys: "Ctrl+Shift+Enter", words: "send and watch", page: "ask", line: true, inField: true },
   { id: "insert-call", keys: "i", words: "insert call", page: "ask", line: true },
@@ -263,7 +265,7 @@ export function start() {
   /** @type {HTMLDialogElement} */
   const sheet = document.getElementById("keys");
   bind("help", () => sheet?.showModal());
-  for (const [id, label] of [["go-home", "Now"], ["go-queue", "Queue"], ["go-episodes", "Episodes"], ["go-connect", "Connect"]]) {
+  for (const [id, label] of [["go-home", "Now"], ["go-queue", "Queue"], ["go-episodes", "Episodes"], ["go-exports", "Exports"], ["go-connect", "Connect"]]) {
     const link = [...document.querySelectorAll('nav[aria-label="Main"] a')].find((a) => a.textContent.trim() === label);
     if (link) bind(id, () => link.click());
   }

@@ -44,7 +44,11 @@ MAY_IMPORT = {
         "awmenv.models",
         "awmenv.packs",
     },
-    "exports": {"people", "episodes", "experts", "curriculum", "awmclient.schema", "awmenv.packs"},
+    "exports": {
+        *("people", "episodes", "experts", "curriculum"),
+        *("awmclient.schema", "awmclient.conversation", "awmclient.prompts"),
+        *("awmenv.packs", "awmenv.health", "awmenv.errors"),
+    },
     "awmweb": {"people", "notices", "episodes", "experts", "curriculum", "exports", "awmclient"},
     "awmenv": set[str](),
     "awmclient": set[str](),
@@ -53,12 +57,12 @@ MAY_IMPORT = {
 # Rooms are paths below the package: a sub-package stands on one floor unless one of its modules is named by itself.
 EDGES = {
     *("views", "api", "intake", "consumers", "tasks", "local", "playing", "llm", "sending"),
-    *("http", "urls", "apps", "management", "pages", "mcp", "metrics.pages"),
+    *("http", "urls", "apps", "management", "pages", "mcp", "metrics.pages", "downloads"),
 }
 WRITES = {
     *("members", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
     *("subscriptions", "deliveries", "allowances"),
-    *("launching", "exporting", "importing", "splits"),
+    *("launching", "importing", "splits", "ground", "datasets", "preview", "storing", "requesting", "working"),
 }
 READS = {
     *("access", "revalidation", "bodies", "turns", "plain_text", "truncation", "entries", "wire", "trajectory"),
@@ -67,7 +71,8 @@ READS = {
     *("hub", "html_cache", "live_html"),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
     *("webpush", "outbound", "address_registry", "quoting"),
-    *("checking", "environment", "formats", "leakage", "ratio", "rewards", "compare"),
+    *("recipe", "record", "shingles", "redaction", "shaping", "pairs", "selecting", "building", "card"),
+    *("checking", "environment", "formats", "writers", "leakage", "ratio", "rewards", "compare"),
 }
 GROUND = {"models", "subjects", "events", "errors", "migrations", "sessions"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)

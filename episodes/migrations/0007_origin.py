@@ -8,7 +8,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ('episodes', "0006_run_expert"),
+        ('episodes', '0006_run_expert'),
         ('people', '0002_membership_skills'),
     ]
 

@@ -1,0 +1,68 @@
+"""The formats by name: which episodes each needs, how its rows are made, and how they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from exports.formats import conversational, openai, preference, raw, tasks
+from exports.leakage import Ground
+from exports.pairs import Episode
+from exports.record import Record
+from exports.shaping import Shaped
+
+Needs = Literal["complete", "both", "tasks"]
+"""Complete episodes; those that were judged, complete or not; or tasks, whatever came of their episodes."""
+
+
+@dataclass(frozen=True)
+class Format:
+    """One format. Exactly one of `of_episode` and `of_task` makes its rows.
+
+    `of_episode` gets one shaped episode, `of_task` all shaped episodes of one task. `features` are the column types of
+    a table, None where rows are no table. `trains` is false for files that people and viewers read. `tells` is false
+    where rows hold steps and no conversation.
+    """
+
+    version: str
+    title: str
+    needs: Needs
+    features: dict[str, Any] | None = None
+    of_episode: Callable[[Record, Shaped, Ground], Iterator[dict[str, Any]]] | None = None
+    of_task: Callable[[Sequence[Episode], Ground], Iterator[dict[str, Any]]] | None = None
+    trains: bool = True
+    tells: bool = True
+    container: str = ""
+
+
+FORMATS: dict[str, Format] = {
+    "sft": Format(
+        conversational.SFT,
+        "SFT: conversations with tools",
+        "complete",
+        conversational.SFT_FEATURES,
+        of_episode=conversational.sft,
+    ),
+    "steps": Format(
+        conversational.STEPS,
+        "SFT by turn: prompt and completion",
+        "complete",
+        conversational.STEPS_FEATURES,
+        of_episode=conversational.steps,
+    ),
+    "dpo": Format(
+        preference.DPO, "DPO: pairs of single actions", "both", preference.DPO_FEATURES, of_task=preference.dpo
+    ),
+    "kto": Format(
+        preference.KTO, "KTO: single actions with a label", "both", preference.KTO_FEATURES, of_task=preference.kto
+    ),
+    "openai": Format(openai.VERSION, "OpenAI fine-tuning", "complete", of_episode=openai.rows),
+    "prompts": Format(
+        tasks.PROMPTS, "Prompts to play (GRPO)", "tasks", tasks.PROMPTS_FEATURES, of_episode=tasks.prompts
+    ),
+    "ask_decision": Format(
+        tasks.ASKING, "When to ask: one row a turn", "both", tasks.ASKING_FEATURES, of_episode=tasks.ask_decision
+    ),
+    "raw": Format(raw.VERSION, "Raw record", "complete", of_episode=raw.rows, trains=False, tells=False),
+}

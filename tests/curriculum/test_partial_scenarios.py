@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 
 import pytest
@@ -12,8 +11,8 @@ from awmenv.models import BuildReport
 from curriculum import launching, playing
 from episodes import packs, recording
 from episodes.models import Episode
-from exports import exporting
-from people.errors import Invalid
+from exports.preview import preview
+from exports.recipe import Recipe
 from people.members import issue_token
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.awmenv.hostile_packs import pack
@@ -69,11 +68,9 @@ def test_export_leaves_partial_scenarios_out_unless_asked(ada):
     recording.append_steps(ada, one.pk, StepBatch.model_validate({"steps": [message]}).steps)
     recording.finish(ada, one.pk, Finish(stop_reason="done"))
     recording.record_outcome(ada, one.pk, Outcome(reward_type="complete", reward=1.0), partial=HOSTILE)
-    manifest = exporting.write(ada, "sft", {}, io.BytesIO())
-    assert (manifest.episodes, manifest.rows, dict(manifest.left_out)) == (1, 0, {"partial_scenario": 1})
-    assert exporting.write(ada, "sft", {"partial": "include"}, io.BytesIO()).rows == 1
-    with pytest.raises(Invalid):
-        exporting.write(ada, "sft", {"partial": "1"}, io.BytesIO())
+    found = preview(ada, Recipe.read({"format": "sft"}))
+    assert (found.matching, found.rows, found.left_out) == (1, 0, [("partial", 1)])
+    assert preview(ada, Recipe.read({"format": "sft", "include": ["partial"]})).rows == 1
 
 
 def test_demo_plays_no_partial_scenario(settings, monkeypatch):

@@ -161,7 +161,7 @@ def test_queries_and_forms_of_a_page_break_nothing(edo, agent):
     digits = "9" * 5000
     for path in (f"/episodes/{episode}/?raw={digits}", f"/episodes/?page={digits}", "/episodes/?run=x&outcome=none"):
         assert edo.get(path).status_code == 200
-    assert edo.get(f"/exports/sft/download?task_idx={digits}").status_code == 422
+    assert edo.get(f"/exports/?task_idx={digits}").status_code == 422
     form = {"X-CSRFToken": re.search(r'name="csrf" content="([^"]+)"', edo.get("/").text)[1]}
     assert edo.post("/asks/%00/answer", data={"text": "x"}, headers=form).status_code == 404
 
@@ -171,13 +171,11 @@ def test_one_hostile_ending_does_not_take_the_export_from_the_project(agent, edo
     assert (
         sent(agent, f"/episodes/{episode}/finish", {"stop_reason": "done", "final_answer": HOSTILE}).status_code == 200
     )
-    assert edo.get("/exports/sft/download").status_code == 200
+    assert edo.get("/exports/").status_code == 200
 
 
 def test_private_answers_stay_out_of_caches(agent, edo):
-    kept = [
-        edo.get(path).headers["cache-control"] for path in ("/", "/episodes/", "/exports/sft/download", "/connect/")
-    ]
+    kept = [edo.get(path).headers["cache-control"] for path in ("/", "/episodes/", "/exports/", "/connect/")]
     kept += [agent.get(f"/episodes/{started(agent)}").headers["cache-control"]]
     assert all("no-store" in one for one in kept)
 

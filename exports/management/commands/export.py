@@ -2,52 +2,118 @@
 
 from __future__ import annotations
 
-import json
-import os
+import shutil
+import sys
+import tempfile
+import time
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from exports import exporting
+from exports import datasets
+from exports.recipe import FILTERS, AdviceMode, FormatName, OptIn, Recipe
+from exports.selecting import filters_of, selected
 from people.errors import AppError
 from people.members import house_actor
 
+EVERY_S = 0.5
+
 
 class Command(BaseCommand):
-    help = "Write verified episodes as training data, with a manifest FILE.manifest.json beside FILE."
+    help = "Write episodes as training data. PATH is a file, or a folder if it ends with a slash."
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--format", required=True, dest="shape", help="sft")
-        parser.add_argument("--filter", action="append", default=[], metavar="K=V", dest="filters")
+        parser.add_argument("--format", dest="format", choices=get_args(FormatName))
+        parser.add_argument("--recipe", type=Path, metavar="FILE", help="a recipe in YAML; options here go before it")
+        parser.add_argument(
+            *("--filter",),
+            action="append",
+            default=[],
+            metavar="K=V",
+            dest="filters",
+            help=f"keep episodes with this value; may repeat. K is one of {', '.join(FILTERS)}",
+        )
+        parser.add_argument("--advice", choices=get_args(AdviceMode), help="what becomes of advice (default: keep)")
+        parser.add_argument(
+            *("--include",), action="append", default=[], choices=get_args(OptIn), help="what is left out by default"
+        )
+        parser.add_argument("--parquet", action="store_true")
         parser.add_argument("--project", default="demo")
-        parser.add_argument("--output", required=True, type=Path)
+        parser.add_argument("--output", required=True, metavar="PATH")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        output: Path = options["output"]
+        output: str = options["output"]
         try:
-            manifest = self._write(options, output)
+            manifest = self._write(self._recipe(options), options["project"], output)
         except AppError as refused:
             raise CommandError(refused.message) from refused
         except OSError as error:
             raise CommandError(f"cannot write {output}: {error}") from error
-        beside = output.with_name(output.name + ".manifest.json")
-        beside.write_text(json.dumps(manifest.as_json(), indent=2, sort_keys=True) + "\n")
-        self.stdout.write(f"{manifest.rows} rows of {manifest.episodes} ended episodes in {output}")
-        for reason, count in sorted(manifest.left_out.items()):
-            self.stdout.write(f"  left out, {reason}: {count}")
+        rows, used, episodes = (f"{manifest[name]:,}" for name in ("rows", "episodes_used", "episodes"))
+        self.stdout.write(f"Wrote {rows} rows from {used} of {episodes} finished episodes to {output}")
+        for what in ("left_out", "rows_left_out"):
+            for reason, count in manifest[what].items():
+                self.stdout.write(f"  Skipped {count:,}{' rows' if what == 'rows_left_out' else ''}: {reason}")
 
-    def _write(self, options: dict[str, Any], output: Path) -> exporting.Manifest:
-        """Into a file beside it first, so that an interrupted export never looks like a whole one."""
-        draft = output.with_name(output.name + ".part")
-        filters = dict(self._pair(one) for one in options["filters"])
-        with draft.open("wb") as out:
-            manifest = exporting.write(house_actor(options["project"]), options["shape"], filters, out)
-        os.replace(draft, output)
-        return manifest
+    def _recipe(self, options: dict[str, Any]) -> Recipe:
+        given: dict[str, Any] = {}
+        if options["recipe"] is not None:
+            given = Recipe.from_yaml(options["recipe"].read_text(encoding="utf-8")).model_dump(mode="json")
+        pairs = [self._pair(one) for one in options["filters"]]
+        said = {name: options[name] for name in ("format", "advice") if options[name]}
+        more: dict[str, Any] = {"filter": {**given.get("filter", {}), **filters_of(pairs)}}
+        more |= {"include": [*given.get("include", []), *options["include"]]}
+        if "format" not in {**given, **said}:
+            raise CommandError("Give --format, or a recipe that names one.")
+        return Recipe.read({**given, **said, **more, "parquet": options["parquet"] or given.get("parquet", False)})
 
     def _pair(self, one: str) -> tuple[str, str]:
         name, sign, value = one.partition("=")
         if not sign:
             raise CommandError(f"--filter takes K=V, got {one!r}")
         return name, value
+
+    def _write(self, recipe: Recipe, project: str, output: str) -> dict[str, Any]:
+        """Build beside the target first, so that an interrupted export never looks like a whole one."""
+        actor = house_actor(project)
+        selected(actor, recipe)
+        target = Path(output)
+        with tempfile.TemporaryDirectory(dir=_work_folder(), prefix="export-") as work:
+            folder = Path(work)
+            plan = datasets.take_snapshot(actor.project, recipe, folder)
+            manifest = datasets.build(actor.project, plan, folder, self._progress(plan.episodes))
+            self._place(folder, target, is_folder=output.endswith("/") or target.is_dir())
+        return manifest
+
+    def _place(self, folder: Path, target: Path, *, is_folder: bool) -> None:
+        if is_folder:
+            shutil.copytree(folder, target, dirs_exist_ok=True)
+            return
+        data = folder / datasets.read_manifest(folder)["files"][0]["path"]
+        draft = target.with_name(f"{target.name}.part")
+        shutil.copyfile(data, draft)
+        draft.replace(target)
+        shutil.copyfile(folder / datasets.MANIFEST, target.with_name(f"{target.name}.{datasets.MANIFEST}"))
+
+    def _progress(self, total: int) -> datasets.Progress:
+        """A line that renews itself, where a person looks."""
+        last = time.monotonic()
+
+        def tell(episodes: int, rows: int) -> bool:
+            nonlocal last
+            now = time.monotonic()
+            if sys.stderr.isatty() and (now - last > EVERY_S or episodes == total):
+                last = now
+                end = "\n" if episodes == total else ""
+                self.stderr.write(f"\r{episodes:,} of {total:,} episodes, {rows:,} rows", ending=end)
+            return True
+
+        return tell
+
+
+def _work_folder() -> Path:
+    folder: Path = settings.VAR / "exports" / "work"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder

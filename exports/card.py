@@ -1,0 +1,58 @@
+"""The dataset card: `README.md` of a dataset's folder, as Hugging Face reads it. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import yaml
+
+from exports.formats import Format
+
+
+def text(manifest: dict[str, Any], format_: Format) -> str:
+    """Return the card of a dataset with this manifest: counts, how it was made, and what was left out."""
+    return f"---\n{_head(manifest)}---\n\n{_body(manifest, format_)}"
+
+
+def _head(manifest: dict[str, Any]) -> str:
+    data = manifest["files"][0]["path"]
+    split = "train" if manifest["for_training"] else "test"
+    head = {
+        "license": manifest["license"],
+        "configs": [{"config_name": "default", "data_files": [{"split": split, "path": data}]}],
+        "tags": ["agents", "tool-use", "awmweb", manifest["format"]],
+        "dataset_info": {"features": manifest["features"]} if manifest["features"] is None else None,
+    }
+    return str(yaml.safe_dump({name: value for name, value in head.items() if value}, sort_keys=False))
+
+
+def _body(manifest: dict[str, Any], format_: Format) -> str:
+    lines = [
+        f"# {format_.title}",
+        "",
+        f"{manifest['rows']:,} rows from {manifest['episodes_used']:,} of {manifest['episodes']:,} matching episodes.",
+        "Agents played tasks of generated worlds; an outcome is the word of a verifier program unless said otherwise.",
+        "",
+    ]
+    if not manifest["for_training"]:
+        lines += ["**Not for training:** this file may hold held-out and evaluation episodes.", ""]
+    if manifest["opted_in"]:
+        lines += [f"Opted in, and left out by default: {', '.join(manifest['opted_in'])}.", ""]
+    lines += _table("Left out", "episodes", manifest["left_out"])
+    lines += _table("Rows left out", "rows", manifest["rows_left_out"])
+    lines += _table("Redacted", "places", manifest["redacted"])
+    lines += ["## How it was made", "", "```yaml", *_recipe(manifest), "```", ""]
+    lines += [f"Dataset `{manifest['dataset']}`, snapshot `{manifest['snapshot_sha256']}`."]
+    lines += [f"Pack {name}: `{digest}`." for name, digest in manifest["packs"].items()]
+    return "\n".join(lines) + "\n"
+
+
+def _table(title: str, unit: str, counts: dict[str, int]) -> list[str]:
+    if not counts:
+        return []
+    rows = [f"| {reason} | {count:,} |" for reason, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))]
+    return [f"## {title}", "", f"| reason | {unit} |", "|---|---|", *rows, ""]
+
+
+def _recipe(manifest: dict[str, Any]) -> list[str]:
+    return str(yaml.safe_dump(manifest["recipe"], sort_keys=False)).rstrip().split("\n")

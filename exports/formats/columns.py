@@ -1,0 +1,95 @@
+"""Columns that rows of all formats share: their types for readers, and where a row comes from. Pure.
+
+The types are explicit, because inferred ones merge the arguments of different tools and fill the gaps with nulls that a
+model would then be trained on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from exports.leakage import Ground, result_of
+from exports.record import Record
+
+TEXT = {"dtype": "string", "_type": "Value"}
+WHOLE = {"dtype": "int64", "_type": "Value"}
+NUMBER = {"dtype": "float64", "_type": "Value"}
+YES_NO = {"dtype": "bool", "_type": "Value"}
+JSON_LIST = {"feature": {"_type": "Json"}, "_type": "List"}
+TEXT_LIST = {"feature": TEXT, "_type": "List"}
+MESSAGES = {
+    "feature": {"role": TEXT, "content": TEXT, "tool_call_id": TEXT, "tool_calls": JSON_LIST},
+    "_type": "List",
+}
+SOURCE: dict[str, Any] = {
+    "schema_version": TEXT,
+    "episode_id": TEXT,
+    "origin": TEXT,
+    "run": TEXT,
+    "arm": TEXT,
+    "scenario": TEXT,
+    "task_idx": WHOLE,
+    "split": TEXT,
+    "seed": WHOLE,
+    "training_step": WHOLE,
+    "checkpoint": TEXT,
+    "policy_kind": TEXT,
+    "policy_name": TEXT,
+    "model": TEXT,
+    "condition": TEXT,
+    "phase": TEXT,
+    "reward": NUMBER,
+    "reward_type": TEXT,
+    "outcome_word": TEXT,
+    "expert_calls": WHOLE,
+    "expert_kinds": TEXT_LIST,
+    "verifier_informed": YES_NO,
+    "advice_mode": TEXT,
+    "tool_protocol": TEXT,
+    "prompt_sha256": TEXT,
+    "dataset_revision": TEXT,
+    "content_sha256": TEXT,
+}
+"""For `datasets.Features.from_dict`, as all of these; `Json` needs datasets 4.7 or newer."""
+
+
+def sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()
+
+
+def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Where a row comes from; every column is always there, empty or null where nothing is known."""
+    result = result_of(record, ground)
+    prompt = [message for message in messages if message["role"] in ("system", "user")][:2]
+    text_calls = any(m["role"] == "assistant" and "<tool_call>" in m["content"] for m in messages)
+    return {
+        "schema_version": version,
+        "episode_id": record.id,
+        "origin": record.origin,
+        "run": record.run,
+        "arm": record.arm,
+        "scenario": record.scenario,
+        "task_idx": record.task_idx if record.task_idx is not None else -1,
+        "split": record.split,
+        "seed": record.seed,
+        "training_step": record.training_step,
+        "checkpoint": record.checkpoint,
+        "policy_kind": record.policy_kind,
+        "policy_name": record.policy_name,
+        "model": str(record.policy.get("model", "")),
+        "condition": "baseline" if record.expert == "off" else "expert",
+        "phase": str(record.policy.get("phase", "")),
+        "reward": result.reward if result is not None else None,
+        "reward_type": result.reward_type if result is not None else "",
+        "outcome_word": result.word if result is not None else "",
+        "expert_calls": len(record.asks),
+        "expert_kinds": sorted({str(one["source"]) for one in record.advice}),
+        "verifier_informed": record.is_informed,
+        "advice_mode": ground.recipe.advice,
+        "tool_protocol": "text" if text_calls else "native",
+        "prompt_sha256": sha256(prompt),
+        "dataset_revision": str(record.policy.get("dataset_revision", "")),
+    }

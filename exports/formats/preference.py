@@ -1,0 +1,66 @@
+"""Rows for preference training: pairs (`dpo`) and single actions with a label (`kto`). Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, WHOLE, YES_NO, sha256, source
+from exports.leakage import Ground
+from exports.pairs import Episode, Pair, from_advice, siblings
+
+DPO, KTO = "awmweb.pref/2", "awmweb.kto/1"
+DPO_FEATURES: dict[str, Any] = {
+    "prompt": MESSAGES,
+    "chosen": MESSAGES,
+    "rejected": MESSAGES,
+    "tools": JSON_LIST,
+    "source": TEXT,
+    "rejected_episode_id": TEXT,
+    "seq": WHOLE,
+    **SOURCE,
+}
+KTO_FEATURES: dict[str, Any] = {
+    "prompt": MESSAGES,
+    "completion": MESSAGES,
+    "label": YES_NO,
+    "tools": JSON_LIST,
+    "seq": WHOLE,
+    **SOURCE,
+}
+
+
+def dpo(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]:
+    """At most `pairs_per_task` pairs of one task: those from advice first, then siblings."""
+    seen: set[str] = set()
+    for pair in _all_pairs(episodes):
+        if len(seen) >= ground.recipe.pairs_per_task:
+            return
+        if pair.digest not in seen:
+            seen.add(pair.digest)
+            yield _pair_row(pair, ground)
+
+
+def _all_pairs(episodes: Sequence[Episode]) -> Iterator[Pair]:
+    for episode in episodes:
+        yield from from_advice(episode)
+    yield from siblings(episodes)
+
+
+def _pair_row(pair: Pair, ground: Ground) -> dict[str, Any]:
+    prompt = [line.message for line in pair.prompt]
+    row = {"prompt": prompt, "chosen": [pair.chosen], "rejected": [pair.rejected], "tools": list(pair.tools)}
+    about = {"source": pair.source, "rejected_episode_id": pair.rejected_from.id, "seq": pair.seq}
+    return {**row, **about, **source(DPO, pair.chosen_from, ground, prompt), "content_sha256": sha256(row)}
+
+
+def kto(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]:
+    """One row for each turn with loss; good if the episode was complete."""
+    for episode in episodes:
+        messages, tools = episode.shaped.messages, list(episode.shaped.tools)
+        about = source(KTO, episode.record, ground, messages)
+        for place, line in enumerate(episode.shaped.lines):
+            if line.loss and place:
+                row = {"prompt": messages[:place], "completion": [line.message], "label": episode.is_complete}
+                more = {"tools": tools, "seq": line.said.seqs[-1] if line.said.seqs else 0}
+                yield {**row, **more, **about, "content_sha256": sha256([row, tools])}

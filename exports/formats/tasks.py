@@ -1,0 +1,98 @@
+"""Rows about tasks and decisions: prompts to play (`prompts`), and turns at which asking was possible (`ask_decision`).
+Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from awmclient.schema import ASK_TOOL
+from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, YES_NO, sha256, source
+from exports.leakage import Ground
+from exports.record import Record
+from exports.shaping import Line, Shaped
+
+PROMPTS, ASKING = "awmweb.prompts/1", "awmweb.ask_decision/1"
+PROMPTS_FEATURES: dict[str, Any] = {
+    "prompt": MESSAGES,
+    "tools": JSON_LIST,
+    "scenario": TEXT,
+    "task_idx": WHOLE,
+    "task": TEXT,
+    "split": TEXT,
+    "expert_available": YES_NO,
+    "schema_version": TEXT,
+    "content_sha256": TEXT,
+}
+ASKING_FEATURES: dict[str, Any] = {
+    "prompt": MESSAGES,
+    "completion": MESSAGES,
+    "tools": JSON_LIST,
+    "asked": YES_NO,
+    "tags": TEXT_LIST,
+    "advice": TEXT,
+    "advice_source": TEXT,
+    "errors_before": WHOLE,
+    "next_failed": YES_NO,
+    "complete": YES_NO,
+    "seq": WHOLE,
+    **SOURCE,
+}
+
+
+def prompts(record: Record, shaped: Shaped, _ground: Ground) -> Iterator[dict[str, Any]]:
+    """One row for each distinct prompt of a task, to be played by a trainer. It holds no reward and no answer."""
+    prompt = []
+    for line in shaped.lines:
+        if line.said.part != "prompt":
+            break
+        prompt.append(line.message)
+    row = {"prompt": prompt, "tools": list(shaped.tools)}
+    about = {
+        "scenario": record.scenario,
+        "task_idx": record.task_idx if record.task_idx is not None else -1,
+        "task": record.task,
+        "split": record.split,
+        "expert_available": record.expert != "off",
+    }
+    yield {**row, **about, "schema_version": PROMPTS, "content_sha256": sha256([row, about])}
+
+
+def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
+    """One row for each turn of an episode with an expert: asked or not, what people said of the question, and what
+    followed."""
+    if record.expert == "off":
+        return
+    lines, messages, errors = shaped.lines, shaped.messages, 0
+    about = source(ASKING, record, ground, messages)
+    for place, line in enumerate(lines):
+        if line.said.part == "assistant" and place and not line.said.refused:
+            ask = next((call for call in line.said.calls if call.get("kind") == "ask"), None)
+            row = {"prompt": messages[:place], "completion": [line.message], "tools": list(shaped.tools)}
+            said = {**_about_ask(record, ask), "errors_before": errors, "next_failed": _fails_after(lines, place)}
+            seq = {"seq": line.said.seqs[-1] if line.said.seqs else 0, "complete": about["reward_type"] == "complete"}
+            yield {**row, **said, **seq, **about, "content_sha256": sha256(row)}
+        errors += sum(call.get("error") is not None for call in line.said.calls)
+
+
+def _about_ask(record: Record, ask: Mapping[str, Any] | None) -> dict[str, Any]:
+    if ask is None:
+        return {"asked": False, "tags": [], "advice": "", "advice_source": ""}
+    advice = ask.get("advice")
+    seen = advice if isinstance(advice, Mapping) else {}
+    said = record.tags.get(int(ask.get("seq") or 0), {})
+    return {
+        "asked": True,
+        "tags": sorted(f"{label}={value}" for label, value in said.items() if value),
+        "advice": str(seen.get("text", "")),
+        "advice_source": str(seen.get("source", "")),
+    }
+
+
+def _fails_after(lines: tuple[Line, ...], place: int) -> bool:
+    """Whether a call of the next turn that calls anything but the expert came back as an error."""
+    for line in lines[place + 1 :]:
+        calls = [call for call in line.said.calls if call.get("name") != ASK_TOOL and call.get("kind") != "ask"]
+        if calls:
+            return any(call.get("error") is not None for call in calls)
+    return False

@@ -1,0 +1,83 @@
+"""Reads: what the leakage rules must know beside the episodes: held-out tasks and the verifiers of packs."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Callable, Collection
+from pathlib import Path
+
+from awmenv.errors import PackError
+from awmenv.packs import Pack
+from episodes import packs, splits
+from exports.leakage import Ground, NearTasks
+from exports.recipe import Recipe
+from exports.record import Record
+from exports.shingles import Shingles
+from people.models import Project
+
+
+def ground_for(project: Project, recipe: Recipe) -> Ground:
+    held_out = splits.held_out(project)
+    return Ground(
+        recipe, held_out, NearTasks(_texts(held_out)), verifier_finder(), is_training_name=splits.is_training_name
+    )
+
+
+def _texts(keys: set[str]) -> list[str]:
+    """Texts of the held-out tasks that a loaded pack holds."""
+    found = []
+    by_scenario: dict[str, list[int]] = {}
+    for key in keys:
+        scenario, _, number = key.rpartition("/")
+        if number.isdecimal():
+            by_scenario.setdefault(scenario, []).append(int(number))
+    for scenario, numbers in sorted(by_scenario.items()):
+        pack = packs.find_pack(scenario)
+        tasks = pack.tasks(scenario) if pack is not None else []
+        found += [tasks[number] for number in sorted(numbers) if number < len(tasks)]
+    return found
+
+
+def verifier_finder() -> Callable[[Record], Shingles]:
+    """Return a function that gives the shingles of a record's verifier, both forms, each task read once."""
+
+    @functools.lru_cache(maxsize=4096)
+    def shingles(scenario: str, task_idx: int) -> Shingles:
+        pack = packs.find_pack(scenario)
+        if pack is None:
+            return Shingles(())
+        try:
+            forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
+        except PackError:
+            return Shingles(())
+        return Shingles(form.code for form in forms if form is not None)
+
+    def of(record: Record) -> Shingles:
+        if not record.scenario or record.task_idx is None:
+            return Shingles(())
+        return shingles(record.scenario, record.task_idx)
+
+    return of
+
+
+def pack_digests(scenarios: Collection[str]) -> dict[str, str]:
+    """Return a digest of the rows of each pack that holds one of these scenarios: with other verifiers the same rules
+    may keep out other rows."""
+    known = [pack for pack in packs.packs() if _holds(pack, scenarios)]
+    return {pack.name: _digest(pack.folder, packs.state_of(pack.folder)) for pack in known}
+
+
+def _holds(pack: Pack, scenarios: Collection[str]) -> bool:
+    return any(name in pack.scenarios for name in scenarios)
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(folder: Path, _state: object) -> str:
+    digest = hashlib.sha256()
+    for file in packs.row_files(folder):
+        digest.update(file.name.encode())
+        with file.open("rb") as source:
+            while block := source.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()

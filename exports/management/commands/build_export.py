@@ -1,0 +1,19 @@
+"""`manage.py build_export ID`: what the worker runs for an export that was asked for by page or API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from exports import working
+
+
+class Command(BaseCommand):
+    help = "Build one requested export. Called by the worker."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("id")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        working.build(options["id"])

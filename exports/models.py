@@ -1,0 +1,74 @@
+"""Rows about exports: what was asked for, how far it is, and what it holds.
+
+Owns what a row may contain. Leaves changes to `datasets.py`. The files stand in the storage of exports, under the
+dataset's id.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.db import models
+from django.db.models import Q
+from django.urls import reverse
+
+from people.models import IdField, JsonText, Project
+
+
+class ExportState(models.TextChoices):
+    QUEUED = "queued", "Queued"
+    BUILDING = "building", "Building"
+    DONE = "done", "Done"
+    FAILED = "failed", "Failed"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+WORKING = (ExportState.QUEUED, ExportState.BUILDING)
+
+
+class ExportQuerySet(models.QuerySet["Export"]):
+    def silent_since(self, moment: datetime) -> ExportQuerySet:
+        """Exports that nobody works at: never begun, or their worker was not heard since."""
+        return self.filter(state__in=WORKING).filter(Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment))
+
+
+class Export(models.Model):
+    """One export. `dataset` is the hash of recipe, snapshot and packs, known once the snapshot is taken: two exports of
+    the same dataset share its files."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="exports")
+    recipe = models.JSONField()
+    format = models.CharField(max_length=20)
+    dataset = models.CharField(max_length=64, blank=True)
+    state = models.CharField(max_length=10, choices=ExportState.choices, default=ExportState.QUEUED)
+    attempt = models.IntegerField(default=0)
+    episodes = models.IntegerField(default=0)
+    episodes_done = models.IntegerField(default=0)
+    rows = models.IntegerField(default=0)
+    manifest = JsonText(null=True, blank=True)
+    problem = models.TextField(blank=True)
+    requested_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = ExportQuerySet.as_manager()
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["project", "-created_at"], name="exports_newest"),
+            models.Index(fields=["dataset"], name="exports_of_dataset"),
+        ]
+        constraints = [models.CheckConstraint(condition=Q(state__in=ExportState.values), name="export_state_known")]
+
+    def __str__(self) -> str:
+        return f"{self.format} {self.dataset[:12] or self.pk}"
+
+    def get_absolute_url(self) -> str:
+        return reverse("export", args=[self.pk])
+
+    @property
+    def is_working(self) -> bool:
+        return self.state in WORKING

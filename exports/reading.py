@@ -1,0 +1,148 @@
+"""Reads: the episodes of a snapshot as records, many at once.
+
+Owns three queries for a batch of episodes: the episodes, their outcomes, their steps. What a recipe wants hidden
+(secrets, names of people) is hidden here, before a rule or a format sees it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import orjson
+from django.db import connection
+from django.db.models import Q
+
+from awmenv.health import Health
+from episodes.models import Episode, VerifierOutcome
+from episodes.splits import task_key
+from experts.models import Annotation
+from experts.review import TAGS
+from exports.record import Record, Result
+from exports.redaction import Redactor
+from exports.selecting import Entry
+from people.models import Project
+
+STEPS_AT_ONCE, EPISODES_AT_ONCE = 5_000, 500
+_STEPS = """
+    SELECT s.episode_id, s.body, s.at FROM episodes_step s
+    JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, last_seq) USING (episode_id)
+    WHERE s.seq <= wanted.last_seq AND s.kind <> 'verification' ORDER BY s.episode_id, s.seq
+"""
+
+
+def batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Cut a snapshot into batches of bounded size."""
+    batch: list[Entry] = []
+    steps = 0
+    for entry in entries:
+        if batch and (steps + entry.last_seq > STEPS_AT_ONCE or len(batch) >= EPISODES_AT_ONCE):
+            yield batch
+            batch, steps = [], 0
+        batch.append(entry)
+        steps += entry.last_seq
+    if batch:
+        yield batch
+
+
+class Reader:
+    """Reads records of one project. `redactor` hides secrets; without `authors` people stand under opaque ids."""
+
+    def __init__(self, project: Project, redactor: Redactor, *, authors: bool) -> None:
+        self._project, self._redactor, self._authors = project, redactor, authors
+
+    def read(self, batch: Sequence[Entry]) -> list[Record]:
+        """Return the records of these entries, in their order; episodes that were deleted since are missing."""
+        ids = [entry.episode for entry in batch]
+        rows = Episode.objects.filter(pk__in=ids, project=self._project).select_related("run").in_bulk()
+        results = self._results([pk for entry in batch for pk in entry.outcomes])
+        tags = self._tags(ids)
+        steps = self._steps(batch)
+        return [
+            self._record(rows[pk], steps.get(pk, []), results.get(pk, {}), tags.get(pk, {})) for pk in ids if pk in rows
+        ]
+
+    def _steps(self, batch: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = {}
+        with connection.cursor() as cursor:
+            cursor.execute(_STEPS, [[entry.episode for entry in batch], [entry.last_seq for entry in batch]])
+            for episode, body, at in cursor.fetchall():
+                step = _loads(self._redactor.redact(body))
+                step.setdefault("at", at.isoformat().replace("+00:00", "Z"))
+                if step["kind"] == "ask" and not self._authors:
+                    _hide_author(step, self._project.pk)
+                found.setdefault(episode, []).append(step)
+        return found
+
+    def _results(self, outcomes: Sequence[int]) -> dict[str, dict[str, Result]]:
+        found: dict[str, dict[str, Result]] = {}
+        for row in VerifierOutcome.objects.filter(pk__in=outcomes):
+            word = "verified" if row.source == "verifier" else row.source
+            untouched = _passes_untouched(row.checked)
+            result = Result(row.reward_type, row.reward, word, row.details, untouched)
+            found.setdefault(row.episode_id, {})[word] = result
+        return found
+
+    def _tags(self, ids: Sequence[str]) -> dict[str, dict[int, dict[str, str]]]:
+        """What people said of questions, the newest word under each label."""
+        rows = Annotation.objects.filter(Q(label__in=TAGS), episode__in=ids, seq__isnull=False)
+        found: dict[str, dict[int, dict[str, str]]] = {}
+        for row in rows.order_by("created_at", "pk"):
+            found.setdefault(row.episode_id, {}).setdefault(row.seq or 0, {})[row.label] = row.text
+        return found
+
+    def _record(
+        self,
+        row: Episode,
+        steps: list[dict[str, Any]],
+        results: dict[str, Result],
+        tags: dict[int, dict[str, str]],
+    ) -> Record:
+        hidden = self._redactor.redact
+        run = row.run
+        same = ("state", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy_kind", "policy_name")
+        more = ("training_step", "checkpoint", "group_key", "expert", "origin", "stop_reason", "fault")
+        answer = row.final_answer
+        return Record(
+            id=row.pk,
+            project=self._project.slug,
+            task=hidden(row.task),
+            task_key=task_key(row.scenario, row.task_idx, row.task),
+            steps=steps,
+            results=results,
+            tools=row.tools if isinstance(row.tools, list) else [],
+            run=run.name if run is not None else "",
+            run_id=run.pk if run is not None else "",
+            policy=row.policy if isinstance(row.policy, dict) else {},
+            is_evaluation=run is not None and bool(run.metadata.get("evaluation")),
+            is_partial=bool(row.partial),
+            final_answer=hidden(answer) if isinstance(answer, str) else None,
+            started_at=row.created_at.isoformat().replace("+00:00", "Z"),
+            tags=tags,
+            **{name: getattr(row, name) for name in (*same, *more)},
+        )
+
+
+def _loads(body: str) -> dict[str, Any]:
+    try:
+        step: dict[str, Any] = orjson.loads(body)
+    except orjson.JSONDecodeError:  # half of a pair, or a number of more than 64 bits
+        step = json.loads(body)
+    return step
+
+
+def _hide_author(step: dict[str, Any], project_id: str) -> None:
+    advice = step.get("advice")
+    if isinstance(advice, dict) and advice.get("author") and advice.get("source") != "llm":
+        advice["author"] = opaque(project_id, advice["author"])
+
+
+def opaque(project_id: str, name: str) -> str:
+    """Return the id under which a person stands in the files of one project."""
+    return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode()).hexdigest()[:12]}"
+
+
+def _passes_untouched(health: Health | None) -> bool:
+    return health is not None and (health.untouched or "complete" in {health.code.says, health.sql.says})

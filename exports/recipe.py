@@ -1,0 +1,125 @@
+"""What an export is made by: format, filters and options, as one value that is the same in a file, a form and a call.
+
+Pure. Owns the names and defaults of options and the canonical text that a dataset's id is made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from typing import Annotated, Any, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from exports.errors import BadRecipe
+
+FormatName = Literal[
+    "sft",
+    "steps",
+    "dpo",
+    "kto",
+    "openai",
+    "prompts",
+    "ask_decision",
+    "raw",
+]
+AdviceMode = Literal["keep", "keep_masked", "drop", "distil"]
+OptIn = Literal[
+    "reported",
+    "informed",
+    "gave_up",
+    "passes_untouched",
+    "duplicates",
+    "partial",
+    "ungrounded",
+    "evaluation",
+]
+FILTERS = (
+    *("run", "arm", "scenario", "task_idx", "split", "policy", "policy_kind", "expert", "outcome", "origin"),
+    *("environment", "group_key", "training_step", "checkpoint", "seed", "id", "since", "until"),
+)
+
+
+class Pattern(BaseModel):
+    """A project's own secret: a name and a regular expression."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    name: Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+    regex: Annotated[str, Field(min_length=3, max_length=500)]
+
+    @field_validator("regex")
+    @classmethod
+    def _compiles(cls, value: str) -> str:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise ValueError(f"no regular expression: {error}") from error
+        return value
+
+
+class Recipe(BaseModel):
+    """All that decides what an export holds, beside the rows it selects from.
+
+    `include` names what is left out unless asked for. `evaluation` there makes a file of held-out and evaluation
+    episodes for viewers, which no training format takes. `authors` names experts and reviewers instead of giving them
+    opaque ids.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    format: FormatName
+    filter: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    advice: AdviceMode = "keep"
+    include: tuple[OptIn, ...] = ()
+    parquet: bool = False
+    redact: Literal["secrets", "personal", "off"] = "secrets"
+    patterns: tuple[Pattern, ...] = ()
+    authors: bool = False
+    pairs_per_task: Annotated[int, Field(ge=1, le=1000)] = 4
+    license: Annotated[str, Field(max_length=100)] = "other"
+
+    @field_validator("filter", mode="before")
+    @classmethod
+    def _filters(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise ValueError("filter: an object of names and values")
+        unknown = sorted(set(value) - set(FILTERS))
+        if unknown:
+            raise ValueError(f"unknown filter {', '.join(unknown)}; known are {', '.join(FILTERS)}")
+        lists = {name: one if isinstance(one, list | tuple) else [one] for name, one in value.items()}
+        return {name: tuple(sorted({str(item) for item in lists[name]})) for name in sorted(lists) if lists[name]}
+
+    @field_validator("include", mode="after")
+    @classmethod
+    def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(sorted(set(value)))
+
+    @classmethod
+    def read(cls, value: Any) -> Self:
+        """Return the recipe of this object. Raises `BadRecipe`, which names each wrong field."""
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            wrong = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'recipe'}: {one['msg']}" for one in error.errors())
+            raise BadRecipe(wrong[:2000]) from error
+
+    @classmethod
+    def from_yaml(cls, text: str) -> Self:
+        try:
+            value = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            raise BadRecipe(f"no YAML: {error}"[:500]) from error
+        return cls.read(value)
+
+    def as_yaml(self) -> str:
+        return str(yaml.safe_dump(self.model_dump(mode="json", exclude_defaults=True), sort_keys=False))
+
+    @property
+    def canonical(self) -> str:
+        return json.dumps(self.model_dump(mode="json"), sort_keys=True)
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.canonical.encode()).hexdigest()

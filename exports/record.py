@@ -1,0 +1,101 @@
+"""One ended episode as exports read it: a plain value, so that rules and formats need no database.
+
+Owns the shape and facts about one record. `reading.py` makes records from rows; importers may make them from files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from awmclient.conversation import Said, conversation
+from awmclient.schema import ToolSpec
+
+WORDS = ("verified", "attested", "reported")
+"""Whose word an outcome is: awmweb's verifier, a signed statement of the environment server, the loop's own."""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What an episode came to, and whose word that is."""
+
+    reward_type: str
+    reward: float | None
+    word: str
+    details: Mapping[str, Any] = field(default_factory=dict)
+    passes_untouched: bool = False
+
+    @property
+    def is_complete(self) -> bool:
+        return self.reward_type == "complete"
+
+
+@dataclass
+class Record:
+    """An ended episode with its steps as they cross a process, verifications left out.
+
+    `results` holds every outcome by whose word it is. `task_key` is `scenario/idx`, or a digest of the task's text.
+    """
+
+    id: str
+    project: str
+    task: str
+    task_key: str
+    state: str
+    steps: list[dict[str, Any]]
+    results: dict[str, Result] = field(default_factory=dict)
+    scenario: str = ""
+    task_idx: int | None = None
+    environment: str = "awm"
+    tools: list[dict[str, Any]] = field(default_factory=list)
+    run: str = ""
+    run_id: str = ""
+    arm: str = ""
+    seed: int | None = None
+    split: str = ""
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    policy_kind: str = ""
+    policy_name: str = ""
+    training_step: int | None = None
+    checkpoint: str = ""
+    group_key: str = ""
+    expert: str = "off"
+    origin: str = "external"
+    is_evaluation: bool = False
+    is_partial: bool = False
+    stop_reason: str = ""
+    fault: str = ""
+    final_answer: str | None = None
+    started_at: str = ""
+    tags: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+
+    @cached_property
+    def said(self) -> list[Said]:
+        """The conversation that the agent read; the task stands in front if the loop recorded no message of a user."""
+        said = conversation(self.steps)
+        if not any(one.message["role"] == "user" and one.part == "prompt" for one in said):
+            place = next((i for i, one in enumerate(said) if one.message["role"] != "system"), len(said))
+            said[place:place] = conversation([{"kind": "message", "role": "user", "content": self.task}])
+        return said
+
+    @cached_property
+    def specs(self) -> list[ToolSpec]:
+        """The tools that the environment listed, as the loop recorded them."""
+        return [ToolSpec.model_validate(tool) for tool in self.tools]
+
+    @property
+    def asks(self) -> list[dict[str, Any]]:
+        return [step for step in self.steps if step.get("kind") == "ask"]
+
+    @cached_property
+    def advice(self) -> list[Mapping[str, Any]]:
+        """What the asks brought; an absence of advice is none."""
+        given = (step.get("advice") for step in self.asks)
+        return [one for one in given if isinstance(one, Mapping) and one.get("source") != "fallback"]
+
+    @property
+    def is_informed(self) -> bool:
+        """Whether any advice came from somebody who could see the verifier; the server wrote that mark."""
+        return any(one.get("privilege") == "sees_verifier" for one in self.advice)

@@ -1,0 +1,185 @@
+"""The conversation of an episode as training lines: which messages stand in a row, and which of them carry loss.
+
+Pure. Owns the advice modes. A line carries loss if the agent wrote it and the loop could read it; prompts, results,
+advice and nudges never do.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from awmclient.conversation import Said, as_text, offered
+from awmclient.prompts import ASK
+from awmclient.schema import ASK_TOOL
+from exports.recipe import AdviceMode
+from exports.record import Record
+
+_NAMES_EXPERT = re.compile(rf"\bexperts?\b|{ASK_TOOL}", re.IGNORECASE)
+_HARD_TOKEN = re.compile(r"[\w@./:+-]*\d[\w@./:+-]*|\w+(?:[_@]\w+)+")
+_PROSE_WORDS = 5
+_LONGEST_GROUNDED = 2000
+"""Messages; looking for every value in all that came before grows with the square of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One message of a row, whether the agent is trained on it, and where it comes from."""
+
+    message: dict[str, Any]
+    loss: int
+    said: Said
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped:
+    """The lines of one episode with the tools that it was offered, or the reason why there are none."""
+
+    lines: tuple[Line, ...] = ()
+    tools: tuple[dict[str, Any], ...] = ()
+    reason: str = ""
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        return [line.message for line in self.lines]
+
+
+def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) -> Shaped:
+    """Return the lines of an episode under an advice mode.
+
+    keep: everything as it was read. keep_masked: the same, turns that ask carry no loss. drop: only episodes without
+    a question, as if no expert had been offered. distil: the questions and answers are cut out, so that the corrected
+    action is learned without advice; only where nothing that is trained on needs the advice to be known.
+    """
+    said = record.said
+    if not any(one.part == "assistant" for one in said):
+        return Shaped(reason="no_conversation")
+    if mode in ("keep", "keep_masked"):
+        masked = mode == "keep_masked"
+        lines = [Line(one.message, _loss(one, masked=masked), one) for one in said]
+        return Shaped(tuple(lines), tuple(offered(record.specs, expert=record.expert != "off")))
+    asked = any(_asks(one) for one in said)
+    if mode == "drop" and asked:
+        return Shaped(reason="asked")
+    lines = _without_expert(said)
+    trained = [line for line in lines if line.loss]
+    if any(
+        _NAMES_EXPERT.search(line.message["content"]) for line in lines if line.said.part in ("prompt", "assistant")
+    ):
+        return Shaped(reason="mentions_expert")
+    if asked and not keep_ungrounded and not all(_is_grounded(record, lines, line) for line in trained):
+        return Shaped(reason="ungrounded")
+    return (
+        Shaped(tuple(lines), tuple(offered(record.specs, expert=False))) if trained else Shaped(reason="no_turn_left")
+    )
+
+
+def _names_expert(line: Line) -> bool:
+    """Whether a message speaks of the expert that is no longer there: the agent of any, a prompt of the tool."""
+    text = line.message["content"]
+    return bool(_NAMES_EXPERT.search(text)) if line.said.part == "assistant" else ASK_TOOL in text
+
+
+def _loss(said: Said, *, masked: bool = False) -> int:
+    return int(said.part == "assistant" and not said.refused and not (masked and _asks(said)))
+
+
+def _asks(said: Said) -> bool:
+    return any(_is_ask(call) for call in said.calls)
+
+
+def _is_ask(step: Mapping[str, Any]) -> bool:
+    return step.get("kind") == "ask" or step.get("name") == ASK_TOOL
+
+
+def _without_expert(said: Sequence[Said]) -> list[Line]:
+    """The lines without questions, answers, the prompt's words about the expert and nudges to ask.
+
+    What failed before an answer came carries no loss: it is what the advice corrected.
+    """
+    answered = [place for place, one in enumerate(said) if one.part == "advice" and '"no_advice"' not in _head(one)]
+    last = answered[-1] if answered else -1
+    lines = []
+    for place, one in enumerate(said):
+        if one.part == "advice" or (one.part == "nudge" and ASK_TOOL in one.message["content"]):
+            continue
+        message = one.message
+        if one.part == "prompt" and ASK in message["content"]:
+            message = {**message, "content": message["content"].replace(ASK, "").strip()}
+        if _asks(one):
+            kept = _other_calls(message)
+            if kept is None:
+                continue
+            message = kept
+        failed = place < last and _fails(said, one)
+        lines.append(Line(message, 0 if failed else _loss(one), one))
+    return lines
+
+
+def _head(said: Said) -> str:
+    return str(said.message["content"])[:200]
+
+
+def _other_calls(message: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The message with the calls that ask nobody; None if asking was all that it did."""
+    calls = [call for call in message["tool_calls"] if call["function"]["name"] != ASK_TOOL]
+    return {**message, "tool_calls": calls} if calls else None
+
+
+def _fails(said: Sequence[Said], one: Said) -> bool:
+    """Whether a call of this turn came back as an error."""
+    return any(call.get("error") is not None for call in one.calls)
+
+
+def _is_grounded(record: Record, lines: Sequence[Line], line: Line) -> bool:
+    """Whether every argument of this turn's calls could be known without the advice: from the task, the tool's schema,
+    or what came back before."""
+    calls = line.message.get("tool_calls", ())
+    if not calls:
+        return True
+    known = [record.task]
+    for earlier in lines:
+        if earlier is line:
+            break
+        if earlier.said.part != "assistant":
+            known.append(earlier.message["content"])
+    schemas = {spec.name: as_text(spec.input_schema) for spec in record.specs}
+    for call in calls:
+        function = call["function"]
+        corpus = "\n".join([*known, schemas.get(function["name"], "")]).casefold()
+        if not all(_is_known(value, corpus) for value in _leaves(function["arguments"])):
+            return False
+    return True
+
+
+def _leaves(value: Any) -> Iterable[Any]:
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _leaves(inner)
+    else:
+        yield value
+
+
+def _is_known(value: Any, corpus: str) -> bool:
+    """A number or name must stand there; of prose that the agent composed, each number and identifier must."""
+    if value is None or isinstance(value, bool):
+        return True
+    if not isinstance(value, str):
+        return _stands(json.dumps(value), corpus)
+    text = value.strip().casefold()
+    if not text or text in corpus:
+        return True
+    if len(text.split()) < _PROSE_WORDS:
+        return False
+    return all(_stands(token.strip(".,:;-+/").casefold(), corpus) for token in _HARD_TOKEN.findall(text))
+
+
+def _stands(token: str, corpus: str) -> bool:
+    """Whether the token stands in the text by itself, not inside a longer number or name."""
+    return re.search(rf"(?<![\w.]){re.escape(token)}(?!\w|\.\d)", corpus) is not None

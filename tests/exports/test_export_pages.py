@@ -1,0 +1,268 @@
+"""Exports as people and scripts make them: a recipe with its preview, a build, its files by ranges, cancel, delete."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
+from episodes import recording
+from experts import advising, queue
+from exports import datasets, requesting, storing, working
+from exports.models import Export, ExportState
+from exports.recipe import Recipe
+from people.errors import Forbidden, Invalid
+from tests.browsing import as_person, html
+from tests.people_by_name import token
+
+SECRET = "sk-proj-" + "a1B2c3D4" * 6
+
+
+@pytest.fixture
+def store(settings, tmp_path):
+    """Exports stand in a folder of the test's own."""
+    settings.VAR = tmp_path
+    settings.STORAGES = {
+        **settings.STORAGES,
+        "exports": {
+            "BACKEND": "django.core.files.storage.FileSystemStorage",
+            "OPTIONS": {"location": str(tmp_path / "datasets")},
+        },
+    }
+    return tmp_path
+
+
+def advised(actor, ask, text):
+    lease = queue.claim(actor, ask.pk)
+    advising.answer(actor, lease.assignment_id, lease.lease_token, text, "n")
+
+
+def episode(actor, key, *, reward_type="complete", answer="Done.", **more):
+    """A finished, verified episode with one answered ask."""
+    tools = [ToolSpec(name="merge", input_schema={"type": "object"})]
+    start = EpisodeStart(key=key, task="Merge the duplicates.", tools=tools, expert="plain", arm="react", **more)
+    one, _ = recording.start_episode(actor, start)
+    said = {"seq": 1, "kind": "message", "role": "user", "content": f"Merge the duplicates. My key is {SECRET}."}
+    recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": [said]}).steps)
+    ask, _ = queue.open_ask(
+        actor, AskOpen(episode=one.pk, key="1", question=f"Into which, {key}?", deadline_s=60, seq=2)
+    )
+    advised(actor, ask, "Into 7.")
+    last = {"seq": 3, "kind": "message", "role": "assistant", "content": answer}
+    recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": [last]}).steps)
+    recording.finish(actor, one.pk, Finish(stop_reason="done"))
+    recording.record_outcome(actor, one.pk, Outcome(reward_type=reward_type, reward=1.0))
+    return one
+
+
+def built(actor, **options):
+    """The export of this recipe, done."""
+    export = requesting.request(actor, Recipe.read({"format": "sft", **options}))
+    working.build(export.pk)
+    export.refresh_from_db()
+    assert export.state == ExportState.DONE, export.problem
+    return export
+
+
+def data_of(export):
+    path = export.manifest["files"][0]["path"]
+    with storing.open_file(export.project_id, export.dataset, path) as source:
+        return source.read()
+
+
+def test_page_previews_a_recipe_and_shares_it_by_its_address(ada, store):
+    one = episode(ada, "a")
+    episode(ada, "b", reward_type="others")
+    page = html(as_person(ada).get("/exports/?format=sft&arm=react"))
+    assert "1 row from 1 of 2 episodes" in page and "Not complete" in page
+    assert one.pk in page and "Into 7." in page and "learn" in page
+    assert SECRET not in page and "[redacted:" in page
+
+
+def test_preview_alone_says_the_address_of_the_page(ada, store):
+    episode(ada, "a")
+    answer = as_person(ada).get("/exports/preview?format=dpo&arm=&redact=off")
+    assert answer.headers["HX-Replace-Url"] == "/exports/?format=dpo&redact=off"
+
+
+@pytest.mark.parametrize(
+    ("query", "words"),
+    [
+        ("format=surprise", "format"),
+        ("run=nobody", "No run has this name or id"),
+        ("task_idx=x", "Use a whole number"),
+        ("origin=moon", "Use one of"),
+    ],
+)
+def test_page_names_what_is_wrong_in_a_recipe(ada, store, query, words):
+    answer = as_person(ada).get(f"/exports/?{query}")
+    assert answer.status_code == 422 and words in html(answer)
+
+
+def test_empty_project_says_that_nothing_matches(ada, store):
+    assert "No finished episode matches." in html(as_person(ada).get("/exports/"))
+
+
+def test_page_builds_an_export_and_shows_its_files(ada, store):
+    episode(ada, "a")
+    person = as_person(ada)
+    answer = person.post("/exports/", {"format": "sft", "arm": "react"})
+    export = Export.objects.get()
+    assert answer.status_code == 302 and answer.headers["Location"] == f"/exports/{export.pk}/"
+    assert "Building" in html(person.get(f"/exports/{export.pk}/"))
+    working.build(export.pk)
+    page = html(person.get(f"/exports/{export.pk}/"))
+    assert "1 row" in page and "data/train.jsonl" in page and "README.md" in page and "format: sft" in page
+    listed = html(person.get("/exports/"))
+    assert f"/exports/{export.pk}/" in listed
+
+
+def test_file_comes_whole_and_by_ranges(ada, store):
+    episode(ada, "a")
+    export = built(ada)
+    person, address, whole = as_person(ada), f"/exports/{export.pk}/download", data_of(export)
+
+    def got(header=None):
+        answer = person.get(address, headers={"Range": header} if header else {})
+        return answer, b"".join(answer.streaming_content) if answer.streaming else answer.content
+
+    answer, body = got()
+    assert (answer.status_code, body) == (200, whole) and answer.headers["Accept-Ranges"] == "bytes"
+    answer, body = got("bytes=5-9")
+    assert (answer.status_code, body) == (206, whole[5:10])
+    assert answer.headers["Content-Range"] == f"bytes 5-9/{len(whole)}"
+    assert got("bytes=-4")[1] == whole[-4:] and got("bytes=7-")[1] == whole[7:]
+    assert got(f"bytes={len(whole)}-")[0].status_code == 416
+    assert person.get(address, {"path": "../../secret_key"}).status_code == 404
+
+
+def test_same_episodes_and_recipe_give_the_same_files(ada, store):
+    for key in "abc":
+        episode(ada, key)
+    first, second = built(ada), built(ada)
+    assert first.dataset == second.dataset and data_of(first) == data_of(second)
+    episode(ada, "d")
+    third = built(ada)
+    assert third.dataset != first.dataset and third.rows == 4
+
+
+def test_command_writes_what_the_page_builds(ada, store, tmp_path):
+    episode(ada, "a")
+    target = tmp_path / "out.jsonl"
+    call_command("export", "--format", "sft", "--project", "lab", "--output", str(target), verbosity=0)
+    assert target.read_bytes() == data_of(built(ada)) != b""
+    manifest = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())
+    assert manifest["rows"] == 1 and manifest["features"]["messages"]
+    with pytest.raises(CommandError, match="unknown filter surprise"):
+        call_command("export", "--format", "sft", "--filter", "surprise=1", "--output", str(target))
+
+
+def test_build_that_stopped_goes_on_from_its_parts(ada, store, monkeypatch):
+    for key in "abc":
+        episode(ada, key, scenario=f"{key}_1", task_idx=0)
+    whole = data_of(built(ada))
+    monkeypatch.setattr(datasets, "PART_STEPS", 1)
+    export = requesting.request(ada, Recipe.read({"format": "sft"}))
+    Export.objects.exclude(pk=export.pk).delete()
+    storing.delete(export.project_id, Export(dataset=first_dataset(ada)).dataset)
+    folder = storing.work_folder(export.pk)
+    plan = datasets.take_snapshot(export.project, Recipe.read(export.recipe), folder)
+    done = []
+    with pytest.raises(datasets.Stopped):
+        datasets.build(export.project, plan, folder, lambda episodes, rows: done.append(episodes) or len(done) < 3)
+    assert [path.name for path in sorted((folder / "parts").glob("*.json"))] == ["00000.json", "00001.json"]
+    working.build(export.pk)
+    export.refresh_from_db()
+    assert export.state == ExportState.DONE and data_of(export) == whole
+
+
+def first_dataset(actor):
+    """The dataset that the plain recipe gives now."""
+    folder = storing.work_folder("probe")
+    plan = datasets.take_snapshot(actor.project, Recipe.read({"format": "sft"}), folder)
+    storing.forget_work("probe")
+    return plan.id
+
+
+def test_cancelled_export_is_built_by_nobody(ada, store):
+    episode(ada, "a")
+    export = requesting.request(ada, Recipe.read({"format": "sft"}))
+    as_person(ada).post(f"/exports/{export.pk}/cancel")
+    assert not working.build(export.pk)
+    export.refresh_from_db()
+    assert export.state == ExportState.CANCELLED
+
+
+def test_deleted_export_takes_its_files_unless_another_holds_them(ada, store):
+    episode(ada, "a")
+    first, second = built(ada), built(ada)
+    person = as_person(ada)
+    person.post(f"/exports/{first.pk}/delete")
+    assert data_of(second) != b""
+    person.post(f"/exports/{second.pk}/delete")
+    assert not storing.is_kept(second.project_id, second.dataset)
+
+
+def test_export_token_exports_over_http(ada, store):
+    episode(ada, "a")
+    _, secret = token(ada.project, "export")
+    client = Client(headers={"Authorization": f"Bearer {secret}"})
+    asked = client.post("/api/v1/exports", {"format": "sft"}, content_type="application/json")
+    assert asked.status_code == 202, asked.content
+    working.build(asked.json()["id"])
+    shown = client.get(f"/api/v1/exports/{asked.json()['id']}").json()
+    assert (shown["state"], shown["rows"], shown["counts"]["episodes"]) == ("done", 1, 1)
+    got = client.get(f"/api/v1/exports/{asked.json()['id']}/download")
+    assert json.loads(b"".join(got.streaming_content))["arm"] == "react"
+
+
+def test_strangers_and_reviewers_export_nothing(ada, rita, max_, store):
+    episode(ada, "a")
+    export = built(ada)
+    assert as_person(rita).get("/exports/").status_code == 403
+    assert as_person(max_).get(f"/exports/{export.pk}/download").status_code == 404
+    assert as_person(max_).post(f"/exports/{export.pk}/delete").status_code == 404
+    with pytest.raises(Forbidden):
+        requesting.request(rita, Recipe.read({"format": "sft"}))
+    with pytest.raises(Invalid):
+        requesting.request(ada, Recipe.read({"format": "sft", "filter": {"task_idx": "x"}}))
+
+
+def test_parquet_and_lines_hold_the_same_rows(ada, store, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import pyarrow.parquet
+
+    episode(ada, "a")
+    lines = [json.loads(line) for line in data_of(built(ada)).splitlines()]
+    export = built(ada, parquet=True)
+    (tmp_path / "x.parquet").write_bytes(data_of(export))
+    table = pyarrow.parquet.read_table(tmp_path / "x.parquet").to_pylist()
+    assert [row["episode_id"] for row in table] == [row["episode_id"] for row in lines]
+    assert [row["loss"] for row in table] == [row["loss"] for row in lines]
+
+
+def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
+    """One canary each: a nudge stays and is not learned; the others reach no byte."""
+    held = episode(ada, "held", answer="canary-held-out", split="val")
+    informed, _ = recording.start_episode(ada, EpisodeStart(key="i", task="t", expert="informed"))
+    ask, _ = queue.open_ask(ada, AskOpen(episode=informed.pk, key="1", question="q", deadline_s=60, seq=1))
+    advised(ada, ask, "canary-informed")
+    last = {"seq": 2, "kind": "message", "role": "assistant", "content": "ok"}
+    recording.append_steps(ada, informed.pk, StepBatch.model_validate({"steps": [last]}).steps)
+    recording.finish(ada, informed.pk, Finish(stop_reason="done"))
+    outcome = Outcome(reward_type="complete", reward=1.0, details={"found": "canary-verifier"})
+    recording.record_outcome(ada, informed.pk, outcome)
+    episode(ada, "good")
+    for shape in ("sft", "steps", "dpo", "kto", "openai", "prompts", "ask_decision", "raw"):
+        export = built(ada, format=shape)
+        everything = b"".join(
+            storing.open_file(export.project_id, export.dataset, path).read()
+            for path, _ in storing.files_of(export.project_id, export.dataset)
+        )
+        for canary in (b"canary-held-out", b"canary-informed", b"canary-verifier", SECRET.encode()):
+            assert canary not in everything, (shape, canary)
+        assert b"ada" not in [line for line in everything.splitlines() if b'"author"' in line]
+    assert held.pk

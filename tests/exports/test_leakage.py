@@ -1,0 +1,110 @@
+"""The rules that keep episodes and rows out, one test for each that fails without its rule."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from exports.building import Walk
+from exports.formats import FORMATS
+from exports.leakage import Ground, NearTasks
+from exports.recipe import Recipe
+from exports.record import Result
+from exports.shingles import Shingles
+from tests.exports.records import FAILED, STEPS, record, walk, with_advice
+
+REPORTED = {"reported": Result("complete", 1.0, "reported")}
+UNTOUCHED = {"verified": Result("complete", 1.0, "verified", passes_untouched=True)}
+CODE = "def verify(initial, final):\n    rows = final.execute('select count(*) from merges where status = 7')\n"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"results": {}}, "not_verified"),
+        ({"results": REPORTED}, "reported_only"),
+        ({"results": FAILED}, "not_complete"),
+        ({"results": {"verified": Result("judge_error", 0.0, "verified")}}, "infrastructure_failure"),
+        ({"state": "failed", "fault": "environment"}, "infrastructure_failure"),
+        ({"state": "cancelled"}, "cancelled"),
+        ({"split": "val"}, "held_out"),
+        ({"split": "Validation"}, "held_out"),
+        ({"split": "dev"}, "held_out"),
+        ({"is_evaluation": True}, "evaluation"),
+        ({"origin": "branch"}, "branch"),
+        ({"tools": [{"name": "Verify"}]}, "control_tool"),
+        ({"steps": [*STEPS, {"seq": 11, "kind": "tool_call", "name": "done", "arguments": {}}]}, "control_tool"),
+        ({"steps": with_advice(privilege="sees_verifier")}, "informed"),
+        ({"stop_reason": "gave_up"}, "gave_up"),
+        ({"results": UNTOUCHED}, "passes_untouched"),
+        ({"is_partial": True}, "partial"),
+        ({}, None),
+    ],
+)
+def test_an_episode_is_left_out_for_a_stated_reason(change, reason):
+    rows, counts = walk("sft", record(**change))
+    assert counts.left_out == ({reason: 1} if reason else {}) and len(rows) == (reason is None)
+
+
+@pytest.mark.parametrize(
+    ("include", "change"),
+    [
+        ("reported", {"results": REPORTED}),
+        ("gave_up", {"stop_reason": "gave_up"}),
+        ("passes_untouched", {"results": UNTOUCHED}),
+        ("informed", {"steps": with_advice(privilege="sees_verifier")}),
+        ("partial", {"is_partial": True}),
+    ],
+)
+def test_what_is_opted_into_is_exported(include, change):
+    assert len(walk("sft", record(**change), include=[include])[0]) == 1
+
+
+@pytest.mark.parametrize("change", [{"split": "val"}, {"is_evaluation": True}])
+def test_an_export_for_viewers_may_hold_evaluations(change):
+    assert len(walk("raw", record(**change), include=["evaluation"])[0]) == 1
+
+
+def test_a_split_of_the_project_holds_out_its_tasks_whatever_the_loop_says():
+    rows, counts = walk("sft", record(split="train"), held_out={"desk_1/3"})
+    assert rows == [] and counts.left_out == {"held_out": 1}
+
+
+def test_a_task_nearly_that_of_a_held_out_one_is_left_out():
+    text = "Merge the two newest duplicate tickets of the customer Dockside and close the older one"
+    near = NearTasks([text])
+    assert near.holds_like(text.replace("Dockside", "dockside,")) and near.holds_like(f"{text} now")
+    assert not near.holds_like("Merge the two newest duplicate tickets") and not near.holds_like("Ship order 7")
+    walking = Walk(FORMATS["sft"], Ground(Recipe.read({"format": "sft"}), near=near))
+    assert list(walking.rows([record(task=text)])) == [] and walking.counts.left_out == {"near_held_out": 1}
+
+
+@pytest.mark.parametrize("field", ["result", "error", "arguments"])
+def test_words_of_the_verifier_keep_an_episode_out_wherever_they_stand(field):
+    quoted = f"It does this: {CODE.upper()}"
+    value = {"text": [quoted]} if field == "arguments" else quoted
+    steps = [{**step, field: value} if step["seq"] == 8 else step for step in STEPS]
+    verifier = Shingles([CODE])
+    walking = Walk(FORMATS["sft"], Ground(Recipe.read({"format": "sft"}), verifier_of=lambda _record: verifier))
+    assert list(walking.rows([record(steps=steps)])) == [] and walking.counts.left_out == {"verifier_text": 1}
+    assert len(list(walking.rows([record()]))) == 1
+
+
+def test_seven_words_in_a_row_are_no_quote():
+    verifier = Shingles(["one two three four five six seven eight nine"])
+    assert verifier.quoted_in("so: ONE, two; three four five six seven eight.")
+    assert not verifier.quoted_in("one two three four five six seven and eight nine")
+    assert not Shingles([]).quoted_in("one two three four five six seven eight")
+
+
+def test_the_same_conversation_twice_is_one_row_unless_asked_for():
+    pair = [record(), record(id="e2", seed=6)]
+    rows, counts = walk("sft", *pair)
+    assert [row["episode_id"] for row in rows] == ["e1"] and counts.left_out == {"duplicate": 1}
+    assert len(walk("sft", *pair, include=["duplicates"])[0]) == 2
+
+
+def test_no_row_holds_an_outcome_in_its_messages():
+    rows, _ = walk("sft", record(steps=[*STEPS, {"seq": 11, "kind": "verification", "details": {"x": "the secret"}}]))
+    assert "the secret" not in json.dumps(rows)

@@ -1,0 +1,120 @@
+"""Preference rows: pairs of siblings and of advice, single actions with a label, and what never becomes one."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.exports.records import COMPLETE, FAILED, STEPS, record, walk, with_advice
+
+CALLS = [{"name": "merge", "arguments": {"into": 7}}]
+
+
+def replaced(seq, steps=STEPS, **fields):
+    return [{**step, **fields} if step["seq"] == seq else step for step in steps]
+
+
+def dpo(*records, **options):
+    return walk("dpo", *records, **options)
+
+
+def test_siblings_part_at_the_first_action_that_differs():
+    good = record()
+    bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}))
+    ((row,), counts) = dpo(good, bad)
+    assert row["source"] == "sibling" and (row["episode_id"], row["rejected_episode_id"]) == ("e1", "e2")
+    arguments = [row[side][0]["tool_calls"][0]["function"]["arguments"] for side in ("chosen", "rejected")]
+    assert arguments == [{"into": 7}, {"into": 8}] and len(row["prompt"]) == 7 and counts.used == 2
+
+
+def test_a_pair_is_one_action_on_each_side():
+    bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}))
+    ((row,), _) = dpo(record(), bad)
+    assert [len(row[side]) for side in ("chosen", "rejected")] == [1, 1]
+    assert {row[side][0]["role"] for side in ("chosen", "rejected")} == {"assistant"}
+
+
+def test_siblings_that_saw_different_results_before_make_no_pair():
+    bad = replaced(8, replaced(4, result={"open": False}), arguments={"into": 8})
+    rows, counts = dpo(record(), record(id="e2", results=FAILED, steps=bad))
+    assert rows == [] and counts.left_out == {"no_row": 2}
+
+
+@pytest.mark.parametrize("change", [{"tools": []}, {"task_key": "desk_1/4"}, {"expert": "off"}])
+def test_siblings_of_another_task_or_with_other_tools_make_no_pair(change):
+    bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}), **change)
+    assert dpo(record(), bad)[0] == []
+
+
+def test_an_action_by_which_somebody_was_complete_is_never_rejected():
+    other = replaced(8, arguments={"into": 8})
+    records = [record(), record(id="e2", results=FAILED, steps=other), record(id="e3", steps=other)]
+    assert dpo(*records)[0] == []
+
+
+def test_ids_of_calls_are_no_difference():
+    named = [{**step, "call_id": f"x{step['seq']}"} if step["kind"] == "tool_call" else step for step in STEPS]
+    bad = record(id="e2", results=FAILED, steps=replaced(8, named, arguments={"into": 8}))
+    assert len(dpo(record(), bad)[0]) == 1
+
+
+def test_a_call_that_could_not_be_read_is_on_neither_side():
+    broken = [*STEPS[:2], {"seq": 3, "kind": "message", "role": "assistant", "content": "<tool_call>{", "turn": 1}]
+    broken += [{"seq": 4, "kind": "nudge", "content": "It cannot be read.", "turn": 1}]
+    assert dpo(record(), record(id="e2", results=FAILED, steps=broken))[0] == []
+
+
+def tried_first(**advice):
+    """The agent tried one call, asked, and was told another."""
+    steps = [*STEPS[:2], {"seq": 3, "kind": "tool_call", "name": "merge", "arguments": {"into": 9}, "error": "no"}]
+    return [{**step, "turn": 1} for step in steps[2:]], [
+        *steps[:2],
+        {**steps[2], "turn": 1},
+        {**with_advice(**advice)[6], "seq": 4, "turn": 2},
+        {**STEPS[7], "seq": 5},
+        {**STEPS[9], "seq": 6},
+    ]
+
+
+def test_advice_that_suggests_a_call_is_chosen_over_the_call_before_it():
+    ((row,), _) = dpo(record(steps=tried_first(tool_calls=CALLS)[1]))
+    assert row["source"] == "advice" and row["chosen"][0]["tool_calls"][0]["function"]["arguments"] == {"into": 7}
+    assert row["rejected"][0]["tool_calls"][0]["function"]["arguments"] == {"into": 9} and len(row["prompt"]) == 2
+
+
+@pytest.mark.parametrize(
+    "advice",
+    [
+        {"tool_calls": CALLS, "privilege": "sees_verifier"},
+        {"tool_calls": CALLS, "source": "cache"},
+        {"tool_calls": [{"name": "merge", "arguments": {"into": 9}}]},
+        {},
+    ],
+)
+def test_advice_is_never_chosen_if_informed_cached_the_same_or_only_words(advice):
+    steps = tried_first(**advice)[1]
+    assert dpo(record(steps=steps), include=["informed"])[0] == []
+
+
+def test_pairs_of_one_task_are_capped():
+    bad = [record(id=f"b{n}", results=FAILED, steps=replaced(8, arguments={"into": 80 + n})) for n in range(9)]
+    assert len(dpo(record(), *bad)[0]) == 4
+    assert len(dpo(record(), *bad, pairs_per_task=2)[0]) == 2
+
+
+def test_pairs_do_not_hang_on_the_order_in_which_episodes_fail():
+    bad = [record(id=f"b{n}", results=FAILED, steps=replaced(8, arguments={"into": 80 + n})) for n in range(3)]
+    assert json.dumps(dpo(record(), *bad)[0]) == json.dumps(dpo(record(), *bad)[0])
+
+
+def test_kto_labels_every_action_by_the_outcome():
+    rows, _ = walk("kto", record(), record(id="e2", results=FAILED, steps=replaced(4, result="x")))
+    assert [(row["episode_id"], row["label"]) for row in rows] == [("e1", True)] * 4 + [("e2", False)] * 4
+    assert all(len(row["completion"]) == 1 for row in rows)
+
+
+def test_held_out_episodes_give_no_pair():
+    bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}))
+    rows, counts = dpo(record(results=COMPLETE), bad, held_out={"desk_1/3"})
+    assert rows == [] and counts.left_out == {"held_out": 2}
