@@ -141,7 +141,7 @@ def _hide_author(step: dict[str, Any], project_id: str) -> None:
 
 def opaque(project_id: str, name: str) -> str:
     """Return the id under which a person stands in the files of one project."""
-    return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode()).hexdigest()[:12]}"
+    return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 
 def _passes_untouched(health: Health | None) -> bool:

@@ -109,7 +109,7 @@ class _Rules:
         return cls(named)
 
     def found_in(self, text: str) -> list[int]:
-        found = self._set.Match(text)
+        found = self._set.Match(text.encode("utf-8", "replace"))  # half of a pair is part of no secret
         places: list[int] = found if isinstance(found, list) else []  # None where nothing matches
         return sorted([*self._always, *(self._numbers[place] for place in places)])
 

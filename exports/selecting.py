@@ -101,7 +101,7 @@ def _runs(project: Project, values: tuple[str, ...]) -> list[str]:
 
 def _whole(name: str, value: str) -> int:
     digits = value.removeprefix("-")
-    if not (digits.isascii() and digits.isdecimal() and int(digits) <= WHOLE_MAX):
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and int(digits) <= WHOLE_MAX):
         raise Invalid(f"Unknown filter value: {name}={value}. Use a whole number.")
     return int(value)
 

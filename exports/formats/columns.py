@@ -57,7 +57,7 @@ SOURCE: dict[str, Any] = {
 
 
 def sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode()).hexdigest()
+    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from exports.formats import FORMATS
 from exports.leakage import Ground, NearTasks
 from exports.recipe import Recipe
 from exports.record import Result
+from exports.redaction import Redactor
 from exports.shingles import Shingles
 from tests.exports.records import FAILED, STEPS, record, walk, with_advice
 
@@ -108,3 +109,12 @@ def test_the_same_conversation_twice_is_one_row_unless_asked_for():
 def test_no_row_holds_an_outcome_in_its_messages():
     rows, _ = walk("sft", record(steps=[*STEPS, {"seq": 11, "kind": "verification", "details": {"x": "the secret"}}]))
     assert "the secret" not in json.dumps(rows)
+
+
+@pytest.mark.parametrize("shape", ["sft", "steps", "dpo", "kto", "openai", "prompts", "ask_decision", "raw"])
+def test_half_a_pair_and_a_null_character_break_no_format(shape):
+    odd = "a\ud800\x00b"
+    steps = [{**step, "content": odd} if step["kind"] == "message" else step for step in STEPS]
+    rows, counts = walk(shape, record(task=odd, final_answer=odd, steps=steps))
+    assert counts.episodes == 1 and (rows or shape == "dpo" or counts.left_out)
+    assert Redactor(Recipe.read({"format": shape})).redact(odd) == odd

@@ -127,7 +127,7 @@ TIMES = ["0001-01-01T00:00:00+10:00", "9999-12-31T23:59:59-10:00", "2026-11-21T1
 def test_a_time_that_the_database_could_not_give_back_is_422(agent, at):
     where = f"/episodes/{started(agent)}/steps"
     assert sent(agent, where, {"steps": [{"seq": 1, "kind": "note", "content": "x", "at": at}]}).status_code == 422
-    assert agent.get(where).json() == {"steps": []}
+    assert agent.get(where).json()["steps"] == []
 
 
 def test_numbers_and_nesting_out_of_bounds_are_refused_and_never_a_fault(agent):
