@@ -67,7 +67,7 @@ def start_episode(
     may_record(actor)
     run = visible_or_404(Run.objects.all(), actor, plan.run) if plan.run else None
     refuse_help(actor, run, plan.expert)
-    digest = _digest(plan.model_dump(exclude_unset=True, mode="json"))
+    digest = _digest(plan.model_dump(exclude_unset=True))
     now = timezone.now()
     fields = plan.model_dump(exclude={"key", "run", "tools", "policy"}, exclude_none=True)
     try:
