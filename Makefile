@@ -55,7 +55,7 @@ lock: install-dev
 
 # Two at a time, each with servers of its own; a file's tests stay together, as they share a product
 test: install-dev
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not train and not chaos"
+	@$(PY) -m pytest -n 2 --dist loadfile -m "not train and not chaos and not long"
 
 # Training libraries are large, so they live apart
 test-train:

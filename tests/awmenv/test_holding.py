@@ -14,7 +14,7 @@ import pytest
 from bench.worlds.neighbor import KINDS, write_pack
 from tests.awmenv.conftest import ROOT, OpenFolders, Server, start_server
 
-pytestmark = pytest.mark.attack("frames")
+pytestmark = [pytest.mark.attack("frames"), pytest.mark.long]
 
 LIMIT_MS = 40
 """Several times what is measured, for machines that are slower; without the bounds it is 100 to 11,000."""

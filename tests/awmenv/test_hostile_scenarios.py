@@ -23,7 +23,7 @@ from tests.awmenv.attacks import ATTACKS, LOOKING, ROWS, TAMPERING, Attack
 from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
-pytestmark = pytest.mark.attack("apps")
+pytestmark = [pytest.mark.attack("apps"), pytest.mark.long]
 
 # A scenario owns its database and may map code; it stays in its folder all the same.
 ALLOWED = {"rwx_memory", "socketpair", *(attack.name for attack in TAMPERING)}

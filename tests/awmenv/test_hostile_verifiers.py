@@ -18,7 +18,7 @@ from awmenv.server.verifier import VerifierHouse, verdict
 from tests.awmenv.arena import NAME, SECRET, Arena, arena_in, breaches
 from tests.awmenv.attacks import ATTACKS, ENDINGS, FORGERIES, LOOKING, VALUES, Attack
 
-pytestmark = pytest.mark.attack("verifiers")
+pytestmark = [pytest.mark.attack("verifiers"), pytest.mark.long]
 
 TIMEOUT_S = 3.0
 

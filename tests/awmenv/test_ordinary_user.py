@@ -23,7 +23,7 @@ from tests.awmenv.conftest import ROOT, OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 from tests.awmenv.test_hostile_scenarios import AT_IMPORT, FORBIDDEN
 
-pytestmark = pytest.mark.attack("verifiers and apps, as an ordinary user")
+pytestmark = [pytest.mark.attack("verifiers and apps, as an ordinary user"), pytest.mark.long]
 
 USER = 12_345
 VERIFIERS = """

@@ -15,7 +15,7 @@ from tests.awmenv.conftest import OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 from tests.awmenv.test_ordinary_user import USER, python  # noqa: F401 - a fixture
 
-pytestmark = pytest.mark.attack("apps")
+pytestmark = [pytest.mark.attack("apps"), pytest.mark.long]
 
 FORKS = """
 import time
