@@ -61,9 +61,10 @@ def test_two_people_live_through_the_demo(demo, person, tmp_path):
     owner.keyboard.press("End")
     owner.wait_for_url(re.compile(r"step=2\d$"))
 
-    owner.goto(demo.url + "/")
-    with owner.expect_download() as download:
-        owner.get_by_text("Download JSONL").click()
+    owner.goto(demo.url + "/exports/")
+    owner.locator("[data-act=build]").click()
+    with owner.expect_download(timeout=90_000) as download:
+        owner.get_by_role("link", name="data/train.jsonl").click(timeout=90_000)
     rows = [json.loads(line) for line in download.value.path().read_text().splitlines()]
     mine = next(row for row in rows if row["episode_id"] in episode)
     assert "Priya. She has looked after this hotel for years." in json.dumps(mine["messages"])
