@@ -11,10 +11,9 @@ from awmclient.fields import MAX_INT, Object
 from episodes import recording, trajectory
 from episodes.models import Episode
 from people.errors import NotFound
-from people.http import actor_of, refusal
+from people.http import REFUSALS, actor_of, refusal
 
 router = Router(tags=["episodes"])
-REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), schema.ErrorEnvelope)
 JSON = "application/json; charset=utf-8"
 
 

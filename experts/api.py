@@ -15,10 +15,9 @@ from awmclient.metrics import DeskNumbers
 from experts import advising, closing, queue
 from experts.metrics import records
 from experts.reading import ask_view, open_asks
-from people.http import actor_of
+from people.http import REFUSALS, actor_of
 
 router = Router(tags=["asks"])
-REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), schema.ErrorEnvelope)
 WAIT_MAX_S = 25
 
 

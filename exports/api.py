@@ -9,15 +9,14 @@ from django.conf import settings
 from django.http import HttpRequest, HttpResponseBase
 from ninja import Body, Router, Schema, Status
 
-from awmclient.schema import Done, ErrorEnvelope
+from awmclient.schema import Done
 from exports import downloads, requesting
 from exports.models import Export
 from exports.recipe import Recipe
 from people.access import may_export, visible_or_404
-from people.http import actor_of
+from people.http import REFUSALS, actor_of
 
 router = Router(tags=["exports"])
-REFUSALS = dict.fromkeys((400, 401, 403, 404, 409, 422, 429, 503), ErrorEnvelope)
 
 
 class ExportView(Schema):

@@ -31,7 +31,7 @@ from ninja.parser import Parser
 from ninja.renderers import BaseRenderer
 from ninja.security import APIKeyCookie, HttpBearer
 
-from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES
+from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
 from people.access import Actor, bearer, chosen_membership, person
 from people.bodies import Send, bearer_secret, header
 from people.errors import AppError, Away, BadJson, Broken, Invalid, TooLarge, Unauthenticated
@@ -39,6 +39,8 @@ from people.members import digest, token_of
 from people.sessions import SessionStore
 
 log = logging.getLogger(__name__)
+REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), ErrorEnvelope)
+"""What every call may answer instead of its own shape."""
 AGAIN = (429, 503)
 SLOW = 408
 RETRY_AFTER_S = "1"
