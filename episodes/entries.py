@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,6 +25,8 @@ from people.errors import Invalid, TooLarge
 
 # What comes here was read from JSON, so it holds no circle; a deep one ends at the limit of recursion all the same.
 # Keys keep their order: it is the order in which a model wrote its arguments and read its results.
+_DIGITS = bytes.maketrans(b"012345678", b"9" * 9)
+_LONG_NUMBER = b"9" * 19
 _WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 
 
@@ -130,18 +133,24 @@ def is_same(text: str, other: str) -> bool:
 def with_time(text: str, at: datetime | str) -> str:
     """A stored text with the time of its row, where it does not say one itself."""
     stamp = at if isinstance(at, str) else events.stamp(at)
-    if '"at":' in text and "at" in _parsed(text):
+    if '"at":' in text and "at" in read(text):
         return text
     return f'{text[:-1]},"at":"{stamp}"}}'
 
 
-def _parsed(text: str) -> dict[str, Any]:
-    """Stored text, read by the fast reader where it can: it knows no half of a pair of surrogates."""
-    try:
-        found: dict[str, Any] = orjson.loads(text)
-    except orjson.JSONDecodeError:
-        found = json.loads(text)
-    return found
+def read(text: str) -> dict[str, Any]:
+    """The body of a stored text, every number and character as it was sent.
+
+    The fast reader makes doubles of whole numbers of more than 64 bits and refuses half of a pair of surrogates.
+    Looking for long digits in the shape of the text, where every digit is a 9, costs less than a pattern would.
+    """
+    raw = text.encode("utf-8", "surrogatepass")
+    if _LONG_NUMBER not in raw.translate(_DIGITS):
+        with suppress(orjson.JSONDecodeError):
+            found: dict[str, Any] = orjson.loads(raw)
+            return found
+    body: dict[str, Any] = json.loads(text)
+    return body
 
 
 def for_agents(text: str) -> str:

@@ -31,10 +31,10 @@ from awmclient.errors import EndpointError
 from awmclient.schema import ToolCall
 from episodes import packs, trajectory
 from episodes.models import Episode
+from episodes.quoting import Secret
 from experts import advising, desk, queue
 from experts.availability import desk_of, load_for, policy_of, tokens_spent
 from experts.models import Ask, Privilege, Tier
-from experts.quoting import quotes
 from experts.routing import in_time, next_tier
 from experts.suggested_calls import refuse_unfit
 from people.access import Actor, expert_model
@@ -200,7 +200,7 @@ def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
     if not said.text.strip():
         return "the model's answer holds no advice"
     given = [said.text, [call.model_dump() for call in said.calls]]
-    return QUOTED if quotes(given, source, known) else ""
+    return QUOTED if Secret([source], known).quoted_in(given) else ""
 
 
 async def _call(
@@ -302,7 +302,7 @@ async def _criteria(model: Actor, ask: Ask, source: str, task: str) -> str:
 def _no_criteria(words: str, source: str, task: str) -> str:
     if not words.strip():
         return "the model named no criteria"
-    return QUOTED if quotes(words, source, task) else ""
+    return QUOTED if Secret([source], task).quoted_in(words) else ""
 
 
 def _verifier_of(ask: Ask) -> str:

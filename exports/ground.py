@@ -10,10 +10,10 @@ from pathlib import Path
 from awmenv.errors import PackError
 from awmenv.packs import Pack
 from episodes import packs, splits
+from episodes.quoting import Secret
 from exports.leakage import Ground, NearTasks
 from exports.recipe import Recipe
 from exports.record import Record
-from exports.shingles import Shingles
 from people.models import Project
 
 
@@ -39,24 +39,26 @@ def _texts(keys: set[str]) -> list[str]:
     return found
 
 
-def verifier_finder() -> Callable[[Record], Shingles]:
-    """Return a function that gives the shingles of a record's verifier, both forms, each task read once."""
+def verifier_finder() -> Callable[[Record], Secret]:
+    """Return a function that gives what of a record's verifier must not be quoted, both forms, each task read once."""
 
     @functools.lru_cache(maxsize=4096)
-    def shingles(scenario: str, task_idx: int) -> Shingles:
+    def secret(scenario: str, task_idx: int) -> Secret:
         pack = packs.find_pack(scenario)
         if pack is None:
-            return Shingles(())
+            return Secret(())
         try:
             forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
         except PackError:
-            return Shingles(())
-        return Shingles(form.code for form in forms if form is not None)
+            return Secret(())
+        return Secret(
+            (form.code for form in forms if form is not None), known=pack.tasks(scenario)[task_idx : task_idx + 1]
+        )
 
-    def of(record: Record) -> Shingles:
+    def of(record: Record) -> Secret:
         if not record.scenario or record.task_idx is None:
-            return Shingles(())
-        return shingles(record.scenario, record.task_idx)
+            return Secret(())
+        return secret(record.scenario, record.task_idx)
 
     return of
 

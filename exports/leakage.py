@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from awmclient.schema import ASK_TOOL, CONTROL_TOOLS
+from episodes.quoting import Secret
 from exports.recipe import Recipe
 from exports.record import Record, Result
-from exports.shingles import Shingles
 
 NEAR = 0.8
 """Jaccard likeness of five-word shingles from which on two tasks count as one."""
@@ -59,7 +59,7 @@ class Ground:
     recipe: Recipe
     held_out: Collection[str] = ()
     near: NearTasks = field(default_factory=lambda: NearTasks(()))
-    verifier_of: Callable[[Record], Shingles] = lambda _record: Shingles(())
+    verifier_of: Callable[[Record], Secret] = lambda _record: Secret(())
     is_training_name: Callable[[str], bool] = lambda name: name in ("", "train")
 
     @property
@@ -162,8 +162,8 @@ def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str
     return next((reason for rule in rules if (reason := rule(record, ground)) is not None), None)
 
 
-def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Shingles) -> str | None:
-    """Eight words in a row of the task's verifier in any message, tool results included."""
+def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Secret) -> str | None:
+    """Eight words in a row of the task's verifier, but not of the task, in any message, tool results included."""
     return "verifier_text" if any(verifier.quoted_in(text) for text in texts_of(messages)) else None
 
 

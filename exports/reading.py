@@ -7,15 +7,14 @@ Owns three queries for a batch of episodes: the episodes, their outcomes, their 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import orjson
 from django.db import connection
 from django.db.models import Q
 
 from awmenv.health import Health
+from episodes.entries import read
 from episodes.models import Episode, VerifierOutcome
 from episodes.splits import task_key
 from experts.models import Annotation
@@ -69,7 +68,7 @@ class Reader:
         with connection.cursor() as cursor:
             cursor.execute(_STEPS, [[entry.episode for entry in batch], [entry.last_seq for entry in batch]])
             for episode, body, at in cursor.fetchall():
-                step = _loads(self._redactor.redact(body))
+                step = read(self._redactor.redact(body))
                 step.setdefault("at", at.isoformat().replace("+00:00", "Z"))
                 if step["kind"] == "ask" and not self._authors:
                     _hide_author(step, self._project.pk)
@@ -123,14 +122,6 @@ class Reader:
             tags=tags,
             **{name: getattr(row, name) for name in (*same, *more)},
         )
-
-
-def _loads(body: str) -> dict[str, Any]:
-    try:
-        step: dict[str, Any] = orjson.loads(body)
-    except orjson.JSONDecodeError:  # half of a pair, or a number of more than 64 bits
-        step = json.loads(body)
-    return step
 
 
 def _hide_author(step: dict[str, Any], project_id: str) -> None:

@@ -77,12 +77,6 @@ def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) ->
     )
 
 
-def _names_expert(line: Line) -> bool:
-    """Whether a message speaks of the expert that is no longer there: the agent of any, a prompt of the tool."""
-    text = line.message["content"]
-    return bool(_NAMES_EXPERT.search(text)) if line.said.part == "assistant" else ASK_TOOL in text
-
-
 def _loss(said: Said, *, masked: bool = False) -> int:
     return int(said.part == "assistant" and not said.refused and not (masked and _asks(said)))
 

@@ -6,13 +6,13 @@ import json
 
 import pytest
 
+from episodes.quoting import Secret
 from exports.building import Walk
 from exports.formats import FORMATS
 from exports.leakage import Ground, NearTasks
 from exports.recipe import Recipe
 from exports.record import Result
 from exports.redaction import Redactor
-from exports.shingles import Shingles
 from tests.exports.records import FAILED, STEPS, record, walk, with_advice
 
 REPORTED = {"reported": Result("complete", 1.0, "reported")}
@@ -81,22 +81,24 @@ def test_a_task_nearly_that_of_a_held_out_one_is_left_out():
     assert list(walking.rows([record(task=text)])) == [] and walking.counts.left_out == {"near_held_out": 1}
 
 
+def test_words_of_the_task_that_the_verifier_repeats_keep_nothing_out():
+    told = 'Answer with exactly these words: "Your usual contact is on it and will call you today."'
+    code = "answers == ['Your usual contact is on it and will call you today.']"
+    verifier = Secret([code], known=[told])
+    ground = Ground(Recipe.read({"format": "sft"}), verifier_of=lambda _record: verifier)
+    assert len(list(Walk(FORMATS["sft"], ground).rows([record(task=told, final_answer=code)]))) == 1
+    assert Secret([code]).quoted_in(told)
+
+
 @pytest.mark.parametrize("field", ["result", "error", "arguments"])
 def test_words_of_the_verifier_keep_an_episode_out_wherever_they_stand(field):
     quoted = f"It does this: {CODE.upper()}"
     value = {"text": [quoted]} if field == "arguments" else quoted
     steps = [{**step, field: value} if step["seq"] == 8 else step for step in STEPS]
-    verifier = Shingles([CODE])
+    verifier = Secret([CODE])
     walking = Walk(FORMATS["sft"], Ground(Recipe.read({"format": "sft"}), verifier_of=lambda _record: verifier))
     assert list(walking.rows([record(steps=steps)])) == [] and walking.counts.left_out == {"verifier_text": 1}
     assert len(list(walking.rows([record()]))) == 1
-
-
-def test_seven_words_in_a_row_are_no_quote():
-    verifier = Shingles(["one two three four five six seven eight nine"])
-    assert verifier.quoted_in("so: ONE, two; three four five six seven eight.")
-    assert not verifier.quoted_in("one two three four five six seven and eight nine")
-    assert not Shingles([]).quoted_in("one two three four five six seven eight")
 
 
 def test_the_same_conversation_twice_is_one_row_unless_asked_for():

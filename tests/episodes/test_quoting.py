@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from experts.quoting import SHINGLE, quotes
+from episodes.quoting import SHINGLE, Secret
 
 SOURCE = '''
 def verify(initial_db, final_db, final_answer):
@@ -14,6 +14,10 @@ def verify(initial_db, final_db, final_answer):
     rows = final_db.execute("SELECT status, merged_into FROM tickets WHERE id = 4127").fetchall()
     return {"result": "complete" if rows == [("closed", 4130)] else "others"}
 '''
+
+
+def quotes(said, source, known=None):
+    return Secret([source], known).quoted_in(said)
 
 
 @pytest.mark.parametrize(
