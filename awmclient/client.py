@@ -75,6 +75,20 @@ class HttpEpisode:
         """Where the episode stands at the dashboard."""
         return EpisodeView.model_validate((await self._wire.send("GET", f"/episodes/{self.id}")).body)
 
+    async def steps(self, since: int = 0) -> list[dict[str, Any]]:
+        """The recorded steps with `seq` above `since`, as they were stored, in order: what a loop that starts anew
+        after a crash goes on from.
+
+            done = await episode.steps()
+        """
+        found: list[dict[str, Any]] = []
+        while True:
+            page = (await self._wire.send("GET", f"/episodes/{self.id}/steps?since={since}")).body
+            found += page["steps"]
+            if not page.get("more"):
+                return found
+            since = int(found[-1]["seq"])
+
     async def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
         """Ask the experts and wait. Takes one step number, which the dashboard records.
 
@@ -198,7 +212,7 @@ class HttpDashboard:
             episode = await dash.start_episode("Cancel order 7")
 
     Calls are repeated with growing pauses for `retry_s` seconds when the connection fails or the dashboard is busy;
-    all but `start_run` are safe to repeat, and that one goes again only if it never left.
+    all but a `start_run` without a key are safe to repeat, and that one goes again only if it never left.
     """
 
     def __init__(self, url: str, token: str, *, retry_s: float = 60.0, verify: bool | str = True) -> None:
@@ -223,19 +237,21 @@ class HttpDashboard:
         self,
         name: str,
         *,
+        key: str | None = None,
         arm: str | None = None,
         policy: dict[str, Any] | None = None,
         metadata: dict[str, Any] | None = None,
         expert: str | None = None,
     ) -> str:
-        """Start a run, under which episodes can be started together; returns its id. `expert` is the most that its
+        """Start a run, under which episodes can be started together; returns its id. With a `key` of yours the call
+        can be repeated after a crash: the same key and body give the same run. `expert` is the most that its
         episodes may be given, *plain* if it is not said; *informed* wants a token of scope launch.
 
-        run = await dash.start_run("nightly", policy={"model": "my-model"})
+            run = await dash.start_run("nightly", key="nightly-7", policy={"model": "my-model"})
         """
-        given = {"name": name, "arm": arm, "policy": policy, "metadata": metadata, "expert": expert}
+        given = {"name": name, "key": key, "arm": arm, "policy": policy, "metadata": metadata, "expert": expert}
         body = {key: value for key, value in given.items() if value is not None}
-        return str((await self._wire.send("POST", "/runs", body, repeatable=False)).body["id"])
+        return str((await self._wire.send("POST", "/runs", body, repeatable=key is not None)).body["id"])
 
     async def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> HttpEpisode:
         """Open an episode. With a `key` of yours the call can be repeated after a crash: the same key and body give
@@ -307,6 +323,9 @@ class SyncEpisode:
     def view(self) -> EpisodeView:
         return self._portal.call(self._episode.view())
 
+    def steps(self, since: int = 0) -> list[dict[str, Any]]:
+        return self._portal.call(self._episode.steps(since))
+
     def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
         return self._portal.call(self._episode.ask(question, **fields))
 
@@ -355,12 +374,13 @@ class SyncHttpDashboard:
         self,
         name: str,
         *,
+        key: str | None = None,
         arm: str | None = None,
         policy: dict[str, Any] | None = None,
         metadata: dict[str, Any] | None = None,
         expert: str | None = None,
     ) -> str:
-        made = self._dash.start_run(name, arm=arm, policy=policy, metadata=metadata, expert=expert)
+        made = self._dash.start_run(name, key=key, arm=arm, policy=policy, metadata=metadata, expert=expert)
         return self._portal.call(made)
 
     def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> SyncEpisode:

@@ -40,6 +40,10 @@ def _finite(value: Any) -> Any:
     return value
 
 
+def _whole(value: Any) -> Any:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 def _storable(value: datetime) -> datetime:
     """A database keeps times as UTC and knows no year 0 and none after 9999; no place is more than 15 hours off."""
     offset = value.utcoffset() or timedelta()
@@ -53,7 +57,9 @@ Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "strin
 Number = Annotated[Any, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
 Line = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=200)]
 Prose = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=20_000)]
-Count = Annotated[StrictInt, Field(ge=0, le=MAX_INT)]
+Whole = Annotated[StrictInt, BeforeValidator(_whole)]
+"""A whole number; 15.0 is one, as JSON Schema says."""
+Count = Annotated[Whole, Field(ge=0, le=MAX_INT)]
 Object = dict[str, Any]
 Moment = Annotated[datetime, AfterValidator(_storable)]
 

@@ -23,6 +23,7 @@ ACTIONS = (
     "When the task is done, say so in a short final answer that is not JSON."
 )
 NUDGE = f"The last calls failed. If you are stuck, ask the expert with {ASK_TOOL}."
+STALLED = f"The last steps brought nothing new. If you are stuck, ask the expert with {ASK_TOOL}."
 
 
 def system_prompt(*, expert: bool, tools: bool = True) -> str:

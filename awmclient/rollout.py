@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import logging
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -18,7 +19,7 @@ from typing import Any, Unpack, cast
 from awmclient.bodies import EpisodeFields as EpisodeFields
 from awmclient.bodies import PlanFields
 from awmclient.bodies import StepLike as StepLike
-from awmclient.conversation import as_seen
+from awmclient.conversation import as_seen, as_text
 from awmclient.errors import (
     BoundaryFault,
     ClientError,
@@ -37,7 +38,7 @@ from awmclient.ports import EpisodePort as EpisodePort
 from awmclient.ports import OnEnd as OnEnd
 from awmclient.ports import ToolEnvironment as ToolEnvironment
 from awmclient.ports import ToolResult as ToolResult
-from awmclient.prompts import NUDGE, system_prompt
+from awmclient.prompts import NUDGE, STALLED, system_prompt
 from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,
@@ -82,6 +83,7 @@ class _Limits:
     timeout_s: float | None
     heartbeat_s: float
     nudge_after: int
+    stall_after: int
 
 
 class _End(Exception):
@@ -104,7 +106,8 @@ async def rollout(
     ask_deadline_s: int = 300,
     timeout_s: float | None = None,
     heartbeat_s: float = 20.0,
-    nudge_after: int = 0,
+    nudge_after: int = 2,
+    stall_after: int = 5,
     reset: Mapping[str, Any] | None = None,
     system: str | None = None,
     on_end: OnEnd | None = None,
@@ -118,6 +121,10 @@ async def rollout(
     environment answers, each step is recorded as it happens, 4. record the finish, 5. call `on_end`, 6. tell the
     environment that all is done.
 
+    Where an expert can be asked, the agent is reminded of it (a step of kind *nudge*) after `nudge_after` errors in a
+    row, and after `stall_after` turns of calls that brought nothing new: no row changed, and no result that this call
+    had not brought before. 0 switches either off.
+
     `max_steps` counts turns; a turn that only asks is free, `max_asks` bounds those. `timeout_s` does not count the
     time spent waiting for advice. `environment_name` and `policy_about` are recorded with the episode. `reset` holds
     the arguments of the environment's reset, by default scenario, task_idx and seed of the episode with
@@ -126,7 +133,7 @@ async def rollout(
         result = await rollout(policy, environment, dash, task="Cancel order 7", scenario="shop", task_idx=3,
         expert="plain")
     """
-    limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after)
+    limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after)
     loop = _Loop(policy, environment, task, expert != "off", limits)
     about = {"environment": environment_name, "policy": policy_about, "expert": expert}
     return await loop.run(dash, {**episode, **about}, reset, system, on_end)
@@ -161,7 +168,9 @@ class _Loop:
         self.tools: list[ToolSpec] = []
         self.steps: list[dict[str, Any]] = []
         self.episode: EpisodePort | None = None
-        self.turn = self.spent = self.asks = self.malformed = self.errors = 0
+        self.turn = self.spent = self.asks = self.malformed = self.errors = self.stalled = 0
+        self.brought: set[bytes] = set()
+        self.is_new = False
         self.clock = asyncio.get_running_loop().time
         self.started, self.waited = self.clock(), 0.0
 
@@ -347,8 +356,10 @@ class _Loop:
             self.spent += 1
             await self._act(turn.action)
             return
+        self.is_new = False
         asked = [await self._call(call) for call in turn.calls]
         self.spent += 0 if all(asked) else 1
+        self.stalled = 0 if any(asked) or self.is_new else self.stalled + 1
         await self._nudge()
 
     def _said(self, turn: Turn, answer: str | None = None) -> list[dict[str, Any]]:
@@ -369,9 +380,12 @@ class _Loop:
             raise _End("gave_up")
 
     async def _nudge(self) -> None:
-        if self.has_expert and self.limits.nudge_after and self.errors >= self.limits.nudge_after:
-            self.errors = 0
-            await self._record({"kind": "nudge", "content": NUDGE, "turn": self.turn})
+        if not self.has_expert or self.asks >= self.limits.max_asks:
+            return
+        failing = 0 < self.limits.nudge_after <= self.errors
+        if failing or 0 < self.limits.stall_after <= self.stalled:
+            self.errors = self.stalled = 0
+            await self._record({"kind": "nudge", "content": NUDGE if failing else STALLED, "turn": self.turn})
 
     async def _call(self, call: Call) -> bool:
         """Make one call; true if it was a question that went to the experts."""
@@ -394,10 +408,20 @@ class _Loop:
             found = await self.environment.call_tool(call.name, call.arguments)
             came = came_back(found)
         await self._record({**step, **came})
-        self.errors = self.errors + 1 if "error" in came else 0
+        self._notice(call, came)
         if found.done:
             raise _End("done")
         return False
+
+    def _notice(self, call: Call, came: Mapping[str, Any]) -> None:
+        """Count errors in a row, and see whether the call brought anything new."""
+        self.errors = self.errors + 1 if "error" in came else 0
+        if "error" in came:
+            return
+        said = as_text(plain([call.name, call.arguments, came["result"]]))
+        digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()
+        self.is_new = self.is_new or "state_diff" in came or digest not in self.brought
+        self.brought.add(digest)
 
     def _place(self, call: Call) -> dict[str, Any]:
         place: dict[str, Any] = {"turn": self.turn}

@@ -24,11 +24,25 @@ from pydantic import (
     StrictInt,
     Tag,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic import TypeAdapter as TypeAdapter
 from pydantic_core import PydanticCustomError
 
-from awmclient.fields import MAX_INT, Count, Line, Moment, Number, Object, Prose, Text, bounded, clean_text, too_large
+from awmclient.fields import (
+    MAX_INT,
+    Count,
+    Line,
+    Moment,
+    Number,
+    Object,
+    Prose,
+    Text,
+    Whole,
+    bounded,
+    clean_text,
+    too_large,
+)
 
 SCHEMA_VERSION = "awmweb.trajectory/1"
 ASK_TOOL = "ask_expert"
@@ -58,11 +72,30 @@ class Record(BaseModel):
 
 
 class ToolSpec(Record):
-    """A tool as the agent sees it: `name`, a description and the JSON Schema of its arguments."""
+    """A tool as the agent sees it: `name`, a description and the JSON Schema of its arguments.
+
+    Taken in three forms, kept in this one: also as OpenAI has it, `{"type": "function", "function": {"name",
+    "description", "parameters"}}`, and as MCP lists it, with `inputSchema`. What those say beside (`strict`, `title`,
+    `annotations`) is let go.
+    """
 
     name: Line
     description: Text = ""
     input_schema: Object = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _in_one_form(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        if given.get("type") == "function" and isinstance(given.get("function"), dict):
+            said, schema = given["function"], "parameters"
+        elif "inputSchema" in given:
+            said, schema = given, "inputSchema"
+        else:
+            return given
+        parts = {"name": said.get("name"), "description": said.get("description"), "input_schema": said.get(schema)}
+        return {name: value for name, value in parts.items() if value is not None}
 
 
 class ToolCall(Record):
@@ -212,11 +245,12 @@ class Acknowledged(Record):
 
 
 class RunStart(Record):
-    """Opens a run. `expert` is the most that an agent's token may give an episode of it; *informed* wants a launch
-    right.
+    """Opens a run. `key` makes a retry safe: the same key and body give the same run. `expert` is the most that an
+    agent's token may give an episode of it; *informed* wants a launch right.
     """
 
     name: Line
+    key: Line | None = None
     arm: Line | None = None
     policy: Object | None = None
     metadata: Object | None = None
@@ -262,7 +296,7 @@ class EpisodeStart(Record):
     tools: Annotated[list[ToolSpec], Field(max_length=MAX_TOOLS), AfterValidator(_bounded_tools)] | None = None
     run: Line | None = None
     arm: Line | None = None
-    seed: Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1)] | None = None
+    seed: Annotated[Whole, Field(ge=-(2**63), le=2**63 - 1)] | None = None
     split: Line | None = None
     policy: Object | None = None
     training_step: Count | None = None
@@ -336,9 +370,9 @@ class AskOpen(Record):
     seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
     question: Question
     context: Context | None = None
-    deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400)] = 300
-    human_deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400)] | None = None
-    priority: Annotated[StrictInt, Field(ge=-100, le=100)] = 0
+    deadline_s: Annotated[Whole, Field(ge=1, le=86_400)] = 300
+    human_deadline_s: Annotated[Whole, Field(ge=1, le=86_400)] | None = None
+    priority: Annotated[Whole, Field(ge=-100, le=100)] = 0
     skills: Annotated[list[Line], Field(max_length=20)] | None = None
     group_key: Line | None = None
     turn: Count | None = None

@@ -41,6 +41,9 @@ class MemoryEpisode:
         plain = numbered(steps, self.last_seq)
         return self._book.append(self.id, plain) if plain else self.last_seq
 
+    async def steps(self, since: int = 0) -> list[dict[str, Any]]:
+        return self._entry.steps[since:]
+
     async def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
         body = {**ask_body(question, fields), "episode": self.id, "seq": self.last_seq + 1}
         ask, _ = self._book.open_ask(body)

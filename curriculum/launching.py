@@ -139,7 +139,7 @@ def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, 
 def launch(actor: Actor, name: str, starts: Sequence[Start], arm: str = "") -> Run:
     """1. check the right, 2. the run, 3. a queued episode for each start, 4. wake a worker once all is committed."""
     may_launch(actor)
-    run = recording.start_run(actor, RunStart(name=name, arm=arm or None))
+    run = recording.start_run(actor, RunStart(name=name, arm=arm or None))[0]
     for number, start in enumerate(starts):
         episode, _ = recording.start_episode(
             actor,

@@ -21,10 +21,10 @@ def _ref(episode: Episode) -> schema.EpisodeRef:
     return schema.EpisodeRef(id=episode.pk, url=settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url())
 
 
-@router.post("/runs", response={201: schema.RunView, **REFUSALS})
+@router.post("/runs", response={200: schema.RunView, 201: schema.RunView, **REFUSALS})
 def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.RunView]:
-    run = recording.start_run(actor_of(request), payload)
-    return Status(201, schema.RunView(id=run.pk, name=run.name, expert=run.expert))
+    run, made = recording.start_run(actor_of(request), payload)
+    return Status(201 if made else 200, schema.RunView(id=run.pk, name=run.name, expert=run.expert))
 
 
 @router.post("/episodes", response={200: schema.EpisodeRef, 201: schema.EpisodeRef, **REFUSALS})

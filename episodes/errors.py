@@ -6,7 +6,7 @@ from people.errors import AppError
 
 
 class KeyConflict(AppError):
-    """This key belongs to an episode that was started with another body."""
+    """This key was used with another body."""
 
     code = "key_conflict"
     status = 409

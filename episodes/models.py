@@ -67,6 +67,7 @@ class Run(models.Model):
 
     id = IdField()
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="runs")
+    key = models.CharField(max_length=200, blank=True)
     name = models.CharField(max_length=200)
     arm = models.CharField(max_length=200, blank=True)
     policy = JsonText(default=dict, blank=True)
@@ -76,7 +77,10 @@ class Run(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
-        constraints = [models.CheckConstraint(condition=Q(expert__in=ExpertMode.values), name="run_expert_known")]
+        constraints = [
+            models.CheckConstraint(condition=Q(expert__in=ExpertMode.values), name="run_expert_known"),
+            models.UniqueConstraint(fields=["project", "key"], condition=~Q(key=""), name="run_key_once"),
+        ]
         indexes = [models.Index(fields=["project", "-created_at"], name="runs_newest")]
 
     def __str__(self) -> str:

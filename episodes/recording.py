@@ -38,20 +38,26 @@ def on_end(callback: OnEnd) -> None:
     _on_end.append(callback)
 
 
-def start_run(actor: Actor, plan: RunStart) -> Run:
-    """A run of an agent's token allows its episodes a plain expert at the most."""
+def start_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
+    """A run of an agent's token allows its episodes a plain expert at the most. The same key gives the same run back,
+    and false."""
     may_start_runs(actor)
     if plan.expert == "informed" and not holds(actor, may_launch):
         raise WrongScope("Only a token of scope launch may create a run whose experts have read the verifier.")
-    return Run.objects.create(
-        project=actor.project,
-        name=plan.name,
-        arm=plan.arm or "",
-        policy=plan.policy or {},
-        metadata=plan.metadata or {},
-        expert=plan.expert,
-        created_by=actor.name,
-    )
+    said = {
+        "name": plan.name,
+        "arm": plan.arm or "",
+        "policy": plan.policy or {},
+        "metadata": plan.metadata or {},
+        "expert": plan.expert,
+    }
+    try:
+        with transaction.atomic():
+            return Run.objects.create(project=actor.project, key=plan.key or "", created_by=actor.name, **said), True
+    except IntegrityError:
+        run = Run.objects.get(project=actor.project, key=plan.key)
+        _refuse_other(run, plan.key, said)
+        return run, False
 
 
 def start_episode(
@@ -94,9 +100,21 @@ def start_episode(
     except IntegrityError:
         episode = Episode.objects.get(project=actor.project, key=plan.key)
         if episode.body_digest != digest:
-            raise KeyConflict from None
+            said = plan.model_dump(exclude={"key", "run"})
+            _refuse_other(episode, plan.key, {**said, "run_id": run.pk if run else None})
         return episode, False
     return episode, True
+
+
+def _refuse_other(known: Episode | Run, key: str | None, said: dict[str, Any]) -> None:
+    """Raise `KeyConflict`, which names the fields, if what was started under this key is not what is said now."""
+    unsaid: tuple[Any, ...] = (None, "", [], {})
+    both = {name: (getattr(known, name), value) for name, value in said.items()}
+    others = [name for name, (one, other) in both.items() if one != other and not (one in unsaid and other in unsaid)]
+    if others:
+        names = ", ".join(name.removesuffix("_id") for name in others)
+        what = "a run" if isinstance(known, Run) else "an episode"
+        raise KeyConflict(f"The key {key!r} belongs to {what} that was started with other values of: {names}.")
 
 
 def refuse_help(actor: Actor, run: Run | None, wanted: str) -> None:

@@ -108,7 +108,7 @@ def _run_of(actor: Actor, client: str) -> str:
     """The run in which this client of this token gathers its episodes."""
     mine = {"mcp": _token_id(actor)}
     known = scoped(Run.objects.filter(name=client, metadata=mine), actor.project).order_by("-created_at").first()
-    return (known or recording.start_run(actor, RunStart(name=client, metadata=mine))).pk
+    return (known or recording.start_run(actor, RunStart(name=client, metadata=mine))[0]).pk
 
 
 def _token_id(actor: Actor) -> str:

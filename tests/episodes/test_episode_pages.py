@@ -23,7 +23,7 @@ def steps(count, start=1):
 
 @pytest.fixture
 def episode(ada):
-    run = recording.start_run(ada, RunStart(name="nightly"))
+    run = recording.start_run(ada, RunStart(name="nightly"))[0]
     plan = EpisodeStart(key="one", task="open ticket seven", scenario="helpdesk_2", task_idx=4, run=run.pk)
     one = recording.start_episode(ada, plan, max_steps=30)[0]
     recording.append_steps(ada, one.pk, steps(3))

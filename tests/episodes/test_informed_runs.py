@@ -82,7 +82,7 @@ def test_an_agents_token_gets_as_much_help_as_its_run_allows(callers, allowed, g
 
 
 def test_a_run_of_another_project_allows_nothing_here(callers, elsewhere):
-    theirs = recording.start_run(access.system(elsewhere), RunStart(name="theirs", expert="informed"))
+    theirs = recording.start_run(access.system(elsewhere), RunStart(name="theirs", expert="informed"))[0]
     answer = callers["agent"].post("/episodes", key="e", task="t", expert="informed", run=theirs.pk)
     assert refusal(answer) == (404, "not_found")
 

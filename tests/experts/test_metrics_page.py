@@ -57,7 +57,7 @@ def told(actor, **look):
 
 
 def test_people_models_and_arms_are_told_apart(ada, edo, play, models):
-    run = recording.start_run(ada, RunStart(name="night")).pk
+    run = recording.start_run(ada, RunStart(name="night"))[0].pk
     model = access.expert_model(ada.project, "small")
     play(edo, run=run, arm="people")
     play(edo, does="get_ticket", found="others", run=run, arm="people")
@@ -97,7 +97,7 @@ def test_who_passed_or_came_too_late_has_a_line(ada, edo, play):
 
 
 def test_time_run_arm_and_the_draw_narrow_what_is_counted(ada, edo, play):
-    run = recording.start_run(ada, RunStart(name="night")).pk
+    run = recording.start_run(ada, RunStart(name="night"))[0].pk
     old, drawn, _ = play(edo), play(edo, run=run, arm="b"), play(edo, run=run, arm="a")
     Ask.objects.filter(pk=old.pk).update(created_at=timezone.now() - timedelta(days=40))
     Ask.objects.filter(pk=drawn.pk).update(chance=0.05)

@@ -66,7 +66,7 @@ def test_a_row_says_nothing_of_the_usual_way(asked, edo, set_):
 
 
 def test_a_row_names_skills_priority_run_and_arm(asked, ada, edo, set_):
-    run = recording.start_run(ada, RunStart(name="bikes <1>")).pk
+    run = recording.start_run(ada, RunStart(name="bikes <1>"))[0].pk
     ask = asked(run=run, skills=["refunds", "german"], priority=5)
     skilled(edo, "german")
     seen = page(edo)
@@ -153,7 +153,7 @@ def test_search_sort_and_page_stand_in_the_query_string(asked, edo, set_, monkey
 
 
 def test_next_follows_the_turn_of_runs_and_leaves_models_skills_and_passed_ones_aside(asked, ada, edo, set_):
-    big, small = (recording.start_run(ada, RunStart(name=name)).pk for name in ("big", "small"))
+    big, small = (recording.start_run(ada, RunStart(name=name))[0].pk for name in ("big", "small"))
     first = asked("One and only?", run=big)
     asks = [asked(f"Question {n} of {n * 7}?", run=big) for n in range(3)]
     fair = asked("Something else entirely?", run=small)

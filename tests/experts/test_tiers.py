@@ -119,7 +119,7 @@ def test_what_is_left_to_models_is_no_persons_to_take(asked, ada, edo, models):
 
 def test_a_human_budget_counts_what_went_to_people_of_this_run_only(asked, ada):
     desk.set_policy(ada, per_hour=2)
-    mine, other = (recording.start_run(ada, RunStart(name=name)).pk for name in ("mine", "other"))
+    mine, other = (recording.start_run(ada, RunStart(name=name))[0].pk for name in ("mine", "other"))
     asks = [asked(run=mine) for _ in range(3)]
     assert [fresh(ask).status for ask in asks] == ["open", "open", "fell_back"]
     last = fresh(asks[-1])
@@ -128,7 +128,7 @@ def test_a_human_budget_counts_what_went_to_people_of_this_run_only(asked, ada):
 
 
 def test_a_long_queue_is_refused_at_once_only_where_the_project_wants_it(asked, ada):
-    run = recording.start_run(ada, RunStart(name="busy")).pk
+    run = recording.start_run(ada, RunStart(name="busy"))[0].pk
     busy = [asked(f"Question number {n} about thing {n}?", run=run) for n in range(4)]
     assert all(fresh(ask).is_open for ask in busy)
     desk.set_policy(ada, wait_limit_s=60)
@@ -311,7 +311,7 @@ def test_a_claim_counts_as_presence_and_a_look_of_an_agent_does_not(asked, ada, 
 
 
 def test_what_stands_before_people_is_counted_by_run(asked, ada):
-    large = recording.start_run(ada, RunStart(name="large")).pk
+    large = recording.start_run(ada, RunStart(name="large"))[0].pk
     mine, other = asked(run=large), asked()
     asked(run=large)
     asked()

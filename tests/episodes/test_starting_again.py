@@ -1,0 +1,73 @@
+"""The same key and body give the same run or episode; another body is refused with the fields that differ."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from awmclient.schema import AskOpen, EpisodeStart, RunStart, ToolSpec
+from episodes import recording
+from episodes.errors import KeyConflict
+
+pytestmark = pytest.mark.django_db
+
+SCHEMA = {"type": "object", "properties": {"id": {"type": "integer"}}}
+FORMS = {
+    "ours": {"name": "look", "description": "One.", "input_schema": SCHEMA},
+    "mcp": {"name": "look", "title": "Look", "description": "One.", "inputSchema": SCHEMA, "annotations": None},
+    "openai": {
+        "type": "function",
+        "function": {"name": "look", "description": "One.", "parameters": SCHEMA, "strict": True},
+    },
+}
+
+
+def test_a_run_that_is_started_again_under_its_key_is_the_same_run(ada):
+    plan = RunStart(name="nightly", key="n1", policy={"model": "m"})
+    run, made = recording.start_run(ada, plan)
+    again, made_again = recording.start_run(ada, plan)
+    assert (run.pk, made, made_again) == (again.pk, True, False)
+    with pytest.raises(KeyConflict, match="a run that was started with other values of: arm, policy"):
+        recording.start_run(ada, RunStart(name="nightly", key="n1", arm="b"))
+
+
+def test_runs_without_a_key_are_runs_of_their_own(ada):
+    first, second = (recording.start_run(ada, RunStart(name="nightly"))[0] for _ in range(2))
+    assert first.pk != second.pk
+
+
+def test_a_conflict_of_episodes_names_the_fields_that_differ(ada):
+    run, _ = recording.start_run(ada, RunStart(name="nightly"))
+    recording.start_episode(ada, EpisodeStart(key="e", task="t", seed=0, scenario="shop"))
+    with pytest.raises(KeyConflict, match="an episode that was started with other values of: task, seed, run"):
+        recording.start_episode(ada, EpisodeStart(key="e", task="u", scenario="shop", run=run.pk))
+
+
+def test_a_default_that_is_said_is_no_other_body(ada):
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="e", task="t"))
+    said = {"environment": "awm", "expert": "off", "arm": None}
+    again, made = recording.start_episode(ada, EpisodeStart(key="e", task="t", **said))
+    assert (again.pk, made) == (episode.pk, False)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_tools_are_taken_as_openai_and_mcp_write_them_and_kept_in_one_form(ada, form):
+    plan = EpisodeStart.model_validate({"key": form, "task": "t", "tools": [FORMS[form]]})
+    episode, _ = recording.start_episode(ada, plan)
+    assert episode.tools == [FORMS["ours"]]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"type": "function", "function": {}}, {"inputSchema": {}}, {"name": "x", "parameters": {}}, "look"]
+)
+def test_what_is_none_of_the_three_forms_is_refused(wrong):
+    with pytest.raises(ValidationError):
+        ToolSpec.model_validate(wrong)
+
+
+def test_a_whole_number_may_be_written_with_a_point():
+    ask = {"key": "k", "episode": "e", "seq": 1, "question": "q"}
+    assert AskOpen.model_validate({**ask, "deadline_s": 15.0}).deadline_s == 15
+    for wrong in (15.5, True, "15"):
+        with pytest.raises(ValidationError):
+            AskOpen.model_validate({**ask, "deadline_s": wrong})
