@@ -57,9 +57,9 @@ Text = Annotated[Any, BeforeValidator(_any_text), WithJsonSchema({"type": "strin
 Number = Annotated[Any, BeforeValidator(_finite), WithJsonSchema({"type": "number"})]
 Line = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=200)]
 Prose = Annotated[str, BeforeValidator(clean_text), Field(min_length=1, max_length=20_000)]
-Whole = Annotated[StrictInt, BeforeValidator(_whole)]
-"""A whole number; 15.0 is one, as JSON Schema says."""
-Count = Annotated[Whole, Field(ge=0, le=MAX_INT)]
+WHOLE = BeforeValidator(_whole)
+"""Beside an integer: 15.0 is one, too, as JSON Schema says. Bounds stand before it, so that the document names them."""
+Count = Annotated[StrictInt, Field(ge=0, le=MAX_INT), WHOLE]
 Object = dict[str, Any]
 Moment = Annotated[datetime, AfterValidator(_storable)]
 

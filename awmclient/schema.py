@@ -31,6 +31,7 @@ from pydantic_core import PydanticCustomError
 
 from awmclient.fields import (
     MAX_INT,
+    WHOLE,
     Count,
     Line,
     Moment,
@@ -38,7 +39,6 @@ from awmclient.fields import (
     Object,
     Prose,
     Text,
-    Whole,
     bounded,
     clean_text,
     too_large,
@@ -296,7 +296,7 @@ class EpisodeStart(Record):
     tools: Annotated[list[ToolSpec], Field(max_length=MAX_TOOLS), AfterValidator(_bounded_tools)] | None = None
     run: Line | None = None
     arm: Line | None = None
-    seed: Annotated[Whole, Field(ge=-(2**63), le=2**63 - 1)] | None = None
+    seed: Annotated[StrictInt, Field(ge=-(2**63), le=2**63 - 1), WHOLE] | None = None
     split: Line | None = None
     policy: Object | None = None
     training_step: Count | None = None
@@ -322,6 +322,72 @@ class EpisodeView(Record):
     task: str
     scenario: str | None = None
     task_idx: int | None = None
+
+
+class OutcomeView(Record):
+    """Whose word an outcome is: `verifier`, `attested` or `reported`."""
+
+    reward_type: str
+    reward: float | None = None
+    source: str
+
+
+class EpisodeItem(Record):
+    """An episode in a list. Agents get no `outcomes`."""
+
+    id: str
+    url: str
+    key: str
+    state: EpisodeState
+    run: str | None = None
+    arm: str | None = None
+    scenario: str | None = None
+    task_idx: int | None = None
+    task: str
+    environment: str
+    expert: ExpertMode
+    origin: str
+    seed: int | None = None
+    split: str | None = None
+    policy_kind: str | None = None
+    policy_name: str | None = None
+    training_step: int | None = None
+    checkpoint: str | None = None
+    group_key: str | None = None
+    last_seq: int
+    stop_reason: str | None = None
+    fault: str | None = None
+    created_at: datetime
+    ended_at: datetime | None = None
+    outcomes: list[OutcomeView] | None = None
+
+
+class EpisodePage(Record):
+    """Newest first. `next` is the cursor of the next page; null on the last one."""
+
+    items: list[EpisodeItem]
+    next: str | None = None
+
+
+class RunItem(Record):
+    """A run in a list, with the number of its episodes by state."""
+
+    id: str
+    name: str
+    key: str | None = None
+    arm: str | None = None
+    expert: ExpertMode
+    policy: Object
+    metadata: Object
+    created_at: datetime
+    episodes: dict[str, int]
+
+
+class RunPage(Record):
+    """Newest first. `next` is the cursor of the next page; null on the last one."""
+
+    items: list[RunItem]
+    next: str | None = None
 
 
 class StepPage(Record):
@@ -370,9 +436,9 @@ class AskOpen(Record):
     seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
     question: Question
     context: Context | None = None
-    deadline_s: Annotated[Whole, Field(ge=1, le=86_400)] = 300
-    human_deadline_s: Annotated[Whole, Field(ge=1, le=86_400)] | None = None
-    priority: Annotated[Whole, Field(ge=-100, le=100)] = 0
+    deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400), WHOLE] = 300
+    human_deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400), WHOLE] | None = None
+    priority: Annotated[StrictInt, Field(ge=-100, le=100), WHOLE] = 0
     skills: Annotated[list[Line], Field(max_length=20)] | None = None
     group_key: Line | None = None
     turn: Count | None = None
@@ -412,7 +478,10 @@ class AskListing(Record):
 
 
 class AskList(Record):
+    """`next` is the cursor of the next page; null on the last one, and where none was asked for."""
+
     asks: list[AskListing]
+    next: str | None = None
 
 
 class Claimed(Record):

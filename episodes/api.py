@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
 from awmclient.fields import MAX_INT, Object
-from episodes import recording, trajectory
+from episodes import lists, recording, trajectory
 from episodes.models import Episode
+from episodes.selection import FILTERS
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of, refusal
 
 router = Router(tags=["episodes"])
+CURSOR = P(max_length=200, description="The value of `next` of the page before.")
+LIMIT = P(ge=1, le=200)
 JSON = "application/json; charset=utf-8"
 
 
 def _ref(episode: Episode) -> schema.EpisodeRef:
     return schema.EpisodeRef(id=episode.pk, url=settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url())
+
+
+def filters_in(names: Sequence[str]) -> dict[str, Any]:
+    """What the document says of a list's filters: each may come several times, and then one of its values suffices."""
+    values = {"type": "array", "items": {"type": "string"}}
+    return {"parameters": [{"in": "query", "name": name, "required": False, "schema": values} for name in names]}
+
+
+def filters_of(request: HttpRequest) -> dict[str, list[str]]:
+    """The filters of a list's query string; `Invalid` is raised later for those that it does not have."""
+    return {name: request.GET.getlist(name) for name in request.GET if name not in ("cursor", "limit")}
+
+
+@router.get("/runs", response={200: schema.RunPage, **REFUSALS}, openapi_extra=filters_in(lists.RUN_FILTERS))
+def list_runs(
+    request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
+) -> schema.RunPage:
+    """The project's runs, newest first."""
+    return lists.runs(actor_of(request), filters_of(request), cursor, limit)
+
+
+@router.get("/episodes", response={200: schema.EpisodePage, **REFUSALS}, openapi_extra=filters_in(FILTERS))
+def list_episodes(
+    request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
+) -> schema.EpisodePage:
+    """The project's episodes, newest first. A filter that comes several times has several values."""
+    return lists.episodes(actor_of(request), filters_of(request), cursor, limit)
 
 
 @router.post("/runs", response={200: schema.RunView, 201: schema.RunView, **REFUSALS})

@@ -149,6 +149,7 @@ class Episode(models.Model):
             models.CheckConstraint(condition=Q(origin__in=Origin.values), name="episode_origin_known"),
         ]
         indexes = [
+            models.Index(fields=["project", "-created_at", "-id"], name="episodes_newest"),
             models.Index(fields=["project", "state", "-created_at"], name="episodes_by_state"),
             models.Index(fields=["state", "heartbeat_at"], name="episodes_by_heartbeat"),
             models.Index(fields=["token", "-created_at"], name="episodes_by_token"),

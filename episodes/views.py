@@ -20,7 +20,8 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from episodes import recording, trajectory, wall, windows
-from episodes.models import AGAIN, Episode, EpisodeState, Run
+from episodes.models import AGAIN, Episode, EpisodeState, ExpertMode, Run
+from episodes.selection import filtered
 from episodes.step_cards import card_of, pieces_of
 from episodes.strip import actions_in
 from episodes.trajectory import outcomes_of, steps_of
@@ -35,7 +36,7 @@ from people.access import (
     scoped,
     visible_or_404,
 )
-from people.errors import AppError
+from people.errors import AppError, Invalid
 from people.members import issue_token
 from people.models import ApiToken
 from people.plain_text import clean
@@ -56,8 +57,12 @@ def episodes(request: MemberRequest) -> HttpResponse:
     """The list; filters and page stand in the query string."""
     actor = request.actor
     everything = scoped(Episode.objects.all(), actor.project)
-    filters = wall.Filters.read(request.GET)
-    matching = filters.apply(everything).select_related("run").order_by("-created_at")
+    filters, refused = wall.Filters.read(request.GET), ""
+    try:
+        matching = filtered(actor.project, filters.said)
+    except Invalid as error:
+        matching, refused = everything.none(), error.message
+    matching = matching.select_related("run").order_by("-created_at", "-pk")
     page = Paginator(matching, PAGE).get_page(request.GET.get("page"))
     tally = wall.tallies(actor)
     query = request.GET.copy()
@@ -69,25 +74,26 @@ def episodes(request: MemberRequest) -> HttpResponse:
             "page": page,
             "rows": wall.rows_with_outcomes(page.object_list),
             "filters": filters,
-            "filtered": filters.any,
+            "filtered": bool(filters.said),
+            "refused": refused,
             "total": tally["total"],
             "query": query.urlencode() + "&" if query else "",
-            "export_query": urlencode({name: value for name, value in filters.exported.items() if value}),
+            "export_query": urlencode(filters.exported),
             "states": EpisodeState.choices,
             "outcome_choices": OUTCOME_CHOICES,
             "run_choices": scoped(Run.objects.all(), actor.project).order_by("-created_at")[:100],
-            "scenario_choices": _scenarios(everything),
+            "scenario_choices": _names(everything, "scenario"),
+            "arm_choices": _names(everything, "arm"),
+            "expert_choices": ExpertMode.choices,
             "headline": _list_headline(tally),
-            "underline": f"{page.paginator.count} shown, newest first." if filters.any else "Newest first.",
+            "underline": f"{page.paginator.count} shown, newest first." if filters.said else "Newest first.",
             "may_export": holds(actor, may_export),
         },
     )
 
 
-def _scenarios(everything: Any) -> list[str]:
-    return list(
-        everything.exclude(scenario="").values_list("scenario", flat=True).distinct().order_by("scenario")[:200]
-    )
+def _names(everything: Any, field: str) -> list[str]:
+    return list(everything.exclude(**{field: ""}).values_list(field, flat=True).distinct().order_by(field)[:200])
 
 
 def _list_headline(tally: dict[str, int]) -> str:

@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, Q
 from django.utils import timezone
 
 from awmenv.health import Health
 from episodes.models import LIVE_STATES, Episode, EpisodeState, Run, Step, VerifierOutcome
+from episodes.selection import NOT_VERIFIED
 from episodes.step_cards import DIFF_LINES, DiffLine, diff_lines
 from episodes.strip import actions_in, changes_of
 from episodes.windows import Shown, shown
@@ -161,6 +162,8 @@ class Filters:
     state: str = ""
     outcome: str = ""
     run: str = ""
+    arm: str = ""
+    expert: str = ""
     scenario: str = ""
 
     @classmethod
@@ -168,26 +171,15 @@ class Filters:
         return cls(**{name: str(query.get(name, "")).replace("\x00", "")[:200] for name in cls.__dataclass_fields__})
 
     @property
-    def any(self) -> bool:
-        return any((self.q, self.state, self.outcome, self.run, self.scenario))
+    def said(self) -> dict[str, list[str]]:
+        """Those that narrow, as `episodes.selection` takes them."""
+        return {name: [value] for name, value in asdict(self).items() if value}
 
     @property
     def exported(self) -> dict[str, str]:
         """The filters that an export has too."""
-        outcome = "" if self.outcome == "none" else self.outcome
-        return {"run": self.run, "scenario": self.scenario, "outcome": outcome}
-
-    def apply(self, rows: QuerySet[Episode]) -> QuerySet[Episode]:
-        if self.q:
-            rows = rows.filter(Q(task__icontains=self.q) | Q(scenario__icontains=self.q) | Q(key__icontains=self.q))
-        for name in ("state", "run", "scenario"):
-            if value := getattr(self, name):
-                rows = rows.filter(**{name: value})
-        if self.outcome == "none":
-            return rows.exclude(outcomes__source="verifier")
-        if self.outcome:
-            return rows.filter(outcomes__source="verifier", outcomes__reward_type=self.outcome)
-        return rows
+        some = {name: value for name, value in asdict(self).items() if value and name not in ("q", "state")}
+        return {name: value for name, value in some.items() if (name, value) != ("outcome", NOT_VERIFIED)}
 
 
 def rows_with_outcomes(episodes: Iterable[Episode]) -> list[Row]:

@@ -14,10 +14,12 @@ from awmclient import schema
 from awmclient.metrics import DeskNumbers
 from experts import advising, closing, queue
 from experts.metrics import records
-from experts.reading import ask_view, open_asks
+from experts.reading import ask_view, open_asks, page_of_asks
+from people.errors import Invalid
 from people.http import REFUSALS, actor_of
 
 router = Router(tags=["asks"])
+CURSOR = P(max_length=200, description="The value of `next` of the page before.")
 WAIT_MAX_S = 25
 
 
@@ -29,8 +31,23 @@ def open_ask(request: HttpRequest, payload: schema.AskOpen) -> Status[schema.Ask
 
 
 @router.get("/asks", response={200: schema.AskList, **REFUSALS})
-def list_asks(request: HttpRequest, status: schema.AskStatus = "open") -> schema.AskList:
-    return schema.AskList(asks=open_asks(actor_of(request), status))
+def list_asks(
+    request: HttpRequest,
+    status: schema.AskStatus = "open",
+    run: str = "",
+    episode: str = "",
+    tier: schema.Tier | None = None,
+    cursor: QueryEx[str, CURSOR] = "",
+    limit: QueryEx[int, P(ge=0, le=200)] = 0,
+) -> schema.AskList:
+    """The queue in turn; with `limit` or `cursor` the asks of a status by pages, newest first."""
+    actor, wanted = actor_of(request), {"run": run, "episode": episode, "tier": tier or ""}
+    if unknown := sorted(set(request.GET) - {"status", "cursor", "limit", *wanted}):
+        raise Invalid(f"Unknown filter: {unknown[0]}. Use one of status, {', '.join(wanted)}.")
+    if not limit and not cursor:
+        return schema.AskList(asks=open_asks(actor, status, **wanted))
+    asks, cursor_next = page_of_asks(actor, status, cursor, limit or 50, **wanted)
+    return schema.AskList(asks=asks, next=cursor_next)
 
 
 @router.get("/asks/{ask_id}", response={200: schema.AskView, **REFUSALS})

@@ -5,12 +5,13 @@ Owns the shape in which an ask leaves the house. Called by the API, the waiting 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from django.utils import timezone
 
 from awmclient.schema import AskListing, AskView
+from episodes.selection import newest
 from experts.models import Ask, AskQuerySet
 from people.access import Actor, may_see_queue, scoped
 
@@ -36,11 +37,26 @@ def asks_of(actor: Actor) -> AskQuerySet:
     return scoped(Ask.objects.select_related("episode", "episode__run", "assignment", "accepted"), actor.project)
 
 
-def open_asks(actor: Actor, status: str = "open") -> list[AskListing]:
+def open_asks(actor: Actor, status: str = "open", **wanted: str) -> list[AskListing]:
     """The queue, in turn."""
-    may_see_queue(actor)
     now = timezone.now()
-    return [listing(ask, now) for ask in asks_of(actor).filter(status=status).defer(*NOT_LISTED).in_turn()[:LISTED]]
+    return [listing(ask, now) for ask in _listed(actor, status, wanted).in_turn()[:LISTED]]
+
+
+def page_of_asks(
+    actor: Actor, status: str, cursor: str, limit: int, **wanted: str
+) -> tuple[list[AskListing], str | None]:
+    """Asks of a status, newest first, and the cursor of the next page."""
+    now = timezone.now()
+    found, cursor_next = newest(_listed(actor, status, wanted), cursor, limit)
+    return [listing(ask, now) for ask in found], cursor_next
+
+
+def _listed(actor: Actor, status: str, wanted: Mapping[str, str]) -> AskQuerySet:
+    may_see_queue(actor)
+    fields = {"run": "episode__run", "episode": "episode", "tier": "tier"}
+    narrowed = {fields[name]: value.replace("\x00", "") for name, value in wanted.items() if value}
+    return asks_of(actor).filter(status=status, **narrowed).defer(*NOT_LISTED)
 
 
 def more_to_take(actor: Actor, listed: Sequence[AskListing]) -> int:

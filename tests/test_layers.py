@@ -66,7 +66,19 @@ WRITES = {
 }
 READS = {
     *("access", "revalidation", "bodies", "turns", "plain_text", "truncation", "entries", "wire", "trajectory"),
-    *("annotated", "reading", "board", "eligibility", "filters", "panels", "tables", "metrics", "similar"),
+    *(
+        "annotated",
+        "reading",
+        "selection",
+        "lists",
+        "board",
+        "eligibility",
+        "filters",
+        "panels",
+        "tables",
+        "metrics",
+        "similar",
+    ),
     *("notifications", "wall", "windows", "routing", "availability", "suggested_calls", "tool_schemas", "packs"),
     *("hub", "html_cache", "live_html"),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),

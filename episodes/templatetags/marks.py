@@ -119,9 +119,13 @@ def tier_words(tier: str) -> str:
 
 
 @register.simple_tag
-def arm(value: str | None) -> SafeString:
-    letter, css, word = ARMS.get(value or "off", ARMS["off"])
-    return format_html('<span class="arm {}"><b aria-hidden="true">{}</b>{}</span>', css, letter, word)
+def arm(expert: str | None, name: str = "") -> SafeString:
+    """The help that an episode is offered, under the name that the loop gave its arm, if it gave one."""
+    letter, css, word = ARMS.get(expert or "off", ARMS["off"])
+    if not name:
+        return format_html('<span class="arm {}"><b aria-hidden="true">{}</b>{}</span>', css, letter, word)
+    said = '<span class="arm {}" title="{}"><b aria-hidden="true">{}</b>{}<span class="vh">, {}</span></span>'
+    return format_html(said, css, word, letter, clean(name), word)
 
 
 @register.simple_tag

@@ -53,7 +53,6 @@ def test_the_list_counts_filters_and_pages(ada, episode, ended):
         "outcome=complete",
         "outcome=none",
         "q=nothing",
-        "run=x",
         "page=99&q=zz",
     ):
         assert "No episode matches." in text(client, f"/episodes/?{query}"), query

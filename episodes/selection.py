@@ -1,0 +1,136 @@
+"""Reads: which episodes somebody means, by filters, and lists of them by cursor.
+
+Owns the meaning of filters for the list, the API and exports. A filter has one or several values; an unknown name or
+value is refused with what can be said instead.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import operator
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from django.db.models import Exists, Model, OuterRef, Q, QuerySet
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome
+from people.access import scoped
+from people.errors import Invalid
+from people.models import Project
+
+M = TypeVar("M", bound=Model)
+_EXACT = {
+    "arm": "arm",
+    "scenario": "scenario",
+    "split": "split",
+    "policy": "policy_name",
+    "policy_kind": "policy_kind",
+    "environment": "environment",
+    "group_key": "group_key",
+    "checkpoint": "checkpoint",
+    "key": "key",
+    "id": "pk",
+}
+_CHOICES = {"expert": ExpertMode.values, "origin": Origin.values, "state": EpisodeState.values}
+_WHOLE = ("task_idx", "training_step", "seed")
+WHOLE_MAX = 2**31 - 1
+NOT_VERIFIED = "none"
+FILTERS = (*_EXACT, *_CHOICES, *_WHOLE, "run", "since", "until", "q", "outcome")
+TOLD_BY_OUTCOME = frozenset({"outcome"})
+"""Filters that give outcomes away; nobody who may not see those has them."""
+
+
+def condition(project: Project, name: str, values: Collection[str]) -> Q:
+    """Return what one filter asks for. Raises `Invalid`, which names filter and value."""
+    if any("\x00" in value for value in values):
+        raise Invalid(f"Unknown filter value: {name}.")
+    if name == "run":
+        return Q(run__in=_runs(project, values))
+    if name == "outcome":
+        mine = VerifierOutcome.objects.filter(episode=OuterRef("pk"))
+        found = Q(Exists(mine.filter(reward_type__in=values, source__in=["verifier", "attested"])))
+        return found | ~Q(Exists(mine.filter(source="verifier"))) if NOT_VERIFIED in values else found
+    if name in _EXACT:
+        return Q(**{f"{_EXACT[name]}__in": values})
+    if name in _CHOICES:
+        if unknown := sorted(set(values) - set(_CHOICES[name])):
+            raise Invalid(f"Unknown filter value: {name}={unknown[0]}. Use one of {', '.join(_CHOICES[name])}.")
+        return Q(**{f"{name}__in": values})
+    if name in _WHOLE:
+        return Q(**{f"{name}__in": [_whole(name, value) for value in values]})
+    if name == "q":
+        texts = (Q(task__icontains=word) | Q(scenario__icontains=word) | Q(key__icontains=word) for word in values)
+        return functools.reduce(operator.or_, texts, Q())
+    moment = max(_moment(name, value) for value in values)
+    return Q(ended_at__gte=moment) if name == "since" else Q(ended_at__lt=moment)
+
+
+def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QuerySet[Episode]:
+    """Return the project's episodes that pass every filter."""
+    rows = scoped(Episode.objects.all(), project)
+    for name, values in filters.items():
+        if name not in FILTERS:
+            raise Invalid(f"Unknown filter: {name}. Use one of {', '.join(FILTERS)}.")
+        if values:
+            rows = rows.filter(condition(project, name, values))
+    return rows
+
+
+def _runs(project: Project, values: Collection[str]) -> list[str]:
+    """Runs by id or by name: a name is what pages show."""
+    found = list(scoped(Run.objects.filter(Q(pk__in=values) | Q(name__in=values)), project).values_list("pk", "name"))
+    known = {text for pair in found for text in pair}
+    if unknown := [value for value in values if value not in known]:
+        raise Invalid(f"Unknown filter value: run={unknown[0]}. No run has this name or id.")
+    return [pk for pk, _ in found]
+
+
+def _whole(name: str, value: str) -> int:
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and int(digits) <= WHOLE_MAX):
+        raise Invalid(f"Unknown filter value: {name}={value}. Use a whole number.")
+    return int(value)
+
+
+def _moment(name: str, value: str) -> datetime:
+    try:
+        day = parse_date(value) if len(value) == 10 else None
+        moment = datetime(day.year, day.month, day.day) if day else parse_datetime(value)
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise Invalid(f"Unknown filter value: {name}={value}. Use a date such as 2026-11-22.")
+    return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+
+
+def newest(rows: QuerySet[M], cursor: str, limit: int) -> tuple[list[M], str | None]:
+    """Return one part of a list, newest first, and the cursor of the next; None at the end.
+
+    What is added meanwhile stands before the first part, so that no row comes twice and none is left out.
+    """
+    if cursor:
+        at, pk = _read(cursor)
+        rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__lt=pk))
+    found = list(rows.order_by("-created_at", "-pk")[: limit + 1])
+    if len(found) <= limit:
+        return found, None
+    last: Any = found[limit - 1]
+    words = f"{last.created_at.isoformat()} {last.pk}"
+    return found[:limit], base64.urlsafe_b64encode(words.encode()).decode().rstrip("=")
+
+
+def _read(cursor: str) -> tuple[datetime, str]:
+    try:
+        words = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        at, _, pk = words.partition(" ")
+        moment = datetime.fromisoformat(at)
+    except (ValueError, binascii.Error):
+        moment = None
+    if moment is None or moment.tzinfo is None or "\x00" in pk:
+        raise Invalid("cursor: use the value of `next` of the page before.")
+    return moment, pk
