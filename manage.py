@@ -6,6 +6,17 @@ import sys
 
 from django.core.management import execute_from_command_line
 
+from awmweb.embedded import nothing_runs_on
+
+NEED_THE_PRODUCT = {
+    *("createproject", "createtoken", "loginlink", "rollout", "export", "build_export"),
+    *("migrate", "shell", "dbshell", "sqlmigrate", "showmigrations"),
+}
+"""Commands that talk to the database of a running product. Asked before the settings are read, which make keys."""
+
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
+    needs_it = sys.argv[1:2] and sys.argv[1] in NEED_THE_PRODUCT and not {"-h", "--help"} & set(sys.argv)
+    if needs_it and (folder := nothing_runs_on(os.environ)):
+        sys.exit(f"Nothing is running on {folder}. Is AWMWEB_VAR set? Start it with `make run`.")
     execute_from_command_line(sys.argv)

@@ -35,6 +35,7 @@ OnLeave = Callable[[Actor], None]
 _on_leave: list[OnLeave] = []
 LINK_LIFE = timedelta(hours=24)
 SKILLS_MAX, SKILL_CHARS = 30, 60
+SLUG_CHARS, NAME_CHARS = 60, 120
 LAST_USED_STEP = timedelta(seconds=30)
 
 
@@ -58,6 +59,25 @@ def record(actor: Actor, verb: str, target: str = "", reason: str = "") -> None:
 
 def ensure_project(slug: str, name: str | None = None) -> Project:
     project, _ = Project.objects.get_or_create(slug=slug, defaults={"name": name or slug})
+    return project
+
+
+@transaction.atomic
+def create_project(slug: str, name: str = "") -> Project:
+    """A project of its own, without members.
+
+    Raises:
+        Invalid: the slug is no slug, or taken.
+    """
+    name = " ".join(name.split()) or slug
+    if not slug or len(slug) > SLUG_CHARS or slug != slugify(slug):
+        raise Invalid(f"The slug must be at most {SLUG_CHARS} lower-case letters, digits and hyphens.")
+    if len(name) > NAME_CHARS or "\x00" in name:
+        raise Invalid(f"Give the project a name of at most {NAME_CHARS} characters.")
+    project, made = Project.objects.get_or_create(slug=slug, defaults={"name": name})
+    if not made:
+        raise Invalid(f"There is a project {slug!r} already.")
+    record(system(project), "made the project", slug, name)
     return project
 
 
@@ -108,15 +128,16 @@ def issue_login_link(
 @transaction.atomic
 def redeem_login_link(secret: str) -> tuple[User, list[str]]:
     """One conditional update: of two people who open the same link at once, one gets in. Returns the account and the
-    entries that the link opens still; a link that opens nothing any more is spent."""
+    entries that the link opens still, the one that it was made for first; a link that opens nothing any more is
+    spent."""
     now = timezone.now()
     spent = LoginLink.objects.filter(digest=digest(secret), used_at__isnull=True, ends_at__gt=now).update(used_at=now)
     if spent != 1:
         raise LinkSpent
     link = LoginLink.objects.select_related("user").get(digest=digest(secret))
     current = Q(ends_at__isnull=True) | Q(ends_at__gt=now)
-    opened = Membership.objects.filter(current, user=link.user, entry__in=link.opens).order_by("pk")
-    entries = list(opened.values_list("entry", flat=True))
+    opened = Membership.objects.filter(current, user=link.user, entry__in=link.opens)
+    entries = sorted(opened.values_list("entry", flat=True), key=link.opens.index)
     if not entries:
         raise LinkSpent
     return link.user, entries

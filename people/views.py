@@ -74,11 +74,13 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
         if request.user.is_authenticated:
             return redirect("home")
         return render(request, "people/link_spent.html", status=410)
+    project = Membership.objects.get(entry=entries[0]).project.slug
     if request.user == user:
         entries = list(dict.fromkeys([*memberships(request).values_list("entry", flat=True), *entries]))
     start_session(request, user, backend="django.contrib.auth.backends.ModelBackend")
     request.session.cycle_key()
     request.session[SESSION_ENTRIES] = entries
+    request.session[SESSION_PROJECT] = project
     return redirect(_safe(request, request.GET.get("next", "")))
 
 

@@ -13,8 +13,10 @@ import platform
 import pwd
 import secrets
 import shutil
+import socket
 import stat
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -144,6 +146,23 @@ def address(var: Path) -> str:
         return data_paths(var).address.read_text().strip()
     except OSError:
         return ""
+
+
+def nothing_runs_on(environ: Mapping[str, str]) -> str:
+    """The data folder that this environment names, if its database does not answer; empty if it does, or if the
+    database is one of the operator's own."""
+    if environ.get("DATABASE_URL", "").strip():
+        return ""
+    var = Path(environ.get("AWMWEB_VAR", "").strip() or Path(__file__).resolve().parents[2] / "var").absolute()
+    with socket.socket(socket.AF_UNIX) as tried:
+        tried.settimeout(5)
+        try:
+            tried.connect(str(data_paths(var).sockets / DATABASE_SOCKET))
+        except PermissionError:
+            return ""  # it is somebody else's, and the command says so itself
+        except OSError:
+            return str(var)
+    return ""
 
 
 def secret_key(var: Path) -> str:

@@ -1,14 +1,30 @@
-"""`manage.py createtoken NAME --project P --scope S`: the last line on stdout is the token alone."""
+"""`manage.py createtoken NAME --project P --scope S [--expires DATE]`: the last line on stdout is the token alone."""
 
 from __future__ import annotations
 
+from argparse import ArgumentTypeError
+from datetime import datetime, time, timedelta
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.utils.dateparse import parse_date, parse_datetime
+from django.utils.timezone import is_naive, make_aware
 
 from people import members
 from people.errors import AppError
 from people.models import TokenScope
+
+
+def moment(said: str) -> datetime:
+    """A day ends at its midnight; a time without a zone is UTC."""
+    try:
+        day = parse_date(said)
+        found = datetime.combine(day + timedelta(days=1), time()) if day else parse_datetime(said)
+    except ValueError:
+        found = None
+    if found is None:
+        raise ArgumentTypeError("use a date such as 2026-12-31, or a time such as 2026-12-31T18:00+01:00")
+    return make_aware(found) if is_naive(found) else found
 
 
 class Command(BaseCommand):
@@ -17,11 +33,13 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name")
         parser.add_argument("--project", default="demo")
+        parser.add_argument("--expires", type=moment, help="when it ends: 2026-12-31 or 2026-12-31T18:00+01:00")
         parser.add_argument("--scope", required=True, choices=TokenScope.values)
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            _, secret = members.issue_token(members.house_actor(options["project"]), options["name"], options["scope"])
+            actor = members.house_actor(options["project"])
+            _, secret = members.issue_token(actor, options["name"], options["scope"], options["expires"])
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self.stdout.write(secret)

@@ -1,0 +1,25 @@
+"""`manage.py createproject SLUG [--name N]`: another project beside `demo`; the last line on stdout is its slug."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from people import members
+from people.errors import AppError
+
+
+class Command(BaseCommand):
+    help = "Make a project. People get in by `loginlink USER --project SLUG`."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("slug", help="lower-case letters, digits and hyphens")
+        parser.add_argument("--name", default="", help="how pages show it; by default the slug")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            project = members.create_project(options["slug"], options["name"])
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+        self.stdout.write(project.slug)
