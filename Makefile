@@ -55,7 +55,7 @@ lock: install-dev
 
 # Two at a time, each with servers of its own; a file's tests stay together, as they share a product
 test: install-dev
-	@$(PY) -m pytest -n 2 --dist loadfile -m "not train and not chaos and not long"
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not train and not chaos and not long"
 
 # Training libraries are large, so they live apart
 test-train:
@@ -83,7 +83,7 @@ bench: install-dev
 
 # Everything hostile that the tests know, by corpus, in one table; TABLE=FILE keeps it
 attack: install-dev
-	@$(PY) -m pytest -n 2 --dist loadfile -m attack $(if $(TABLE),--attack-table $(TABLE))
+	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m attack $(if $(TABLE),--attack-table $(TABLE))
 
 # The kill matrix, which says what it does and what it counted, and the end of the process that watches the others
 chaos: install-dev

@@ -25,7 +25,8 @@ from typing import Any
 import httpx
 import psutil
 
-ROOT = Path(__file__).resolve().parent.parent
+from tests.commands import ROOT, Commands
+
 START_S = 90
 QUIET_START_S = 5
 """How long a start takes where nothing else runs."""
@@ -56,18 +57,14 @@ class Product:
     ready_at: float = 0.0
     said: list[str] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.commands = Commands(self.environment)
+
     def manage(self, *arguments: str, check: bool = True) -> str:
-        done = subprocess.run(
-            [sys.executable, "manage.py", *arguments],
-            cwd=ROOT,
-            env=self.environment,
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-        if check and done.returncode != 0:
-            raise AssertionError(f"manage.py {' '.join(arguments)}: {done.stdout}{done.stderr}")
-        return done.stdout
+        code, out, err = self.commands.run(*arguments)
+        if check and code != 0:
+            raise AssertionError(f"manage.py {' '.join(arguments)}: {out}{err}")
+        return out
 
     def token(self, scope: str, project: str = "demo") -> str:
         return (
@@ -159,6 +156,7 @@ def product(var: Path | None = None, command: Sequence[str] = UP, **settings: st
         _wait_ready(house)
         yield house
     finally:
+        house.commands.stop()
         _stop(house)
         if own:
             elsewhere = var / "elsewhere"
