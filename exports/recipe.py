@@ -23,6 +23,9 @@ FormatName = Literal[
     "openai",
     "prompts",
     "ask_decision",
+    "atif",
+    "inspect",
+    "openenv",
     "raw",
 ]
 AdviceMode = Literal["keep", "keep_masked", "drop", "distil"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -12,6 +13,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, 
 from episodes import recording
 from experts import advising, queue
 from exports import datasets, requesting, storing, working
+from exports.formats import FORMATS
 from exports.models import Export, ExportState
 from exports.recipe import Recipe
 from people.errors import Forbidden, Invalid
@@ -244,6 +246,49 @@ def test_parquet_and_lines_hold_the_same_rows(ada, store, tmp_path, monkeypatch)
     assert [row["loss"] for row in table] == [row["loss"] for row in lines]
 
 
+def unpacked(export, path):
+    """The bytes of a file, those of its members if it is a container."""
+    with storing.open_file(export.project_id, export.dataset, path) as source:
+        if not path.endswith(".eval"):
+            return source.read()
+        with zipfile.ZipFile(source) as log:
+            return b"".join(log.read(name) for name in log.namelist())
+
+
+def test_inspect_logs_stand_in_both_forms_and_the_command_gives_the_one_it_is_asked_for(ada, store, tmp_path):
+    episode(ada, "a")
+    episode(ada, "b", reward_type="others", answer="I do not know.")
+    export = built(ada, format="inspect")
+    paths = [one["path"] for one in export.manifest["files"]]
+    assert paths == ["data/train.eval", "data/train.json", "rows.jsonl", "left_out.jsonl"]
+    assert export.rows == 2 and "configs" not in unpacked(export, "README.md").decode().split("---")[1]
+    for name, path in (("out.eval", paths[0]), ("out.json", paths[1]), ("out", paths[0])):
+        target = tmp_path / name
+        call_command("export", "--format", "inspect", "--project", "lab", "--output", str(target), verbosity=0)
+        with storing.open_file(export.project_id, export.dataset, path) as source:
+            assert target.read_bytes() == source.read()
+    scores = [
+        one["scores"]["awm_verifier"]["value"] for one in json.loads((tmp_path / "out.json").read_text())["samples"]
+    ]
+    assert sorted(scores) == [0.0, 1.0]
+
+
+def test_openenvs_collector_finds_its_file_by_name(ada, store):
+    episode(ada, "a")
+    export = built(ada, format="openenv")
+    assert export.manifest["files"][0]["path"] == "data/results.jsonl"
+    assert json.loads(data_of(export))["task"]["task"] == "Merge the duplicates."
+
+
+@pytest.mark.parametrize("shape", ["atif", "openenv", "inspect"])
+def test_page_previews_formats_of_others(ada, store, shape):
+    episode(ada, "a")
+    page = html(as_person(ada).get(f"/exports/?format={shape}"))
+    assert "1 row from 1 of 1 episodes" in page and "Into 7." in page and SECRET not in page
+    assert "ask_expert" in page and "Into which, a?" in page
+    assert page.count('class="learn"') == 2, "the question and the answer"
+
+
 def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
     """One canary each: a nudge stays and is not learned; the others reach no byte."""
     held = episode(ada, "held", answer="canary-held-out", split="val")
@@ -256,12 +301,10 @@ def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
     outcome = Outcome(reward_type="complete", reward=1.0, details={"found": "canary-verifier"})
     recording.record_outcome(ada, informed.pk, outcome)
     episode(ada, "good")
-    for shape in ("sft", "steps", "dpo", "kto", "openai", "prompts", "ask_decision", "raw"):
+    for shape in FORMATS:
         export = built(ada, format=shape)
-        everything = b"".join(
-            storing.open_file(export.project_id, export.dataset, path).read()
-            for path, _ in storing.files_of(export.project_id, export.dataset)
-        )
+        files = [path for path, _ in storing.files_of(export.project_id, export.dataset)]
+        everything = b"".join(unpacked(export, path) for path in files)
         for canary in (b"canary-held-out", b"canary-informed", b"canary-verifier", SECRET.encode()):
             assert canary not in everything, (shape, canary)
         assert b"ada" not in [line for line in everything.splitlines() if b'"author"' in line]

@@ -91,7 +91,8 @@ class Command(BaseCommand):
         if is_folder:
             shutil.copytree(folder, target, dirs_exist_ok=True)
             return
-        data = folder / datasets.read_manifest(folder)["files"][0]["path"]
+        paths = [Path(one["path"]) for one in datasets.read_manifest(folder)["files"]]
+        data = folder / next((one for one in paths if one.parts[0] == "data" and one.suffix == target.suffix), paths[0])
         draft = target.with_name(f"{target.name}.part")
         shutil.copyfile(data, draft)
         draft.replace(target)
