@@ -23,7 +23,7 @@ from awmclient.schema import SCHEMA_VERSION
 from exports import card
 from exports.building import Counts, Walk
 from exports.formats import FORMATS, Format
-from exports.ground import ground_for, pack_digests
+from exports.ground import ground_for, pack_digests, tokenizer_of
 from exports.reading import Reader, batches
 from exports.recipe import Recipe
 from exports.redaction import Redactor
@@ -53,10 +53,12 @@ class Plan:
     packs: dict[str, str]
     snapshot_digest: str
     episodes: int
+    tokenizer_digest: str = ""
 
     @property
     def id(self) -> str:
         parts = [VERSION, self.format.version, self.recipe.canonical, self.snapshot_digest, self.packs]
+        parts += [self.tokenizer_digest] if self.tokenizer_digest else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -72,7 +74,9 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> Plan:
         digest.update(entry.line().encode())
         scenarios.add(entry.task.rpartition("/")[0])
         count += 1
-    return Plan(recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count)
+    tokenizer = tokenizer_of(recipe)
+    tokens = tokenizer.digest if tokenizer is not None else ""
+    return Plan(recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count, tokens)
 
 
 def entries(folder: Path) -> Iterator[Entry]:
@@ -279,6 +283,7 @@ def _manifest(plan: Plan, reports: list[dict[str, Any]], files: list[dict[str, A
         "for_training": plan.format.trains and "evaluation" not in plan.recipe.include,
         "snapshot_sha256": plan.snapshot_digest,
         "packs": plan.packs,
+        "tokenizer_sha256": plan.tokenizer_digest or None,
         "license": plan.recipe.license,
         "episodes": total("episodes"),
         "episodes_used": total("used"),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from exports.formats import atif, conversational, inspect_log, openai, openenv, preference, raw, tasks
+from exports.formats import atif, conversational, inspect_log, openai, openenv, preference, raw, tasks, tokens
 from exports.leakage import Ground
 from exports.pairs import Episode
 from exports.record import Record
@@ -52,6 +52,9 @@ FORMATS: dict[str, Format] = {
         "complete",
         conversational.STEPS_FEATURES,
         of_episode=conversational.steps,
+    ),
+    "tokens": Format(
+        tokens.VERSION, "SFT as token IDs of a local tokenizer", "complete", tokens.FEATURES, of_episode=tokens.rows
     ),
     "dpo": Format(
         preference.DPO, "DPO: pairs of single actions", "both", preference.DPO_FEATURES, of_task=preference.dpo

@@ -12,12 +12,14 @@ from django.test import Client
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes import recording
 from experts import advising, queue
-from exports import datasets, requesting, storing, working
+from exports import datasets, requesting, storing, tokenizing, working
+from exports.errors import BadRecipe
 from exports.formats import FORMATS
 from exports.models import Export, ExportState
 from exports.recipe import Recipe
 from people.errors import Forbidden, Invalid
 from tests.browsing import as_person, html
+from tests.exports.test_tokens import PLAIN, tokenizer_in
 from tests.people_by_name import token
 
 SECRET = "sk-proj-" + "a1B2c3D4" * 6
@@ -255,6 +257,30 @@ def unpacked(export, path):
             return b"".join(log.read(name) for name in log.namelist())
 
 
+def decoded(store, lines):
+    tokens = tokenizing.load(store / "tokenizers", "plain").tokens
+    return "".join(tokens.decode(json.loads(one)["input_ids"]) for one in lines.splitlines())
+
+
+def test_token_ids_come_by_page_command_and_build_and_name_their_tokenizer(ada, store, tmp_path):
+    episode(ada, "a")
+    person = as_person(ada)
+    assert 'value="tokens"' not in html(person.get("/exports/")), "no tokenizer is there to choose"
+    with pytest.raises(BadRecipe, match="No tokenizer"):
+        built(ada, format="tokens", tokenizer="plain")
+    tokenizer_in(store / "tokenizers" / "plain", PLAIN)
+    assert "1 row from 1 of 1 episodes" in html(person.get("/exports/?format=tokens&tokenizer=plain"))
+    first = built(ada, format="tokens", tokenizer="plain")
+    assert "Into 7." in decoded(store, data_of(first)) and first.manifest["tokenizer_sha256"]
+    target = tmp_path / "out.jsonl"
+    call_command("export", "--format", "tokens", "--tokenizer", "plain", "--project", "lab", "--output", str(target))
+    assert target.read_bytes() == data_of(first)
+    template = store / "tokenizers" / "plain" / "chat_template.jinja"
+    template.write_text(PLAIN + "\n")
+    assert built(ada, format="tokens", tokenizer="plain").dataset != first.dataset
+    assert "tokenizer=plain" in html(person.get(f"/exports/{first.pk}/"))
+
+
 def test_inspect_logs_stand_in_both_forms_and_the_command_gives_the_one_it_is_asked_for(ada, store, tmp_path):
     episode(ada, "a")
     episode(ada, "b", reward_type="others", answer="I do not know.")
@@ -301,10 +327,14 @@ def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
     outcome = Outcome(reward_type="complete", reward=1.0, details={"found": "canary-verifier"})
     recording.record_outcome(ada, informed.pk, outcome)
     episode(ada, "good")
+    tokenizer_in(store / "tokenizers" / "plain", PLAIN)
     for shape in FORMATS:
-        export = built(ada, format=shape)
+        export = built(ada, format=shape, **({"tokenizer": "plain"} if shape == "tokens" else {}))
         files = [path for path, _ in storing.files_of(export.project_id, export.dataset)]
         everything = b"".join(unpacked(export, path) for path in files)
+        if shape == "tokens":
+            everything += decoded(store, data_of(export)).encode()
+            assert b"Into 7." in everything
         for canary in (b"canary-held-out", b"canary-informed", b"canary-verifier", SECRET.encode()):
             assert canary not in everything, (shape, canary)
         assert b"ada" not in [line for line in everything.splitlines() if b'"author"' in line]
