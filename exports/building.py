@@ -123,7 +123,7 @@ class Walk:
         keep_repeats = "duplicates" in self.ground.recipe.include
         for number, value in enumerate(values):
             line = jsonl.line(value)
-            digest = str(value.get("content_sha256") or hashlib.sha256(line).hexdigest())
+            digest = _digest(value) or hashlib.sha256(line).hexdigest()
             mark = int(digest[:16], 16)
             if mark in self.seen and not keep_repeats:
                 self.counts.rows_left_out["duplicate"] += 1
@@ -132,6 +132,14 @@ class Walk:
             self.counts.rows += 1
             episode = episode_of(value)
             yield Row(value, line, episode, f"{episode}/{value.get('seq', number)}", digest)
+
+
+def _digest(value: dict[str, Any]) -> str:
+    """What a row says of its content; formats of others have one place for what is ours."""
+    holders = (value, value.get("extra"), value.get("metadata"))
+    return next(
+        (str(one["content_sha256"]) for one in holders if isinstance(one, dict) and "content_sha256" in one), ""
+    )
 
 
 def _rules(format_: Format, ground: Ground) -> tuple[Rule, ...]:

@@ -11,15 +11,16 @@ from exports.formats import Format
 
 def text(manifest: dict[str, Any], format_: Format) -> str:
     """Return the card of a dataset with this manifest: counts, how it was made, and what was left out."""
-    return f"---\n{_head(manifest)}---\n\n{_body(manifest, format_)}"
+    return f"---\n{_head(manifest, format_)}---\n\n{_body(manifest, format_)}"
 
 
-def _head(manifest: dict[str, Any]) -> str:
+def _head(manifest: dict[str, Any], format_: Format) -> str:
     data = manifest["files"][0]["path"]
     split = "train" if manifest["for_training"] else "test"
+    configs = [{"config_name": "default", "data_files": [{"split": split, "path": data}]}]
     head = {
         "license": manifest["license"],
-        "configs": [{"config_name": "default", "data_files": [{"split": split, "path": data}]}],
+        "configs": [] if format_.container else configs,
         "tags": ["agents", "tool-use", "awmweb", manifest["format"]],
         "dataset_info": {"features": manifest["features"]} if manifest["features"] is None else None,
     }

@@ -23,12 +23,12 @@ from awmclient.schema import SCHEMA_VERSION
 from exports import card
 from exports.building import Counts, Walk
 from exports.formats import FORMATS, Format
-from exports.ground import ground_for, pack_digests
+from exports.ground import ground_for, pack_digests, tokenizer_of
 from exports.reading import Reader, batches
 from exports.recipe import Recipe
 from exports.redaction import Redactor
 from exports.selecting import Entry, matching, snapshot
-from exports.writers import parquet
+from exports.writers import inspect_log, parquet
 from people.models import Project
 
 PART_STEPS = 50_000
@@ -53,10 +53,12 @@ class Plan:
     packs: dict[str, str]
     snapshot_digest: str
     episodes: int
+    tokenizer_digest: str = ""
 
     @property
     def id(self) -> str:
         parts = [VERSION, self.format.version, self.recipe.canonical, self.snapshot_digest, self.packs]
+        parts += [self.tokenizer_digest] if self.tokenizer_digest else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
 
 
@@ -72,7 +74,9 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> Plan:
         digest.update(entry.line().encode())
         scenarios.add(entry.task.rpartition("/")[0])
         count += 1
-    return Plan(recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count)
+    tokenizer = tokenizer_of(recipe)
+    tokens = tokenizer.digest if tokenizer is not None else ""
+    return Plan(recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count, tokens)
 
 
 def entries(folder: Path) -> Iterator[Entry]:
@@ -198,15 +202,35 @@ def _join(plan: Plan, folder: Path, count: int) -> list[dict[str, Any]]:
     section = "evaluation" if "evaluation" in plan.recipe.include else "train"
     (folder / "data").mkdir(exist_ok=True)
     _concatenate((part.with_suffix(".left_out") for part in parts), folder / LEFT_OUT)
-    _join_index(parts, folder / INDEX)
+    is_lines = not plan.format.container and not (plan.recipe.parquet and plan.format.features is not None)
+    _join_index(parts, folder / INDEX, is_lines=is_lines)
+    if plan.format.container == "inspect":
+        return [
+            *_inspect_logs(plan, parts, folder, section),
+            _about(folder / INDEX, folder),
+            _about(folder / LEFT_OUT, folder),
+        ]
     if plan.recipe.parquet and plan.format.features is not None:
         data = folder / "data" / f"{section}.parquet"
         tables = [part.with_suffix(".parquet") for part in parts]
         parquet.join(tables, data, plan.format.features)
     else:
-        data = folder / "data" / f"{section}.jsonl"
+        data = folder / "data" / (plan.format.file or f"{section}.jsonl")
         _concatenate((part.with_suffix(".jsonl") for part in parts), data)
     return [_about(data, folder), _about(folder / INDEX, folder), _about(folder / LEFT_OUT, folder)]
+
+
+def _inspect_logs(plan: Plan, parts: list[Path], folder: Path, section: str) -> list[dict[str, Any]]:
+    """The log as `.eval`, which viewers open quickest, and as `.json`."""
+    lines = [part.with_suffix(".jsonl") for part in parts]
+    head = inspect_log.header(plan.id, inspect_log.facts(lines))
+    found = []
+    for suffix, write in ((".eval", inspect_log.write_eval), (".json", inspect_log.write_json)):
+        file = folder / "data" / f"{section}{suffix}"
+        with _whole(file) as out:
+            write(lines, head, out)
+        found.append(_about(file, folder))
+    return found
 
 
 def _concatenate(parts: Iterable[Path], target: Path) -> None:
@@ -216,8 +240,8 @@ def _concatenate(parts: Iterable[Path], target: Path) -> None:
                 shutil.copyfileobj(source, out, 1 << 20)
 
 
-def _join_index(parts: Iterable[Path], target: Path) -> None:
-    """One line a row: its key, episode and digest, and where its line stands in the data file."""
+def _join_index(parts: Iterable[Path], target: Path, *, is_lines: bool) -> None:
+    """One line a row: its key, episode and digest, and in a file of lines where its line stands."""
     offset = 0
     with _whole(target) as out:
         for part in parts:
@@ -225,7 +249,8 @@ def _join_index(parts: Iterable[Path], target: Path) -> None:
                 for line in lines:
                     about = json.loads(line)
                     size = about.pop("bytes")
-                    out.write(json.dumps({**about, "offset": offset, "bytes": size}).encode() + b"\n")
+                    place = {"offset": offset, "bytes": size} if is_lines else {}
+                    out.write(json.dumps({**about, **place}).encode() + b"\n")
                     offset += size
 
 
@@ -258,6 +283,7 @@ def _manifest(plan: Plan, reports: list[dict[str, Any]], files: list[dict[str, A
         "for_training": plan.format.trains and "evaluation" not in plan.recipe.include,
         "snapshot_sha256": plan.snapshot_digest,
         "packs": plan.packs,
+        "tokenizer_sha256": plan.tokenizer_digest or None,
         "license": plan.recipe.license,
         "episodes": total("episodes"),
         "episodes_used": total("used"),

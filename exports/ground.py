@@ -1,4 +1,4 @@
-"""Reads: what the leakage rules must know beside the episodes: held-out tasks and the verifiers of packs."""
+"""Reads: what the leakage rules must know beside the episodes: held-out tasks, the verifiers of packs, tokenizers."""
 
 from __future__ import annotations
 
@@ -7,21 +7,35 @@ import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 
+from django.conf import settings
+
 from awmenv.errors import PackError
 from awmenv.packs import Pack
 from episodes import packs, splits
 from episodes.quoting import Secret
+from exports import tokenizing
 from exports.leakage import Ground, NearTasks
 from exports.recipe import Recipe
 from exports.record import Record
+from exports.tokenizing import LocalTokenizer
 from people.models import Project
 
 
 def ground_for(project: Project, recipe: Recipe) -> Ground:
     held_out = splits.held_out(project)
-    return Ground(
-        recipe, held_out, NearTasks(_texts(held_out)), verifier_finder(), is_training_name=splits.is_training_name
-    )
+    near, verifiers = NearTasks(_texts(held_out)), verifier_finder()
+    return Ground(recipe, held_out, near, verifiers, splits.is_training_name, tokenizer_of(recipe))
+
+
+def tokenizer_root() -> Path:
+    """The folder in which an operator puts tokenizers, each in a folder of its name."""
+    root: Path = settings.VAR / "tokenizers"
+    return root
+
+
+def tokenizer_of(recipe: Recipe) -> LocalTokenizer | None:
+    """Return the tokenizer that a recipe names. Raises `BadRecipe` if it is not there."""
+    return tokenizing.load(tokenizer_root(), recipe.tokenizer) if recipe.tokenizer else None
 
 
 def _texts(keys: set[str]) -> list[str]:

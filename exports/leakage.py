@@ -15,6 +15,7 @@ from awmclient.schema import ASK_TOOL, CONTROL_TOOLS
 from episodes.quoting import Secret
 from exports.recipe import Recipe
 from exports.record import Record, Result
+from exports.tokenizing import LocalTokenizer
 
 NEAR = 0.8
 """Jaccard likeness of five-word shingles from which on two tasks count as one."""
@@ -54,13 +55,15 @@ def _shingles(text: str) -> set[tuple[str, ...]]:
 
 @dataclass
 class Ground:
-    """What the rules know beside a record: what is held out, and what each task's verifier says."""
+    """What rules and formats know beside a record: what is held out, what each task's verifier says, and the tokenizer
+    of the format `tokens`."""
 
     recipe: Recipe
     held_out: Collection[str] = ()
     near: NearTasks = field(default_factory=lambda: NearTasks(()))
     verifier_of: Callable[[Record], Secret] = lambda _record: Secret(())
     is_training_name: Callable[[str], bool] = lambda name: name in ("", "train")
+    tokenizer: LocalTokenizer | None = None
 
     @property
     def trusted(self) -> tuple[str, ...]:

@@ -14,8 +14,9 @@ from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from episodes.models import Episode, ExpertMode, Run
-from exports import downloads, requesting, storing
+from exports import downloads, requesting, storing, tokenizing
 from exports.formats import FORMATS
+from exports.ground import tokenizer_root
 from exports.models import Export, ExportState
 from exports.preview import Preview, preview
 from exports.recipe import FILTERS, Recipe
@@ -135,6 +136,8 @@ def _tidy(given: QueryDict) -> QueryDict:
 def recipe_of(given: QueryDict) -> Recipe:
     """Return the recipe of a form. Raises `BadRecipe`."""
     options = {name: given[name] for name in ("format", "advice", "redact", "license") if given.get(name)}
+    if options.get("format") == "tokens" and given.get("tokenizer"):
+        options["tokenizer"] = given["tokenizer"]
     filters = filters_of((name, value) for name in FILTERS for value in given.getlist(name))
     lists = {"include": given.getlist("include"), "parquet": given.get("parquet") == "on"}
     return Recipe.read({"format": "sft", **options, "filter": filters, **lists})
@@ -142,7 +145,7 @@ def recipe_of(given: QueryDict) -> Recipe:
 
 def _given(given: QueryDict) -> dict[str, Any]:
     """What a form shows as chosen, right or wrong."""
-    single = {name: given.get(name, "") for name in (*FILTERS, "license")}
+    single = {name: given.get(name, "") for name in (*FILTERS, "license", "tokenizer")}
     return {
         **single,
         "format": given.get("format") or "sft",
@@ -155,8 +158,10 @@ def _given(given: QueryDict) -> dict[str, Any]:
 
 def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
     rows = scoped(Episode.objects.all(), request.project)
+    tokenizers = tokenizing.names(tokenizer_root())
     return {
-        "formats": [(name, one.title) for name, one in FORMATS.items()],
+        "formats": [(name, one.title) for name, one in FORMATS.items() if name != "tokens" or tokenizers],
+        "tokenizers": tokenizers,
         "advice_modes": ADVICE,
         "redactions": REDACT,
         "opt_ins": OPT_INS,
@@ -224,6 +229,8 @@ def _query(recipe: Recipe) -> str:
         query.setlist(name, list(values))
     if recipe.parquet:
         query["parquet"] = "on"
+    if recipe.tokenizer:
+        query["tokenizer"] = recipe.tokenizer
     return query.urlencode()
 
 

@@ -6,7 +6,7 @@ Owns how many episodes are looked at. The counts are of those alone and are show
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -94,8 +94,9 @@ def preview(actor: Actor, recipe: Recipe) -> Preview:
 def _shown(row: Row) -> Shown:
     value = row.value
     if "messages" in value:
-        losses = value.get("loss") or [int(one.get("weight", 0)) for one in value["messages"]]
-        return Shown(row.episode, _turns(value["messages"], losses))
+        return Shown(row.episode, _turns(value["messages"], _losses(value)))
+    if "agent" in value:
+        return Shown(row.episode, [turn for step in value["steps"] for turn in _of_step(step)])
     if "prompt" in value:
         prompt = value["prompt"]
         turns = _turns(prompt, [0] * len(prompt))
@@ -106,15 +107,36 @@ def _shown(row: Row) -> Shown:
     return Shown(row.episode, [], _cut(json.dumps(value, indent=2, ensure_ascii=False)))
 
 
+def _losses(value: Mapping[str, Any]) -> list[int]:
+    """Which messages are learned, wherever the format says so."""
+    stated = value.get("loss") or value.get("extra", {}).get("loss")
+    if stated:
+        return list(stated)
+    return [int(one.get("weight", one.get("metadata", {}).get("loss", 0))) for one in value["messages"]]
+
+
+def _of_step(step: Mapping[str, Any]) -> Iterator[Turn]:
+    """A step of an ATIF trajectory: what was said and called, and what came back."""
+    calls = [f"{call['function_name']} {_json(call['arguments'])}" for call in step.get("tool_calls", ())]
+    said = "\n".join(part for part in (step["message"], *calls) if part)
+    yield Turn(step["source"], _cut(said), bool(step["extra"]["awm"]["loss"]))
+    for result in step.get("observation", {"results": ()})["results"]:
+        yield Turn("tool", _cut(result["content"]), False)
+
+
 def _turns(messages: Sequence[Mapping[str, Any]], losses: Sequence[int], label: str = "") -> list[Turn]:
     return [Turn(label or str(one["role"]), _text(one), bool(loss)) for one, loss in zip(messages, losses, strict=True)]
 
 
 def _text(message: Mapping[str, Any]) -> str:
-    calls = [
-        f"{call['function']['name']} {_json(call['function']['arguments'])}" for call in message.get("tool_calls", ())
-    ]
+    calls = [_called(call) for call in message.get("tool_calls", ())]
     return _cut("\n".join(part for part in (str(message.get("content") or ""), *calls) if part))
+
+
+def _called(call: Mapping[str, Any]) -> str:
+    """A call as OpenAI writes it, or as Inspect does."""
+    function = call["function"] if isinstance(call["function"], Mapping) else {**call, "name": call["function"]}
+    return f"{function['name']} {_json(function['arguments'])}"
 
 
 def _json(arguments: Any) -> str:

@@ -11,18 +11,22 @@ import re
 from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from exports.errors import BadRecipe
 
 FormatName = Literal[
     "sft",
     "steps",
+    "tokens",
     "dpo",
     "kto",
     "openai",
     "prompts",
     "ask_decision",
+    "atif",
+    "inspect",
+    "openenv",
     "raw",
 ]
 AdviceMode = Literal["keep", "keep_masked", "drop", "distil"]
@@ -64,7 +68,7 @@ class Recipe(BaseModel):
 
     `include` names what is left out unless asked for. `evaluation` there makes a file of held-out and evaluation
     episodes for viewers, which no training format takes. `authors` names experts and reviewers instead of giving them
-    opaque ids.
+    opaque ids. `tokenizer` is the name of a folder below `tokenizers/` of the data folder.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -79,6 +83,7 @@ class Recipe(BaseModel):
     authors: bool = False
     pairs_per_task: Annotated[int, Field(ge=1, le=1000)] = 4
     license: Annotated[str, Field(max_length=100)] = "other"
+    tokenizer: Annotated[str, Field(pattern=r"^([A-Za-z0-9_][A-Za-z0-9_.-]{0,99})?$")] = ""
 
     @field_validator("filter", mode="before")
     @classmethod
@@ -95,6 +100,12 @@ class Recipe(BaseModel):
     @classmethod
     def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted(set(value)))
+
+    @model_validator(mode="after")
+    def _tokenizer(self) -> Self:
+        if (self.format == "tokens") != bool(self.tokenizer):
+            raise ValueError("the format tokens needs a tokenizer, and no other format takes one")
+        return self
 
     @classmethod
     def read(cls, value: Any) -> Self:

@@ -18,6 +18,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
 from exports import storing
+from exports.ground import tokenizer_of
 from exports.models import WORKING, Export, ExportState
 from exports.recipe import Recipe
 from exports.selecting import selected
@@ -31,8 +32,9 @@ ATTEMPTS_MAX = 5
 
 
 def request(actor: Actor, recipe: Recipe) -> Export:
-    """Ask for an export: 1. check right and filters, 2. the row, 3. wake a worker once it is committed."""
+    """Ask for an export: 1. check right, filters and tokenizer, 2. the row, 3. wake a worker once it is committed."""
     selected(actor, recipe)
+    tokenizer_of(recipe)
     with transaction.atomic():
         export = Export.objects.create(
             project=actor.project,

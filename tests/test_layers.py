@@ -83,7 +83,7 @@ READS = {
     *("hub", "html_cache", "live_html"),
     *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
     *("webpush", "outbound", "address_registry", "quoting"),
-    *("recipe", "record", "redaction", "shaping", "pairs", "selecting", "building", "card"),
+    *("recipe", "record", "redaction", "tokenizing", "shaping", "pairs", "selecting", "building", "card"),
     *("checking", "environment", "formats", "writers", "leakage", "ratio", "rewards", "compare"),
 }
 GROUND = {"models", "subjects", "events", "errors", "migrations", "sessions"}

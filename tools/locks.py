@@ -37,26 +37,30 @@ WITHOUT_CUDA = WITHOUT_DEMO | dict.fromkeys(
     "for graphics cards; training tests run without",
 )
 
+FSSPEC = ("fsspec==2026.9.0",)
+"""datasets asks for this one; inspect_ai asks for one before, for object stores that no test reads from."""
+
 CPU_TORCH = {"torch": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"]}
 """The build without CUDA (2.13.0+cpu, CPython 3.11, Linux x86-64) is on PyTorch's own index, where uv does not look."""
 
 
 @dataclass(frozen=True)
 class Lock:
-    """A lock, what it is made from, and what is left out of it."""
+    """A lock, what it is made from, what is left out of it, and pins that stand whatever its packages ask for."""
 
     name: str
     source: str
     left_out: Mapping[str, str]
     agrees_with: str = ""
     more_hashes: Mapping[str, list[str]] = field(default_factory=dict)
+    overrides: tuple[str, ...] = ()
 
 
 LOCKS = (
     Lock("requirements.lock", "requirements.txt", WITHOUT_DEMO),
     Lock("awmenv/requirements.lock", "awmenv/requirements.txt", WITHOUT_DEMO, "requirements.lock"),
     Lock("requirements-dev.lock", "requirements-dev.txt", NOT_FOR_CHECKS, "requirements.lock"),
-    Lock("requirements-train.lock", "requirements-train.txt", WITHOUT_CUDA, "requirements-dev.lock", CPU_TORCH),
+    Lock("requirements-train.lock", "requirements-train.txt", WITHOUT_CUDA, "requirements-dev.lock", CPU_TORCH, FSSPEC),
 )
 
 
@@ -94,7 +98,7 @@ def wanted(path: Path) -> list[str]:
 
 def digest(lock: Lock, root: Path = ROOT) -> str:
     """Return what identifies the inputs of a lock: it changes with every version, not with a comment."""
-    parts = [*sorted(wanted(root / lock.source)), *sorted(lock.left_out), repr(lock.more_hashes)]
+    parts = [*sorted(wanted(root / lock.source)), *sorted(lock.left_out), repr(lock.more_hashes), *lock.overrides]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
@@ -177,10 +181,13 @@ def write(lock: Lock, upgrade: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         excludes = Path(folder) / "excludes.txt"
         excludes.write_text("".join(f"{name}\n" for name in lock.left_out))
+        overrides = Path(folder) / "overrides.txt"
+        overrides.write_text("".join(f"{pin}\n" for pin in lock.overrides))
         command = [
             sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11",
             "--generate-hashes", "--no-emit-index-url", "--no-header", "--only-binary", ":all:", "--emit-build-options",
-            "--annotation-style", "line", "--excludes", str(excludes), "--output-file", lock.name, lock.source,
+            "--annotation-style", "line", "--excludes", str(excludes),
+            "--overrides", str(overrides), "--output-file", lock.name, lock.source,
         ]  # fmt: skip
         constraints = ["--constraints", lock.agrees_with] if lock.agrees_with else []
         subprocess.run([*command, *constraints, *(["--upgrade"] if upgrade else [])], cwd=ROOT, check=True)

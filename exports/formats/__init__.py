@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from exports.formats import conversational, openai, preference, raw, tasks
+from exports.formats import atif, conversational, inspect_log, openai, openenv, preference, raw, tasks, tokens
 from exports.leakage import Ground
 from exports.pairs import Episode
 from exports.record import Record
@@ -22,7 +22,8 @@ class Format:
 
     `of_episode` gets one shaped episode, `of_task` all shaped episodes of one task. `features` are the column types of
     a table, None where rows are no table. `trains` is false for files that people and viewers read. `tells` is false
-    where rows hold steps and no conversation.
+    where rows hold steps and no conversation. `file` is the name of the data file where readers look for one, and
+    `container` of the writer where rows do not stand as lines.
     """
 
     version: str
@@ -33,7 +34,8 @@ class Format:
     of_task: Callable[[Sequence[Episode], Ground], Iterator[dict[str, Any]]] | None = None
     trains: bool = True
     tells: bool = True
-    container: str = ""
+    file: str = ""
+    container: Literal["", "inspect"] = ""
 
 
 FORMATS: dict[str, Format] = {
@@ -51,6 +53,9 @@ FORMATS: dict[str, Format] = {
         conversational.STEPS_FEATURES,
         of_episode=conversational.steps,
     ),
+    "tokens": Format(
+        tokens.VERSION, "SFT as token IDs of a local tokenizer", "complete", tokens.FEATURES, of_episode=tokens.rows
+    ),
     "dpo": Format(
         preference.DPO, "DPO: pairs of single actions", "both", preference.DPO_FEATURES, of_task=preference.dpo
     ),
@@ -63,6 +68,13 @@ FORMATS: dict[str, Format] = {
     ),
     "ask_decision": Format(
         tasks.ASKING, "When to ask: one row a turn", "both", tasks.ASKING_FEATURES, of_episode=tasks.ask_decision
+    ),
+    "atif": Format(atif.VERSION, "ATIF trajectories", "complete", of_episode=atif.rows),
+    "inspect": Format(
+        *(inspect_log.VERSION, "Inspect log", "both"), of_episode=inspect_log.rows, trains=False, container="inspect"
+    ),
+    "openenv": Format(
+        openenv.VERSION, "OpenEnv episode records", "complete", of_episode=openenv.rows, file="results.jsonl"
     ),
     "raw": Format(raw.VERSION, "Raw record", "complete", of_episode=raw.rows, trains=False, tells=False),
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 
 import pytest
 from django.core.management import CommandError, call_command
@@ -11,11 +12,14 @@ from django.test import Client
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes import recording
 from experts import advising, queue
-from exports import datasets, requesting, storing, working
+from exports import datasets, requesting, storing, tokenizing, working
+from exports.errors import BadRecipe
+from exports.formats import FORMATS
 from exports.models import Export, ExportState
 from exports.recipe import Recipe
 from people.errors import Forbidden, Invalid
 from tests.browsing import as_person, html
+from tests.exports.test_tokens import PLAIN, tokenizer_in
 from tests.people_by_name import token
 
 SECRET = "sk-proj-" + "a1B2c3D4" * 6
@@ -244,6 +248,73 @@ def test_parquet_and_lines_hold_the_same_rows(ada, store, tmp_path, monkeypatch)
     assert [row["loss"] for row in table] == [row["loss"] for row in lines]
 
 
+def unpacked(export, path):
+    """The bytes of a file, those of its members if it is a container."""
+    with storing.open_file(export.project_id, export.dataset, path) as source:
+        if not path.endswith(".eval"):
+            return source.read()
+        with zipfile.ZipFile(source) as log:
+            return b"".join(log.read(name) for name in log.namelist())
+
+
+def decoded(store, lines):
+    tokens = tokenizing.load(store / "tokenizers", "plain").tokens
+    return "".join(tokens.decode(json.loads(one)["input_ids"]) for one in lines.splitlines())
+
+
+def test_token_ids_come_by_page_command_and_build_and_name_their_tokenizer(ada, store, tmp_path):
+    episode(ada, "a")
+    person = as_person(ada)
+    assert 'value="tokens"' not in html(person.get("/exports/")), "no tokenizer is there to choose"
+    with pytest.raises(BadRecipe, match="No tokenizer"):
+        built(ada, format="tokens", tokenizer="plain")
+    tokenizer_in(store / "tokenizers" / "plain", PLAIN)
+    assert "1 row from 1 of 1 episodes" in html(person.get("/exports/?format=tokens&tokenizer=plain"))
+    first = built(ada, format="tokens", tokenizer="plain")
+    assert "Into 7." in decoded(store, data_of(first)) and first.manifest["tokenizer_sha256"]
+    target = tmp_path / "out.jsonl"
+    call_command("export", "--format", "tokens", "--tokenizer", "plain", "--project", "lab", "--output", str(target))
+    assert target.read_bytes() == data_of(first)
+    template = store / "tokenizers" / "plain" / "chat_template.jinja"
+    template.write_text(PLAIN + "\n")
+    assert built(ada, format="tokens", tokenizer="plain").dataset != first.dataset
+    assert "tokenizer=plain" in html(person.get(f"/exports/{first.pk}/"))
+
+
+def test_inspect_logs_stand_in_both_forms_and_the_command_gives_the_one_it_is_asked_for(ada, store, tmp_path):
+    episode(ada, "a")
+    episode(ada, "b", reward_type="others", answer="I do not know.")
+    export = built(ada, format="inspect")
+    paths = [one["path"] for one in export.manifest["files"]]
+    assert paths == ["data/train.eval", "data/train.json", "rows.jsonl", "left_out.jsonl"]
+    assert export.rows == 2 and "configs" not in unpacked(export, "README.md").decode().split("---")[1]
+    for name, path in (("out.eval", paths[0]), ("out.json", paths[1]), ("out", paths[0])):
+        target = tmp_path / name
+        call_command("export", "--format", "inspect", "--project", "lab", "--output", str(target), verbosity=0)
+        with storing.open_file(export.project_id, export.dataset, path) as source:
+            assert target.read_bytes() == source.read()
+    scores = [
+        one["scores"]["awm_verifier"]["value"] for one in json.loads((tmp_path / "out.json").read_text())["samples"]
+    ]
+    assert sorted(scores) == [0.0, 1.0]
+
+
+def test_openenvs_collector_finds_its_file_by_name(ada, store):
+    episode(ada, "a")
+    export = built(ada, format="openenv")
+    assert export.manifest["files"][0]["path"] == "data/results.jsonl"
+    assert json.loads(data_of(export))["task"]["task"] == "Merge the duplicates."
+
+
+@pytest.mark.parametrize("shape", ["atif", "openenv", "inspect"])
+def test_page_previews_formats_of_others(ada, store, shape):
+    episode(ada, "a")
+    page = html(as_person(ada).get(f"/exports/?format={shape}"))
+    assert "1 row from 1 of 1 episodes" in page and "Into 7." in page and SECRET not in page
+    assert "ask_expert" in page and "Into which, a?" in page
+    assert page.count('class="learn"') == 2, "the question and the answer"
+
+
 def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
     """One canary each: a nudge stays and is not learned; the others reach no byte."""
     held = episode(ada, "held", answer="canary-held-out", split="val")
@@ -256,12 +327,14 @@ def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
     outcome = Outcome(reward_type="complete", reward=1.0, details={"found": "canary-verifier"})
     recording.record_outcome(ada, informed.pk, outcome)
     episode(ada, "good")
-    for shape in ("sft", "steps", "dpo", "kto", "openai", "prompts", "ask_decision", "raw"):
-        export = built(ada, format=shape)
-        everything = b"".join(
-            storing.open_file(export.project_id, export.dataset, path).read()
-            for path, _ in storing.files_of(export.project_id, export.dataset)
-        )
+    tokenizer_in(store / "tokenizers" / "plain", PLAIN)
+    for shape in FORMATS:
+        export = built(ada, format=shape, **({"tokenizer": "plain"} if shape == "tokens" else {}))
+        files = [path for path, _ in storing.files_of(export.project_id, export.dataset)]
+        everything = b"".join(unpacked(export, path) for path in files)
+        if shape == "tokens":
+            everything += decoded(store, data_of(export)).encode()
+            assert b"Into 7." in everything
         for canary in (b"canary-held-out", b"canary-informed", b"canary-verifier", SECRET.encode()):
             assert canary not in everything, (shape, canary)
         assert b"ada" not in [line for line in everything.splitlines() if b'"author"' in line]

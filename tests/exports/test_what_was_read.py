@@ -9,6 +9,7 @@ import pytest
 from django.utils import timezone
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
 from starlette.responses import Response
 
 from awmclient.chat import ChatPolicy
@@ -21,6 +22,7 @@ from exports.record import Result
 from exports.writers.jsonl import line
 from tests.awmclient.openai_server import OpenAIServer, answering
 from tests.exports.records import record, walk
+from tests.exports.schemas import ATIF, atif_problem
 
 texts = st.text(st.characters(codec=None) | st.sampled_from("\x00\ud800\u2028\\\"'{}[]<>:,\n\t漢"), max_size=30)
 values = st.recursive(
@@ -131,6 +133,11 @@ def test_a_models_messages_equal_the_exported_ones_byte_for_byte(endpoint, said,
     for openai in walk("openai", one)[0]:
         bare = [{name: part for name, part in message.items() if name != "weight"} for message in openai["messages"]]
         assert bare == exported
+    for trajectory in walk("atif", one, include=["gave_up"])[0]:
+        crossed = json.loads(line(trajectory))
+        assert not list(Draft202012Validator(ATIF).iter_errors(crossed)) and atif_problem(crossed) is None
+    for episode in walk("openenv", one, include=["gave_up"])[0]:
+        assert line(episode["messages"]) == line(row["messages"])
 
 
 COMPLETE = {"verified": Result("complete", 1.0, "verified")}

@@ -40,6 +40,9 @@ class Command(BaseCommand):
             *("--include",), action="append", default=[], choices=get_args(OptIn), help="what is left out by default"
         )
         parser.add_argument("--parquet", action="store_true")
+        parser.add_argument(
+            "--tokenizer", metavar="NAME", help="for tokens: a folder below tokenizers/ of the data folder"
+        )
         parser.add_argument("--project", default="demo")
         parser.add_argument("--output", required=True, metavar="PATH")
 
@@ -62,7 +65,7 @@ class Command(BaseCommand):
         if options["recipe"] is not None:
             given = Recipe.from_yaml(options["recipe"].read_text(encoding="utf-8")).model_dump(mode="json")
         pairs = [self._pair(one) for one in options["filters"]]
-        said = {name: options[name] for name in ("format", "advice") if options[name]}
+        said = {name: options[name] for name in ("format", "advice", "tokenizer") if options[name]}
         more: dict[str, Any] = {"filter": {**given.get("filter", {}), **filters_of(pairs)}}
         more |= {"include": [*given.get("include", []), *options["include"]]}
         if "format" not in {**given, **said}:
@@ -91,7 +94,8 @@ class Command(BaseCommand):
         if is_folder:
             shutil.copytree(folder, target, dirs_exist_ok=True)
             return
-        data = folder / datasets.read_manifest(folder)["files"][0]["path"]
+        paths = [Path(one["path"]) for one in datasets.read_manifest(folder)["files"]]
+        data = folder / next((one for one in paths if one.parts[0] == "data" and one.suffix == target.suffix), paths[0])
         draft = target.with_name(f"{target.name}.part")
         shutil.copyfile(data, draft)
         draft.replace(target)

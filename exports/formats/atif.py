@@ -1,0 +1,105 @@
+"""Trajectories in the Agent Trajectory Interchange Format (ATIF) 1.7, one a line. Pure.
+
+A step is a message of a prompt, a nudge, or a turn of the agent with its calls and what they brought: an observation
+stands on the step whose calls it answers. The format has no field for rewards and refuses unknown keys, so what
+awmweb knows beside the conversation stands in `extra.awm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from exports.formats.columns import sha256, source
+from exports.leakage import Ground
+from exports.record import Record
+from exports.shaping import Line, Shaped
+
+VERSION = "ATIF-v1.7"
+
+
+def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
+    steps: list[dict[str, Any]] = []
+    recorded = {int(step.get("seq") or 0): step for step in record.steps}
+    for line in shaped.lines:
+        turn = steps[-1] if steps and steps[-1]["source"] == "agent" else None
+        if turn is not None and _came_back(line):
+            _observe(turn, line)
+        else:
+            steps.append(_step(len(steps) + 1, line, recorded, ground))
+    agent = {"name": record.policy_name or "agent", "version": record.checkpoint or "unversioned"}
+    model = str(record.policy.get("model", ""))
+    about = source(VERSION, record, ground, shaped.messages)
+    about.pop("schema_version")
+    digest = sha256([shaped.messages, shaped.tools])
+    yield {
+        "schema_version": VERSION,
+        "session_id": record.id,
+        "trajectory_id": record.id,
+        "agent": {**agent, **({"model_name": model} if model else {}), "tool_definitions": list(shaped.tools)},
+        "steps": steps,
+        "final_metrics": {**_totals(steps), "total_steps": len(steps)},
+        "extra": {"awm": {**about, "task": record.task, "stop_reason": record.stop_reason}, "content_sha256": digest},
+    }
+
+
+def _came_back(line: Line) -> bool:
+    return line.said.part in ("result", "advice") or line.message["role"] == "tool"
+
+
+def _observe(turn: dict[str, Any], line: Line) -> None:
+    result: dict[str, Any] = {"content": line.message["content"]}
+    if "tool_call_id" in line.message:
+        result = {"source_call_id": line.message["tool_call_id"], **result}
+    if line.said.part == "advice":
+        result["extra"] = {"awm": {"part": "advice"}}
+    turn.setdefault("observation", {"results": []})["results"].append(result)
+
+
+def _step(number: int, line: Line, recorded: Mapping[int, Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
+    told = [recorded[seq] for seq in line.said.seqs if seq in recorded]
+    message, said = line.message, line.said
+    speaker = {"assistant": "agent", "system": "system"}.get(message["role"], "user")
+    step: dict[str, Any] = {"step_id": number}
+    if times := [str(one["at"]) for one in told if one.get("at")]:
+        step["timestamp"] = times[0]
+    step |= {"source": speaker, "message": message["content"]}
+    if speaker == "agent":
+        if calls := message.get("tool_calls"):
+            step["tool_calls"] = [_call(call) for call in calls]
+        if metrics := _metrics(told, ground):
+            step["metrics"] = metrics
+    return {**step, "extra": {"awm": {"part": said.part, "seqs": [seq for seq in said.seqs if seq], "loss": line.loss}}}
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    return {"tool_call_id": call["id"], "function_name": function["name"], "arguments": function["arguments"]}
+
+
+def _metrics(told: list[Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
+    """Tokens of a turn as the loop counted them. Token ids hold the text that redaction and `distil` cut out, so they
+    come along only where neither was asked for."""
+    usage: Mapping[str, Any] = next((one["usage"] for one in told if isinstance(one.get("usage"), Mapping)), {})
+    counts = {name: usage[name] for name in ("prompt_tokens", "completion_tokens") if _is_count(usage.get(name))}
+    if ground.recipe.redact != "off" or ground.recipe.advice not in ("keep", "keep_masked"):
+        return counts
+    meta: Mapping[str, Any] = next((one["meta"] for one in told if isinstance(one.get("meta"), Mapping)), {})
+    ids = {"prompt_token_ids": meta.get("prompt_ids"), "completion_token_ids": meta.get("completion_ids")}
+    found = {name: value for name, value in ids.items() if _all(value, int)}
+    return {**counts, **found, **({"logprobs": meta["logprobs"]} if _all(meta.get("logprobs"), int, float) else {})}
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _all(value: Any, *kinds: type) -> bool:
+    """Whether this is a list of values of these kinds, and not empty."""
+    return isinstance(value, list) and bool(value) and all(type(one) in kinds for one in value)
+
+
+def _totals(steps: list[dict[str, Any]]) -> dict[str, int]:
+    counted = [step["metrics"] for step in steps if "metrics" in step]
+    names = [name for name in ("prompt_tokens", "completion_tokens") if any(name in one for one in counted)]
+    return {f"total_{name}": sum(one.get(name, 0) for one in counted) for name in names}

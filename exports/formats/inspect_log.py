@@ -1,0 +1,88 @@
+"""Samples of an Inspect log: one episode each, with the verifier's word as its score. Pure.
+
+`writers/inspect_log.py` makes the log of them. A sample is named by its task; the writer numbers the episodes of one
+task as epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from awmclient.conversation import readable
+from exports.formats.columns import sha256, source
+from exports.leakage import Ground, result_of
+from exports.record import Record, Result
+from exports.shaping import Line, Shaped
+
+VERSION = "inspect-log/2"
+SCORER = "awm_verifier"
+
+
+def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
+    result = result_of(record, ground)
+    if result is None:
+        return
+    model = str(record.policy.get("model", ""))
+    messages = list(_messages(record, shaped, model))
+    about = source(VERSION, record, ground, shaped.messages)
+    more = {"tools": list(shaped.tools), "stop_reason": record.stop_reason}
+    digest = sha256([shaped.messages, shaped.tools])
+    yield {
+        "id": f"{record.scenario}:{record.task_idx}" if record.task_idx is not None else record.task_key,
+        "input": record.task,
+        "target": "",
+        "messages": messages,
+        "output": _output(messages, model),
+        "scores": {SCORER: _score(result)},
+        "metadata": {**about, **more, "content_sha256": digest},
+        "uuid": record.id,
+        "started_at": record.started_at or None,
+    }
+
+
+def _score(result: Result) -> dict[str, Any]:
+    about = {"reward": result.reward, "reward_type": result.reward_type, "word": result.word}
+    said = f"{result.reward_type} ({result.word})"
+    return {"value": float(result.is_complete), "explanation": said, "metadata": about}
+
+
+def _messages(record: Record, shaped: Shaped, model: str) -> Iterator[dict[str, Any]]:
+    recorded = {int(step.get("seq") or 0): step for step in record.steps}
+    names: dict[str, str] = {}
+    for number, line in enumerate(shaped.lines):
+        message = line.message
+        names |= {call["id"]: call["function"]["name"] for call in message.get("tool_calls", ())}
+        told = {"id": f"{record.id}.{number}", "role": message["role"], "content": message["content"]}
+        if message["role"] == "assistant":
+            told |= {"source": "generate", **({"model": model} if model else {})}
+            if calls := message.get("tool_calls"):
+                told["tool_calls"] = [_call(call) for call in calls]
+        elif message["role"] == "tool":
+            told |= _answer(message, names, recorded.get(line.said.seqs[0], {}))
+        yield {**told, "metadata": _about(line)}
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    return {"id": call["id"], "function": function["name"], "arguments": function["arguments"], "type": "function"}
+
+
+def _answer(message: Mapping[str, Any], names: Mapping[str, str], step: Mapping[str, Any]) -> dict[str, Any]:
+    """What a result has beside its text: whose call it answers, and whether it is an error."""
+    call_id = message.get("tool_call_id")
+    told: dict[str, Any] = {} if call_id is None else {"tool_call_id": call_id, "function": names.get(call_id)}
+    if step.get("error") is not None:
+        told["error"] = {"type": "unknown", "message": readable(str(step["error"]))}
+    return told
+
+
+def _about(line: Line) -> dict[str, Any]:
+    return {"part": line.said.part, "loss": line.loss}
+
+
+def _output(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
+    """The agent's last message, as the model's output."""
+    last = next(one for one in reversed(messages) if one["role"] == "assistant")
+    stop = "tool_calls" if last.get("tool_calls") else "stop"
+    return {"model": model, "choices": [{"message": last, "stop_reason": stop}], "completion": last["content"]}

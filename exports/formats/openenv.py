@@ -1,0 +1,61 @@
+"""Episodes as openenv's own collector writes them: one `EpisodeRecord` of openenv 0.10 a line of `results.jsonl`. Pure.
+
+`messages` is what a trainer reads; `tool_trace` holds the calls of the environment with what they returned as it was,
+without asks, which are no call of the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from awmclient.conversation import readable
+from awmclient.schema import ASK_TOOL
+from exports.formats.columns import sha256, source
+from exports.leakage import Ground, result_of
+from exports.record import Record
+from exports.shaping import Shaped
+
+VERSION = "openenv-episode-record/0.10"
+
+
+def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
+    """One row; none where the outcome has no number, because the format has no word for that."""
+    result = result_of(record, ground)
+    if result is None or result.reward is None:
+        return
+    trace = [_entry(call) for line in shaped.lines for call in line.said.calls if _is_of_environment(call)]
+    about = source(VERSION, record, ground, shaped.messages)
+    loss = [line.loss for line in shaped.lines]
+    digest = sha256([shaped.messages, shaped.tools])
+    yield {
+        "episode_id": record.id,
+        "messages": shaped.messages,
+        "reward": float(result.reward),
+        "done": record.stop_reason == "done",
+        "tool_trace": trace,
+        "metrics": {"turns": sum(line.said.part == "assistant" for line in shaped.lines), "tool_calls": len(trace)},
+        "verify_metrics": {"reward_type": result.reward_type, "word": result.word},
+        "artifacts": {},
+        "task": {"scenario": record.scenario, "task_idx": record.task_idx, "task": record.task},
+        "extra": {"tools": list(shaped.tools), "loss": loss, **about, "content_sha256": digest},
+    }
+
+
+def _is_of_environment(call: Mapping[str, Any]) -> bool:
+    return call.get("kind") == "tool_call" and call.get("name") != ASK_TOOL
+
+
+def _entry(call: Mapping[str, Any]) -> dict[str, Any]:
+    error = call.get("error")
+    result = {
+        "data": readable(call.get("result")) if error is None else None,
+        "done": bool(call.get("done")),
+        "metadata": {"seq": call["seq"]} if call.get("seq") else {},
+        "error": None if error is None else readable(str(error)),
+    }
+    return {
+        "tool_name": readable(str(call["name"])),
+        "arguments": readable(call.get("arguments") or {}),
+        "result": result,
+    }

@@ -1,0 +1,182 @@
+"""Conversations as token ids of one local tokenizer, with the loss of each message on its tokens.
+
+Owns the files of its folder: `tokenizer.json`, and a template in `chat_template.jinja` or `tokenizer_config.json`. The
+template runs in jinja2's sandbox with the names that transformers gives it, and must mark what an assistant writes by
+`{% generation %}`, as templates for training do: nothing else tells which tokens a message is. Called by the format
+`tokens`; transformers' own rendering is compared in `make test-train`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from jinja2 import nodes
+from jinja2.ext import Extension, loopcontrols
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from tokenizers import Tokenizer
+
+from exports.errors import BadRecipe
+
+FILES = ("chat_template.jinja", "tokenizer.json", "tokenizer_config.json")
+OPEN, CLOSE = "\ufdd0", "\ufdd1"
+"""Around what an assistant writes, while a template renders; no character in any text."""
+_MARKS = re.compile(f"[{OPEN}{CLOSE}]")
+_GENERATION = re.compile(r"\{%-?\s*generation\s*-?%\}")
+IGNORED = -100
+"""The label that trainers take for: no loss here."""
+
+
+@dataclass(frozen=True)
+class LocalTokenizer:
+    """A tokenizer with its chat template. `digest` changes with every byte of its files."""
+
+    name: str
+    digest: str
+    tokens: Tokenizer
+    template: jinja2.Template
+    marks: Mapping[str, str]
+
+    def encode(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], losses: Sequence[int]
+    ) -> tuple[list[int], list[int]] | None:
+        """Return token ids and labels; None where the template did not mark each message of the assistant once."""
+        text, spans = self._render(messages, tools)
+        wanted = [loss for message, loss in zip(messages, losses, strict=True) if message["role"] == "assistant"]
+        if len(spans) != len(wanted):
+            return None
+        encoding = self.tokens.encode(text, add_special_tokens=False)
+        labels = [IGNORED] * len(encoding.ids)
+        learned = iter([span for span, loss in zip(spans, wanted, strict=True) if loss])
+        span = next(learned, None)
+        for place, (start, end) in enumerate(encoding.offsets):
+            while span is not None and span[1] <= start:
+                span = next(learned, None)
+            if span is not None and span[0] <= start < end <= span[1]:
+                labels[place] = encoding.ids[place]
+        return encoding.ids, labels
+
+    def _render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> tuple[str, list[tuple[int, int]]]:
+        try:
+            marked = self.template.render(
+                messages=[_unmarked(message) for message in messages],
+                tools=_unmarked(list(tools)) or None,
+                add_generation_prompt=False,
+                **self.marks,
+            )
+        except jinja2.TemplateError as error:
+            raise BadRecipe(f"The chat template of {self.name} cannot be rendered: {error}"[:500]) from error
+        pieces, spans, length, begun = [], [], 0, 0
+        for piece in re.split(f"([{OPEN}{CLOSE}])", marked):
+            if piece == OPEN:
+                begun = length
+            elif piece == CLOSE:
+                spans.append((begun, length))
+            else:
+                pieces.append(piece)
+                length += len(piece)
+        return "".join(pieces), spans
+
+
+def _unmarked(value: Any) -> Any:
+    """The value without our marks, whatever a recorded text holds."""
+    if isinstance(value, str):
+        return _MARKS.sub("?", value)
+    if isinstance(value, Mapping):
+        return {_unmarked(name): _unmarked(inner) for name, inner in value.items()}
+    return [_unmarked(inner) for inner in value] if isinstance(value, list) else value
+
+
+def names(root: Path) -> list[str]:
+    """The tokenizers that stand in this folder."""
+    return sorted(file.parent.name for file in root.glob("*/tokenizer.json"))
+
+
+def load(root: Path, name: str) -> LocalTokenizer:
+    """Read a tokenizer by its folder's name. Raises `BadRecipe`, which says what is missing."""
+    folder = root / name
+    if name not in names(root):
+        raise BadRecipe(
+            f"No tokenizer {name!r}: put its folder with a tokenizer.json into {root.name}/ of the data folder."
+        )
+    digest = hashlib.sha256()
+    for file in (folder / one for one in FILES if (folder / one).exists()):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    try:
+        config = _config(folder)
+        tokens = _tokens(folder / "tokenizer.json", name)
+        template = _compiled(_template(folder, config, name))
+    except (OSError, ValueError, jinja2.TemplateError) as error:
+        raise BadRecipe(f"The tokenizer {name!r} cannot be read: {error}"[:500]) from error
+    tokens.no_padding()
+    tokens.no_truncation()
+    return LocalTokenizer(name, digest.hexdigest(), tokens, template, _special(config))
+
+
+def _tokens(file: Path, name: str) -> Tokenizer:
+    try:
+        return Tokenizer.from_file(str(file))
+    except Exception as error:  # the library raises no narrower one
+        raise BadRecipe(f"The tokenizer {name!r} cannot be read: {error}"[:500]) from error
+
+
+def _config(folder: Path) -> dict[str, Any]:
+    file = folder / "tokenizer_config.json"
+    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _template(folder: Path, config: Mapping[str, Any], name: str) -> str:
+    file = folder / "chat_template.jinja"
+    text = file.read_text(encoding="utf-8") if file.exists() else config.get("chat_template")
+    if not isinstance(text, str):
+        raise BadRecipe(f"The tokenizer {name!r} has no chat template.")
+    if not _GENERATION.search(text):
+        raise BadRecipe(f"The chat template of {name!r} has no {{% generation %}}: use the one for training.")
+    return text
+
+
+def _special(config: Mapping[str, Any]) -> dict[str, str]:
+    """`bos_token` and its like, which templates may name."""
+    found = {key: value for key, value in config.items() if key.endswith("_token")}
+    texts = {key: value.get("content") if isinstance(value, Mapping) else value for key, value in found.items()}
+    return {key: value for key, value in texts.items() if isinstance(value, str)}
+
+
+class _Generation(Extension):
+    """`{% generation %}`: what stands inside comes out between marks."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("_marked"), [], [], body).set_lineno(line)
+
+    def _marked(self, caller: Any) -> str:
+        return f"{OPEN}{caller()}{CLOSE}"
+
+
+def _compiled(text: str) -> jinja2.Template:
+    """Compile with the names and filters that transformers gives templates, but for a clock: a dataset has none."""
+    world = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, autoescape=False, extensions=[_Generation, loopcontrols]
+    )
+    world.filters["tojson"] = _tojson
+    world.globals["raise_exception"] = _refuse
+    return world.from_string(text)
+
+
+def _tojson(value: Any, ensure_ascii: bool = False, indent: int | None = None, separators: Any = None) -> str:
+    return json.dumps(value, ensure_ascii=ensure_ascii, indent=indent, separators=separators)
+
+
+def _refuse(message: str) -> None:
+    raise jinja2.TemplateError(message)

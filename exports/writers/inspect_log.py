@@ -1,0 +1,136 @@
+"""Inspect logs from samples: the `.eval` container (a ZIP) and the same log as `.json`.
+
+Samples are read twice from the lines of the parts, once for what the header counts and once to be written, so memory
+holds one sample, a number per task and the directory of the ZIP, some 300 bytes a sample. The layout is that of
+inspect_ai 0.3, log version 2, whose reader opens both files in `make test-train`.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
+
+import orjson
+
+BLOCK = 1 << 20
+SHORT = 1_000
+"""Characters of a text in a summary."""
+UNKNOWN = "1970-01-01T00:00:00Z"
+
+
+@dataclass
+class Facts:
+    """What the header of a log says about its samples."""
+
+    samples: int = 0
+    sum: float = 0.0
+    ids: Counter[str] = field(default_factory=Counter)
+    models: set[str] = field(default_factory=set)
+    first: str = ""
+    last: str = ""
+    scorer: str = ""
+
+    def add(self, sample: dict[str, Any]) -> None:
+        ((self.scorer, score),) = sample["scores"].items()
+        self.samples += 1
+        self.sum += score["value"]
+        self.ids[sample["id"]] += 1
+        self.models.add(sample["metadata"]["model"] or sample["metadata"]["policy_name"])
+        if at := sample["started_at"]:
+            self.first, self.last = min(self.first or at, at), max(self.last, at)
+
+
+def facts(parts: Sequence[Path]) -> Facts:
+    found = Facts()
+    for line in _lines(parts):
+        found.add(orjson.loads(line))
+    return found
+
+
+def _lines(parts: Sequence[Path]) -> Iterator[bytes]:
+    for part in parts:
+        with part.open("rb") as lines:
+            yield from lines
+
+
+def header(dataset: str, found: Facts) -> dict[str, Any]:
+    """The log without its samples. Everything in it follows from the samples and the dataset's id."""
+    model = next(iter(found.models)) if len(found.models) == 1 else "several"
+    spec = {
+        "eval_id": dataset[:22],
+        "run_id": dataset[:22],
+        "created": found.first or UNKNOWN,
+        "task": "awmweb",
+        "task_id": dataset[:22],
+        "dataset": {"name": "awmweb", "samples": len(found.ids), "shuffled": False},
+        "model": model or "unknown",
+        "config": {"epochs": max(found.ids.values(), default=1)},
+        "metadata": {"dataset": dataset, "models": sorted(found.models)},
+    }
+    mean = found.sum / found.samples if found.samples else 0.0
+    accuracy = {"accuracy": {"name": "accuracy", "value": mean}}
+    score = {"name": found.scorer, "scorer": found.scorer, "scored_samples": found.samples, "metrics": accuracy}
+    scores = [score] if found.samples else []
+    results = {"total_samples": found.samples, "completed_samples": found.samples, "scores": scores}
+    stats = {"started_at": found.first or UNKNOWN, "completed_at": found.last or UNKNOWN}
+    return {"version": 2, "status": "success", "eval": spec, "results": results, "stats": stats}
+
+
+def numbered(parts: Sequence[Path]) -> Iterator[tuple[dict[str, Any], bytes]]:
+    """Each sample and its JSON with its epoch; the text of the line is kept, which a reader of numbers could not."""
+    seen: Counter[str] = Counter()
+    for line in _lines(parts):
+        sample = orjson.loads(line)
+        seen[sample["id"]] += 1
+        epoch = seen[sample["id"]]
+        yield {**sample, "epoch": epoch}, b'{"epoch":%d,%s' % (epoch, line.strip()[1:])
+
+
+def write_json(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> None:
+    out.write(orjson.dumps(head)[:-1] + b',"samples":[')
+    for number, (_, text) in enumerate(numbered(parts)):
+        out.write((b",\n" if number else b"\n") + text)
+    out.write(b"]}\n")
+
+
+def write_eval(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> None:
+    """Samples as they come, summaries beside them in a file of their own, then both lists of contents."""
+    with ZipFile(out, "w", ZIP_DEFLATED) as log, tempfile.TemporaryFile() as summaries:
+        start = {"version": head["version"], "eval": head["eval"], "plan": {}}
+        log.writestr(_member("_journal/start.json"), orjson.dumps(start))
+        for number, (sample, text) in enumerate(numbered(parts)):
+            log.writestr(_member(f"samples/{sample['id']}_epoch_{sample['epoch']}.json"), text)
+            summaries.write((b",\n" if number else b"[") + orjson.dumps(_summary(sample)))
+        summaries.write(b"]" if summaries.tell() else b"[]")
+        summaries.seek(0)
+        with log.open(_member("summaries.json"), "w", force_zip64=True) as member:
+            _copy(summaries, member)
+        log.writestr(_member("header.json"), orjson.dumps(head))
+
+
+def _member(name: str) -> ZipInfo:
+    """A member without a clock, so that the same samples give the same bytes."""
+    info = ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
+    info.compress_type = ZIP_DEFLATED
+    return info
+
+
+def _copy(source: IO[bytes], target: IO[bytes]) -> None:
+    while block := source.read(BLOCK):
+        target.write(block)
+
+
+def _summary(sample: dict[str, Any]) -> dict[str, Any]:
+    short = {
+        name: value[:SHORT] if isinstance(value, str) else value
+        for name, value in sample["metadata"].items()
+        if not isinstance(value, list | dict)
+    }
+    same = {name: sample[name] for name in ("id", "epoch", "target", "scores", "uuid", "started_at")}
+    count = len(sample["messages"])
+    return {**same, "input": sample["input"][:SHORT], "metadata": short, "completed": True, "message_count": count}
