@@ -128,13 +128,16 @@ class Seat:
 
 @dataclass(frozen=True)
 class Outlook:
-    """How the desk stands now. `present` counts those for whom asks wait; the wait is what a new ask would be told."""
+    """How the desk stands now. `present` counts those for whom asks wait; the wait is what a new ask would be told.
+    `models_first`: a model answers before people are asked."""
 
     seats: list[Seat]
     present: int
     by_tier: dict[str, int]
     expected_wait_s: float
     usual_s: float
+    has_models: bool
+    models_first: bool
 
     @property
     def scripts(self) -> int:
@@ -155,7 +158,8 @@ def outlook(project: Project, now: datetime) -> Outlook:
     present = sum(one.is_waited_for for one in seats)
     ahead = sum(by_tier.get(tier, 0) for tier in BEFORE_PEOPLE)
     wait = expected_wait(Load(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
-    return Outlook(seats, present, by_tier, wait, usual_s)
+    has_models = bool(settings.EXPERT_ENDPOINTS)
+    return Outlook(seats, present, by_tier, wait, usual_s, has_models, has_models and desk_of(project).model_first)
 
 
 def _seats(project: Project, now: datetime) -> list[Seat]:
