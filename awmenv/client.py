@@ -29,6 +29,7 @@ from awmenv.errors import (
     ServerTimeout,
     ServerUnreachable,
     SessionLost,
+    WorldLost,
 )
 from awmenv.models import Observation, SessionState, Tool
 
@@ -142,9 +143,13 @@ class EnvironmentClient:
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> Observation:
         """One tool call.
 
-        A refused call is an observation with `error`, as the agent should see it; only transport faults raise.
+        A refused call is an observation with `error`, as the agent should see it. Transport faults raise, and so does
+        a world that ended from outside (`WorldLost`; told where the reset asked for `state_diff`).
         """
-        return await self._tool(name, dict(arguments or {}), self._step_timeout_s)
+        found = await self._tool(name, dict(arguments or {}), self._step_timeout_s)
+        if found.metadata.get("world") == "lost":
+            raise WorldLost(found.error or "the world was lost")
+        return found
 
     async def verify(self, final_answer: str | None = None, mode: str = "code") -> Observation:
         """Seal the episode and run its verifier; asked again, the server repeats what it found."""

@@ -35,6 +35,12 @@ class SessionLost(EnvironmentFault):
     code = "session_lost"
 
 
+class WorldLost(SessionLost):
+    """The episode's process ended from outside, and its world with it; the connection stands."""
+
+    code = "world_lost"
+
+
 class ServerTimeout(SessionLost):
     """No answer in time; the socket is closed, because a late answer would be taken for the next one."""
 

@@ -71,7 +71,7 @@ class Flood:
     """Asks arrive, a model answers most, people take what is before them; time jumps from event to event."""
 
     seed: int = 1
-    policy: Policy = field(default_factory=lambda: Policy(model_first=True, has_models=True))
+    policy: Policy = field(default_factory=lambda: Policy(model_first=True, people_while_free=True, has_models=True))
     asks: list[Simulated] = field(default_factory=list)
     before_people: list[Simulated] = field(default_factory=list)
     held: dict[int, Simulated] = field(default_factory=dict)

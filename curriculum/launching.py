@@ -48,6 +48,8 @@ PLAN = {
 }
 """What of a stored episode was its plan, beside its run."""
 WAKE_AFTER = timedelta(minutes=3)
+AGAIN_S = 5
+"""So long after an environment server did not answer an episode is tried again."""
 
 
 @dataclass(frozen=True)
@@ -198,6 +200,12 @@ def wake_worker(episode_id: str, delay_s: int = 0) -> None:
         )
     except BrokerError as error:
         log.warning("no worker could be called for %s, it will be called again: %s", episode_id, error)
+
+
+def wake_again(episode: Episode) -> None:
+    """Call for an episode that could not begin; an older one is called for by `wake_forgotten` anyway."""
+    if episode.created_at > timezone.now() - WAKE_AFTER:
+        wake_worker(episode.pk, AGAIN_S)
 
 
 def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:

@@ -1,11 +1,13 @@
 """Plays one queued episode of ours in the rollouts worker: the loop of `awmclient`, plugged into our ports.
 
-Owns which policy a stored plan means, and that the verifier is asked once, when the agent is through. Leaves the loop
+Owns which policy a stored plan means, when an episode may begin, and that the verifier is asked when the agent is
+through. Leaves the loop
 to `awmclient.rollout`, storing to `local.py`. Called by `tasks.py`; a task that runs twice plays once.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import zlib
 from typing import Any
@@ -21,57 +23,91 @@ from awmclient.rollout import rollout
 from awmclient.schema import Fault, Outcome
 from awmclient.scripted import ScriptedPolicy
 from awmenv.client import EnvironmentClient
-from awmenv.errors import EnvironmentFault
+from awmenv.errors import EnvironmentFault, ServerTimeout, ServerUnreachable, SessionLost
 from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
 from curriculum import launching
 from curriculum.errors import NoEndpoint, UnknownPolicy
 from curriculum.local import LocalDashboard, patiently
 from episodes import recording
-from episodes.models import Episode
+from episodes.models import Episode, EpisodeState
 from people.access import Actor, system
 from people.errors import AppError
 
 log = logging.getLogger(__name__)
 ASK_DEADLINE_S = 300
+AGAIN_S = 1.0
+RESET_PATIENCE_S = 60.0
+VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
 NO_VERIFIER = "no_verifier"
 
 
 def play(episode_id: str, worker: str = "") -> None:
-    """1. take the episode out of the queue, 2. play it to its end; what breaks is stored with the boundary it broke."""
+    """1. leave the episode queued as long as no environment server answers, 2. take it out of the queue, 3. play it to
+    its end; what breaks is stored with the boundary it broke."""
     close_old_connections()
-    if recording.begin(episode_id, worker):
-        async_to_sync(_play)(episode_id)
+    async_to_sync(_play)(episode_id, worker)
 
 
-async def _play(episode_id: str) -> None:
+async def _play(episode_id: str, worker: str) -> None:
     episode = await database_sync_to_async(_load)(episode_id)
+    if episode is None or episode.state != EpisodeState.QUEUED:
+        return
     actor = system(episode.project)
     try:
         policy = await database_sync_to_async(policy_of)(episode)
     except AppError as refused:
-        await _fail(actor, episode, "policy", refused.message)
+        if await _begin(episode, worker):
+            await _fail(actor, episode, "policy", refused.message)
         return
     try:
         async with _World(actor, episode) as environment:
-            await _through(actor, episode, policy, environment)
+            if await _begin(episode, worker):
+                await _through(actor, episode, policy, environment)
+    except ServerUnreachable as away:
+        log.warning("episode %s stays queued: %s", episode.pk, away)
+        await database_sync_to_async(launching.wake_again)(episode)
     except EnvironmentFault as gone:
         await _fail(actor, episode, "environment", str(gone))
 
 
+async def _begin(episode: Episode, worker: str) -> bool:
+    begun: bool = await database_sync_to_async(recording.begin)(episode.pk, worker)
+    return begun
+
+
 class _World(EnvironmentClient):
-    """The environment of one episode; what its reset says of a partial scenario is stored with the episode."""
+    """The environment of one episode. Its reset waits for a server that goes away meanwhile, because nothing has
+    happened in the world yet, and stores with the episode what it says of a partial scenario."""
 
     def __init__(self, actor: Actor, episode: Episode) -> None:
         super().__init__(settings.AWMENV_URL)
         self._actor, self._episode = actor, episode
 
     async def reset(self, **arguments: Any) -> Observation:
-        observation = await super().reset(**arguments)
+        observation = await self._reset(arguments)
         partial = BuildReport.from_wire(observation.metadata.get("partial"))
         if partial is not None:
             await patiently(recording.note_partial, self._actor, self._episode.pk, partial)
         return observation
+
+    async def _reset(self, arguments: dict[str, Any]) -> Observation:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + RESET_PATIENCE_S
+        while True:
+            try:
+                if self._lost is not None:
+                    self._lost = None
+                    await self.open()
+                return await super().reset(**arguments)
+            except ServerTimeout:
+                raise
+            except (SessionLost, ServerUnreachable) as away:
+                if loop.time() > give_up:
+                    raise
+                log.warning("episode %s begins anew: %s", self._episode.pk, away)
+                self._lost = str(away)
+            await asyncio.sleep(AGAIN_S)
 
 
 async def _through(actor: Actor, episode: Episode, policy: Policy, environment: EnvironmentClient) -> None:
@@ -92,8 +128,8 @@ async def _through(actor: Actor, episode: Episode, policy: Policy, environment: 
     )
 
 
-def _load(episode_id: str) -> Episode:
-    return Episode.objects.select_related("project").get(pk=episode_id)
+def _load(episode_id: str) -> Episode | None:
+    return Episode.objects.select_related("project").filter(pk=episode_id).first()
 
 
 def policy_of(episode: Episode) -> Policy:
@@ -114,15 +150,15 @@ def policy_of(episode: Episode) -> Policy:
 
 
 async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str | None) -> None:
-    """Ask the verifier once, in the form that the task has, and keep what it says. An environment that is gone, or a
-    task without a verifier, leaves the episode unverified, which is never a failed task."""
+    """Ask for the verdict in the form that the task has, and keep what it says. A world that is lost, or a task without
+    a verifier, leaves the episode unverified, which is never a failed task."""
     try:
-        for mode in ("code", "sql"):
-            said = await world.verify(final_answer=final_answer, mode=mode)
-            if said.reward_type != NO_VERIFIER:
-                break
-    except EnvironmentFault as gone:
-        await patiently(recording.note_unverified, actor, episode.pk, str(gone))
+        mode, said = await _verdict(world, final_answer)
+    except SessionLost as gone:
+        await patiently(recording.note_unverified, actor, episode.pk, f"The world was lost before its verdict: {gone}")
+        return
+    except EnvironmentFault as refused:
+        await patiently(recording.note_unverified, actor, episode.pk, str(refused))
         return
     if said.reward_type == NO_VERIFIER:
         await patiently(recording.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
@@ -130,6 +166,26 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))
     partial = BuildReport.from_wire(said.metadata.get("partial"))
     await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about, partial)
+
+
+async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
+    """The mode that the task has and what its verifier says; asked again while the session lives, because the server
+    repeats a verdict that it has. Raises an EnvironmentFault."""
+    for pause in (*VERDICT_PAUSES_S, None):
+        try:
+            for mode in ("code", "sql"):
+                said = await world.verify(final_answer=final_answer, mode=mode)
+                if said.reward_type != NO_VERIFIER:
+                    break
+            return mode, said
+        except SessionLost:
+            raise
+        except EnvironmentFault as refused:
+            if pause is None:
+                raise
+            log.warning("no verdict yet: %s", refused)
+            await asyncio.sleep(pause)
+    raise AssertionError("the last try returns or raises")
 
 
 def _outcome(said: Any, mode: str) -> Outcome:

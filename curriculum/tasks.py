@@ -32,5 +32,6 @@ def take_over(sender: Any, **about: Any) -> None:
     """A rollouts worker comes back after a crash: what its predecessor was playing is lost, what was queued is not."""
     if str(sender.hostname).startswith(ROLLOUTS):
         lost = recording.lose_of_worker(sender.hostname)
+        recording.note_lost_verdicts(sender.hostname)
         launching.wake_forgotten(*[timedelta(0)] if lost else [])
         close_old_connections()

@@ -1,4 +1,4 @@
-"""What the sheet of marks explains: a sentence for each mark, and sample steps for the step card."""
+"""What the sheet of marks explains: a sentence for each mark and each fallback, and sample steps for the step card."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from episodes.strip import MARKS
+from people.plain_text import clean
 
 SAID = {
     "t": "no action",
@@ -14,9 +15,18 @@ SAID = {
     "e": "refused or faulty call",
     "o": "a question that waits",
     "a": "the agent has advice",
-    "f": "nobody answered in time",
+    "f": "no expert answered: no advice, or a model's prepared draft",
     "v": "the verifier's step, after the agent is through",
     "n": "happening now",
+}
+NO_ANSWER = {
+    "deadline": "No answer before the deadline.",
+    "declined": "Every expert declined.",
+    "budget": "The run's budget for human answers is used up.",
+    "backpressure": "The expected wait was over the limit.",
+    "no_model": "This arm asks models only, and none is configured.",
+    "expert_fault": "The expert model gave no usable answer.",
+    "unreachable": "The dashboard could not be reached.",
 }
 SAMPLE_STEPS: list[dict[str, Any]] = [
     {"seq": 1, "kind": "message", "role": "assistant", "content": "The agent's thought, in its own words, muted."},
@@ -66,3 +76,8 @@ SAMPLE_STEPS: list[dict[str, Any]] = [
 def marks() -> list[dict[str, Any]]:
     """The marks of steps with what they mean."""
     return [{**asdict(MARKS[code]), "said": said} for code, said in SAID.items() if said and code in MARKS]
+
+
+def why_no_answer(reason: str) -> str:
+    """Why no expert answered an ask that fell back, by the reason that is stored with it."""
+    return NO_ANSWER.get(reason) or f"No expert answered ({clean(reason).replace('_', ' ')})."

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import QuerySet
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from awmclient.schema import Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
@@ -24,11 +24,12 @@ from episodes import events
 from episodes.appending import Append, append_alone, note, reopen_or_refuse
 from episodes.entries import Entry, entries_of, entry_of
 from episodes.errors import KeyConflict, StepConflict
-from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run, Step, VerifierOutcome
+from episodes.models import Episode, EpisodeEvent, EpisodeState, ExpertMode, Origin, Run, Step, VerifierOutcome
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
 from people.errors import Invalid, WrongScope
 from people.members import record
 
+NOT_VERIFIED = "not verified"
 OnEnd = Callable[[Episode, str], None]
 _on_end: list[OnEnd] = []
 
@@ -316,7 +317,7 @@ def record_outcome(
 @transaction.atomic
 def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
     """The verifier could not be asked: no outcome, and the reason stands in the episode's history."""
-    note(_locked(actor, episode_id), "not verified", actor, reason.replace("\x00", "")[:2000])
+    note(_locked(actor, episode_id), NOT_VERIFIED, actor, reason.replace("\x00", "")[:2000])
 
 
 @transaction.atomic
@@ -409,6 +410,18 @@ def lose_of_worker(worker: str) -> int:
     """A worker that starts anew plays none of the episodes that its predecessor of the same name had begun."""
     begun = Episode.objects.live().filter(worker=worker).exclude(state=EpisodeState.QUEUED)
     return sum(_lose(begun, pk, "the worker that played it was restarted") for pk in begun.values_list("pk", flat=True))
+
+
+def note_lost_verdicts(worker: str) -> int:
+    """Say of the finished episodes of a worker that starts anew and that have neither a verdict nor a reason why not
+    that their world was lost."""
+    finished = Episode.objects.filter(worker=worker, state=EpisodeState.FINISHED, origin=Origin.BUILTIN)
+    told = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
+    judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
+    silent = finished.filter(~Exists(told), ~Exists(judged)).select_related("project")
+    for episode in silent:
+        note(episode, NOT_VERIFIED, None, "The world was lost before its verdict: its worker was restarted.")
+    return len(silent)
 
 
 @transaction.atomic

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from episodes.legend import why_no_answer
 from episodes.strip import Mark, is_cancelled, mark_of
 from people.plain_text import clean
 
@@ -406,10 +407,6 @@ def initials(name: str) -> str:
 
 
 _SOURCES = {"human": "answered", "llm": "a model answered", "cache": "answered from an earlier ask"}
-_NO_ADVICE = {
-    "deadline": "Nobody answered before the deadline. The agent was told that there is no advice.",
-    "declined": "Every expert passed. The agent was told that there is no advice.",
-}
 
 
 def _ask_card(step: Mapping[str, Any]) -> AskCard:
@@ -423,19 +420,22 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
         context=clean(step.get("context") or ""),
         status=mark_of(dict(step)).code,
         author=author or ("Somebody" if source == "human" else "A model"),
-        said=f"{'a script answered' if by_script else _SOURCES.get(source, 'answered')} {sight}",
+        said=f"{_how(advice, by_script)} {sight}",
         text="" if fallback else clean(advice.get("text", "")),
         calls=[call_in_words(call) for call in advice.get("tool_calls") or []],
         human=source == "human" and not by_script,
         initials=initials(author or "?"),
         ask_id=str(step.get("ask") or ""),
-        no_advice=_no_advice(str(advice.get("reason") or "deadline")) if fallback else "",
+        no_advice=f"{why_no_answer(str(advice.get('reason') or 'deadline'))} No advice was sent." if fallback else "",
     )
 
 
-def _no_advice(reason: str) -> str:
-    words = _NO_ADVICE.get(reason)
-    return words or f"No advice ({clean(reason).replace('_', ' ')}). The agent was told so."
+def _how(advice: Mapping[str, Any], by_script: bool) -> str:
+    if by_script:
+        return "a script answered"
+    if advice.get("source") == "llm" and advice.get("reason") == "prepared":
+        return "no expert answered, so the agent got a model's draft, written"
+    return _SOURCES.get(str(advice.get("source", "")), "answered")
 
 
 def call_in_words(call: Mapping[str, Any]) -> str:

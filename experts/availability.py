@@ -66,8 +66,8 @@ def desk_of(project: Project) -> Desk:
 
 def policy_of(desk: Desk, episode: Episode) -> Policy:
     """The desk's settings as a value. An arm may narrow whom its episodes ask: `policy.experts` of the episode."""
-    shared = ("model_first", "cache", "audit_share", "low_confidence", "large_group", "seed", "per_hour")
-    more = ("per_training_step", "wait_limit_s", "capacity")
+    shared = ("model_first", "people_while_free", "cache", "audit_share", "low_confidence", "large_group", "seed")
+    more = ("per_hour", "per_training_step", "wait_limit_s", "capacity")
     given: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
     only = episode.policy.get("experts") if isinstance(episode.policy, dict) else ""
     given["only"] = only if only in ("people", "models") else ""
@@ -128,13 +128,16 @@ class Seat:
 
 @dataclass(frozen=True)
 class Outlook:
-    """How the desk stands now. `present` counts those for whom asks wait; the wait is what a new ask would be told."""
+    """How the desk stands now. `present` counts those for whom asks wait; the wait is what a new ask would be told.
+    `models_first`: a model answers a new ask before people are asked."""
 
     seats: list[Seat]
     present: int
     by_tier: dict[str, int]
     expected_wait_s: float
     usual_s: float
+    has_models: bool
+    models_first: bool
 
     @property
     def scripts(self) -> int:
@@ -155,7 +158,9 @@ def outlook(project: Project, now: datetime) -> Outlook:
     present = sum(one.is_waited_for for one in seats)
     ahead = sum(by_tier.get(tier, 0) for tier in BEFORE_PEOPLE)
     wait = expected_wait(Load(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
-    return Outlook(seats, present, by_tier, wait, usual_s)
+    rules, has_models = desk_of(project), bool(settings.EXPERT_ENDPOINTS)
+    models_first = has_models and rules.model_first and not (rules.people_while_free and present)
+    return Outlook(seats, present, by_tier, wait, usual_s, has_models, models_first)
 
 
 def _seats(project: Project, now: datetime) -> list[Seat]:

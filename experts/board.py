@@ -1,7 +1,7 @@
-"""Reads for pages: the queue as rows, its headline, what became of closed asks, and one ask's page.
+"""Reads for pages: the queue as rows, its headline, closed asks, and one ask's page.
 
-Owns the words about waiting, leases and why an ask reached whom. Leaves order and place to `eligibility.py`, state to
-`queue.py`, rows to `models.py`. Called by views.
+Owns the words about waiting, leases and why an ask reached whom. Leaves those about its end to `endings.py`, order and
+place to `eligibility.py`, state to `queue.py`, rows to `models.py`. Called by views.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.db.models import Aggregate, Count, DurationField, F, Q
-from django.utils import timezone
 
 from episodes.formatting import clock, in_words
-from episodes.models import EpisodeState, VerifierOutcome
+from episodes.models import VerifierOutcome
 from episodes.strip import actions_in
 from experts import eligibility
 from experts.availability import Outlook
 from experts.eligibility import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot
+from experts.endings import waited
 from experts.filters import Wish, groups, matching, says, sorted_by
 from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
 from experts.reading import NOT_LISTED, asks_of
@@ -30,12 +30,6 @@ ROWS = 25
 TWINS = 24
 CLOSED = 15
 SEARCHED = 500
-NOT_FETCHED = "The agent has not fetched it yet."
-ENDED: dict[str, str] = {
-    EpisodeState.FINISHED: "The episode ended",
-    EpisodeState.FAILED: "The episode failed",
-    EpisodeState.CANCELLED: "The episode was stopped",
-}
 REASONS = {
     "policy": "",  # the usual way
     "audit_sample": "audit sample ({chance})",
@@ -52,7 +46,6 @@ REASONS = {
     "human_passed": "the people here passed",
     "handed": "handed over from the queue",
 }
-CANCELLED = {"asker": "The agent took its question back.", "desk": "Somebody at the desk cancelled this ask."}
 ESCALATED = ("low_confidence", "llm_asked", "fault")
 
 
@@ -254,67 +247,33 @@ def _holders(held: list[Spot]) -> list[tuple[str, datetime]]:
 
 
 def underline(desk: Outlook) -> str:
-    """ "Two people and one script are here. A new ask would wait about 1:40." """
+    """ "2 people and 1 script are online. Expected wait: about 1:40." With models, what they do comes first."""
+    if desk.models_first:
+        return f"Expert models answer first. {_online(desk)}"
+    if desk.has_models and not desk.present:
+        return "No one is online. Asks wait for someone; a model prepares a draft for the deadline."
+    return _online(desk)
+
+
+def _online(desk: Outlook) -> str:
     if not desk.present:
-        return "Nobody is at the desk now: what comes waits until somebody is, or falls back."
-    scripts = desk.scripts
-    people = desk.present - scripts
-    kinds = ((people, "person", "people"), (scripts, "script", "scripts"))
-    who = " and ".join(
-        f"{in_words(count)} {one if count == 1 else many}" for count, one, many in kinds if count
-    ).capitalize()
-    wait = f"wait about {clock(desk.expected_wait_s)}" if desk.expected_wait_s >= 1 else "be answered at once"
-    return f"{who} {'is' if desk.present == 1 else 'are'} here. A new ask would {wait}."
+        return "No one is online. Asks for people wait for someone or for the deadline."
+    people = desk.present - desk.scripts
+    kinds = ((people, "person", "people"), (desk.scripts, "script", "scripts"))
+    who = " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in kinds if count)
+    wait = f"about {clock(desk.expected_wait_s)}" if desk.expected_wait_s >= 1 else "under 1 s"
+    whom = " for people" if desk.models_first else ""
+    return f"{who} {'is' if desk.present == 1 else 'are'} online. Expected wait{whom}: {wait}."
 
 
 def closed_rows(actor: Actor, q: str = "") -> list[ClosedRow]:
     closed = asks_of(actor).exclude(status=AskStatus.OPEN).defer("context", *NOT_LISTED)
     asks = [ask for ask in closed.order_by("-closed_at")[: SEARCHED if q else CLOSED] if says(ask, q)][:CLOSED]
-    return [ClosedRow(ask, clean(ask.question), _by(ask), _waited(ask)) for ask in asks]
+    return [ClosedRow(ask, clean(ask.question), _by(ask), waited(ask)) for ask in asks]
 
 
 def _by(ask: Ask) -> str:
     return ask.accepted.author if ask.accepted and ask.status == AskStatus.ANSWERED else ""
-
-
-def _waited(ask: Ask) -> float:
-    return ((ask.closed_at or ask.deadline_at) - ask.created_at).total_seconds()
-
-
-def aftermath(ask: Ask) -> tuple[str, str]:
-    """What became of a closed ask: a headline and a line under it."""
-    if ask.status == AskStatus.CANCELLED:
-        return CANCELLED.get(ask.reason, "The episode ended before an answer."), "Nothing was sent to the agent."
-    if ask.status == AskStatus.FELL_BACK:
-        return "Nobody answered in time.", "The agent was told that there is no advice, and went on alone."
-    by = ask.accepted.author if ask.accepted else "Somebody"
-    return f"{by} answered after {clock(_waited(ask))}.", f"{_began(ask)}{_delivery(ask)}"
-
-
-def _began(ask: Ask) -> str:
-    """That a model's draft or an earlier answer was used, and how much of it is left."""
-    said = ask.accepted
-    if said is None:
-        return ""
-    draft = f"Began with a draft by {said.drafted_by}{_alike(said.draft_kept)}. " if said.drafted_by else ""
-    if said.taken_from is None:
-        return draft
-    given = f"{timezone.localtime(said.taken_from.created_at):%d %B}"
-    return f"{draft}Took up an answer by {clean(said.taken_from.author)} of {given}{_alike(said.taken_kept)}. "
-
-
-def _alike(kept: float | None) -> str:
-    return f", {kept:.0%} alike".replace("%", " %") if kept is not None else ""
-
-
-def _delivery(ask: Ask) -> str:
-    if ask.delivered_at is None or ask.closed_at is None:
-        ended = ENDED.get(ask.episode.state)
-        return f"{ended} before the agent fetched it; the advice was not used." if ended else NOT_FETCHED
-    took = max(0.0, (ask.delivered_at - ask.closed_at).total_seconds())
-    read = " The agent has it in its context." if ask.consumed_at else ""
-    ended = ENDED.get(ask.episode.state)
-    return f"Delivered to the agent after {took:.1f} s.{read}{f' {ended} since.' if ended else ''}"
 
 
 def outcome_of(ask: Ask) -> str:

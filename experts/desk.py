@@ -37,7 +37,7 @@ VIEWS_MAX, VIEW_NAME = 30, 60
 LOOKING_S = 25.0
 """For so long after their page last asked somebody counts as looking at an ask."""
 SHARES = ("audit_share", "low_confidence")
-CHOICES = {"cache": ("off", "models", "all"), "model_first": (True, False)}
+CHOICES = {"cache": ("off", "models", "all"), "model_first": (True, False), "people_while_free": (True, False)}
 WHOLES = {
     "large_group": (2, 1000),
     "seed": (0, 2_147_483_647),

@@ -10,6 +10,7 @@ from datetime import datetime
 from django.utils import timezone
 
 from episodes import events
+from experts import endings
 from experts.models import Ask
 
 RENEWED_EVERY_S = 20
@@ -32,6 +33,7 @@ def tell(ask: Ask) -> None:
         "deadline_at": events.stamp(ask.deadline_at),
         "delivered_at": events.stamp(ask.delivered_at) if ask.delivered_at else None,
         "consumed_at": events.stamp(ask.consumed_at) if ask.consumed_at else None,
+        "ending": None if ask.is_open else endings.headline(ask),
         **_holder(ask),
     }
     events.publish(events.queue_topic(ask.project_id), frame)

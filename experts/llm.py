@@ -46,7 +46,10 @@ LOOK_EVERY_S = 1.0
 RENEW_EVERY_S = 30.0
 STEPS_SHOWN, STEP_CHARS, TOOL_CHARS, VERIFIER_CHARS = 30, 1500, 24_000, 12_000
 CRITERIA_KEPT, CRITERIA_CHARS = 500, 2000
+OBJECTS_TRIED = 20
 HINT = "hint_from_a_person"
+NO_ADVICE = "the model's answer holds no advice"
+UNREADABLE = "the model's answer is not the JSON object that was asked for"
 QUOTED = "the model's words quote the verifier's code"
 Job = Coroutine[Any, Any, None]
 
@@ -198,7 +201,7 @@ def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
     what the agent has before it anyway. A person's hint may quote it, so that is not before the agent."""
     said = _read(words)
     if not said.text.strip():
-        return "the model's answer holds no advice"
+        return NO_ADVICE if not words.strip() or _object_in(words) is not None else UNREADABLE
     given = [said.text, [call.model_dump() for call in said.calls]]
     return QUOTED if Secret([source], known).quoted_in(given) else ""
 
@@ -311,16 +314,28 @@ def _verifier_of(ask: Ask) -> str:
 
 
 def _read(words: str) -> Said:
-    """The JSON object that was asked for, also inside a code fence; other words are taken as the advice itself."""
-    inner = words.strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
-    try:
-        given = json.loads(inner)
-    except (ValueError, RecursionError):
-        return Said(words.strip())
-    if not isinstance(given, dict) or not isinstance(given.get("advice"), str):
+    """The JSON object that was asked for, also inside a code fence or behind other words. What cannot be read as one
+    says nothing: words that were not meant as advice, a refusal or a cut object, must not reach the agent."""
+    given = _object_in(words)
+    if given is None or not isinstance(given.get("advice"), str):
         return Said("")
     calls, asks_for_person = _calls(given.get("tool_calls")), given.get("needs_person") is True
     return Said(given["advice"].strip(), calls, _share(given.get("confidence")), asks_for_person)
+
+
+def _object_in(words: str) -> dict[str, Any] | None:
+    """The first JSON object in these words, if it begins at one of the first places where one could."""
+    decoder, place = json.JSONDecoder(), -1
+    for _ in range(OBJECTS_TRIED):
+        place = words.find("{", place + 1)
+        if place < 0:
+            return None
+        try:
+            given, _end = decoder.raw_decode(words, place)
+        except (ValueError, RecursionError):
+            continue
+        return given if isinstance(given, dict) else None
+    return None
 
 
 def _share(given: Any) -> float | None:

@@ -58,8 +58,8 @@ class AskSubject:
     def standing(self, rank: str, now: datetime) -> Standing:
         slot = self.ask.assignment
         if not self.ask.is_open or self.ask.deadline_at <= now:
-            ending = "met its deadline" if self.ask.is_open else f"was {self.ask.get_status_display().lower()}"
-            return skip(f"the ask {ending} first")
+            state = "past its deadline" if self.ask.is_open else self.ask.get_status_display().lower()
+            return skip(f"the ask was already closed ({state})")
         if self.ask.tier != rank:
             return skip(f"the ask went on: {self.ask.get_tier_display().lower()}")
         if slot.is_held(now) and slot.lease_until is not None:

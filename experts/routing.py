@@ -40,6 +40,8 @@ class Policy:
     """How a project wants its asks routed; the columns of `models.Desk` as a value."""
 
     model_first: bool = False
+    people_while_free: bool = False
+    """With the model first: people come before it as long as they have room."""
     cache: str = "off"
     audit_share: float = 0.05
     low_confidence: float = 0.4
@@ -156,7 +158,7 @@ def _chance(policy: Policy, load: Load) -> tuple[float, str]:
         return 0.0, "people_busy"
     if load.group >= policy.large_group:
         return 1.0, "large_group"
-    room = spare(load)
+    room = spare(load) if policy.people_while_free else 0.0
     if room > 0:
         return policy.audit_share + (1 - policy.audit_share) * room, "people_free"
     return policy.audit_share, "audit_sample"

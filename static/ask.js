@@ -71,12 +71,6 @@ function startFamily(list) {
   });
 }
 
-const ENDS = {
-  answered: "Somebody else answered this ask",
-  fell_back: "This ask fell back at its deadline",
-  cancelled: "The episode ended before an answer",
-};
-
 function heard(frame) {
   const amends = form && "amends" in form.dataset;
   if (frame.status === "open") {
@@ -86,7 +80,9 @@ function heard(frame) {
     return;
   }
   if (amends && frame.consumed_at) freeze(`The agent has read your answer. ${keepWords()}`);
-  else if (form && !amends && !form.dataset.sending) freeze(`${ENDS[frame.status] || "This ask is closed"}. ${keepWords()}`);
+  else if (form && !amends && !form.dataset.sending) {
+    freeze(`This ask closed before your answer was sent. ${frame.ending || ""} ${keepWords()}`);
+  }
   else if (!form && page.dataset.status === "open") location.reload();
 }
 

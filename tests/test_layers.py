@@ -86,7 +86,7 @@ READS = {
     *("recipe", "record", "redaction", "tokenizing", "shaping", "pairs", "selecting", "building", "card"),
     *("checking", "environment", "formats", "writers", "leakage", "ratio", "rewards", "compare"),
 }
-GROUND = {"models", "subjects", "events", "errors", "migrations", "sessions"}
+GROUND = {"models", "subjects", "endings", "events", "errors", "migrations", "sessions"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)
 APPS = ("people", "notices", "episodes", "experts", "curriculum", "exports")
 

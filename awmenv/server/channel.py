@@ -38,6 +38,8 @@ class Channel(asyncio.Protocol):
         self._buffer = bytearray()
         self._answer: asyncio.Future[bytes] | None = None
         self._broken: str | None = None
+        self.gone = False
+        """The other end closed, and nothing else was wrong before."""
 
     @classmethod
     async def over(cls, sock: socket.socket) -> "Channel":
@@ -84,6 +86,7 @@ class Channel(asyncio.Protocol):
             self._answer.set_result(body)
 
     def connection_lost(self, _error: Exception | None) -> None:
+        self.gone = self._broken is None
         self._break("the process is gone")
 
     def _break(self, reason: str) -> None:

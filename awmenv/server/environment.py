@@ -344,7 +344,8 @@ def _metadata(result: CallResult, partial: BuildReport | None) -> dict[str, Any]
     detail = result.detail
     if partial is not None and result.status >= 500:
         detail = f"The scenario is partial, which may be the reason: {partial.summary}\n{detail or ''}"
-    found = {"state_diff": result.diff, "detail": detail, "status": result.status or None}
+    world = result.cause if result.cause in ("dead", "lost") else None
+    found = {"state_diff": result.diff, "detail": detail, "status": result.status or None, "world": world}
     return {name: value for name, value in found.items() if value is not None}
 
 

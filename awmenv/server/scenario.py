@@ -377,8 +377,8 @@ class ScenarioHouse:
             "processes": self._process_limits(),
         }
 
-    async def open(self, template: Template) -> Host:
-        """A fresh session: a folder, a copy of the database, a fork of the template."""
+    async def open(self, template: Template, start: Path | None = None) -> Host:
+        """A fresh session: a folder, a copy of the database (the template's, or `start`), a fork of the template."""
         template.live += 1
         folder = template.home / f"s-{secrets.token_hex(8)}"
         try:
@@ -389,16 +389,16 @@ class ScenarioHouse:
                 await self._allow_processes(template)
                 template.opening += 1
                 try:
-                    return await self._open(template, folder)
+                    return await self._open(template, folder, start or template.snapshot)
                 finally:
                     template.opening -= 1
         except BaseException:
             self.release(template, folder)
             raise
 
-    async def _open(self, template: Template, folder: Path) -> Host:
+    async def _open(self, template: Template, folder: Path, start: Path) -> Host:
         folder.mkdir(mode=0o700)
-        await database.copy_aside(template.snapshot, folder / database.FILE, 0o600)
+        await database.copy_aside(start, folder / database.FILE, 0o600)
         if self._as_root:
             uid = self.workplace.uid + template.slot
             os.chown(folder / database.FILE, uid, uid)

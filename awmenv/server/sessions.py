@@ -43,13 +43,17 @@ CHECKUPS = 8  # threads for the checks of verifiers beside them
 CHECKUP_AFTER_S = 1.0
 CHECKUP_WAIT_S = 2.0
 
-Cause = Literal["ok", "unknown_tool", "schema", "http", "timeout", "dead", "sealed"]
+Cause = Literal["ok", "unknown_tool", "schema", "http", "timeout", "dead", "lost", "sealed"]
+
+KILLS = "This call ends the application's process; it did so again in a fresh one. No further call is possible."
+LOST = "The environment lost the application's process, and not by this call. No further call is possible."
 
 
 @dataclass(frozen=True)
 class CallResult:
     """What one tool call came to, by cause; `detail` is for people and never for the agent.
 
+    *dead*: the world ended by what was done in it. *lost*: it ended from outside, which says nothing about the agent.
     `literal` is the text of a good answer as JSON, for whoever writes it into a frame.
     """
 
@@ -183,12 +187,14 @@ class Session:
         self.wants_diff = False
         self.sealed = False
         self.broken: str | None = None
+        self.lost = False
+        self._missed_calls = False
         self.tools = ToolList([])
         self._folder: Path | None = None
         self._initial: Path | None = None
         self._last: Path | None = None
         self._final: Path | None = None
-        self._lost = ""
+        self._no_final = ""
         self._seen: database.Fingerprint = ()
         self._copies = 0
         self._trail: list[dict[str, Any]] = []
@@ -235,16 +241,17 @@ class Session:
         if not self.sealed and self.has_verifier and self.task_idx is not None:
             self.world.checkup.ask(self.world.library.find(self.scenario), self.scenario, self.task_idx)
 
-    async def _fork(self, pack: Pack) -> tuple[Template, Host]:
-        """A process of this session's own. A template that has died since it was last used is loaded again, once."""
+    async def _fork(self, pack: Pack, start: Path | None = None) -> tuple[Template, Host]:
+        """A process of its own, over the template's database or a copy of `start`. A template that has died since it
+        was last used is loaded again, once."""
         house = self.world.scenarios
         template = await house.template(pack, self.scenario)
         try:
-            return template, await house.open(template)
+            return template, await house.open(template, start)
         except HostFailed as error:
             log.warning("scenario %s: %s; loading it again", self.scenario, error)
         template = await house.template(pack, self.scenario)
-        return template, await house.open(template)
+        return template, await house.open(template, start)
 
     async def _take_initial(self) -> Path:
         """The state before the agent's first call: the template's, unless the app's start-up changed it."""
@@ -282,7 +289,7 @@ class Session:
             if self.sealed:
                 return CallResult("sealed")
             if not self.running:
-                return CallResult("dead", self.broken or "the scenario is not running")
+                return self._refused()
             if name not in self.tools.names:
                 return CallResult("unknown_tool")
             self.world.counts.calls += 1
@@ -292,16 +299,56 @@ class Session:
 
     async def _ask(self, name: str, arguments: dict[str, Any]) -> CallResult:
         host, _template = self._needed()
-        settings = self.world.settings
+        if host.channel.gone:
+            return self._lose("it ended between two calls")
         try:
-            answer = await host.ask({"op": "call", "tool": name, "arguments": arguments}, settings.call_timeout_s)
+            answer = await host.ask(_request(name, arguments), self.world.settings.call_timeout_s)
             result = _result(answer)
             if result.detail:
                 self.world.counts.fault("scenario_error")
                 log.warning("scenario %s, tool %s:\n%s", self.scenario, name, result.detail)
             return await self._observed(result)
-        except (HostFailed, DatabaseBroken) as error:
+        except HostFailed as error:
+            if host.channel.gone and self.broken is None:
+                return await self._explain_death(host, name, arguments)
             return self._break(str(error))
+        except DatabaseBroken as error:
+            return self._break(str(error))
+
+    async def _explain_death(self, host: Host, name: str, arguments: dict[str, Any]) -> CallResult:
+        """The process ended in the middle of this call: make the same call in a fresh process over the same data. If
+        that ends, too, the call does it and that is the world's answer; else the world was lost from outside."""
+        try:
+            target = self._new_copy_path()
+            await self.world.scenarios.final(host, target)
+            _template, fresh = await self._fork(self.world.library.find(self.scenario), target)
+        except EnvironmentFault as error:
+            return self._lose(f"it ended in a call, and cannot be tried again: {error}")
+        try:
+            await fresh.ask(_request(name, arguments), self.world.settings.call_timeout_s)
+        except HostFailed as error:
+            if fresh.channel.gone:
+                self._break(str(error))
+                return CallResult("dead", KILLS)
+        finally:
+            self.world.scenarios.close(fresh)
+            database.remove(target)
+        return self._lose("it ended in a call that does not end a fresh one")
+
+    def _lose(self, reason: str) -> CallResult:
+        """The world ended from outside. That is a fault of the environment, whatever the agent did."""
+        if self.broken is None:
+            self.lost = True
+            self.world.counts.fault("world_lost")
+            self._break(f"lost: {reason}")
+        return self._refused()
+
+    def _refused(self) -> CallResult:
+        """What a call hears once the world has ended."""
+        self._missed_calls = self.lost
+        if self.lost:
+            return CallResult("lost", f"{LOST} ({self.broken})")
+        return CallResult("dead", self.broken or "the scenario is not running")
 
     async def _observed(self, result: CallResult) -> CallResult:
         """Whether the call wrote; what it wrote, if the session wants to know; and whether it keeps to its disk."""
@@ -341,7 +388,7 @@ class Session:
             return CallResult("dead", self.broken)
         log.warning("scenario %s: %s", self.scenario, reason)
         self.world.counts.fault("host")
-        self.broken = f"the scenario's process was ended: {reason}"
+        self.broken = f"the scenario's process was {reason if self.lost else f'ended: {reason}'}"
         if self.host is not None:
             self.host.end()
         return CallResult("timeout" if reason.startswith("timed out") else "dead", reason)
@@ -381,7 +428,7 @@ class Session:
             await self.world.scenarios.final(host, target)
             self._final = target
         except (HostFailed, DatabaseBroken) as error:
-            self._lost = str(error)
+            self._no_final = str(error)
             log.warning("the final database of %s cannot be had: %s", self.scenario, error)
         if self.wants_diff and self._final is not None:
             self._diff = await self._compare(self._initial, self._final)
@@ -399,8 +446,10 @@ class Session:
         verifier = await asyncio.to_thread(
             self.world.library.find(self.scenario).verifier, self.scenario, task_idx, mode
         )
-        if verifier is None or self._final is None:
-            missing = "no verifier" if verifier is None else f"no final database: {self._lost}"
+        if verifier is None or self._final is None or self._missed_calls:
+            missing = "no verifier" if verifier is None else f"no final database: {self._no_final}"
+            if self._missed_calls:
+                missing = "the world was lost before the agent was through"
             return Verification(
                 "judge_error", {"result": "others", "execution_status": "error", "error_message": missing}
             )
@@ -434,6 +483,7 @@ class Session:
         """The idle limit: the process goes, and the next call is told why."""
         if self.running and not self.lock.locked() and not self.sealed:
             self._break(f"unused for more than {self.world.settings.idle_s:g} s")
+            self.lost = True
 
     def end(self) -> None:
         """Everything this session held is let go. Idempotent; from any thread."""
@@ -445,6 +495,10 @@ class Session:
             self.world.scenarios.close(host)
         if folder is not None:
             database.remove(folder)
+
+
+def _request(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    return {"op": "call", "tool": name, "arguments": arguments}
 
 
 def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Desk(models.Model):
 
     project = models.OneToOneField(Project, on_delete=models.CASCADE, related_name="desk")
     model_first = models.BooleanField(default=False)
+    people_while_free = models.BooleanField(default=False)
     cache = models.CharField(
         max_length=6, default="off", choices=[("off", "Off"), ("models", "Models' answers"), ("all", "All answers")]
     )

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes import wall, windows
 from episodes.windows import number, numbers
-from experts import advising, board, closing, desk, queue
+from experts import advising, board, closing, desk, endings, queue
 from experts.errors import AlreadyClaimed, TooLate
 from experts.models import Advice, Ask, Tier
 from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
@@ -113,7 +113,6 @@ def _shown_to(one: Ask) -> int:
 
 def _after(one: Ask, actor: Actor) -> dict[str, Any]:
     """What happened from the ask on, and what this person may still do about it."""
-    headline, line = board.aftermath(one)
     return {
         "said": mine_of(actor, one, timezone.now()),
         "family": [] if one.is_open else family_of(actor, one),
@@ -123,8 +122,8 @@ def _after(one: Ask, actor: Actor) -> dict[str, Any]:
         "ended": not one.episode.is_live,
         "budget": one.episode.max_steps if one.episode.is_live else None,
         "outcome": board.outcome_of(one),
-        "after_headline": headline,
-        "after_line": line,
+        "after_headline": endings.headline(one),
+        "after_line": endings.line(one),
     }
 
 

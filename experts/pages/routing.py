@@ -53,10 +53,16 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
                 "switch",
             ),
             Knob(
+                "people_while_free",
+                "People first while they have capacity",
+                "With the model first: an ask goes to people who are online and have capacity before the model sees "
+                "it. Off: only the audit share and large groups do.",
+                "switch",
+            ),
+            Knob(
                 "audit_share",
                 "Audit share",
-                "How likely an ask goes to people although the model is first; 0.05 is one in twenty. Where people "
-                "have time, it rises by itself.",
+                "How likely an ask goes to people although the model is first; 0.05 is one in twenty.",
                 "share",
             ),
             Knob(
@@ -251,6 +257,8 @@ def headline(row: Desk) -> str:
         return "People answer every ask; no expert model is set up."
     if row.model_first:
         share = f"{row.audit_share * 100:.3g}\u00a0%"
+        if row.people_while_free:
+            return f"People come first while they have capacity, then the model; when busy, they get {share}."
         return f"The model answers first; people get {share} and whatever it is unsure of."
     return "People are asked first; the model is the last resort."
 

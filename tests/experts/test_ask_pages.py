@@ -178,12 +178,13 @@ def test_a_late_answer_is_kept_beside_the_ask_and_shown_as_late(edo, ask):
     body = {"lease_token": hidden(page, "lease_token"), "nonce": "n", "text": "Too slow, into 4127."}
     late = client.post(f"/asks/{ask.pk}/answer", body)
     text = html(late)
-    assert late.status_code == 409 and "Nobody answered in time." in text
+    assert late.status_code == 409 and "No answer before the deadline." in text
     assert "too late, kept with the ask" in text and "Too slow, into 4127." in text
 
 
 @pytest.mark.parametrize(
-    ("reason", "words"), [("asker", "The agent took its question back."), ("desk", "Somebody at the desk cancelled")]
+    ("reason", "words"),
+    [("asker", "The agent took its question back."), ("desk", "Someone cancelled this ask on the queue page.")],
 )
 def test_a_cancelled_ask_of_an_agent_at_work_waits_nowhere(edo, ada, episode, ask, reason, words):
     closing.cancel(ada, ask.pk, reason)

@@ -14,7 +14,7 @@ from django.utils import timezone
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart, ToolSpec
 from episodes import recording
-from experts import desk, llm, queue
+from experts import closing, desk, llm, queue
 from experts.models import Advice, Ask, Draft, ModelCall
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.awmclient.spellings import spellings
@@ -139,9 +139,12 @@ def test_the_last_in_the_plan_says_what_it_has(serve, asked, edo):
         (lambda body: error(429, "You exceeded your quota", Retry_After="60"), "quota"),
         (lambda body: "", "no advice"),
         (lambda body: json.dumps({"answer": 42}), "no advice"),
+        (lambda body: "I cannot help with that. Into 4127, perhaps?", "not the JSON object"),
+        (lambda body: says("Into 4127.")[:-9], "not the JSON object"),
+        (lambda body: "{" * 5000, "not the JSON object"),
         (lambda body: time.sleep(3) or "late", "no answer within"),
     ],
-    ids=["wrong key", "over quota", "empty", "another shape", "slow"],
+    ids=["wrong key", "over quota", "empty", "another shape", "prose", "cut", "braces", "slow"],
 )
 def test_a_fault_of_the_model_is_a_fault_and_people_are_asked(serve, asked, reply, words):
     serve(timeout_s=1.0, small=reply)
@@ -151,6 +154,25 @@ def test_a_fault_of_the_model_is_a_fault_and_people_are_asked(serve, asked, repl
     assert (ask.status, ask.tier, ask.tier_reason) == ("open", "people", "fault")
     assert words in ask.declines.get().reason
     assert not Advice.objects.exists() and not Draft.objects.filter(text__isnull=False).exists()
+
+
+@pytest.mark.parametrize("frame", ["```json\n{}\n```", "Here it is, {{dear}} agent:\n{}\nGood luck."])
+def test_the_object_is_read_inside_a_fence_and_between_words(serve, asked, frame):
+    serve(small=lambda body: frame.format(says("Into 4127.")))
+    ask = asked()
+    llm.work()
+    assert fresh(ask).accepted.text == "Into 4127."
+
+
+def test_unreadable_words_become_no_draft_and_no_fallback(serve, asked, settings):
+    serve(small=lambda body: "Certainly! Into 4127.")
+    ask = asked(model_first=False)
+    Ask.objects.filter(pk=ask.pk).update(draft_at=timezone.now())
+    llm.work()
+    assert [one.fault for one in ModelCall.objects.all()] == [llm.UNREADABLE]
+    assert not Draft.objects.filter(text__isnull=False).exists()
+    Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
+    assert closing.settle(ask.pk).accepted.value().observation()["status"] == "no_advice"
 
 
 def test_the_next_model_is_asked_before_people(serve, asked):
@@ -248,9 +270,9 @@ def in_turn(criteria, answer):
         says(f"The check does {INSIDE}."),
         says(f"It reads {INSIDE.upper().replace('(', ' ').replace(',', ' ;')}"),
         says("Do this.", tool_calls=[{"name": "merge_ticket", "arguments": {"ticket": 1, "into": 2, "note": INSIDE}}]),
-        f"no JSON, and {INSIDE}",
+        f"In words: {says(f'The check does {INSIDE}.')}",
     ],
-    ids=["words", "other signs", "a call", "no json"],
+    ids=["words", "other signs", "a call", "between words"],
 )
 def test_an_answer_that_quotes_the_verifier_is_a_fault_and_no_advice(serve, informed, answer):
     server = serve(small=in_turn("Ticket 2 must be closed.", answer))

@@ -290,12 +290,12 @@ def test_the_page_says_who_is_here_and_what_to_expect(asked, ada, edo):
     desk.seen(ada, away=True)
     asked()
     seen = page(edo)
-    assert "One person is here. A new ask would" in seen
+    assert "1 person is online. Expected wait: about" in seen
     assert re.search(r"ada.*?<small>away</small>", seen, re.S)
     desk.seen(token(edo.project, "expert")[0])
-    assert "One person and one script are here. A new ask would" in page(edo)
+    assert "1 person and 1 script are online. Expected wait: about" in page(edo)
     Presence.objects.update(seen_at=timezone.now() - timedelta(minutes=3))
-    assert "Nobody is at the desk now" in page(edo)
+    assert "No one is online. Asks for people wait" in page(edo)
 
 
 def test_the_badge_counts_what_people_can_take(asked, ada, edo, set_):

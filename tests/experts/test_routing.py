@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +12,7 @@ from experts.routing import Load, Policy, alike, draw, expected_wait, in_turn, n
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MODEL_FIRST = Policy(model_first=True, has_models=True, audit_share=0.05)
+PEOPLE_WHILE_FREE = replace(MODEL_FIRST, people_while_free=True)
 FULL = Load(present=2, ahead=4, ahead_of_run=2, runs=2)
 
 
@@ -42,18 +43,24 @@ def test_where_the_model_is_first_people_see_a_stated_share_when_they_are_busy()
     assert {way.tiers for way in seen} == {("people", "llm"), ("llm", "people")}
 
 
-def test_idle_people_get_asks_and_the_probability_is_told():
+def test_model_first_holds_while_people_are_idle():
     way = route(MODEL_FIRST, Load(present=2), 0.5)
+    assert (way.tiers, way.chance, way.reason) == (("llm", "people"), 0.05, "model_first")
+    assert route(MODEL_FIRST, Load(present=2), 0.01).reason == "audit_sample"
+
+
+def test_idle_people_get_asks_and_the_probability_is_told():
+    way = route(PEOPLE_WHILE_FREE, Load(present=2), 0.5)
     assert (way.tiers[0], way.chance, way.reason) == ("people", 1.0, "people_free")
-    half = route(MODEL_FIRST, Load(present=2, ahead=2, ahead_of_run=1, runs=2), 0.99)
+    half = route(PEOPLE_WHILE_FREE, Load(present=2, ahead=2, ahead_of_run=1, runs=2), 0.99)
     assert half.tiers[0] == "llm" and half.chance == pytest.approx(0.05 + 0.95 * 0.5)
 
 
 def test_a_run_that_has_its_share_of_people_leaves_room_for_the_other():
     mine = Load(present=4, ahead=4, ahead_of_run=4, runs=2)
     theirs = Load(present=4, ahead=4, ahead_of_run=0, runs=2)
-    assert route(MODEL_FIRST, mine, 0.2).tiers[0] == "llm"
-    assert route(MODEL_FIRST, theirs, 0.2).tiers[0] == "people"
+    assert route(PEOPLE_WHILE_FREE, mine, 0.2).tiers[0] == "llm"
+    assert route(PEOPLE_WHILE_FREE, theirs, 0.2).tiers[0] == "people"
 
 
 def test_a_group_that_is_large_enough_is_worth_a_person():

@@ -7,10 +7,11 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from awmclient.chat import EndpointConfig
 from awmclient.schema import RunStart
 from episodes import recording, trajectory
 from episodes.models import Episode
-from experts import advising, availability, closing, desk, queue
+from experts import advising, availability, board, closing, desk, queue
 from experts.errors import AtCapacity, DraftConflict, NotForYou, NotYours, Passed, StillOpen, TooLate, Used
 from experts.models import Advice, Ask, AskEvent, Draft, Presence
 from people.access import bearer, expert_model, system
@@ -18,6 +19,7 @@ from people.errors import Forbidden, Invalid, NotFound
 from people.members import issue_token
 from people.models import Membership
 from tests.asking import MODEL
+from tests.browsing import as_person, html
 
 
 def fresh(ask):
@@ -44,6 +46,28 @@ def test_an_ask_keeps_its_plan_its_reason_and_its_probability(asked, ada, models
     assert (ask.tiers, ask.tier, ask.tier_reason, ask.chance) == (["llm", "people"], "llm", "model_first", 0.0)
     assert verbs(ask) == [("opened", ""), ("to_llm", "model_first")]
     assert ask.draft_at is not None and ask.draft_at < ask.deadline_at
+
+
+def test_model_first_holds_with_an_open_tab_on_page_and_row(asked, ada, settings, project):
+    settings.EXPERT_ENDPOINTS = {MODEL: EndpointConfig("http://127.0.0.1:1", "small-1", "")}
+    desk.seen(ada)
+    desk.set_policy(ada, model_first=True, audit_share=0.0)
+    ask = fresh(asked())
+    assert (ask.tier, ask.tier_reason, ask.chance, ask.expected_wait_s) == ("llm", "model_first", 0.0, 0.0)
+    page = html(as_person(ada).get("/desk/")).replace("\u00a0", " ")
+    assert "The model answers first; people get 0 %" in page
+    assert board.reached(ask).replace("\u00a0", " ") == "Model: it comes first, 0 % go to people."
+    assert board.underline(availability.outlook(project, timezone.now())).startswith("Expert models answer first.")
+
+
+def test_people_come_first_while_free_where_that_is_set(asked, ada, settings, project):
+    settings.EXPERT_ENDPOINTS = {MODEL: EndpointConfig("http://127.0.0.1:1", "small-1", "")}
+    desk.seen(ada)
+    desk.set_policy(ada, model_first=True, audit_share=0.0, people_while_free=True)
+    ask = fresh(asked())
+    assert (ask.tier, ask.tier_reason, ask.chance) == ("people", "people_free", 1.0)
+    assert "People come first while they have capacity" in html(as_person(ada).get("/desk/"))
+    assert "Expert models answer first" not in board.underline(availability.outlook(project, timezone.now()))
 
 
 def test_who_passed_does_not_get_it_again_and_the_others_still_do(asked, ada, edo):

@@ -112,7 +112,7 @@ def test_an_answered_ask_needs_no_notice(ada, bell, asked):
     ask = asked()
     lease = queue.claim(ada, ask.pk)
     advising.answer(ada, lease.assignment_id, lease.lease_token, "the first", "n")
-    assert due() == [] and state(bell) == [("skipped", "the ask was answered first")]
+    assert due() == [] and state(bell) == [("skipped", "the ask was already closed (answered)")]
 
 
 def test_a_delay_leaves_time_to_claim(edo, bell, asked):

@@ -143,7 +143,7 @@ def test_before_a_try_is_repeated_the_ask_is_looked_at_again(ada, edo, there, as
     closing.cancel(ada, ask.pk)
     due_now()
     sending.work()
-    assert outcome()[:2] == ("skipped", "the ask was cancelled first") and len(there.posted) == 1
+    assert outcome()[:2] == ("skipped", "the ask was already closed (cancelled)") and len(there.posted) == 1
 
 
 @pytest.mark.django_db(transaction=True)

@@ -75,7 +75,7 @@ def test_every_child_may_die_and_nothing_acknowledged_is_lost():
             assert len(steps) >= writer.acknowledged > len(VICTIMS)
         with house.http(house.token("expert")) as expert:
             until(lambda: expert.get("/asks?status=open").status_code == 200, 10)
-        until(lambda: environment_answers(house), 90)  # without it a rollout ends at once, and says so
+        until(lambda: environment_answers(house), 90)  # without it the rollout would only wait
         house.manage("rollout", "--scenario", "helpdesk_1", "--task-idx", "0", "--policy", "script:oracle")
         complete = "Episode.objects.filter(state='finished', outcomes__reward=1).count()"
         last = f"from episodes.models import Episode; print({complete})"

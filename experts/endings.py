@@ -1,0 +1,96 @@
+"""Words for the end of an ask: who answered or why no one did, and what the agent got.
+
+Pure sentences over one closed ask, each chosen by what happened. Leaves the end itself to `closing.py`. Called by the
+page of an ask and by the frames that tell of its end.
+"""
+
+from __future__ import annotations
+
+from django.utils import timezone
+
+from episodes.formatting import clock
+from episodes.legend import why_no_answer
+from episodes.models import EpisodeState
+from experts.models import MODEL, Advice, Ask, AskStatus
+from people.plain_text import clean
+
+NOT_FETCHED = "The agent has not fetched it yet."
+ENDED: dict[str, str] = {
+    EpisodeState.FINISHED: "The episode ended",
+    EpisodeState.FAILED: "The episode failed",
+    EpisodeState.CANCELLED: "The episode was stopped",
+}
+CANCELLED = {
+    "asker": "The agent took its question back.",
+    "desk": "Someone cancelled this ask on the queue page.",
+}
+
+
+def waited(ask: Ask) -> float:
+    return ((ask.closed_at or ask.deadline_at) - ask.created_at).total_seconds()
+
+
+def headline(ask: Ask) -> str:
+    """How an ask ended, in one sentence; empty while it is open."""
+    if ask.status == AskStatus.CANCELLED:
+        ended = ENDED.get(ask.episode.state, "The episode ended")
+        return CANCELLED.get(ask.reason, f"{ended} before an answer.")
+    if ask.status == AskStatus.FELL_BACK:
+        return why_no_answer(ask.reason)
+    return _answered(ask, ask.accepted) if ask.accepted is not None else ""
+
+
+def _answered(ask: Ask, said: Advice) -> str:
+    author = clean(said.author) or "Someone"
+    if said.source == "cache":
+        return f"An earlier answer by {author} was reused."
+    if said.is_by_script:
+        author = f"The script {author.removeprefix('token ')}"
+    elif said.author_key.startswith(MODEL):
+        author = f"The model {author}"
+    took = waited(ask)
+    return f"{author} answered after {clock(took) if took >= 1 else 'less than 1 s'}."
+
+
+def line(ask: Ask) -> str:
+    """What the agent got of it, and whether it has it by now."""
+    if ask.status == AskStatus.CANCELLED:
+        return "Nothing was sent to the agent."
+    if ask.status == AskStatus.FELL_BACK:
+        return _fallback(ask)
+    return f"{_began(ask)}{_delivery(ask)}"
+
+
+def _fallback(ask: Ask) -> str:
+    said = ask.accepted
+    if said is not None and said.source != "fallback":
+        return f"The agent gets the draft that the model {clean(said.author)} had prepared. {_delivery(ask)}"
+    if ask.delivered_at is not None:
+        return "The agent continued without advice."
+    ended = ENDED.get(ask.episode.state)
+    return f"{ended} before the agent heard of it." if ended else "The agent gets no advice; it has not heard so yet."
+
+
+def _began(ask: Ask) -> str:
+    """That a model's draft or an earlier answer was used, and how much of it is left."""
+    said = ask.accepted
+    if said is None:
+        return ""
+    draft = f"Began with a draft by {said.drafted_by}{_alike(said.draft_kept)}. " if said.drafted_by else ""
+    if said.taken_from is None:
+        return draft
+    given = f"{timezone.localtime(said.taken_from.created_at):%d %B}"
+    return f"{draft}Took up an answer by {clean(said.taken_from.author)} of {given}{_alike(said.taken_kept)}. "
+
+
+def _alike(kept: float | None) -> str:
+    return f", {kept:.0%} alike".replace("%", " %") if kept is not None else ""
+
+
+def _delivery(ask: Ask) -> str:
+    ended = ENDED.get(ask.episode.state)
+    if ask.delivered_at is None or ask.closed_at is None:
+        return f"{ended} before the agent fetched it; the advice was not used." if ended else NOT_FETCHED
+    took = max(0.0, (ask.delivered_at - ask.closed_at).total_seconds())
+    read = " The agent has it in its context." if ask.consumed_at else ""
+    return f"Delivered to the agent after {took:.1f} s.{read}{f' {ended} since.' if ended else ''}"

@@ -1,0 +1,141 @@
+"""What is said about the end of an ask: each sentence follows from what happened."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from awmclient.schema import Finish
+from episodes import recording, trajectory
+from episodes.step_cards import card_of
+from experts import advising, availability, board, closing, desk, endings, notifications, queue
+from experts.models import Ask, AskStatus
+from people.access import bearer, expert_model, system
+from people.members import issue_token
+from tests.asking import MODEL
+from tests.browsing import as_person, html
+
+REASONS = {
+    "deadline": "No answer before the deadline.",
+    "declined": "Every expert declined.",
+    "budget": "The run's budget for human answers is used up.",
+    "backpressure": "The expected wait was over the limit.",
+    "no_model": "This arm asks models only, and none is configured.",
+    "expert_fault": "The expert model gave no usable answer.",
+    "a_later_one": "No expert answered (a later one).",
+}
+
+
+def fresh(ask):
+    return Ask.objects.select_related("accepted", "assignment", "episode").get(pk=ask.pk)
+
+
+def fell_back(ask, reason):
+    closing.close(fresh(ask), AskStatus.FELL_BACK, reason, None)
+    return fresh(ask)
+
+
+def prepared(ask, project):
+    desk.keep_model_draft(expert_model(project, MODEL), ask, "Take the oldest.")
+
+
+def card(ask):
+    return card_of(next(s for s in trajectory.steps_of(ask.episode) if s["seq"] == ask.seq)).ask
+
+
+def told(ask):
+    return endings.headline(ask), endings.line(ask)
+
+
+@pytest.mark.parametrize(("reason", "words"), REASONS.items())
+def test_a_fallback_says_its_own_reason(asked, reason, words):
+    ask = fell_back(asked(), reason)
+    assert told(ask) == (words, "The agent gets no advice; it has not heard so yet.")
+    assert card(ask).no_advice == f"{words} No advice was sent."
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_a_prepared_draft_is_named_and_never_called_no_advice(asked, project, ada, reason):
+    ask = asked()
+    prepared(ask, project)
+    ask = fell_back(ask, reason)
+    assert (ask.accepted.source, ask.accepted.reason) == ("llm", "prepared")
+    headline, line = told(ask)
+    assert headline == REASONS[reason] and line.startswith(f"The agent gets the draft that the model {MODEL} had")
+    assert "no advice" not in line and "without" not in line
+    shown = card(ask)
+    assert shown.no_advice == "" and shown.text == "Take the oldest."
+    assert shown.said == "no expert answered, so the agent got a model's draft, written blind"
+    closing.deliver(system(project), ask.pk)
+    assert "Delivered to the agent after" in endings.line(fresh(ask))
+
+
+def test_a_fallback_that_the_agent_heard_or_could_not_hear(asked, project, ada):
+    heard, unheard = fell_back(asked(), "declined"), fell_back(asked(), "declined")
+    closing.deliver(system(project), heard.pk)
+    recording.finish(ada, unheard.episode_id, Finish(stop_reason="done"))
+    assert endings.line(fresh(heard)) == "The agent continued without advice."
+    assert endings.line(fresh(unheard)) == "The episode ended before the agent heard of it."
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (lambda ask, ada: closing.cancel(ada, ask.pk), "The agent took its question back."),
+        (lambda ask, ada: closing.cancel(ada, ask.pk, "desk"), "Someone cancelled this ask on the queue page."),
+        (
+            lambda ask, ada: recording.finish(ada, ask.episode_id, Finish(stop_reason="done")),
+            "The episode ended before an answer.",
+        ),
+        (
+            lambda ask, ada: recording.fail(ada, ask.episode_id, "environment", "gone"),
+            "The episode failed before an answer.",
+        ),
+        (lambda ask, ada: recording.cancel(ada, ask.episode_id, "enough"), "The episode was stopped before an answer."),
+    ],
+)
+def test_a_cancelled_ask_says_by_what(asked, ada, end, words):
+    ask = asked()
+    end(ask, ada)
+    assert told(fresh(ask)) == (words, "Nothing was sent to the agent.")
+
+
+def answered_by(actor, ask):
+    lease = queue.take(actor, fresh(ask), timezone.now()) if actor.model else queue.claim(actor, ask.pk)
+    advising.answer(actor, lease.assignment_id, lease.lease_token, "The oldest.", "n")
+    return fresh(ask)
+
+
+def test_an_answer_says_who_gave_it(asked, ada, edo, project, models):
+    script = bearer(issue_token(ada, "clerk", "expert")[0])
+    assert endings.headline(answered_by(edo, asked())) == "edo answered after less than 1 s."
+    assert endings.headline(answered_by(script, asked())) == "The script clerk answered after less than 1 s."
+    desk.set_policy(ada, model_first=True, audit_share=0.0, cache="all")
+    by_model = answered_by(expert_model(project, MODEL), asked(question="By a model?"))
+    assert endings.headline(by_model) == f"The model {MODEL} answered after less than 1 s."
+    again = fresh(asked(question="By a model?"))
+    assert again.accepted.source == "cache"
+    assert endings.headline(again) == f"An earlier answer by {MODEL} was reused."
+
+
+def test_the_frame_of_an_end_carries_its_sentence(asked, monkeypatch):
+    frames = []
+    monkeypatch.setattr("episodes.events.publish", lambda topic, frame: frames.append(frame))
+    fell_back(asked(), "declined")
+    told = [one["ending"] for one in frames if "ending" in one]
+    assert told[0] is None and told[-1] == "Every expert declined."
+
+
+def test_a_notice_that_is_not_sent_names_the_state(asked):
+    standing = notifications.AskSubject(fell_back(asked(), "declined")).standing("people", timezone.now())
+    assert standing.why == "the ask was already closed (fell back)"
+
+
+def test_home_does_not_call_the_desk_empty_while_models_answer(ada, project, models):
+    desk.set_policy(ada, model_first=True)
+    seen = html(as_person(ada).get("/"))
+    assert "Expert models answer first." in seen and "Nobody is at the desk" not in seen
+    desk.set_policy(ada, model_first=False)
+    assert not availability.outlook(project, timezone.now()).present
+    waits = board.underline(availability.outlook(project, timezone.now()))
+    assert waits == "No one is online. Asks wait for someone; a model prepares a draft for the deadline."
