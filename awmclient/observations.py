@@ -45,7 +45,7 @@ def signals_of(found: Any) -> dict[str, Any]:
     reward, diff = getattr(found, "reward", None), getattr(found, "state_diff", None)
     if isinstance(reward, int | float) and math.isfinite(reward):
         signals["reward"] = float(reward)
-    if isinstance(diff, dict) and diff:
+    if isinstance(diff, dict):  # empty: known to have changed nothing
         signals["state_diff"] = diff
     if getattr(found, "done", False) is True:
         signals["done"] = True

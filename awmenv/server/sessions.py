@@ -316,24 +316,40 @@ class Session:
             return self._break(str(error))
 
     async def _explain_death(self, host: Host, name: str, arguments: dict[str, Any]) -> CallResult:
-        """The process ended in the middle of this call: make the same call in a fresh process over the same data. If
-        that ends, too, the call does it and that is the world's answer; else the world was lost from outside."""
+        """The process ended in the middle of this call: make the same call in a fresh process, over the data as they
+        were before it. If that ends, too, the call does it and that is the world's answer; else the world was lost."""
         try:
-            target = self._new_copy_path()
-            await self.world.scenarios.final(host, target)
-            _template, fresh = await self._fork(self.world.library.find(self.scenario), target)
+            await host.gone()
+            kills = await self._kills_again(host, name, arguments)
         except EnvironmentFault as error:
             return self._lose(f"it ended in a call, and cannot be tried again: {error}")
+        if not kills:
+            return self._lose("it ended in a call that does not end a fresh one")
+        self._break("the process is gone")
+        return CallResult("dead", KILLS)
+
+    async def _kills_again(self, host: Host, name: str, arguments: dict[str, Any]) -> bool:
+        """Where no diffs are kept, the data before the call are not known: try those of the reset, and those now."""
+        if await self._ends_a_fresh_one(self._last or self._initial, name, arguments):
+            return True
+        if self.wants_diff:
+            return False
+        target = self._new_copy_path()
+        await self.world.scenarios.snapshot(host, target)
+        try:
+            return await self._ends_a_fresh_one(target, name, arguments)
+        finally:
+            database.remove(target)
+
+    async def _ends_a_fresh_one(self, start: Path | None, name: str, arguments: dict[str, Any]) -> bool:
+        _template, fresh = await self._fork(self.world.library.find(self.scenario), start)
         try:
             await fresh.ask(_request(name, arguments), self.world.settings.call_timeout_s)
-        except HostFailed as error:
-            if fresh.channel.gone:
-                self._break(str(error))
-                return CallResult("dead", KILLS)
+        except HostFailed:
+            return fresh.channel.gone
         finally:
             self.world.scenarios.close(fresh)
-            database.remove(target)
-        return self._lose("it ended in a call that does not end a fresh one")
+        return False
 
     def _lose(self, reason: str) -> CallResult:
         """The world ended from outside. That is a fault of the environment, whatever the agent did."""
@@ -356,28 +372,30 @@ class Session:
         if self.over_disk():
             raise HostFailed("the session used more disk than it may")
         seen = database.fingerprint(host.database)
-        if seen == self._seen:
-            return result
-        self._seen = seen
         if not self.wants_diff:
+            self._seen = seen
             return result
+        if seen == self._seen:
+            return replace(result, diff={})
+        self._seen = seen
         before = self._last or self._initial
         after = await self._snapshot()
         diff = await self._compare(before, after)
         if self._last is not None:
             database.remove(self._last)
         self._last = after
-        return replace(result, diff=diff or None)
+        return replace(result, diff=diff)
 
-    async def _compare(self, before: Path | None, after: Path) -> dict[str, Any]:
+    async def _compare(self, before: Path | None, after: Path) -> dict[str, Any] | None:
+        """Return what changed between two copies; None where that cannot be told."""
         try:
             run = await self.world.in_worker(
                 self.scenario, partial(self.world.verifiers.run, private=True), "diff", [str(before), str(after)]
             )
         except EnvironmentFault as error:
             log.warning("no state diff for %s: %s", self.scenario, error)
-            return {}
-        return run.value if isinstance(run.value, dict) else {}
+            return None
+        return run.value if isinstance(run.value, dict) else None
 
     def _break(self, reason: str) -> CallResult:
         """The process broke its limits or vanished: this session's world is gone, the others' are not.

@@ -35,7 +35,7 @@ async def test_a_whole_episode_ends_complete_with_its_changes(server: Server) ->
         assert (await env.call_tool("list_notes")).reward_type == "episode_already_done"
 
 
-async def test_a_call_that_wrote_tells_its_rows_and_one_that_read_tells_none(server: Server) -> None:
+async def test_a_write_tells_its_rows_and_a_read_an_empty_diff(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="notes_1", task_idx=0, state_diff=True)
         changed = await env.call_tool("change_note", {"note_id": 1, "pinned": True})
@@ -47,7 +47,7 @@ async def test_a_call_that_wrote_tells_its_rows_and_one_that_read_tells_none(ser
                 "more": 0,
             }
         }
-        assert (await env.call_tool("list_notes")).state_diff is None
+        assert (await env.call_tool("list_notes")).state_diff == {}
         removed = await env.call_tool("delete_note", {"note_id": 2})
         assert [row["title"] for row in (removed.state_diff or {})["notes"]["removed"]] == ["Ada's desk"]
 
