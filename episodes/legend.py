@@ -11,6 +11,7 @@ from people.plain_text import clean
 SAID = {
     "t": "no action",
     "r": "state unchanged",
+    "u": "no state_diff came with it: whether it changed something is unknown",
     "w": "state changed",
     "e": "refused or faulty call",
     "o": "a question that waits",

@@ -30,6 +30,7 @@ MARKS = {
     for mark in (
         Mark("t", "k-think", "idle", "thought", "thoughts", quiet=True),
         Mark("r", "k-read", "", "read", "reads"),
+        Mark("u", "k-unknown", "", "call of unknown effect", "calls of unknown effect"),
         Mark("w", "k-write", "", "write", "writes"),
         Mark("e", "k-error", "bad", "error", "errors"),
         Mark("o", "a-open", "fillask", "open ask", "open asks"),
@@ -77,7 +78,10 @@ def outcome_letter(reward_type: str) -> str:
 def _code_of_action(step: Mapping[str, Any]) -> str:
     if step.get("error") is not None:
         return "e"
-    return "w" if changes_of(step.get("state_diff")) else "r"
+    diff = step.get("state_diff")
+    if not isinstance(diff, Mapping):
+        return "u"  # nobody told what it did
+    return "w" if changes_of(diff) else "r"
 
 
 def _code_of_ask(advice: Mapping[str, Any] | None) -> str:

@@ -161,7 +161,7 @@ def test_every_kind_of_step_is_stored_as_recording_stores_it(ada, start, append,
     assert rows[0] == rows[1]
     times = [dict(Step.objects.filter(episode=pk, seq__in=(3, 4)).values_list("seq", "at")) for pk in (one, two)]
     assert times[0] == times[1]
-    assert Episode.objects.get(pk=one).strip == Episode.objects.get(pk=two).strip == "rrtttt"
+    assert Episode.objects.get(pk=one).strip == Episode.objects.get(pk=two).strip == "uutttt"
 
 
 def test_an_absent_database_is_everybodys_error_and_nothing_is_lost(start, append, monkeypatch):

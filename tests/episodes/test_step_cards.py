@@ -126,7 +126,11 @@ def test_a_fallback_never_reads_as_advice():
     page = drawn(
         {"seq": 4, "kind": "ask", "question": "?", "advice": {"text": "", "source": "fallback", "reason": "deadline"}}
     )
-    assert "there is no advice" in page and "a-fell" in page and 'class="voice"' not in page
+    assert (
+        "No answer before the deadline. No advice was sent." in page
+        and "a-fell" in page
+        and 'class="voice"' not in page
+    )
 
 
 def test_a_verification_shows_its_hexagon_and_reward():
