@@ -141,8 +141,10 @@ def _more(line: Line, name: str) -> str:
 
 
 def _share(words: str, share: Share, more: str = "") -> Cell:
-    if share.value is None or share.low is None or share.high is None:
+    if share.value is None:
         return Cell(words, "–", (more,) if more else ())
+    if share.low is None or share.high is None:
+        return Cell(words, percent(share.value), (f"{share.part} of {share.of}", *([more] if more else [])))
     low, high = 100 * share.low, 100 * share.high
     small = (
         f"{_whole(share.part)} of {_whole(share.of)}",
@@ -164,7 +166,7 @@ def _middle(middle: Middle) -> tuple[str, tuple[str, ...]]:
 
 def _rate(rate: Rate) -> tuple[str, tuple[str, ...]]:
     if rate.value is None:
-        return "–", ()
+        return "–", (("under 15\u00a0min of work",) if rate.n else ())
     hours = f"in {rate.hours:.1f}\u00a0h" if rate.hours >= 1 else f"in {max(1, round(60 * rate.hours))}\u00a0min"
     return _short(rate.value), (hours, *([_span(_short(rate.low), _short(rate.high))] if rate.low is not None else []))
 

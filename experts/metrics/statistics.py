@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 from experts.metrics.adherence import CANNOT_TELL, FOLLOWED
 
 Z = NormalDist().inv_cdf(0.975)
+RATE_FROM_H = 0.25
 P90_FROM = 10
 """With fewer values a 90th percentile is hardly more than the largest of them."""
 EXACT_TO = 100
@@ -70,7 +71,7 @@ class Called:
 
 @dataclass(frozen=True)
 class Share:
-    """So many of so many, with Wilson's interval; without a single case there is neither share nor interval."""
+    """So many of so many, with Wilson's interval from two cases on; without a case there is no share."""
 
     part: int = 0
     of: int = 0
@@ -85,7 +86,7 @@ class Share:
 
     @classmethod
     def of_counts(cls, part: int, of: int) -> Share:
-        return cls(part, of, part / of, *wilson(part, of)) if of else cls()
+        return cls(part, of, part / of, *(wilson(part, of) if of > 1 else ())) if of else cls()
 
 
 @dataclass(frozen=True)
@@ -185,11 +186,12 @@ def ranks_below(n: int) -> int:
 
 def per_hour(asks: Sequence[Asked]) -> Rate:
     """Useful answers (in time, and read by the agent) by hours from claim to answer; the interval of a ratio, on the
-    scale of its logarithm. Time in hand that led to no answer is in no row and not counted."""
+    scale of its logarithm. No rate on less than 15 minutes. Time in hand that led to no answer is in no row and not
+    counted."""
     timed = [(is_useful(one), one.took_s / 3600) for one in asks if one.took_s is not None]
     n, hours, useful = len(timed), sum(hours for _, hours in timed), sum(use for use, _ in timed)
-    if hours <= 0:
-        return Rate(n)
+    if hours < RATE_FROM_H:
+        return Rate(n, hours)
     rate = useful / hours
     if n < 2 or not useful:
         return Rate(n, hours, rate)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from experts.metrics import pages
 from experts.metrics.adherence import followed, next_call
 from experts.metrics.statistics import (
     Asked,
@@ -56,7 +57,23 @@ def test_the_rate_counts_answers_that_the_agent_read_by_the_hours_they_were_in_h
     rate = per_hour([Asked("e", took_s=900, read=True) for _ in range(4)] + [Asked("e", took_s=3600, read=False)])
     assert (rate.n, rate.hours, rate.value) == (5, 2.0, 2.0)
     assert rate.low < 2.0 < rate.high
-    assert per_hour([Asked("e", took_s=60, read=True)]).low is None and per_hour([Asked("e")]).value is None
+    assert per_hour([Asked("e", took_s=900, read=True)]).low is None and per_hour([Asked("e")]).value is None
+
+
+def test_a_rate_is_hidden_on_less_than_15_minutes_and_says_why():
+    short = per_hour([Asked("e", took_s=0.16, read=True) for _ in range(60)])
+    assert (short.n, short.value, short.low) == (60, None, None)
+    assert pages._rate(short) == ("–", ("under 15\u00a0min of work",))
+    assert per_hour([Asked("e", took_s=300, read=True)] * 3).value == 12.0
+    assert pages._rate(per_hour([])) == ("–", ())
+
+
+def test_a_single_case_has_a_share_and_no_interval():
+    one = Share.count([True])
+    assert (one.value, one.low, one.high) == (1.0, None, None)
+    cell = pages._share("In time", one)
+    assert (cell.value.replace("\u00a0", " "), cell.small, cell.start) == ("100 %", ("1 of 1",), None)
+    assert Share.count([True, True]).low is not None
 
 
 def test_the_desk_counts_every_ask_once_and_every_episode_once():
