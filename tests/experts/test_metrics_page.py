@@ -150,7 +150,7 @@ def test_what_the_address_says_wrong_counts_as_not_said(ada):
 
 
 def test_the_file_holds_every_line_and_no_formula(ada, edo, play):
-    play(edo, run=recording.start_run(ada, RunStart(name='=HYPERLINK("x")')).pk, arm="=b")
+    play(edo, run=recording.start_run(ada, RunStart(name='=HYPERLINK("x")'))[0].pk, arm="=b")
     answer = as_person(ada).get("/desk/numbers.csv")
     rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
     assert [row["kind"] for row in rows] == ["desk", "person", "arm"]
