@@ -66,6 +66,10 @@ def fill(*arguments, take=socket.recv_fds):
 socket.recv_fds = fill
 """
 )
+WAL = (
+    RUN_CODE
+    + '\nfrom sqlalchemy import event\n@event.listens_for(engine, "connect")\ndef wal(c, _):\n    c.execute("PRAGMA journal_mode=WAL")\n'
+)
 MUTE = RUN_CODE + "\nimport socket, time\nsocket.recv_fds = lambda *_: time.sleep(600)\n"
 UNNAMED = {
     "removed": "os.open('u', os.O_RDWR | os.O_CREAT), os.unlink('u')",
@@ -81,9 +85,32 @@ def arena(tmp_path: Path) -> Iterator[Arena]:
 
 
 @pytest.fixture(scope="module")
-def hostile(tmp_path_factory: OpenFolders) -> Iterator[Server]:
+def prey(tmp_path_factory: OpenFolders) -> Iterator[Arena]:
+    """What scenarios of the hostile pack name in their own rows and code."""
+    with arena_in(tmp_path_factory.mktemp("prey") / "arena") as made:
+        yield made
+
+
+def reaching_rows(prey: Arena) -> dict[str, str]:
+    """By scenario, a row that would make a file outside."""
+    return {"attaches": f"ATTACH DATABASE '{prey.canary}.db' AS x", "copies": f"VACUUM INTO '{prey.canary}.db'"}
+
+
+def lying_app(prey: Arena) -> str:
+    """An app that names the victim as its own process."""
+    assert prey.victim is not None
+    return f"import os\nos.getpid = lambda: {prey.victim.pid}\n{RUN_CODE}"
+
+
+@pytest.fixture(scope="module")
+def hostile(tmp_path_factory: OpenFolders, prey: Arena) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("hostile")
     packs = pack(folder / "pack")
+    pack(folder / "pack", name="half_built", inserts=["INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)"])
+    pack(folder / "pack", lying_app(prey), "lies_about_its_pid")
+    pack(folder / "pack", WAL, "writes_ahead")
+    for name, statement in reaching_rows(prey).items():
+        pack(folder / "pack", name=name, inserts=[statement])
     pack(folder / "pack", name="open_2")
     pack(folder / "pack", FILL + RUN_CODE, "fills")
     pack(folder / "pack", LATE_FILL, "fills_late")
@@ -346,26 +373,21 @@ async def test_processor_time_and_memory_of_a_session_are_bounded(
         assert (await other.call_tool("add_row")).ok
 
 
-async def test_a_half_built_database_is_a_reset_error(make_server: Callable[..., Server], tmp_path: Path) -> None:
-    inserts = ["INSERT INTO t VALUES (1)", "INSERT INTO t VALUES (1)"]
-    server = make_server(pack(tmp_path / "pack", inserts=inserts), AWMENV_PARTIAL="0")
-    async with EnvironmentClient(server.url) as env:
+async def test_a_half_built_database_is_a_reset_error(hostile: Server) -> None:
+    async with EnvironmentClient(hostile.url) as env:
         with pytest.raises(ResetFailed, match="UNIQUE constraint") as caught:
-            await env.reset(scenario="open_1")
+            await env.reset(scenario="half_built")
         assert caught.value.code == "database_broken"
 
 
-@pytest.mark.parametrize("statement", ["ATTACH DATABASE '{canary}.db' AS x", "VACUUM INTO '{canary}.db'"])
-async def test_rows_cannot_reach_files_while_the_database_is_built(
-    arena: Arena, make_server: Callable[..., Server], tmp_path: Path, statement: str
-) -> None:
-    inserts = [statement.format(canary=arena.canary)]
-    server = make_server(pack(tmp_path / "pack", inserts=inserts), AWMENV_PARTIAL="0")
-    before = arena.print_of()
-    async with EnvironmentClient(server.url) as env:
-        with pytest.raises(ResetFailed):
-            await env.reset(scenario="open_1")
-    assert breaches(arena, "", before) == []
+@pytest.mark.parametrize("scenario", ["attaches", "copies"])
+async def test_rows_cannot_reach_files_while_the_database_is_built(prey: Arena, hostile: Server, scenario: str) -> None:
+    before = prey.print_of()
+    async with EnvironmentClient(hostile.url) as env:
+        with pytest.raises(ResetFailed) as caught:
+            await env.reset(scenario=scenario)
+    assert caught.value.code == "database_broken"
+    assert breaches(prey, "", before) == []
 
 
 async def test_rows_that_attack_their_builder_end_the_reset_alone(hostile: Server) -> None:
@@ -379,34 +401,24 @@ async def test_rows_that_attack_their_builder_end_the_reset_alone(hostile: Serve
 
 
 async def test_a_scenario_that_lies_about_its_pid_cannot_make_the_server_kill_another(
-    arena: Arena, make_server: Callable[..., Server], tmp_path: Path
+    prey: Arena, hostile: Server
 ) -> None:
-    victim = arena.victim.pid if arena.victim else 0
-    code = f"import os\nos.getpid = lambda: {victim}\n{RUN_CODE}"
-    server = make_server(pack(tmp_path / "pack", code))
-    async with EnvironmentClient(server.url) as env:
+    async with EnvironmentClient(hostile.url) as env:
         await asyncio.wait_for(_try_reset(env), 30)
-    assert arena.victim is not None and arena.victim.poll() is None
+    assert prey.victim is not None and prey.victim.poll() is None
 
 
 async def _try_reset(env: EnvironmentClient) -> None:
     try:
-        await env.reset(scenario="open_1")
+        await env.reset(scenario="lies_about_its_pid")
         await env.done()
     except ResetFailed:
         return
 
 
-async def test_write_ahead_logging_is_folded_back_before_anybody_compares(
-    make_server: Callable[..., Server], tmp_path: Path
-) -> None:
-    code = (
-        RUN_CODE
-        + '\nfrom sqlalchemy import event\n@event.listens_for(engine, "connect")\ndef wal(c, _):\n    c.execute("PRAGMA journal_mode=WAL")\n'
-    )
-    server = make_server(pack(tmp_path / "pack", code))
-    async with EnvironmentClient(server.url) as env:
-        await env.reset(scenario="open_1", state_diff=True)
+async def test_write_ahead_logging_is_folded_back_before_anybody_compares(hostile: Server) -> None:
+    async with EnvironmentClient(hostile.url) as env:
+        await env.reset(scenario="writes_ahead", state_diff=True)
         first = await env.call_tool("add_row")
         assert first.state_diff == {"t": {"added": [{"x": 1}], "removed": [], "changed": [], "more": 0}}
         second = await env.call_tool("add_row")
