@@ -78,7 +78,8 @@ def header(dataset: str, found: Facts) -> dict[str, Any]:
     scores = [score] if found.samples else []
     results = {"total_samples": found.samples, "completed_samples": found.samples, "scores": scores}
     stats = {"started_at": found.first or UNKNOWN, "completed_at": found.last or UNKNOWN}
-    return {"version": 2, "status": "success", "eval": spec, "results": results, "stats": stats}
+    plan: dict[str, Any] = {"name": "plan", "steps": [], "config": {}}
+    return {"version": 2, "status": "success", "eval": spec, "plan": plan, "results": results, "stats": stats}
 
 
 def numbered(parts: Sequence[Path]) -> Iterator[tuple[dict[str, Any], bytes]]:
@@ -101,7 +102,7 @@ def write_json(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> No
 def write_eval(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> None:
     """Samples as they come, summaries beside them in a file of their own, then both lists of contents."""
     with ZipFile(out, "w", ZIP_DEFLATED) as log, tempfile.TemporaryFile() as summaries:
-        start = {"version": head["version"], "eval": head["eval"], "plan": {}}
+        start = {"version": head["version"], "eval": head["eval"], "plan": head["plan"]}
         log.writestr(_member("_journal/start.json"), orjson.dumps(start))
         for number, (sample, text) in enumerate(numbered(parts)):
             log.writestr(_member(f"samples/{sample['id']}_epoch_{sample['epoch']}.json"), text)

@@ -19,7 +19,7 @@ from exports.models import Export, ExportState
 from exports.recipe import Recipe
 from people.errors import Forbidden, Invalid
 from tests.browsing import as_person, html
-from tests.exports.test_tokens import PLAIN, tokenizer_in
+from tests.exports.test_token_ids import PLAIN, tokenizer_in
 from tests.people_by_name import token
 
 SECRET = "sk-proj-" + "a1B2c3D4" * 6

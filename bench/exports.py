@@ -1,0 +1,246 @@
+"""Exports of many steps: how fast with all rules on, beside what PostgreSQL and pyarrow do with the same rows, how much
+memory they take, and how long a preview takes among many episodes.
+
+Starts a PostgreSQL of its own in a temporary folder and fills it by COPY. Each export has a process of its own, as in
+the product. `BENCH_STEPS` (by default 40,000) and `BENCH_EPISODES` (by default 20,000) set the sizes; aims are for a
+million and for 100,000. Run as `python bench/exports.py`; one JSON object a line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+STEPS = int(os.environ.get("BENCH_STEPS", "40000"))
+EPISODES = int(os.environ.get("BENCH_EPISODES", "20000"))
+SMALL, PER_EPISODE, PREVIEWS = 1_000, 20, 20
+RUNS = {"small": SMALL // PER_EPISODE, "large": STEPS // PER_EPISODE}
+TOOLS = [
+    {"name": "get_ticket", "description": "One ticket.", "input_schema": {"type": "object", "properties": {"id": {}}}}
+]
+
+
+def row(name: str, value: float, unit: str, limit: float | None, **conditions: object) -> None:
+    """One measured line. `ratio` is value to limit, whichever direction is good."""
+    ratio = round(value / limit, 3) if limit else None
+    line = {"name": name, "value": round(value, 1), "unit": unit, "limit": limit and round(limit, 1), "ratio": ratio}
+    print(json.dumps({**line, "conditions": conditions}), flush=True)
+
+
+def steps_of(number: int) -> list[dict[str, Any]]:
+    """A plausible conversation of 20 steps, some 500 bytes each, like no other."""
+    said: list[dict[str, Any]] = [
+        {"kind": "message", "role": "user", "content": f"Go through the open tickets of customer {number}."}
+    ]
+    for turn in range(1, PER_EPISODE - 1):
+        result = {"id": turn, "customer": number, "subject": f"ticket {turn} of {number}", "text": "It grinds. " * 35}
+        call = {"kind": "tool_call", "name": "get_ticket", "arguments": {"id": turn, "of": number}, "turn": turn}
+        said.append({**call, "result": result})
+    said.append(
+        {"kind": "message", "role": "assistant", "content": f"Customer {number}: all read.", "turn": PER_EPISODE}
+    )
+    return [{"seq": seq, **step} for seq, step in enumerate(said, start=1)]
+
+
+def fill() -> None:
+    """Runs, episodes, outcomes and steps, by COPY where there are many; a split that holds other tasks out."""
+    from django.db import connection
+    from django.utils import timezone
+
+    from awmenv.packs import load_pack
+    from episodes import splits
+    from episodes.models import Episode, Run, VerifierOutcome
+    from people import access, members
+
+    pack = load_pack(ROOT / "packs" / "starter")
+    scenario, other = sorted(pack.scenarios)[:2]
+    task = pack.tasks(scenario)[0]
+    project, now = members.ensure_project("demo", "Demo"), timezone.now()
+    splits.pin(
+        access.system(project), "bench", unit="scenario", seed=1, train=[f"{scenario}/0"],
+        val=[f"{other}/{number}" for number in range(len(pack.tasks(other)))],
+    )  # fmt: skip
+    done = {"state": "finished", "stop_reason": "done", "started_at": now, "ended_at": now, "policy_kind": "model"}
+    counts = {**RUNS, "crowd": max(0, EPISODES - sum(RUNS.values()))}
+    for name, count in counts.items():
+        run = Run.objects.create(project=project, name=name)
+        about = {**done, "scenario": scenario, "task_idx": 0, "task": task, "tools": TOOLS, "run": run}
+        last = 0 if name == "crowd" else PER_EPISODE
+        episodes = [
+            Episode(project=project, key=f"{name}-{n}", body_digest="", last_seq=last, **about) for n in range(count)
+        ]
+        Episode.objects.bulk_create(episodes, batch_size=1000)
+        outcomes = [
+            VerifierOutcome(episode=one, source="verifier", reward_type="complete", reward=1.0) for one in episodes
+        ]
+        VerifierOutcome.objects.bulk_create(outcomes, batch_size=1000)
+        if last:
+            with connection.cursor() as cursor:
+                with cursor.copy("COPY episodes_step (episode_id, seq, kind, body, at) FROM STDIN") as copy:
+                    for number, one in enumerate(episodes):
+                        for step in steps_of(number):
+                            copy.write_row((one.pk, step["seq"], step["kind"], json.dumps(step), now))
+    with connection.cursor() as cursor:
+        cursor.execute("VACUUM ANALYZE")
+
+
+def build(shape: str, run: str, parquet: str, folder: str) -> None:
+    """Called in a process of its own: make one export and print what it took."""
+    _django()
+    from exports import datasets
+    from exports.recipe import Recipe
+    from people.members import house_actor
+
+    project = house_actor("demo").project
+    began = time.perf_counter()
+    recipe = Recipe.read({"format": shape, "filter": {"run": [run]}, "parquet": bool(parquet)})
+    plan = datasets.take_snapshot(project, recipe, Path(folder))
+    manifest = datasets.build(project, plan, Path(folder), lambda _episodes, _rows: True)
+    seconds = time.perf_counter() - began
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"seconds": seconds, "peak": peak, "rows": manifest["rows"]}))
+
+
+def exported(shape: str, run: str, folder: Path, *, parquet: bool = False) -> dict[str, Any]:
+    folder.mkdir()
+    command = [sys.executable, __file__, "build", shape, run, "1" if parquet else "", str(folder)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert figures["rows"] == RUNS[run], figures
+    return figures
+
+
+def copied(folder: Path) -> float:
+    """Steps a second of a bare COPY TO of the rows that `raw` reads."""
+    from django.db import connection
+
+    query = (
+        "COPY (SELECT s.episode_id, s.seq, s.body FROM episodes_step s JOIN episodes_episode e ON e.id = s.episode_id "
+        "JOIN episodes_run r ON r.id = e.run_id WHERE r.name = 'large' ORDER BY s.episode_id, s.seq) TO STDOUT"
+    )
+    began = time.perf_counter()
+    with connection.cursor() as cursor, (folder / "copied").open("wb") as out:
+        with cursor.copy(query) as copy:
+            for block in copy:
+                out.write(block)
+    return RUNS["large"] * PER_EPISODE / (time.perf_counter() - began)
+
+
+def written(lines: Path, folder: Path) -> tuple[float, float]:
+    """Rows a second of our Parquet writer, and of pyarrow with rows that are ready, in batches of the same size."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from exports.formats import FORMATS
+    from exports.writers import parquet
+
+    features = FORMATS["sft"].features
+    assert features is not None
+    with lines.open("rb") as source:
+        rows = [json.loads(line) for line in source]
+    began = time.perf_counter()
+    writer = parquet.Writer(folder / "ours.parquet", features)
+    for one in rows:
+        writer.write(one)
+    writer.close()
+    ours = len(rows) / (time.perf_counter() - began)
+    with pq.ParquetFile(folder / "ours.parquet") as file:
+        schema = file.schema_arrow
+        ready = file.read().to_pylist()
+    plain = pq.read_schema(folder / "ours.parquet")
+    storage = pa.schema([pa.field(field.name, parquet._storage(field.type)) for field in plain])
+    began = time.perf_counter()
+    with pq.ParquetWriter(folder / "theirs.parquet", schema, compression="zstd") as theirs:
+        for start in range(0, len(ready), parquet.ROWS_AT_ONCE):
+            some = ready[start : start + parquet.ROWS_AT_ONCE]
+            theirs.write_table(pa.Table.from_pylist(some, schema=storage).cast(schema))
+    return ours, len(ready) / (time.perf_counter() - began)
+
+
+def previewed() -> tuple[float, float]:
+    """Milliseconds of a preview at p95, and of counting the same episodes alone."""
+    from exports.preview import preview
+    from exports.recipe import Recipe
+    from exports.selecting import selected
+    from people.members import house_actor
+
+    actor = house_actor("demo")
+    recipe = Recipe.read({"format": "sft"})
+    preview(actor, recipe)  # packs and detectors are read once a process
+    whole, counted = [], []
+    for _ in range(PREVIEWS):
+        began = time.perf_counter()
+        preview(actor, recipe)
+        whole.append((time.perf_counter() - began) * 1000)
+        began = time.perf_counter()
+        selected(actor, recipe).count()
+        counted.append((time.perf_counter() - began) * 1000)
+    return sorted(whole)[int(PREVIEWS * 0.95) - 1], statistics.median(counted)
+
+
+def _django() -> None:
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
+    import django
+
+    django.setup()
+
+
+def measure(folder: Path) -> None:
+    steps = RUNS["large"] * PER_EPISODE
+    sizes = {"steps": steps, "episodes": sum(RUNS.values()), "steps_an_episode": PER_EPISODE}
+    bare = copied(folder)
+    found = {
+        (shape, run, parquet): exported(shape, run, folder / f"{shape}-{run}{'-p' * parquet}", parquet=parquet)
+        for shape, run, parquet in (
+            ("sft", "small", False), ("sft", "large", False), ("sft", "large", True), ("raw", "large", False),
+        )
+    }  # fmt: skip
+    for name, key, aim in (
+        ("export_sft_lines", ("sft", "large", False), "20,000 steps/s"),
+        ("export_sft_parquet", ("sft", "large", True), "15,000 steps/s"),
+        ("export_raw", ("raw", "large", False), "0.25 of COPY TO"),
+    ):
+        row(name, steps / found[key]["seconds"], "steps/s", bare, aim=aim, beside="COPY TO of the same steps", **sizes)
+    ours, theirs = written(folder / "sft-large" / "data" / "train.jsonl", folder)
+    row("export_parquet_writer", ours, "rows/s", theirs, aim="0.5 of pyarrow", beside="pyarrow, rows ready", **sizes)
+    peaks = [found["sft", run, False]["peak"] / 1e6 for run in ("small", "large")]
+    about = {"aim": "grows by less than 150 MB to 1,000,000 steps", "from_steps": SMALL, "to_steps": steps}
+    row("export_memory_growth", peaks[1] - peaks[0], "MB", peaks[0], beside="peak of the small export", **about)
+    took, counted = previewed()
+    row("export_preview", took, "ms p95", counted, aim=500, beside="counting the episodes, median", episodes=EPISODES)
+
+
+def main() -> None:
+    if sys.argv[1:2] == ["build"]:
+        build(*sys.argv[2:6])
+        return
+    with tempfile.TemporaryDirectory(prefix="awmweb-bench-") as name:
+        folder = Path(name)
+        folder.chmod(0o711)
+        os.environ["AWMWEB_VAR"] = str(folder / "var")
+        from awmweb.embedded import paths, servers
+
+        paths.settle(paths.data_paths(folder / "var"))
+        with servers.running(folder / "var", queue=False):
+            _django()
+            from django.core.management import call_command
+            from django.db import connections
+
+            call_command("migrate", verbosity=0)
+            fill()
+            measure(folder)
+            connections.close_all()
+
+
+if __name__ == "__main__":
+    main()
