@@ -129,3 +129,14 @@ def make_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
     for one in made:
         if one.process.poll() is None:
             one.stop()
+
+
+EVER_S = 30
+"""Nobody waits so long but for what never comes; with all cores busy, a second's work may take ten."""
+
+
+def eventually(check: Callable[[], bool], seconds: float = EVER_S) -> bool:
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends and not check():
+        time.sleep(0.02)
+    return check()

@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,11 +16,8 @@ import pytest
 
 from awmenv.client import EnvironmentClient
 from awmenv.server.workplace import Workplace
-from tests.awmenv.conftest import ROOT, TINY, Server
+from tests.awmenv.conftest import EVER_S, ROOT, TINY, Server, eventually
 from tests.awmenv.hostile_packs import pack
-
-EVER_S = 30
-"""Nobody waits so long but for what never comes; with all cores busy, a second's work may take ten."""
 
 
 def family(server: Server) -> list[psutil.Process]:
@@ -30,13 +26,6 @@ def family(server: Server) -> list[psutil.Process]:
 
 def gone(processes: list[psutil.Process], seconds: float = EVER_S) -> bool:
     return not psutil.wait_procs(processes, timeout=seconds)[1]
-
-
-def eventually(check: Callable[[], bool], seconds: float = EVER_S) -> bool:
-    ends = time.monotonic() + seconds
-    while time.monotonic() < ends and not check():
-        time.sleep(0.02)
-    return check()
 
 
 def sessions(server: Server) -> int:

@@ -17,9 +17,8 @@ from awmclient.toolcalls import Call
 from awmenv.client import EnvironmentClient
 from awmenv.errors import WorldLost
 from awmenv.server.sessions import KILLS
-from tests.awmenv.conftest import OpenFolders, Server, start_server
+from tests.awmenv.conftest import OpenFolders, Server, eventually, start_server
 from tests.awmenv.hostile_packs import pack
-from tests.awmenv.test_lifetimes import eventually
 
 
 @pytest.fixture(scope="module")

@@ -150,7 +150,9 @@ def test_an_id_that_cannot_be_is_404(agent, call):
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
 
 
-@pytest.mark.parametrize("call", [("PUT", "/runs"), ("DELETE", "/asks/x"), ("PATCH", "/episodes/x"), ("GET", "/runs")])
+@pytest.mark.parametrize(
+    "call", [("PUT", "/runs"), ("DELETE", "/asks/x"), ("PATCH", "/episodes/x"), ("DELETE", "/runs")]
+)
 def test_a_wrong_method_is_refused_in_the_envelope(agent, call):
     answer = agent.request(*call)
     assert (answer.status_code, answer.json()["error"]["code"]) == (405, "method_not_allowed")
