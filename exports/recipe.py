@@ -40,6 +40,8 @@ OptIn = Literal[
     "ungrounded",
     "evaluation",
 ]
+FOR_VIEWERS = ("inspect", "raw")
+"""Formats that may hold held-out and evaluation episodes, if the recipe asks for them."""
 FILTERS = (
     *("run", "arm", "scenario", "task_idx", "split", "policy", "policy_kind", "expert", "outcome", "origin"),
     *("environment", "group_key", "training_step", "checkpoint", "seed", "id", "since", "until"),
@@ -100,6 +102,12 @@ class Recipe(BaseModel):
     @classmethod
     def _in_order(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(sorted(set(value)))
+
+    @model_validator(mode="after")
+    def _never_trained_on(self) -> Self:
+        if "evaluation" in self.include and self.format not in FOR_VIEWERS:
+            raise ValueError(f"include: evaluation goes only with the formats for viewers, {', '.join(FOR_VIEWERS)}")
+        return self
 
     @model_validator(mode="after")
     def _tokenizer(self) -> Self:

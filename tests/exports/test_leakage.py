@@ -10,7 +10,7 @@ from episodes.quoting import Secret
 from exports.building import Walk
 from exports.formats import FORMATS
 from exports.leakage import Ground, NearTasks
-from exports.recipe import Recipe
+from exports.recipe import FOR_VIEWERS, BadRecipe, Recipe
 from exports.record import Result
 from exports.redaction import Redactor
 from tests.exports.records import FAILED, STEPS, record, walk, with_advice
@@ -88,6 +88,14 @@ def test_words_of_the_task_that_the_verifier_repeats_keep_nothing_out():
     ground = Ground(Recipe.read({"format": "sft"}), verifier_of=lambda _record: verifier)
     assert len(list(Walk(FORMATS["sft"], ground).rows([record(task=told, final_answer=code)]))) == 1
     assert Secret([code]).quoted_in(told)
+
+
+@pytest.mark.parametrize("shape", sorted(set(FORMATS) - set(FOR_VIEWERS)))
+def test_no_training_format_takes_evaluation_episodes_whatever_the_recipe_says(shape):
+    more = {"tokenizer": "x"} if shape == "tokens" else {}
+    with pytest.raises(BadRecipe, match="evaluation goes only with the formats for viewers"):
+        Recipe.read({"format": shape, "include": ["evaluation"], **more})
+    assert set(FOR_VIEWERS) == {name for name, one in FORMATS.items() if not one.trains}
 
 
 @pytest.mark.parametrize("field", ["result", "error", "arguments"])
