@@ -173,17 +173,30 @@ async def told(socket: Any, kind: str, **data: Any) -> dict[str, Any]:
     return answer
 
 
+async def attached(server: Server, name: str) -> Any:
+    """A socket of the session; the server may still be letting go of the one before."""
+    for _ in range(500):
+        socket = await control(server, name)
+        await socket.send(json.dumps({"type": "state", "data": {}}))
+        if json.loads(await socket.recv())["data"].get("code") != "SESSION_ERROR":
+            return socket
+        await socket.close()
+        await asyncio.sleep(0.02)
+    raise AssertionError("the server never let go of the first socket")
+
+
 async def test_a_session_made_over_http_outlives_its_socket_and_takes_one_at_a_time(server: Server) -> None:
     name, first = await session(server)
     async with control(server, name) as second:
         assert json.loads(await second.recv())["data"]["code"] == "SESSION_ERROR"
     rpc(server, "tools/call", session_id=name, name="create_note", arguments={"title": "Milk"})
     await first.close()
-    async with control(server, name) as third:
+    async with await attached(server, name) as third:
         listed = await told(third, "step", tool_name="list_notes")
         assert "Milk" in listed["observation"]["tool_result"]
         assert rpc(server, "openenv/session/close", session_id=name)["result"]["closing"] is True
         assert (await told(third, "state"))["step_count"] == 2
+    assert eventually(lambda: "error" in rpc(server, "tools/list", session_id=name), 10)
     assert "Unknown session_id" in rpc(server, "tools/list", session_id=name)["error"]["message"]
 
 
