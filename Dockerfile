@@ -12,7 +12,7 @@ COPY requirements.lock ./
 RUN python -m pip install --no-cache-dir --no-deps --require-hashes -r requirements.lock
 
 COPY . .
-RUN python -m compileall -q awmclient awmenv awmweb curriculum episodes experts exports notices people
+RUN python -m compileall -q awmclient awmenv awmweb curriculum episodes experts exports imports notices people reviews runs
 RUN mkdir -p /data && chown nobody /data && chmod 700 /data
 
 # PostgreSQL does not run as root, and its initdb wants an account that has a name

@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test test-train check bench attack chaos
+.PHONY: run install install-dev install-web lock test test-train check bench attack chaos image planted
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -53,9 +53,10 @@ lock: install-dev
 	"$$python" -m venv .venv || { rm -rf .venv; \
 	  echo "Python could not make a virtual environment. On Debian and Ubuntu: apt install python3-venv"; exit 1; }
 
-# Two at a time, each with servers of its own; a file's tests stay together, as they share a product
+# Three at a time, each with servers of its own: tests wait a third of their time. A file's tests stay together, as they
+# share a product
 test: install-dev
-	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not train and not chaos and not long"
+	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25 -m "not train and not chaos and not long and not image"
 
 # Training libraries are large, so they live apart
 test-train:
@@ -65,6 +66,7 @@ test-train:
 	  echo "This build of torch needs CUDA. Name an index or folder that has the build without it (docs/operations.md)."; exit 1; }
 	@.venv-train/bin/python -m pytest -m train
 
+# TESTED=1 leaves out the tests among the checks, for a run that makes all tests afterwards
 check: install-dev
 	@$(PY) -m tools.locks
 	@$(PY) -m ruff check .
@@ -73,7 +75,7 @@ check: install-dev
 	@.venv/bin/djangofmt --quiet --check templates
 	@.venv/bin/djangofmt check --target-version 5.2 templates
 	@if test -d tools/node_modules; then npm --silent --prefix tools run check; else echo "Scripts and styles were not checked: no npm."; fi
-	@$(PY) -m pytest -q tests/test_layers.py tests/test_walls.py tests/test_docs.py tests/test_templates.py tests/tools
+	@$(if $(TESTED),,$(PY) -m pytest -q tests/test_layers.py tests/test_walls.py tests/test_docs.py tests/test_style.py tests/test_templates.py tests/tools)
 	@$(PY) manage.py makemigrations --check --dry-run
 	@$(PY) manage.py check --deploy --fail-level WARNING
 
@@ -84,6 +86,14 @@ bench: install-dev
 # Everything hostile that the tests know, by corpus, in one table; TABLE=FILE keeps it
 attack: install-dev
 	@$(PY) -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m attack $(if $(TABLE),--attack-table $(TABLE))
+
+# The steps of the Dockerfile as processes, from an empty environment to a product that starts and stops
+image: install-dev
+	@$(PY) -m pytest -m image tests/awmweb
+
+# Runs whose true uplift is known, looked at after every episode: how often something false is said, in a table
+planted: install-dev
+	@AWMWEB_PLANTED_TABLE=1 $(PY) -m pytest -s -m long tests/runs/test_planted.py
 
 # The kill matrix, which says what it does and what it counted, and the end of the process that watches the others
 chaos: install-dev

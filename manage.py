@@ -6,7 +6,7 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-from awmweb.embedded import nothing_runs_on
+from awmweb.embedded import known_settings, nothing_runs_on
 
 NEED_THE_PRODUCT = {
     *("createproject", "createtoken", "loginlink", "rollout", "export", "build_export"),
@@ -19,4 +19,8 @@ if __name__ == "__main__":
     needs_it = sys.argv[1:2] and sys.argv[1] in NEED_THE_PRODUCT and not {"-h", "--help"} & set(sys.argv)
     if needs_it and (folder := nothing_runs_on(os.environ)):
         sys.exit(f"Nothing is running on {folder}. Is AWMWEB_VAR set? Start it with `make run`.")
+    if needs_it:
+        product = known_settings.environment(os.environ)
+        os.environ.clear()
+        os.environ.update(product)
     execute_from_command_line(sys.argv)

@@ -103,7 +103,7 @@ def _cores(secret: bytes) -> Iterator[bytes]:
 
 
 def _plain(found: re.Match[bytes]) -> bytes:
-    """What an escape stands for."""
+    """Return what an escape stands for."""
     if found["percent"]:
         return bytes.fromhex(found["percent"].decode())
     if found["high"]:
@@ -121,7 +121,7 @@ def _squeezed(read: bytes) -> bytes:
 
 
 def _read_with_places(data: bytes) -> tuple[bytes, array[int], array[int]]:
-    """The text with its escapes read, and for each of its bytes where in the text it begins and ends."""
+    """Return the text with its escapes read, and for each of its bytes where in the text it begins and ends."""
     begins, ends = array("Q"), array("Q")
     pieces, at = [], 0
 
@@ -148,7 +148,7 @@ def _found(view: bytes, needles: Collection[bytes]) -> Iterator[tuple[int, int]]
 
 
 def _without(data: bytes, spans: Collection[tuple[int, int]]) -> bytes:
-    """The text with each stretch that the spans cover replaced by one mark."""
+    """Return the text with each stretch that the spans cover replaced by one mark."""
     pieces, kept_to = [], 0
     for begin, end in sorted(spans):
         if begin >= kept_to:

@@ -18,8 +18,8 @@ StepLike = Mapping[str, Any] | StepCommon
 
 
 def numbered(steps: StepLike | Sequence[StepLike], last_seq: int) -> list[dict[str, Any]]:
-    """Plain dicts with `seq`. A step that brings its own number keeps it and its time; others get the next and `at`
-    = now.
+    """Return plain dicts with `seq`. A step that brings its own number keeps it and its time; others get the next and
+    `at` = now.
 
     >>> [step["seq"] for step in numbered([{"kind": "note", "content": "a"}, {"kind": "note", "content": "b"}], 4)]
     [5, 6]
@@ -42,7 +42,7 @@ def as_list(steps: StepLike | Sequence[StepLike]) -> list[dict[str, Any]]:
 
 
 def as_dict(step: StepLike) -> dict[str, Any]:
-    """The step as it goes on the wire: only the fields that were set, and always its kind."""
+    """Return the step as it goes on the wire: only the fields that were set, and always its kind."""
     if isinstance(step, Mapping):
         return dict(step)
     body = step.model_dump(exclude_unset=True)
@@ -89,7 +89,7 @@ class AskFields(TypedDict, total=False):
 
 
 def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
-    """The body that starts an episode: a key is made up if there is none, and what was not said is left out."""
+    """Return the body that starts an episode: a key is made up if there is none, and what was not said is left out."""
     given = {name: value for name, value in fields.items() if value is not None}
     tools = fields.get("tools")
     if tools is not None:
@@ -98,6 +98,6 @@ def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
 
 
 def ask_body(question: str, fields: AskFields) -> dict[str, Any]:
-    """The body of a question, but for its episode and number."""
+    """Return the body of a question, but for its episode and number."""
     given = {name: value for name, value in fields.items() if value is not None}
     return {"key": uuid.uuid4().hex, "deadline_s": 300, **given, "question": question}

@@ -93,26 +93,26 @@ class EndpointConfig:
         except EndpointError as error:
             return Probe(False, error.message, time.monotonic() - start)
         words = str(message.get("content") or "").strip()[:200] or "(no words)"
-        return Probe(True, f"{self.model} answers: {words}", time.monotonic() - start)
+        return Probe(True, f"{self.model}: {words}", time.monotonic() - start)
 
 
 def _address(name: str, value: str) -> str:
     parts = urlsplit(value)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{name} is no http or https address")
+        raise ValueError(f"{name} is not an http or https address")
     if "@" in parts.netloc or parts.query or parts.fragment:
-        raise ValueError(f"{name} holds a password or a query; use API_KEY and QUERY")
+        raise ValueError(f"{name} contains a password or a query. Use API_KEY and QUERY")
     return value.rstrip("/").removesuffix("/chat/completions")
 
 
 def _header_value(name: str, value: str) -> str:
     if not value.isascii() or not (value.isprintable()):
-        raise ValueError(f"{name} holds characters that no header can carry")
+        raise ValueError(f"{name} has characters that are invalid in a header")
     return value
 
 
 def _pairs(name: str, value: str, *, plain: bool = False) -> dict[str, str]:
-    """A JSON object of strings; a query may also be written `a=b&c=d`."""
+    """Return a JSON object of strings; a query may also be written `a=b&c=d`."""
     if not value:
         return {}
     if plain and not value.startswith("{"):
@@ -122,7 +122,7 @@ def _pairs(name: str, value: str, *, plain: bool = False) -> dict[str, str]:
     except ValueError:
         pairs = None
     if not isinstance(pairs, dict) or not all(isinstance(item, str | int) for item in pairs.values()):
-        raise ValueError(f'{name} is no JSON object of strings, such as {{"X-Name": "value"}}')
+        raise ValueError(f'{name} is not a JSON object of strings, such as {{"X-Name": "value"}}')
     return {key: _header_value(name, str(item)) for key, item in pairs.items()}
 
 
@@ -132,7 +132,7 @@ def _seconds(name: str, value: str) -> float:
     except ValueError:
         seconds = -1
     if not 0 < seconds <= 86_400:
-        raise ValueError(f"{name} is no number of seconds")
+        raise ValueError(f"{name} is not a number of seconds")
     return seconds
 
 
@@ -144,8 +144,8 @@ class ChatClient:
         self._timeout_s = timeout_s or endpoint.timeout_s
 
     async def complete(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> dict[str, Any]:
-        """The assistant's message, with the answer's `usage` beside it. Raises `EndpointError` with the endpoint's
-        own words.
+        """Return the assistant's message, with the answer's `usage` beside it. Raises `EndpointError` with the
+        endpoint's own words.
 
         `options` go into the request (`tools`, `temperature`, `response_format`)."""
         body = {"model": self._endpoint.model, "messages": list(messages), **options}
@@ -183,8 +183,9 @@ class ChatClient:
         raise EndpointError(self._said(f"cannot reach {self._endpoint.base_url}: {why}"), "unreachable")
 
     def _message(self, answer: httpx.Response) -> dict[str, Any]:
-        """The assistant's message with the endpoint's secrets blotted out of all of it, so that nobody who records or
-        shows a part of it has to think of them."""
+        """Return the assistant's message with the endpoint's secrets blotted out of all of it, so that nobody who
+        records or shows a part of it has to think of them.
+        """
         if answer.status_code != 200:
             words = f"the endpoint answered {answer.status_code}: {self._said(_own_words(answer))}"
             raise EndpointError(words, "refused")
@@ -200,7 +201,7 @@ class ChatClient:
         return {**said["message"], "usage": said["usage"]}
 
     def _said(self, words: str) -> str:
-        """An error in the endpoint's own words. They are cut last: half a secret would be found no more."""
+        """Return an error in the endpoint's own words. They are cut last: half a secret would be found no more."""
         return str(self._endpoint.without_secrets(words.strip()))[:_WORDS] or "(an empty answer)"
 
 
@@ -212,7 +213,7 @@ def _pause(attempt: int, answer: httpx.Response | None) -> float:
 
 
 def _own_words(answer: httpx.Response) -> str:
-    """The error as the endpoint words it, wherever its maker put it."""
+    """Return the error as the endpoint words it, wherever its maker put it."""
     try:
         body = json.loads(answer.content)
     except (ValueError, RecursionError):

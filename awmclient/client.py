@@ -19,11 +19,12 @@ import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
+from urllib.parse import urlencode
 
 from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body
-from awmclient.errors import ClientError, Refused, Unreachable
+from awmclient.errors import ClientError, Parked, Refused, Unreachable
 from awmclient.outbox import Outbox, Question
-from awmclient.schema import Advice, EpisodeView, Fault, ReportedOutcome, StopReason
+from awmclient.schema import Advice, CurriculumNext, EpisodeView, Fault, ReportedOutcome, StopReason, TrainingStepView
 from awmclient.wire import Wire
 
 log = logging.getLogger(__name__)
@@ -40,9 +41,11 @@ class HttpEpisode:
     in.
     """
 
-    def __init__(self, wire: Wire, episode: str, url: str, last_seq: int = 0) -> None:
+    def __init__(
+        self, wire: Wire, episode: str, url: str, last_seq: int = 0, park_after_s: float | None = None
+    ) -> None:
         self.id, self.url = episode, url
-        self._wire = wire
+        self._wire, self._park_after_s = wire, park_after_s
         self._outbox = Outbox(wire, episode, last_seq)
 
     def __repr__(self) -> str:
@@ -72,12 +75,12 @@ class HttpEpisode:
         await self._wire.send("POST", f"/episodes/{self.id}/heartbeat", {}, retry_s=0, read_s=10)
 
     async def view(self) -> EpisodeView:
-        """Where the episode stands at the dashboard."""
+        """Return where the episode stands at the dashboard."""
         return EpisodeView.model_validate((await self._wire.send("GET", f"/episodes/{self.id}")).body)
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
-        """The recorded steps with `seq` above `since`, as they were stored, in order: what a loop that starts anew
-        after a crash goes on from.
+        """Return the recorded steps with `seq` above `since`, as they were stored, in order: what a loop that starts
+        anew after a crash goes on from.
 
             done = await episode.steps()
         """
@@ -93,8 +96,8 @@ class HttpEpisode:
         """Ask the experts and wait. Takes one step number, which the dashboard records.
 
         Returns at the latest 2 s after the deadline, whatever happens to the dashboard; without advice that is a
-        fallback, `local` if the loop had to decide it alone. Raises only if the dashboard says that the question may
-        not be asked (`Refused`, such as `EpisodeEnded`).
+        fallback, `local` if the loop had to decide it alone. Raises `Refused` (such as `EpisodeEnded`) if the dashboard
+        says that the question may not be asked, and `Parked` after `park_after_s` of the dashboard.
 
             advice = await episode.ask("Which status means draft?", context="create failed twice", deadline_s=120)
             observation = advice.observation()  # what the agent may see
@@ -111,6 +114,8 @@ class HttpEpisode:
             reason = "deadline" if asked.id else reason
         except Unreachable as error:
             reason = error.message
+        except Parked:
+            raise
         except BaseException:
             self._outbox.give_up(asked, "the loop stopped waiting")
             raise
@@ -128,14 +133,48 @@ class HttpEpisode:
                 await asyncio.sleep(_PAUSE_S)
         if asked.error is not None:
             raise asked.error
-        view = asked.view
+        return await self._last_word(asked.id, asked.view, cutoff, self._park_at())
+
+    async def park(self) -> EpisodeView:
+        """Let the episode wait for its answer without this process; silence does not fail it from here on.
+
+        Raises `Refused` with code `not_waiting` if none of its asks is open. To go on, start the episode again with the
+        same key and wait for the ask of its last step.
+        """
+        return EpisodeView.model_validate((await self._wire.send("POST", f"/episodes/{self.id}/park", {})).body)
+
+    def _park_at(self) -> float | None:
+        return None if self._park_after_s is None else asyncio.get_running_loop().time() + self._park_after_s
+
+    async def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
+        """Wait for an ask that this episode opened before a crash, by its id; as `ask` otherwise."""
+        cutoff = asyncio.get_running_loop().time() + deadline_s + GRACE_S
+        try:
+            async with asyncio.timeout_at(cutoff):
+                return await self._last_word(ask, {"status": "open"}, cutoff, self._park_at())
+        except TimeoutError:
+            return Advice(text="", source="fallback", reason="deadline", local=True)
+
+    async def _last_word(self, ask: str, view: dict[str, Any], cutoff: float, park_at: float | None) -> Advice:
+        clock = asyncio.get_running_loop().time
         while True:
             while view.get("status") == "open":
-                view = await self._poll(asked.id, cutoff)
-            last_word = await self._receipt(asked.id)
+                if park_at is not None and clock() >= park_at and await self._is_parked():
+                    raise Parked("The episode is parked until its ask is closed.")
+                view = await self._poll(ask, cutoff if park_at is None else min(cutoff, max(park_at, clock() + 1)))
+            last_word = await self._receipt(ask)
             if last_word.get("status") != "open":
                 return _advice(last_word if last_word.get("advice") else view)
             view = last_word  # the expert took the answer back before it was read; go on waiting
+
+    async def _is_parked(self) -> bool:
+        """Park; False if the ask was closed a moment ago, or the dashboard cannot park now."""
+        try:
+            await self.park()
+        except (Refused, Unreachable) as error:
+            log.info("episode %s is not parked: %s", self.id, error)
+            return False
+        return True
 
     async def _poll(self, ask: str, cutoff: float) -> dict[str, Any]:
         """One long poll. A refusal while waiting (a restored database, a withdrawn token) leaves the agent without
@@ -196,7 +235,7 @@ class HttpEpisode:
 
 
 def _advice(view: Mapping[str, Any]) -> Advice:
-    """The advice of a closed ask; a cancelled one gives a fallback that says so."""
+    """Return the advice of a closed ask; a cancelled one gives a fallback that says so."""
     reason = view.get("reason")
     found = view.get("advice")
     if view.get("status") == "cancelled" or not isinstance(found, Mapping):
@@ -213,10 +252,22 @@ class HttpDashboard:
 
     Calls are repeated with growing pauses for `retry_s` seconds when the connection fails or the dashboard is busy;
     all but a `start_run` without a key are safe to repeat, and that one goes again only if it never left.
+
+    An episode that has waited `park_after_s` seconds for advice is parked, and `ask` raises `Parked`: the process can
+    end. Start the rollout again with the same key to go on. None waits in this process until the deadline.
     """
 
-    def __init__(self, url: str, token: str, *, retry_s: float = 60.0, verify: bool | str = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        retry_s: float = 60.0,
+        verify: bool | str = True,
+        park_after_s: float | None = None,
+    ) -> None:
         self._wire = Wire(url, token, retry_s=retry_s, verify=verify)
+        self._park_after_s = park_after_s
 
     def __repr__(self) -> str:
         return f"HttpDashboard({self._wire.root.removesuffix('/api/v1')!r})"
@@ -260,10 +311,43 @@ class HttpDashboard:
             episode = await dash.start_episode("Cancel order 7", scenario="shop", expert="plain", key="shop-7-seed-1")
         """
         reply = await self._wire.send("POST", "/episodes", episode_body(task, fields))
-        episode = HttpEpisode(self._wire, str(reply.body["id"]), str(reply.body.get("url", "")))
+        pk, url = str(reply.body["id"]), str(reply.body.get("url", ""))
+        episode = HttpEpisode(self._wire, pk, url, park_after_s=self._park_after_s)
         if reply.status == 201:
             return episode
-        return HttpEpisode(self._wire, episode.id, episode.url, (await episode.view()).last_seq)
+        return HttpEpisode(self._wire, pk, url, (await episode.view()).last_seq, self._park_after_s)
+
+    async def report_step(
+        self,
+        run: str,
+        training_step: int,
+        *,
+        losses: Mapping[str, float] | None = None,
+        components: Mapping[str, float] | None = None,
+        checkpoint: str | None = None,
+    ) -> TrainingStepView:
+        """Report a training step of a run once its rollouts have finished; returns what the dashboard counted, and how
+        much help the next step gives. The same report can be repeated.
+
+            step = await dash.report_step(run, 7, losses={"policy": 0.12}, components={"primary": 0.4})
+        """
+        given = {"losses": losses, "components": components, "checkpoint": checkpoint}
+        said = {name: value for name, value in given.items() if value is not None}
+        body = {"training_step": training_step, **said}
+        return TrainingStepView.model_validate((await self._wire.send("POST", f"/runs/{run}/steps", body)).body)
+
+    async def next_tasks(
+        self, count: int, *, run: str | None = None, seed: int = 0, snapshot: str | None = None
+    ) -> CurriculumNext:
+        """Ask what to play next and with how much help; without `run`, for the run that trained last.
+
+        coming = await dash.next_tasks(16, run=run, seed=step)
+        for task in coming.tasks:
+            helped = ["plain"] * coming.ratio.expert + ["off"] * coming.ratio.solo
+        """
+        given = {"n": count, "run": run, "seed": seed, "snapshot": snapshot}
+        query = urlencode({name: value for name, value in given.items() if value is not None})
+        return CurriculumNext.model_validate((await self._wire.send("GET", f"/curriculum/next?{query}")).body)
 
 
 class _Portal:
@@ -329,6 +413,12 @@ class SyncEpisode:
     def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
         return self._portal.call(self._episode.ask(question, **fields))
 
+    def park(self) -> EpisodeView:
+        return self._portal.call(self._episode.park())
+
+    def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
+        return self._portal.call(self._episode.wait_for_advice(ask, deadline_s))
+
     def finish(
         self,
         stop_reason: StopReason,
@@ -351,9 +441,17 @@ class SyncHttpDashboard:
         episode.finish("done")
     """
 
-    def __init__(self, url: str, token: str, *, retry_s: float = 60.0, verify: bool | str = True) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        retry_s: float = 60.0,
+        verify: bool | str = True,
+        park_after_s: float | None = None,
+    ) -> None:
         self._portal = _Portal()
-        self._dash = HttpDashboard(url, token, retry_s=retry_s, verify=verify)
+        self._dash = HttpDashboard(url, token, retry_s=retry_s, verify=verify, park_after_s=park_after_s)
 
     def __repr__(self) -> str:
         return f"Sync{self._dash!r}"
@@ -385,3 +483,20 @@ class SyncHttpDashboard:
 
     def start_episode(self, task: str, **fields: Unpack[EpisodeFields]) -> SyncEpisode:
         return SyncEpisode(self._portal, self._portal.call(self._dash.start_episode(task, **fields)))
+
+    def report_step(
+        self,
+        run: str,
+        training_step: int,
+        *,
+        losses: Mapping[str, float] | None = None,
+        components: Mapping[str, float] | None = None,
+        checkpoint: str | None = None,
+    ) -> TrainingStepView:
+        said = self._dash.report_step(run, training_step, losses=losses, components=components, checkpoint=checkpoint)
+        return self._portal.call(said)
+
+    def next_tasks(
+        self, count: int, *, run: str | None = None, seed: int = 0, snapshot: str | None = None
+    ) -> CurriculumNext:
+        return self._portal.call(self._dash.next_tasks(count, run=run, seed=seed, snapshot=snapshot))

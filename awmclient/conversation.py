@@ -18,7 +18,8 @@ from typing import Any, Literal
 from awmclient.schema import ASK_SPEC, ASK_TOOL, Advice, ToolSpec
 
 Part = Literal["prompt", "assistant", "result", "advice", "nudge"]
-HIDDEN = frozenset({"reward", "reward_type", "state_diff", "done", "usage", "meta"})
+_WRITER = json.JSONEncoder(ensure_ascii=False)
+HIDDEN = frozenset({"reward", "reward_type", "state_diff", "done", "usage", "meta", "calls"})
 """Fields of a step that no agent sees."""
 
 
@@ -101,7 +102,7 @@ def _observation(advice: Any) -> Any:
 
 def as_text(value: Any) -> str:
     """Return a result as the agent reads it: texts as they are, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if isinstance(value, str) else _WRITER.encode(value)
 
 
 def readable(value: Any) -> Any:
@@ -164,7 +165,7 @@ class _Telling:
         self._say("tool", content, part, seq, turn).message["tool_call_id"] = call_id
 
     def _speaker(self, turn: Any) -> Said:
-        """The assistant message of this turn; a new one if the turn has said nothing yet."""
+        """Return the assistant message of this turn; a new one if the turn has said nothing yet."""
         for said in reversed(self.said):
             if said.part == "assistant" and turn is not None and said.turn == turn:
                 return said

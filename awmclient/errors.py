@@ -1,14 +1,13 @@
-"""What can go wrong between a loop and the world, one class per cause, each with a `code` for machines and words for
-people.
+"""Errors of the client, one class per cause, each with a `code` for machines and a message for people.
 
-Owns the classes and how a refusal of the dashboard becomes one of them. Leaves raising to the modules that know the
-rule. Adapters of the `Dashboard` port raise these classes and no others, so that the loop can tell an end from a
-break.
+Owns the classes and the mapping of the dashboard's error envelopes to them. Leaves raising to the modules that know the
+rule. Adapters of the `Dashboard` port raise only these classes, so that the loop can tell an ended episode from a
+fault.
 
     try:
         await episode.append(step)
     except EpisodeEnded:
-        return  # somebody stopped it
+        return  # someone stopped it
     except Unreachable:
         ...     # the step is kept and goes first in the next append
 """
@@ -19,7 +18,7 @@ from awmclient.schema import Fault
 
 
 class ClientError(Exception):
-    """Base of every error of this package."""
+    """Base of all errors of this package."""
 
     code = "client_error"
 
@@ -33,19 +32,19 @@ class ClientError(Exception):
 
 
 class DashboardError(ClientError):
-    """The dashboard could not take or give what was asked."""
+    """The request to the dashboard failed."""
 
     code = "dashboard"
 
 
 class Unreachable(DashboardError):
-    """The dashboard does not answer."""
+    """Cannot reach the dashboard. Check the URL."""
 
     code = "unreachable"
 
 
 class Refused(DashboardError):
-    """The dashboard answered no."""
+    """The dashboard refused the request."""
 
     code = "refused"
     status = 400
@@ -56,7 +55,7 @@ class Refused(DashboardError):
 
 
 class StepConflict(Refused):
-    """Another step already stands at this number."""
+    """This step number already exists with different content."""
 
     code = "step_conflict"
     status = 409
@@ -76,6 +75,12 @@ class EpisodeEnded(Refused):
     status = 409
 
 
+class Parked(ClientError):
+    """The episode is parked: it waits for advice without this process, and another attempt goes on with it."""
+
+    code = "parked"
+
+
 class ExpertOff(Refused):
     """The episode was started without an expert."""
 
@@ -84,42 +89,42 @@ class ExpertOff(Refused):
 
 
 class KeyConflict(Refused):
-    """The key belongs to something that was started with another body."""
+    """This key was already used with a different request body."""
 
     code = "key_conflict"
     status = 409
 
 
 class Scope(Refused):
-    """The token may not do this."""
+    """The token's scope does not allow this."""
 
     code = "scope"
     status = 403
 
 
 class BadToken(Refused):
-    """The dashboard does not know the token, or the token has ended."""
+    """The token is invalid, expired or revoked."""
 
     code = "unauthenticated"
     status = 401
 
 
 class NotFound(Refused):
-    """No such thing in the token's project."""
+    """Not found in this token's project."""
 
     code = "not_found"
     status = 404
 
 
 class TooLarge(Refused):
-    """The body is larger than the dashboard takes."""
+    """The request body is too large."""
 
     code = "too_large"
     status = 413
 
 
 class Invalid(Refused):
-    """The dashboard does not take a body of this shape."""
+    """Invalid request body."""
 
     code = "invalid"
     status = 422
@@ -144,21 +149,19 @@ _BY_STATUS: dict[int, type[Refused]] = {401: BadToken, 403: Scope, 404: NotFound
 
 
 def refusal(status: int, code: str | None, message: str) -> Refused:
-    """The class for a refusal: by the code of the envelope, else by the status."""
+    """Return the error for a refusal: by the code of the envelope, else by the status."""
     kind = _BY_CODE.get(code or "") or _BY_STATUS.get(status, Refused)
     return kind(message, code or kind.code, status)
 
 
 class MalformedCall(ClientError):
-    """The agent wrote something that is meant as a tool call and cannot be read as one; it is told so and may try
-    again.
-    """
+    """The agent's text is meant as a tool call and cannot be read as one. The agent gets the error and can retry."""
 
     code = "malformed_call"
 
 
 class BoundaryFault(ClientError):
-    """A boundary of the loop broke. A fault says nothing about the task and is never counted as a failed one."""
+    """A part of the loop failed. A fault never counts as a failed task."""
 
     code = "worker"
     fault: Fault = "worker"
@@ -171,13 +174,13 @@ class PolicyFault(BoundaryFault):
 
 
 class EnvironmentFault(BoundaryFault):
-    """The environment could not be reached or broke."""
+    """The environment could not be reached or failed."""
 
     code = fault = "environment"
 
 
 class ExpertFault(BoundaryFault):
-    """Asking the expert broke the loop."""
+    """Asking the expert failed."""
 
     code = fault = "expert"
 
@@ -189,4 +192,4 @@ class DashboardFault(BoundaryFault):
 
 
 class EndpointError(PolicyFault):
-    """A model endpoint answered with an error; the message is the endpoint's own, without keys."""
+    """A model endpoint returned an error; the message is the endpoint's, without keys."""

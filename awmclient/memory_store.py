@@ -1,8 +1,7 @@
-"""A dashboard's record in memory, with the rules of the real one: idempotent appends, conflicts, gaps, ends, asks
-with deadlines.
+"""A dashboard's record in memory, with the rules of the real one: idempotent appends, conflicts, gaps, ends, asks with
+deadlines.
 
-Owns those rules for tests of loops, ours and yours. Holds nothing on disk and knows no tokens. Called by
-`testing.MemoryDashboard`.
+For tests of loops. Stores nothing on disk and has no tokens. Called by `testing.MemoryDashboard`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from awmclient.errors import EpisodeEnded, ExpertOff, Invalid, KeyConflict, NotFound, SeqGap, StepConflict
-from awmclient.schema import STEP, Advice, AskOpen, EpisodeStart, Finish
+from awmclient.schema import AT_WORK_STATES, STEP, Advice, AskOpen, EpisodeStart, Finish
 
 WRITTEN_HERE = frozenset({"ask", "verification"})
 """Kinds that a loop may not append."""
@@ -41,7 +40,7 @@ class Entry:
 
     @property
     def is_live(self) -> bool:
-        return self.state in ("running", "waiting")
+        return self.state in AT_WORK_STATES
 
 
 @dataclass(eq=False)
@@ -106,9 +105,9 @@ class Book:
         expected = min(bodies[0]["seq"], len(entry.steps) + 1)
         for body in bodies:
             if body["seq"] != expected:
-                raise SeqGap(f"Expected step {expected} and got {body['seq']}; steps are numbered without gaps.")
+                raise SeqGap(f"Expected step {expected}, got {body['seq']}. Steps are numbered without gaps.")
             if expected <= len(entry.steps) and entry.steps[expected - 1] != body:
-                raise StepConflict(f"Another step already stands at number {expected}.")
+                raise StepConflict(f"Step {expected} already exists with different content.")
             expected += 1
         return [body for body in bodies if body["seq"] > len(entry.steps)]
 
@@ -165,7 +164,7 @@ class Book:
         shown = plan.model_dump(include={"seq", "question", "context", "turn", "call_id"}, exclude_none=True)
         step = {"kind": "ask", "ask": ask.id, **shown}
         if plan.seq <= len(entry.steps):
-            raise StepConflict(f"Another step already stands at number {plan.seq}.")
+            raise StepConflict(f"Step {plan.seq} already exists with different content.")
         entry.steps.extend(self._fresh(entry, [step]))
         entry.state = "waiting"
         self.asks[ask.id] = ask

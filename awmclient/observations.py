@@ -15,6 +15,8 @@ from awmclient.schema import MAX_STEP_BYTES, ToolSpec
 from awmclient.wire import encode
 
 TRACEBACK = 16_000
+WORLD = "world"
+"""Under this name the `meta` of a call holds the mark that the environment made of it; a replay is compared by it."""
 _SHOWN_OF_HUGE = 100_000
 
 
@@ -23,20 +25,27 @@ def as_spec(tool: Any) -> ToolSpec:
 
 
 def came_back(found: Any) -> dict[str, Any]:
-    """Result or error, with the signals that are recorded beside it."""
+    """Return result or error, with the signals that are recorded beside it."""
     came: dict[str, Any] = {"error": str(found.error)} if found.error is not None else {"result": found.tool_result}
     kind = found.reward_type
     if isinstance(kind, str) and 0 < len(kind) <= 200 and kind.isascii() and kind.isprintable():
         came["reward_type"] = kind
-    if broke := _traceback_of(found):
-        came["meta"] = {"traceback": broke}
+    meta = {"traceback": _traceback_of(found), WORLD: _told(found, "mark")}
+    if meta := {name: value for name, value in meta.items() if value}:
+        came["meta"] = meta
     return {**came, **signals_of(found)}
 
 
-def _traceback_of(found: Any) -> str:
-    """What broke inside the tool, where the environment tells it: for people; `meta` is never in the agent's sight."""
+def _told(found: Any, name: str) -> Any:
     metadata = getattr(found, "metadata", None)
-    detail = metadata.get("detail") if isinstance(metadata, Mapping) else None
+    return metadata.get(name) if isinstance(metadata, Mapping) else None
+
+
+def _traceback_of(found: Any) -> str:
+    """Return what broke inside the tool, where the environment tells it: for people; `meta` is never in the agent's
+    sight.
+    """
+    detail = _told(found, "detail")
     return detail[-TRACEBACK:] if isinstance(detail, str) else ""
 
 
@@ -84,7 +93,7 @@ def _cut(name: str, value: Any) -> Any:
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """JSON without NaN, infinities and foreign types, at most 100 deep; those become their text."""
+    """Return JSON without NaN, infinities and foreign types, at most 100 deep; those become their text."""
     if depth > 100:
         return "[cut: nested too deeply]"
     if isinstance(value, Mapping):

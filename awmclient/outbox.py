@@ -1,11 +1,12 @@
-"""The order of one episode's words: batches of steps and questions, each with its numbers, until the dashboard has
+"""The order of one episode's calls: batches of steps and questions, each with its numbers, until the dashboard has
 them.
 
-Owns what is kept while the dashboard does not answer, and how a question that was given up is settled afterwards.
-Leaves single requests to `wire.py` and the public face to `client.py`, its only caller.
+Owns what is kept while the dashboard does not respond, and what happens to a question after its caller gave up. Leaves
+single requests to `wire.py` and the public interface to `client.py`, its only caller.
 
-Numbers are given out at once and entries leave in that order. An entry goes only after the dashboard said yes, so a
-cancelled or failed sending loses nothing: the next call sends it again, and the dashboard knows repeats.
+Numbers are assigned immediately and entries are sent in that order. An entry is removed only after the dashboard has
+accepted it, so a cancelled or failed request loses nothing: the next call sends it again, and the dashboard accepts
+repeats.
 """
 
 from __future__ import annotations
@@ -149,7 +150,7 @@ class Outbox:
         return int(reply.body.get("last_seq", 0)) >= question.seq
 
     def _stand_in(self, question: Question) -> Batch:
-        """A note in the place of a question that never arrived, so that the numbers have no gap."""
+        """Return a note in the place of a question that never arrived, so that the numbers have no gap."""
         asked = {key: question.body[key] for key in ("question", "context") if key in question.body}
         content = f"ask_expert did not reach the dashboard ({question.given_up}); the agent got no_advice."
         note = {"seq": question.seq, "kind": "note", "content": content, "meta": {"local_ask": asked}}
@@ -198,7 +199,7 @@ class Outbox:
 
 
 def _fitting(steps: list[dict[str, Any]]) -> int:
-    """How many of these fit into one request; a step that is larger than a batch may be goes alone."""
+    """Return how many of these fit into one request; a step that is larger than a batch may be goes alone."""
     room = MAX_BATCH_BYTES - _ROOM
     for count, step in enumerate(steps[:STEPS_PER_BATCH]):
         room -= len(encode(step)) + 1

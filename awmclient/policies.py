@@ -32,7 +32,9 @@ class View:
     """False in an environment that takes actions; `ask_expert` may still be among `tools`."""
 
     def advice(self) -> Mapping[str, Any] | None:
-        """What the latest call of `ask_expert` brought: the observation, or None if it was refused or never made."""
+        """Return what the latest call of `ask_expert` brought: the observation, or None if it was refused or never
+        made.
+        """
         for step in reversed(self.steps):
             if step.get("kind") == "ask":
                 found = step.get("advice")

@@ -1,6 +1,6 @@
-"""The ports of a rollout: what the loop needs of a dashboard and of an environment, whoever provides them.
+"""The ports of a rollout: what the loop needs of a dashboard and of an environment.
 
-Only shapes. `rollout.py` calls through them and hands their names on; adapters match them without importing them.
+Only protocols. `rollout.py` calls through them; adapters match them without importing them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason
 
 class EpisodePort(Protocol):
     """One episode at a dashboard. Calls may raise `EpisodeEnded` (stop, quietly), `Unreachable`, `Refused`; nothing
-    else.
+    else, but that `ask` and `wait_for_advice` may raise `Parked`: leave, another attempt goes on when there is advice.
     """
 
     @property
@@ -47,6 +47,14 @@ class EpisodePort(Protocol):
         """Ask and wait: an `Advice` at the latest 2 s after the deadline, a fallback if there is none. Takes one
         step number.
         """
+
+    async def steps(self, since: int = 0) -> list[dict[str, Any]]:
+        """Return the recorded steps with a number above `since`, as they were stored. Called where `last_seq` is not 0
+        at the start: the episode goes on after a crash.
+        """
+
+    async def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
+        """Wait for an ask that was opened before, by its id; at most about `deadline_s`. As `ask` otherwise."""
 
     async def heartbeat(self) -> None: ...
 
@@ -109,6 +117,17 @@ class ActionEnvironment(Protocol):
 
     async def reset(self, *args: Any, **kwargs: Any) -> Any: ...
     async def step(self, action: dict[str, Any]) -> Any: ...
+
+
+@runtime_checkable
+class RecordedEnvironment(Protocol):
+    """An environment that marks each call in its metadata, and makes a marked call again under the same conditions."""
+
+    async def begin_again(self) -> bool:
+        """Reset to the world with which the record began; false if nothing is known of it. Raises if it differs."""
+
+    async def call_again(self, name: str, arguments: dict[str, Any], mark: Mapping[str, Any] | None) -> ToolResult:
+        """Make a recorded call again. Raises if it leaves another world than its mark says."""
 
 
 OnEnd = Callable[[Any, str | None], Awaitable[None]]

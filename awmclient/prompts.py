@@ -27,5 +27,5 @@ STALLED = f"The last steps brought nothing new. If you are stuck, ask the expert
 
 
 def system_prompt(*, expert: bool, tools: bool = True) -> str:
-    """What the agent is told before the task. The expert is named only where one can be asked."""
+    """Return what the agent is told before the task. The expert is named only where one can be asked."""
     return "\n\n".join([ACT if tools else ACTIONS, *([ASK] if expert else [])])

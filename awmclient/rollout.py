@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Unpack, cast
 
 from awmclient.bodies import EpisodeFields as EpisodeFields
 from awmclient.bodies import PlanFields
 from awmclient.bodies import StepLike as StepLike
-from awmclient.conversation import as_seen, as_text
+from awmclient.conversation import as_seen
 from awmclient.errors import (
     BoundaryFault,
     ClientError,
@@ -27,6 +26,7 @@ from awmclient.errors import (
     EnvironmentFault,
     EpisodeEnded,
     ExpertFault,
+    Parked,
     PolicyFault,
     Unreachable,
 )
@@ -39,6 +39,7 @@ from awmclient.ports import OnEnd as OnEnd
 from awmclient.ports import ToolEnvironment as ToolEnvironment
 from awmclient.ports import ToolResult as ToolResult
 from awmclient.prompts import NUDGE, STALLED, system_prompt
+from awmclient.restoring import restore as restore
 from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,
@@ -50,17 +51,22 @@ from awmclient.schema import (
     ToolSpec,
     tools_problem,
 )
+from awmclient.standing import ENDS, Standing, active_s
 from awmclient.toolcalls import Call, is_reserved, unknown_tool
 from awmclient.wire import encode
 
 log = logging.getLogger(__name__)
 MALFORMED_IN_A_ROW = 3
+OF_LOOP = frozenset({"message", "tool_call", "ask", "action", "nudge"})
+"""Kinds of steps that a loop records; the others are the dashboard's."""
+NO_VERIFIER = "no_verifier"
 
 
 @dataclass(frozen=True)
 class RolloutResult:
     """How a rollout ended. Either a `stop_reason`, or a `fault` with its detail, or `stopped` because a person ended
-    the episode; both of the first two if only `on_end` broke.
+    the episode, or `parked` because it waits for advice and goes on elsewhere; both of the first two if only `on_end`
+    broke.
     """
 
     episode: str | None
@@ -70,6 +76,7 @@ class RolloutResult:
     fault: Fault | None = None
     detail: str = ""
     stopped: bool = False
+    parked: bool = False
     turns: int = 0
     asks: int = 0
     steps: list[dict[str, Any]] = field(default_factory=list, repr=False)
@@ -111,6 +118,7 @@ async def rollout(
     reset: Mapping[str, Any] | None = None,
     system: str | None = None,
     on_end: OnEnd | None = None,
+    verify: bool = False,
     environment_name: str | None = None,
     policy_about: dict[str, Any] | None = None,
     **episode: Unpack[PlanFields],
@@ -121,30 +129,36 @@ async def rollout(
     environment answers, each step is recorded as it happens, 4. record the finish, 5. call `on_end`, 6. tell the
     environment that all is done.
 
+    An episode that has steps already (the same key, after a crash) goes on where its record ends: the calls that it
+    recorded are made again in the fresh environment and must bring the same, else it ends with a fault of the
+    environment. A policy that keeps something of its own between turns has a method `resume(views)`, which is given the
+    view of each turn that it has had; any other must choose from the view alone.
+
     Where an expert can be asked, the agent is reminded of it (a step of kind *nudge*) after `nudge_after` errors in a
     row, and after `stall_after` turns of calls that brought nothing new: no row changed, and no result that this call
     had not brought before. 0 switches either off.
 
     `max_steps` counts turns; a turn that only asks is free, `max_asks` bounds those. `timeout_s` does not count the
-    time spent waiting for advice. `environment_name` and `policy_about` are recorded with the episode. `reset` holds
-    the arguments of the environment's reset, by default scenario, task_idx and seed of the episode with
-    `state_diff`.
+    time spent waiting for advice. `verify` asks the environment's verifier once the agent is through, and finishes
+    the episode with its outcome and the environment server's signed statement; it never enters a step.
+    `environment_name` and `policy_about` are recorded with the episode. `reset` holds the arguments of the
+    environment's reset, by default scenario, task_idx and seed of the episode with `state_diff`.
 
         result = await rollout(policy, environment, dash, task="Cancel order 7", scenario="shop", task_idx=3,
         expert="plain")
     """
     limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after)
-    loop = _Loop(policy, environment, task, expert != "off", limits)
+    loop = _Loop(policy, environment, task, expert != "off", limits, verify)
     about = {"environment": environment_name, "policy": policy_about, "expert": expert}
     return await loop.run(dash, {**episode, **about}, reset, system, on_end)
 
 
 @contextlib.contextmanager
 def _boundary(fault: type[BoundaryFault]) -> Iterator[None]:
-    """Whatever breaks inside is this boundary's fault; an episode that was ended is nobody's."""
+    """Whatever breaks inside is this boundary's fault; an episode that was ended or parked is nobody's."""
     try:
         yield
-    except (EpisodeEnded, BoundaryFault, _End):
+    except (EpisodeEnded, Parked, BoundaryFault, _End):
         raise
     except Exception as error:
         words = error.message if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
@@ -161,16 +175,15 @@ class _Loop:
         task: str,
         has_expert: bool,
         limits: _Limits,
+        verify: bool = False,
     ) -> None:
         self.policy, self.environment, self.task = policy, environment, task
-        self.has_expert, self.limits = has_expert, limits
+        self.has_expert, self.limits, self.verify = has_expert, limits, verify
         self.has_tools = isinstance(environment, ToolEnvironment)
         self.tools: list[ToolSpec] = []
         self.steps: list[dict[str, Any]] = []
         self.episode: EpisodePort | None = None
-        self.turn = self.spent = self.asks = self.malformed = self.errors = self.stalled = 0
-        self.brought: set[bytes] = set()
-        self.is_new = False
+        self.standing = Standing()
         self.clock = asyncio.get_running_loop().time
         self.started, self.waited = self.clock(), 0.0
 
@@ -191,20 +204,43 @@ class _Loop:
             if broken is not None:
                 raise broken
             async with self._heartbeats(self.episode):
-                await self._introduce(system, first)
+                await self._take_up(self.episode)
+                if not any(step["kind"] == "message" for step in self.steps):
+                    await self._introduce(system, first)
                 end = await self._turns()
+                outcome = await self._verified(end) if self.verify else None
             with _boundary(DashboardFault):
-                await self.episode.finish(end.stop_reason, final_answer=end.final_answer)
+                await self.episode.finish(end.stop_reason, final_answer=end.final_answer, outcome=outcome)
             return await self._ended(end, on_end)
         except EpisodeEnded:
             return self._result(stopped=True)
+        except Parked:
+            return self._result(parked=True)
         except BoundaryFault as fault:
             return await self._failed(fault)
         except Exception as error:  # the loop itself: recorded, and kept from its neighbours
-            log.exception("a rollout broke")
+            log.exception("a rollout failed")
             return await self._failed(BoundaryFault(f"{type(error).__name__}: {error}"))
         finally:
             await self._close_environment()
+
+    async def _verified(self, end: _End) -> dict[str, Any] | None:
+        """Return what the environment's verifier found, with its server's statement; None where none could be asked."""
+        ask = getattr(self.environment, "verify", None)
+        if ask is None:
+            return None
+        try:
+            found = await ask(final_answer=end.final_answer)
+            if found.reward_type == NO_VERIFIER:
+                found = await ask(final_answer=end.final_answer, mode="sql")
+        except Exception as error:
+            log.warning("the verifier of episode %s could not be asked: %s", self.episode and self.episode.id, error)
+            return None
+        if found.reward is None or not found.reward_type or found.reward_type == NO_VERIFIER:
+            return None
+        attestation = getattr(found, "metadata", {}).get("attestation")
+        outcome = {"reward_type": found.reward_type, "reward": float(found.reward)}
+        return {**outcome, **({"attestation": attestation} if isinstance(attestation, dict) else {})}
 
     async def _ended(self, end: _End, on_end: OnEnd | None) -> RolloutResult:
         """The finish stands; what breaks in `on_end` is said beside it and changes nothing."""
@@ -213,13 +249,13 @@ class _Loop:
             if on_end is not None:
                 await on_end(self.environment, end.final_answer)
         except Exception as error:
-            log.exception("what follows the end of episode %s broke", self.episode and self.episode.id)
+            log.exception("on_end of episode %s failed", self.episode and self.episode.id)
             return self._result(**how, fault="worker", detail=f"on_end: {type(error).__name__}: {error}")
         return self._result(**how)
 
     def _result(self, **how: Any) -> RolloutResult:
         place = {"episode": self.episode.id, "url": self.episode.url} if self.episode else {"episode": None}
-        counts = {"turns": self.turn, "asks": self.asks, "steps": self.steps}
+        counts = {"turns": self.standing.turn, "asks": self.standing.asks, "steps": self.steps}
         return RolloutResult(**{**place, **counts, **how})
 
     async def _failed(self, fault: BoundaryFault) -> RolloutResult:
@@ -238,7 +274,7 @@ class _Loop:
     async def _open_environment(
         self, fields: Mapping[str, Any], reset: Mapping[str, Any] | None
     ) -> tuple[Any, EnvironmentFault | None]:
-        """The first observation, or what broke: an episode that cannot begin is recorded all the same."""
+        """Return the first observation, or what broke: an episode that cannot begin is recorded all the same."""
         try:
             with _boundary(EnvironmentFault):
                 first = await self.environment.reset(**(self._reset_arguments(fields) if reset is None else reset))
@@ -266,7 +302,7 @@ class _Loop:
         try:
             await self.environment.done()
         except Exception as error:  # it may be what broke; the episode has ended either way
-            log.info("the environment did not take the end: %s", error)
+            log.info("the environment did not accept the end: %s", error)
 
     @contextlib.asynccontextmanager
     async def _heartbeats(self, episode: EpisodePort) -> AsyncIterator[None]:
@@ -283,14 +319,48 @@ class _Loop:
             try:
                 await episode.heartbeat()
             except ClientError as error:
-                log.info("a sign of life was not taken: %s", error)
+                log.info("a heartbeat was refused: %s", error)
 
     async def _record(self, *steps: dict[str, Any]) -> None:
         assert self.episode is not None
         fitting = [bounded(step) for step in steps]
         with _boundary(DashboardFault):
             await self.episode.append(fitting)
-        self.steps.extend(fitting)
+        self._add(*fitting)
+
+    def _add(self, *steps: dict[str, Any]) -> None:
+        for step in steps:
+            self.steps.append(step)
+            self.standing.add(step)
+
+    async def _take_up(self, episode: EpisodePort) -> None:
+        """Go on where the record ends: 1. read it, 2. wait for the ask that was open, 3. make its calls again in this
+        world, 4. let the policy know its past turns."""
+        if episode.last_seq == 0:
+            return
+        with _boundary(DashboardFault):
+            recorded = await episode.steps()
+        if recorded and recorded[-1]["kind"] == "ask":
+            with _boundary(ExpertFault):
+                advice = await episode.wait_for_advice(recorded[-1]["ask"], self.limits.ask_deadline_s)
+            recorded[-1] = {**recorded[-1], "advice": advice.observation()}
+        with _boundary(EnvironmentFault):
+            await restore(self.environment, recorded)
+        self._add(*(_as_lived(step) for step in recorded if step["kind"] in OF_LOOP))
+        self.started -= active_s(recorded)
+        if (resume := getattr(self.policy, "resume", None)) is not None:
+            with _boundary(PolicyFault):
+                resume(self._past_views())
+
+    def _past_views(self) -> list[View]:
+        """What the policy was shown before each of its turns so far."""
+        views, standing, turn = [], Standing(), 0
+        for place, step in enumerate(self.steps):
+            if (step.get("turn") or 0) > turn:
+                turn = step["turn"]
+                views.append(self._view(self.steps[:place], turn, standing.spent))
+            standing.add(step)
+        return views
 
     async def _introduce(self, system: str | None, first: Any) -> None:
         task = self.task
@@ -303,12 +373,22 @@ class _Loop:
     async def _turns(self) -> _End:
         try:
             while True:
-                if self.spent >= self.limits.max_steps:
-                    raise _End("max_steps")
-                self._check_time()
-                self.turn += 1
-                turn = await self._choose()
-                await self._take(turn)
+                standing = self.standing
+                if not standing.pending:
+                    await self._nudge()
+                    if standing.end is not None:
+                        raise _End(*standing.end)
+                    if standing.malformed >= MALFORMED_IN_A_ROW:
+                        raise _End("gave_up")
+                    if standing.spent >= self.limits.max_steps:
+                        raise _End("max_steps")
+                    self._check_time()
+                decided = list(standing.pending)
+                number = standing.turn if decided else standing.turn + 1
+                for call in decided or await self._decide(number):
+                    await self._call(call, number)
+                    if standing.end is not None:
+                        break
         except _End as end:
             return end
 
@@ -321,144 +401,104 @@ class _Loop:
             return math.inf
         return self.limits.timeout_s - (self.clock() - self.started - self.waited)
 
-    async def _choose(self) -> Turn:
+    async def _choose(self, number: int) -> Turn:
         left = self._time_left()
         timer = asyncio.timeout(None if math.isinf(left) else left)
         try:
             with _boundary(PolicyFault):
                 async with timer:
-                    return await self.policy.act(self._view())
+                    return await self.policy.act(self._view(self.steps, number, self.standing.spent))
         except PolicyFault:
             if timer.expired():
                 raise _End("timeout") from None
             raise
 
-    def _view(self) -> View:
-        steps = [as_seen(step) for step in self.steps]
-        left = self.limits.max_steps - self.spent
+    def _view(self, steps: Sequence[Mapping[str, Any]], turn: int, spent: int) -> View:
+        seen = [as_seen(step) for step in steps]
         tools = [*self.tools, *([ASK_SPEC] if self.has_expert else [])]
-        return View(self.task, steps, tools, self.has_expert, self.turn, left, self.has_tools)
+        return View(self.task, seen, tools, self.has_expert, turn, self.limits.max_steps - spent, self.has_tools)
 
-    async def _take(self, turn: Turn) -> None:
+    async def _decide(self, number: int) -> Sequence[Call]:
+        """Let the policy choose the next turn and record what it said; returns the calls that it wants made."""
+        turn = await self._choose(number)
         if turn.malformed is not None:
-            await self._scold(turn, turn.malformed)
-            return
-        if turn.answer is not None or turn.gave_up:
-            await self._record(*self._said(turn, turn.answer))
-            raise _End("gave_up" if turn.gave_up else "done", turn.answer)
-        if turn.action is None and not turn.calls:
-            await self._scold(turn, "Nothing was done: call a tool, or say that the task is done.")
-            return
-        self.malformed = 0
-        if said := self._said(turn):
+            await self._scold(turn, turn.malformed, number)
+        elif turn.answer is not None or turn.gave_up:
+            how = "gave_up" if turn.gave_up else "done"
+            ends = {ENDS: {"stop_reason": how, "final_answer": turn.answer}}
+            await self._record(*self._said(turn, number, ends=ends))
+        elif turn.action is not None:
+            await self._record(*self._said(turn, number))
+            await self._act(turn.action, number)
+        elif not turn.calls:
+            await self._scold(turn, "Nothing was done: call a tool, or say that the task is done.", number)
+        elif said := self._said(turn, number):
             await self._record(*said)
-        if turn.action is not None:
-            self.spent += 1
-            await self._act(turn.action)
-            return
-        self.is_new = False
-        asked = [await self._call(call) for call in turn.calls]
-        self.spent += 0 if all(asked) else 1
-        self.stalled = 0 if any(asked) or self.is_new else self.stalled + 1
-        await self._nudge()
+        return turn.calls if turn.malformed is None else ()
 
-    def _said(self, turn: Turn, answer: str | None = None) -> list[dict[str, Any]]:
-        """What was said in this turn as one message; its usage stands there even if nothing was said."""
-        content = "\n\n".join(part for part in (turn.content, answer) if part)
-        extra = {"usage": turn.usage, "meta": turn.meta}
+    def _said(self, turn: Turn, number: int, ends: dict[str, Any] | None = None) -> list[dict[str, Any]]:
+        """What was said in this turn as one message, with the calls that it is about to make; its usage stands there
+        even if nothing was said."""
+        content = "\n\n".join(part for part in (turn.content, turn.answer) if part)
+        extra: dict[str, Any] = {"usage": turn.usage, "meta": {**(turn.meta or {}), **(ends or {})}}
+        if turn.malformed is None and turn.calls:
+            extra["calls"] = [{"name": call.name, "arguments": call.arguments, **_id_of(call)} for call in turn.calls]
         extra = {name: value for name, value in extra.items() if value}
-        if not content and not extra and answer is None:
+        if not content and not ends and (not extra or (list(extra) == ["calls"] and len(turn.calls) == 1)):
             return []
-        return [{"kind": "message", "role": "assistant", "content": content, "turn": self.turn, **extra}]
+        return [{"kind": "message", "role": "assistant", "content": content, "turn": number, **extra}]
 
-    async def _scold(self, turn: Turn, words: str) -> None:
+    async def _scold(self, turn: Turn, words: str, number: int) -> None:
         """Tell the agent what cannot be read; it may try again, a few times."""
-        self.spent += 1
-        self.malformed += 1
-        await self._record(*self._said(turn), {"kind": "nudge", "content": words, "turn": self.turn})
-        if self.malformed >= MALFORMED_IN_A_ROW:
-            raise _End("gave_up")
+        await self._record(*self._said(turn, number), {"kind": "nudge", "content": words, "turn": number})
 
     async def _nudge(self) -> None:
-        if not self.has_expert or self.asks >= self.limits.max_asks:
+        """Remind an agent that goes wrong or in circles that it can ask."""
+        standing, limits = self.standing, self.limits
+        if not standing.may_be_reminded or standing.end or not self.has_expert or standing.asks >= limits.max_asks:
             return
-        failing = 0 < self.limits.nudge_after <= self.errors
-        if failing or 0 < self.limits.stall_after <= self.stalled:
-            self.errors = self.stalled = 0
-            await self._record({"kind": "nudge", "content": NUDGE if failing else STALLED, "turn": self.turn})
+        failing = 0 < limits.nudge_after <= standing.errors
+        if failing or 0 < limits.stall_after <= standing.stalled:
+            await self._record({"kind": "nudge", "content": NUDGE if failing else STALLED, "turn": standing.turn})
 
-    async def _call(self, call: Call) -> bool:
-        """Make one call; true if it was a question that went to the experts."""
+    async def _call(self, call: Call, number: int) -> None:
+        """Make one call of a turn and record what came back."""
+        place = {"turn": number, **_id_of(call)}
         if call.name == ASK_TOOL and self.has_expert:
-            return await self._ask(call)
-        step: dict[str, Any] = {
-            "kind": "tool_call",
-            "name": call.name,
-            "arguments": call.arguments,
-            **self._place(call),
-        }
+            await self._ask(call, place)
+            return
+        step = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **place}
         if is_reserved(call.name):
-            refused = {"error": unknown_tool(call.name), "reward_type": "tool_not_found"}
-            await self._record({**step, **refused})
-            self.errors += 1
-            return False
+            await self._record({**step, "error": unknown_tool(call.name), "reward_type": "tool_not_found"})
+            return
         self._check_time()
         with _boundary(EnvironmentFault):
             assert isinstance(self.environment, ToolEnvironment)
-            found = await self.environment.call_tool(call.name, call.arguments)
-            came = came_back(found)
+            came = came_back(await self.environment.call_tool(call.name, call.arguments))
         await self._record({**step, **came})
-        self._notice(call, came)
-        if found.done:
-            raise _End("done")
-        return False
 
-    def _notice(self, call: Call, came: Mapping[str, Any]) -> None:
-        """Count errors in a row, and see whether the call brought anything new."""
-        self.errors = self.errors + 1 if "error" in came else 0
-        if "error" in came:
-            return
-        said = as_text(plain([call.name, call.arguments, came["result"]]))
-        digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()
-        self.is_new = self.is_new or "state_diff" in came or digest not in self.brought
-        self.brought.add(digest)
-
-    def _place(self, call: Call) -> dict[str, Any]:
-        place: dict[str, Any] = {"turn": self.turn}
-        if call.call_id and len(call.call_id) <= 200 and call.call_id.isascii() and call.call_id.isprintable():
-            place["call_id"] = call.call_id
-        return place
-
-    async def _act(self, action: dict[str, Any]) -> None:
+    async def _act(self, action: dict[str, Any], number: int) -> None:
         self._check_time()
         with _boundary(EnvironmentFault):
             found = await cast(ActionEnvironment, self.environment).step(action)
             seen = as_object(observed(found))
-            signals = signals_of(found)
-        await self._record({"kind": "action", "action": action, "observation": seen, "turn": self.turn, **signals})
-        if signals.get("done"):
-            raise _End("done")
+        await self._record(
+            {"kind": "action", "action": action, "observation": seen, "turn": number, **signals_of(found)}
+        )
 
-    async def _ask(self, call: Call) -> bool:
+    async def _ask(self, call: Call, place: dict[str, Any]) -> None:
         """Ask the experts. The environment's session stays open, and the clock of this rollout stands still
         meanwhile.
         """
         assert self.episode is not None
         question, context = call.arguments.get("question"), call.arguments.get("context")
-        place = self._place(call)
+        refused = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **place}
         if not isinstance(question, str) or not question.strip() or len(question) > QUESTION_MAX:
-            wrong = f"question: a text of 1 to {QUESTION_MAX} characters is needed"
-            await self._record(
-                {"kind": "tool_call", "name": call.name, "arguments": call.arguments, "error": wrong, **place}
-            )
-            return False
-        if self.asks >= self.limits.max_asks:
-            spent = {"status": "no_advice", "reason": "no questions left"}
-            await self._record(
-                {"kind": "tool_call", "name": call.name, "arguments": call.arguments, "result": spent, **place}
-            )
-            return False
-        self.asks += 1
+            await self._record({**refused, "error": f"question: a text of 1 to {QUESTION_MAX} characters is needed"})
+            return
+        if self.standing.asks >= self.limits.max_asks:
+            await self._record({**refused, "result": {"status": "no_advice", "reason": "no questions left"}})
+            return
         words: str | None = context if isinstance(context, str) or context is None else encode(plain(context)).decode()
         words = words[:CONTEXT_MAX] if words is not None else None
         start = self.clock()
@@ -466,5 +506,16 @@ class _Loop:
             advice = await self.episode.ask(question, context=words, deadline_s=self.limits.ask_deadline_s, **place)
         self.waited += self.clock() - start
         asked = {"question": question} | ({"context": words} if words is not None else {})
-        self.steps.append({"kind": "ask", **asked, "advice": advice.observation(), **place})
-        return True
+        self._add({"kind": "ask", **asked, "advice": advice.observation(), **place})
+
+
+def _as_lived(step: Mapping[str, Any]) -> dict[str, Any]:
+    """A stored step as the loop that recorded it held it: without what the dashboard added."""
+    lived = {name: value for name, value in step.items() if name not in ("seq", "at", "ask")}
+    return lived | {"advice": as_seen(step)["advice"]} if step["kind"] == "ask" else lived
+
+
+def _id_of(call: Call) -> dict[str, str]:
+    """Return the policy's own name for a call, if a record can hold it."""
+    fits = call.call_id and len(call.call_id) <= 200 and call.call_id.isascii() and call.call_id.isprintable()
+    return {"call_id": call.call_id} if call.call_id and fits else {}

@@ -46,9 +46,13 @@ from awmclient.fields import (
 
 SCHEMA_VERSION = "awmweb.trajectory/1"
 ASK_TOOL = "ask_expert"
+NOT_COUNTED = frozenset({"judge_error", "reset_error", "server_error", "verifier_error", "content_filter"})
+"""Reward types that say something about verifier or server and nothing about the agent: no rate counts them."""
 CONTROL_TOOLS = frozenset({"verify", "done", "__list_scenarios__", "reset", "step", "state", "close"})
 """Names that belong to the control channel; an agent that calls one hears the words of an unknown tool."""
 
+MAX_DEADLINE_S = 2_592_000
+"""30 days: an ask may wait so long; its episode is parked meanwhile."""
 MAX_BATCH_BYTES = 2 * 1024 * 1024
 MAX_STEP_BYTES = 8 * 1024 * 1024
 CUT_ABOVE_BYTES = 32 * 1024
@@ -56,7 +60,11 @@ CUT_ABOVE_BYTES = 32 * 1024
 
 Privilege = Literal["blind", "sees_verifier"]
 ExpertMode = Literal["off", "plain", "informed"]
-EpisodeState = Literal["queued", "running", "waiting", "finished", "failed", "cancelled"]
+EpisodeState = Literal["queued", "running", "waiting", "parked", "finished", "failed", "cancelled"]
+AT_WORK_STATES: tuple[EpisodeState, ...] = ("running", "waiting")
+"""A loop plays the episode; it must be heard from."""
+LIVE_STATES: tuple[EpisodeState, ...] = ("queued", *AT_WORK_STATES, "parked")
+"""The episode has not ended."""
 StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error"]
 Fault = Literal["policy", "environment", "expert", "dashboard", "worker"]
 AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
@@ -121,7 +129,7 @@ class Advice(Record):
         return self.source == "fallback"
 
     def observation(self) -> Object:
-        """What the agent sees of it: the advice, or the typed absence of one."""
+        """Return what the agent sees of it: the advice, or the typed absence of one."""
         if self.is_fallback:
             return {"status": "no_advice", "reason": self.reason or "deadline"}
         seen: Object = {"status": "advice", "advice": self.text}
@@ -144,12 +152,25 @@ class StepCommon(Record):
     meta: Object | None = None
 
 
+class PlannedCall(Record):
+    """A tool call that was decided and is about to be made."""
+
+    name: Annotated[Text, Field(description="tool name as the agent wrote it")]
+    arguments: Object = Field(default_factory=dict)
+    call_id: Line | None = None
+
+
 class Message(StepCommon):
-    """Something said in the conversation."""
+    """Something said in the conversation.
+
+    `calls` of an assistant's message are the calls that its turn is about to make: a loop that goes on after a crash
+    makes those that no step records yet, and does not ask the agent again.
+    """
 
     kind: Literal["message"] = "message"
     role: Literal["system", "user", "assistant", "tool"]
     content: Text
+    calls: list[PlannedCall] | None = None
 
 
 class ToolCallStep(StepCommon):
@@ -246,7 +267,8 @@ class Acknowledged(Record):
 
 class RunStart(Record):
     """Opens a run. `key` makes a retry safe: the same key and body give the same run. `expert` is the most that an
-    agent's token may give an episode of it; *informed* wants a launch right.
+    agent's token may give an episode of it; *informed* wants a launch right. With a `plan` awmweb runs them; name,
+    arm, policy and expert then follow from the plan.
     """
 
     name: Line
@@ -255,12 +277,16 @@ class RunStart(Record):
     policy: Object | None = None
     metadata: Object | None = None
     expert: ExpertMode = "plain"
+    plan: Object | None = None
 
 
 class RunView(Record):
+    """A run. `state` is there for a run with a plan."""
+
     id: str
     name: str
     expert: ExpertMode = "plain"
+    state: str | None = None
 
 
 MAX_TOOLS = 500
@@ -390,6 +416,83 @@ class RunPage(Record):
     next: str | None = None
 
 
+class TrainingStepReport(Record):
+    """A finished training step in a trainer's words. Format errors are counted from the record, not reported."""
+
+    training_step: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
+    losses: Annotated[dict[Line, Number], Field(max_length=200)] | None = None
+    components: Annotated[dict[Line, Number], Field(max_length=200)] | None = None
+    checkpoint: Line | None = None
+
+
+class Ratio(Record):
+    """How many rollouts of a group are offered an expert."""
+
+    group_size: int
+    expert: int
+    solo: int
+
+
+class TrainingStepView(Record):
+    """A reported training step. `rollouts` finished without a fault; `format_errors` of them held no executable call.
+
+    `next_phase` and `next_ratio` say how much help the step to come gives; only the answer to a report has them.
+    """
+
+    training_step: int
+    losses: Object
+    components: Object
+    checkpoint: str | None = None
+    rollouts: int
+    format_errors: int
+    not_counted: int
+    at: datetime
+    next_phase: str | None = None
+    next_ratio: Ratio | None = None
+
+
+class TrainingStepPage(Record):
+    """All reported training steps of a run, the first one first."""
+
+    items: list[TrainingStepView]
+
+
+class NextTask(Record):
+    """A task to play. Its level may limit steps and tools and give a hint; solve rates are not for agents."""
+
+    task: str
+    scenario: str | None = None
+    task_idx: int | None = None
+    split: str
+    level: str
+    weight: float
+    pinned: bool = False
+    max_steps: int | None = None
+    tools: list[str] | None = None
+    hint: str | None = None
+    solo: int | None = None
+    solo_solved: int | None = None
+    helped: int | None = None
+    helped_solved: int | None = None
+
+
+class CurriculumNext(Record):
+    """What to play next and with how much help. The same `snapshot` and `seed` give the same tasks."""
+
+    snapshot: str
+    run: str
+    training_step: int
+    strategy: str
+    phase: str
+    decided_by: str
+    format_error_rate: float | None = None
+    ratio: Ratio
+    method: str
+    recommended: bool | None = None
+    seed: int
+    tasks: list[NextTask]
+
+
 class StepPage(Record):
     """Steps with `seq` above the asked one, in order. A page ends early at 4 MB: while there are `more`, ask again with
     `since` set to the `seq` of the last step."""
@@ -399,11 +502,15 @@ class StepPage(Record):
 
 
 class ReportedOutcome(Record):
-    """A loop's own judgement, kept as *reported* and never mixed with the verifier's."""
+    """A loop's own judgement, kept as *reported* and never mixed with the verifier's. With a statement that the
+    environment server signed for this very session it counts as *attested*, too."""
 
     reward_type: Line
     reward: Number
     details: Object | None = None
+    attestation: Object | None = Field(
+        default=None, description="what the environment server signed after `verify`: `statement` and `signature`"
+    )
 
 
 class Finish(Record):
@@ -436,8 +543,8 @@ class AskOpen(Record):
     seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
     question: Question
     context: Context | None = None
-    deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400), WHOLE] = 300
-    human_deadline_s: Annotated[StrictInt, Field(ge=1, le=86_400), WHOLE] | None = None
+    deadline_s: Annotated[StrictInt, Field(ge=1, le=MAX_DEADLINE_S), WHOLE] = 300
+    human_deadline_s: Annotated[StrictInt, Field(ge=1, le=MAX_DEADLINE_S), WHOLE] | None = None
     priority: Annotated[StrictInt, Field(ge=-100, le=100), WHOLE] = 0
     skills: Annotated[list[Line], Field(max_length=20)] | None = None
     group_key: Line | None = None
@@ -524,7 +631,7 @@ class Outcome(Record):
     reward: float | None = None
     details: Object = Field(default_factory=dict)
     state_diff: Object = Field(default_factory=dict)
-    source: Literal["verifier", "reported"] = "verifier"
+    source: Literal["verifier", "attested", "reported"] = "verifier"
 
 
 class Trajectory(Record):

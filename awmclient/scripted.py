@@ -46,6 +46,14 @@ class ScriptedPolicy:
     async def act(self, view: View) -> Turn:
         if self._pace_s:
             await asyncio.sleep(self._pace_s * (1 + self._jitter * (2 * self._chance.random() - 1)))
+        return self._next(view)
+
+    def resume(self, views: Sequence[View]) -> None:
+        """Go through the script as far as it was played, given what was seen before each turn."""
+        for view in views:
+            self._next(view)
+
+    def _next(self, view: View) -> Turn:
         if self._asked is not None:
             self._turns.extendleft(reversed(self._next_after(self._asked, view)))
             self._asked = None
@@ -81,7 +89,7 @@ class ScriptedPolicy:
 
 
 def _heard(listen: Mapping[str, str], text: str) -> dict[str, str] | None:
-    """What each pattern found in the advice; None if one of them found nothing."""
+    """Return what each pattern found in the advice; None if one of them found nothing."""
     heard = {}
     for name, pattern in listen.items():
         match = re.search(pattern, text, re.IGNORECASE)

@@ -42,11 +42,17 @@ class MemoryEpisode:
         return self._book.append(self.id, plain) if plain else self.last_seq
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
-        return self._entry.steps[since:]
+        return [dict(step) for step in self._entry.steps[since:]]
 
     async def ask(self, question: str, **fields: Unpack[AskFields]) -> Advice:
         body = {**ask_body(question, fields), "episode": self.id, "seq": self.last_seq + 1}
         ask, _ = self._book.open_ask(body)
+        return await self._awaited(ask)
+
+    async def wait_for_advice(self, ask: str, deadline_s: int) -> Advice:
+        return await self._awaited(self._book.ask(ask))
+
+    async def _awaited(self, ask: Ask) -> Advice:
         answering = asyncio.ensure_future(self._answer(ask))
         try:
             await asyncio.wait_for(ask.closed.wait(), ask.plan.deadline_s)
@@ -98,7 +104,7 @@ class MemoryDashboard:
         return MemoryEpisode(self.book, entry.id, self._expert)
 
     def steps(self, episode: str) -> list[dict[str, Any]]:
-        """The recorded steps of an episode."""
+        """Return the recorded steps of an episode."""
         return self.book.entry(episode).steps
 
 

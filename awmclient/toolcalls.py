@@ -39,7 +39,7 @@ class Call:
 
 
 def unknown_tool(name: str) -> str:
-    """What an agent hears about a tool that is not there; the environment server uses the same words."""
+    """Return what an agent hears about a tool that is not there; the environment server uses the same words."""
     return f"Unknown tool: {name}"
 
 
@@ -50,7 +50,7 @@ def is_reserved(name: str) -> bool:
 
 
 def native_calls(tool_calls: Sequence[Any]) -> list[Call]:
-    """The `tool_calls` of an OpenAI assistant message.
+    """Return the `tool_calls` of an OpenAI assistant message.
 
     >>> native_calls([{"id": "c1", "type": "function", "function": {"name": "get_item", "arguments": "{\\"item\\":
     \\"mug\\"}"}}]) [Call(name='get_item', arguments={'item': 'mug'}, call_id='c1')]
@@ -70,7 +70,7 @@ def _native(call: Any) -> Call:
 
 
 def text_calls(text: str) -> list[Call]:
-    """The calls in `<tool_call>{json}</tool_call>` blocks of a text; thinking is skipped.
+    """Return the calls in `<tool_call>{json}</tool_call>` blocks of a text; thinking is skipped.
 
     >>> text_calls('Now. <tool_call>{"name": "get_item", "arguments": {"item": "mug"}}</tool_call>')
     [Call(name='get_item', arguments={'item': 'mug'}, call_id=None)]
@@ -127,7 +127,7 @@ def _no_constant(name: str) -> Any:
 
 
 def advised_calls(text: str, names: Collection[str]) -> list[Call]:
-    """The calls that an expert wrote into an advice: fenced JSON, or `name(key=value)` with literal values. Only
+    """Return the calls that an expert wrote into an advice: fenced JSON, or `name(key=value)` with literal values. Only
     tools in `names` count, and what cannot be read is words, not an error.
 
     >>> advised_calls("Do set_price(item='mug', price=9) now.", ["set_price"])

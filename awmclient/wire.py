@@ -45,7 +45,7 @@ class _Bearer(httpx.Auth):
     def __init__(self, token: str) -> None:
         token = token.strip()
         if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise Invalid("The token is empty or holds characters that no token has.")
+            raise Invalid("The token is empty or has invalid characters.")
         self._token = token
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response]:
@@ -57,7 +57,9 @@ class _Bearer(httpx.Auth):
 
 
 def encode(body: Any) -> bytes:
-    """JSON in ASCII, so that lone surrogates and U+0000 pass unchanged; NaN and what is no JSON are refused here."""
+    """Return JSON in ASCII, so that lone surrogates and U+0000 pass unchanged; NaN and what is no JSON are refused
+    here.
+    """
     try:
         return json.dumps(body, ensure_ascii=True, allow_nan=False, default=_plain, separators=(",", ":")).encode(
             "ascii"
@@ -78,7 +80,7 @@ def root_of(url: str) -> str:
     """`http://host:8000/` -> `http://host:8000/api/v1`; a user and password in the URL are dropped."""
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise Invalid("The dashboard's URL starts with http:// or https:// and names a host.")
+        raise Invalid("The dashboard's URL must start with http:// or https:// and name a host.")
     path = parts.path.rstrip("/").removesuffix("/api/v1")
     return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], f"{path}/api/v1", "", ""))
 
@@ -183,14 +185,14 @@ def _read(method: str, path: str, answer: httpx.Response) -> Reply:
     if 300 <= status < 400:
         target = urlsplit(answer.headers.get("Location", ""))
         where = f"{target.scheme}://{target.hostname}" if target.hostname else target.path or "another place"
-        raise Refused(f"{method} {path}: the dashboard redirects to {where}; give its final URL", "redirected", status)
+        raise Refused(f"{method} {path}: the dashboard redirects to {where}. Use its final URL", "redirected", status)
     body = _json(answer)
     if status >= 400:
         error = body.get("error") if isinstance(body, dict) else None
         code, message = (error.get("code"), error.get("message")) if isinstance(error, dict) else (None, None)
         raise refusal(status, code, str(message or f"{method} {path}: the dashboard answered {status}"))
     if not isinstance(body, dict):
-        raise Refused(f"{method} {path}: what answers there is no awmweb dashboard", "not_a_dashboard", status)
+        raise Refused(f"{method} {path}: this address is not an awmweb dashboard", "not_a_dashboard", status)
     return Reply(status, body)
 
 

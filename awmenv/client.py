@@ -1,7 +1,8 @@
 """A thin client of environment servers over plain `/ws`: JSON frames, strictly one answer per request, and no openenv.
 
 Owns the wire from the near side, for rollout loops and Django processes. A dropped socket is a lost episode and is said
-so: this client never reconnects, because a new connection would silently be another, un-reset world.
+so, because a new connection would silently be another, un-reset world. With `restore=True` the client resets a new
+world, repeats the episode's calls, and goes on only if they bring what they brought before.
 
     async with EnvironmentClient("http://127.0.0.1:8100") as env:
         await env.reset(scenario="helpdesk_1", task_idx=0)
@@ -12,10 +13,14 @@ so: this client never reconnects, because a new connection would silently be ano
 
 import asyncio
 import contextlib
+import hashlib
 import json
-from collections.abc import Mapping
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Literal, Self
 from urllib.parse import urlsplit, urlunsplit
 
 from websockets.asyncio.client import ClientConnection, connect
@@ -23,25 +28,58 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidURI
 
 from awmenv.errors import (
     CapacityReached,
+    Diverged,
     EnvironmentFault,
     ResetFailed,
     ServerRefused,
     ServerTimeout,
     ServerUnreachable,
     SessionLost,
+    WorldDiffers,
     WorldLost,
 )
 from awmenv.models import Observation, SessionState, Tool
 
+log = logging.getLogger(__name__)
 MAX_FRAME = 128 * 1024 * 1024
+RESTORES_A_CALL, RESTORES = 2, 5
+"""After so many lost worlds in a call, and in an episode, it ends: the calls may be what ends them."""
+RESTORE_PATIENCE_S = 60.0
 PING_S = 20.0
 PONG_S = 60.0
+
+
+@dataclass(frozen=True)
+class Made:
+    """One call of an episode: what it asked, a digest of what its caller saw, and the server's mark of it if the world
+    is recorded."""
+
+    name: str
+    arguments: dict[str, Any]
+    seen: str = ""
+    mark: dict[str, Any] | None = None
+
+
+@dataclass
+class Restored:
+    """How a world came out that was made again: `calls` that were repeated, and the grade of the least of them.
+
+    *exact*: every answer and every byte of the database. *content*: every answer and every changed row.
+    """
+
+    calls: int = 0
+    grade: Literal["exact", "content"] = "exact"
+    difference: str = ""
 
 
 class EnvironmentClient:
     """One episode's connection.
 
     Safe to hold open for hours: pings keep it alive while the caller waits for a person.
+
+    With `restore`, a connection or a world that is lost during a call or before the verdict is made again from the
+    calls so far. That a world ended is told where the reset asked for `state_diff`. Raises `Diverged` if the new world
+    is another one.
     """
 
     def __init__(
@@ -53,6 +91,7 @@ class EnvironmentClient:
         reset_timeout_s: float = 180.0,
         step_timeout_s: float = 120.0,
         verify_timeout_s: float = 300.0,
+        restore: bool = False,
     ) -> None:
         self.url = socket_url(url)
         self._headers = dict(headers or {})
@@ -64,6 +103,12 @@ class EnvironmentClient:
         self._lost: str | None = None
         self._control_key: str | None = None
         self._turn = asyncio.Lock()
+        self._restores = restore
+        self._restored = 0
+        self._start: dict[str, Any] = {}
+        self._made: list[Made] = []
+        self._world: dict[str, Any] | None = None
+        self.restored = Restored()
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -91,11 +136,15 @@ class EnvironmentClient:
             )
         except (OSError, TimeoutError, InvalidHandshake, InvalidURI, ConnectionClosed) as error:
             raise ServerUnreachable(
-                f"no environment server answers at {self.url}: {error or type(error).__name__}"
+                f"Cannot reach the environment server at {self.url}: {error or type(error).__name__}"
             ) from error
 
     async def close(self) -> None:
-        """End the session; the server drops its world. Never raises for a socket that is gone already."""
+        """End the episode with its connection. Idempotent; a closed client restores nothing."""
+        self._restores = False
+        await self._disconnect()
+
+    async def _disconnect(self) -> None:
         connection, self._socket = self._socket, None
         self._lost = self._lost or "the connection was closed"
         if connection is not None:
@@ -108,11 +157,13 @@ class EnvironmentClient:
         task_idx: int | None = None,
         control_key: str | None = None,
         state_diff: bool = False,
+        world: bool | Mapping[str, Any] | None = None,
         **arguments: Any,
     ) -> Observation:
         """Start the episode.
 
-        Other arguments of the server's `reset` pass through. Raises ResetFailed with the server's reason. A key that
+        With `world` the server records what a replay needs (by default if this client restores). Other arguments of the
+        server's `reset` pass through. Raises ResetFailed with the server's reason. A key that
         was set once is sent with every further reset, because the server wants it.
         """
         control_key = control_key or self._control_key
@@ -120,18 +171,26 @@ class EnvironmentClient:
         data = {name: value for name, value in data.items() if value is not None}
         if state_diff:
             data["state_diff"] = True
+        if world := self._restores if world is None else world:
+            data["world"] = world if isinstance(world, bool) else dict(world)
         observation = await self._observe({"type": "reset", "data": data}, self._reset_timeout_s)
         if observation.reward_type == "reset_error":
             raise ResetFailed(observation.error or "reset failed", str(observation.metadata.get("code", "reset_error")))
         self._control_key = control_key
+        self._start = {"scenario": scenario, "task_idx": task_idx, "state_diff": state_diff, **arguments}
+        self._made, self.restored = [], Restored()
+        begun = observation.metadata.get("world")
+        self._world = begun if isinstance(begun, dict) else None
         return observation
 
     async def reset_environment(self, **arguments: Any) -> dict[str, Any]:
-        """A plain OpenEnv reset with any arguments, for environments that are not AWM; the frame's data as it came."""
+        """Return a plain OpenEnv reset with any arguments, for environments that are not AWM; the frame's data as it
+        came.
+        """
         return await self._data({"type": "reset", "data": arguments}, self._reset_timeout_s)
 
     async def step(self, action: Mapping[str, Any]) -> dict[str, Any]:
-        """A plain OpenEnv step with any action; the frame's data as it came."""
+        """Return a plain OpenEnv step with any action; the frame's data as it came."""
         return await self._data({"type": "step", "data": dict(action)}, self._step_timeout_s)
 
     async def list_tools(self) -> list[Tool]:
@@ -146,17 +205,96 @@ class EnvironmentClient:
         A refused call is an observation with `error`, as the agent should see it. Transport faults raise, and so does
         a world that ended from outside (`WorldLost`; told where the reset asked for `state_diff`).
         """
-        found = await self._tool(name, dict(arguments or {}), self._step_timeout_s)
-        if found.metadata.get("world") == "lost":
-            raise WorldLost(found.error or "the world was lost")
+        made = dict(arguments or {})
+        found = await self._surely(lambda: self._call(name, made))
+        self._made.append(Made(name, made, _digest(found), found.metadata.get("mark")))
         return found
+
+    async def _call(self, name: str, arguments: dict[str, Any], mark: Mapping[str, Any] | None = None) -> Observation:
+        found = await self._tool(name, arguments, self._step_timeout_s, mark)
+        if found.metadata.get("world") == "lost":
+            raise WorldLost(found.error or "the environment was lost")
+        return found
+
+    async def _surely(self, ask: Callable[[], Awaitable[Observation]]) -> Observation:
+        """Return what `ask` brings; a world that is lost on the way is restored first where this client does that."""
+        tries = 0
+        while True:
+            try:
+                if tries:
+                    await self._restore()
+                return await ask()
+            except ServerTimeout:
+                raise
+            except SessionLost as lost:
+                tries += 1
+                self._restored += 1
+                if not self._restores or tries > RESTORES_A_CALL or self._restored > RESTORES:
+                    raise
+                log.warning("restoring the world of %s: %s", self._start.get("scenario"), lost)
+
+    async def _restore(self) -> None:
+        """1. connect again, and wait for a server that is away, 2. reset, 3. make all calls again and compare."""
+        give_up = time.monotonic() + RESTORE_PATIENCE_S
+        while True:
+            await self._disconnect()
+            self._lost = None
+            try:
+                await self.open()
+                break
+            except ServerUnreachable:
+                if time.monotonic() > give_up:
+                    raise
+                await asyncio.sleep(1)
+        await self.replay(self._made, self._world)
+
+    @property
+    def world(self) -> dict[str, Any] | None:
+        """How the recorded world began, for `replay`; None if the server does not record."""
+        return self._world
+
+    async def begin_as(self, world: Mapping[str, Any]) -> Observation:
+        """Reset to the world that a record says, with the arguments of the last reset. Raises `Diverged` if it cannot
+        be made any more."""
+        try:
+            return await EnvironmentClient.reset(self, **self._start, world=world)
+        except ResetFailed as refused:
+            if refused.code == WorldDiffers.code:
+                raise Diverged(f"The world cannot be restored. {refused}") from refused
+            raise
+
+    async def call_again(
+        self, name: str, arguments: Mapping[str, Any], mark: Mapping[str, Any] | None = None
+    ) -> Observation:
+        """Make a recorded call again, at its time. Raises `Diverged` if its mark says another answer or database."""
+        made = dict(arguments)
+        found = await self._surely(lambda: self._call(name, made, mark))
+        self._compare(Made(name, made, "", dict(mark) if mark else None), found)
+        return found
+
+    async def replay(self, made: Iterable[Made], world: Mapping[str, Any] | None = None) -> None:
+        """Reset and make the calls again, each at its time; compare as they come. Without `world`, what the calls
+        answered is all that is compared. Raises `Diverged` with the first difference; see `restored`."""
+        if world:
+            await self.begin_as(world)
+        else:
+            await EnvironmentClient.reset(self, **self._start)
+        for call in made:
+            self._compare(call, await self._call(call.name, call.arguments, call.mark if world else None))
+
+    def _compare(self, call: Made, found: Observation) -> None:
+        if problem := _difference(call, found, self.restored):
+            number = len(self._made) + 1
+            raise Diverged(f"The world cannot be restored: {call.name}, call {number}, {problem}.")
+        self.restored.calls += 1
+        self._made.append(call if call.seen else replace(call, seen=_digest(found)))
 
     async def verify(self, final_answer: str | None = None, mode: str = "code") -> Observation:
         """Seal the episode and run its verifier; asked again, the server repeats what it found."""
         arguments: dict[str, Any] = {"verifier_mode": mode}
         if final_answer is not None:
             arguments["final_answer"] = final_answer
-        return await self._control("verify", arguments, self._verify_timeout_s)
+        return await self._surely(lambda: self._control("verify", arguments, self._verify_timeout_s))
 
     async def done(self) -> Observation:
         """End the episode on the server."""
@@ -175,8 +313,12 @@ class EnvironmentClient:
             arguments["control_key"] = self._control_key
         return await self._tool(name, arguments, timeout_s)
 
-    async def _tool(self, name: str, arguments: dict[str, Any], timeout_s: float) -> Observation:
-        action = {"type": "call_tool", "tool_name": name, "arguments": arguments}
+    async def _tool(
+        self, name: str, arguments: dict[str, Any], timeout_s: float, mark: Mapping[str, Any] | None = None
+    ) -> Observation:
+        action: dict[str, Any] = {"type": "call_tool", "tool_name": name, "arguments": arguments}
+        if mark is not None:
+            action["metadata"] = {"mark": dict(mark)}
         return await self._observe({"type": "step", "data": action}, timeout_s)
 
     async def _observe(self, message: dict[str, Any], timeout_s: float) -> Observation:
@@ -197,12 +339,12 @@ class EnvironmentClient:
                     text = await self._socket.recv()
             except TimeoutError as error:
                 await self._lose(f"no answer within {timeout_s:g} s")
-                raise ServerTimeout(f"the environment server gave no answer within {timeout_s:g} s") from error
+                raise ServerTimeout(f"no response from the environment server within {timeout_s:g} s") from error
             except ConnectionClosed as error:
                 await self._lose(f"the environment server closed the connection: {error}")
                 raise SessionLost(self._lost) from error
             except asyncio.CancelledError:
-                await self._lose("a request was cancelled while its answer was due")
+                await self._lose("a request was cancelled before its response")
                 raise
         return await self._read(text, wanted)
 
@@ -216,13 +358,13 @@ class EnvironmentClient:
             frame = json.loads(text)
             kind, data = frame["type"], frame["data"]
         except (ValueError, TypeError, KeyError) as error:
-            await self._lose("the environment server sent something that is not a frame")
+            await self._lose("invalid frame from the environment server")
             raise SessionLost(self._lost) from error
         if kind == wanted and isinstance(data, dict):
             return data
         if kind == "error" and isinstance(data, dict):
             raise _refusal(data)
-        await self._lose(f"the environment server answered {kind!r} where {wanted!r} was due")
+        await self._lose(f"the environment server replied {kind!r}, expected {wanted!r}")
         raise SessionLost(self._lost)
 
 
@@ -238,3 +380,29 @@ def socket_url(url: str) -> str:
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     path = parts.path.rstrip("/")
     return urlunsplit(parts._replace(scheme=scheme, path=path if path.endswith("/ws") else f"{path}/ws"))
+
+
+def _difference(call: Made, found: Observation, restored: Restored) -> str:
+    """Return what a repeated call brought otherwise, in words; empty if it is the same world. Notes a lower grade."""
+    mark = found.metadata.get("mark") or {}
+    if call.seen and _digest(found) != call.seen:
+        return "brings something else now"
+    if call.mark is None or not mark:
+        return ""
+    if mark.get("answer") != call.mark.get("answer"):
+        return "brings something else now"
+    if mark.get("database") == call.mark.get("database"):
+        return ""
+    rows = call.mark.get("rows")
+    if not rows or mark.get("rows") != rows:
+        return "leaves another database"
+    if restored.grade == "exact":
+        restored.grade = "content"
+        restored.difference = f"{call.name}, call {restored.calls + 1}: the same rows, other bytes"
+    return ""
+
+
+def _digest(found: Observation) -> str:
+    """Of what a call brought, as far as its caller sees it."""
+    came = json.dumps([found.error, found.tool_result], sort_keys=True)
+    return hashlib.sha256(came.encode()).hexdigest()

@@ -8,13 +8,13 @@ from awmenv.models import BuildReport
 
 
 class EnvironmentFault(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base of all errors of this package."""
 
     code = "environment_error"
 
 
 class PackError(EnvironmentFault):
-    """A folder is not a pack, or a named scenario or task is not in it."""
+    """The folder is not a pack, or the scenario or task is not in it."""
 
     code = "pack_error"
 
@@ -24,31 +24,43 @@ class UnknownScenario(PackError):
 
 
 class ServerUnreachable(EnvironmentFault):
-    """No environment server answers at the address."""
+    """Cannot reach the environment server."""
 
     code = "environment_unreachable"
 
 
 class SessionLost(EnvironmentFault):
-    """The socket dropped, so the episode's world is gone: never silently continued in a new one."""
+    """The connection was lost and the environment state was discarded. Call reset."""
 
     code = "session_lost"
 
 
 class WorldLost(SessionLost):
-    """The episode's process ended from outside, and its world with it; the connection stands."""
+    """The scenario's process was ended from outside and its state was discarded. The connection is open; call reset."""
 
     code = "world_lost"
 
 
+class Diverged(EnvironmentFault):
+    """A world that was made again from its calls is not the one that was lost."""
+
+    code = "diverged"
+
+
+class WorldDiffers(EnvironmentFault):
+    """The recorded world cannot be made again."""
+
+    code = "world_differs"
+
+
 class ServerTimeout(SessionLost):
-    """No answer in time; the socket is closed, because a late answer would be taken for the next one."""
+    """The environment server did not respond in time. The connection is closed, so a late reply can't be misread."""
 
     code = "environment_timeout"
 
 
 class ServerRefused(EnvironmentFault):
-    """The server answered with an error frame; `code` is the server's own, in lower case."""
+    """The server replied with an error frame; `code` is the server's code in lower case."""
 
     def __init__(self, message: str, code: str = "environment_error") -> None:
         super().__init__(message)
@@ -56,7 +68,7 @@ class ServerRefused(EnvironmentFault):
 
 
 class CapacityReached(ServerRefused):
-    """All session slots of the server are taken."""
+    """All session slots of the server are in use."""
 
 
 class ResetFailed(EnvironmentFault):
@@ -68,19 +80,19 @@ class ResetFailed(EnvironmentFault):
 
 
 class SandboxMissing(EnvironmentFault):
-    """The code may not run here: the isolation reached is below the configured minimum."""
+    """Pack code is blocked: the sandbox level is below AWMENV_MIN_TIER."""
 
     code = "sandbox_missing"
 
 
 class HostFailed(EnvironmentFault):
-    """A scenario's process did not start, or broke its limits."""
+    """The scenario's process did not start or exceeded its limits."""
 
     code = "scenario_failed"
 
 
 class DatabaseBroken(EnvironmentFault):
-    """The scenario's database could not be built as its rows say; `report` tells how far it came, if it could."""
+    """The scenario database could not be built from its rows; `report` has the details, if there are any."""
 
     code = "database_broken"
 

@@ -1,8 +1,8 @@
-"""What is known of a task's verifiers before anybody relies on them: both forms, run where nothing was done.
+"""The check of a task's verifiers: what both forms return on the unmodified database.
 
 Owns the record and its words. `awmenv.server.checkup` makes records, `verify` carries them to the control side, the
-load report and the dashboard's pages show them. Verifiers of real packs are fallible; a record says how, and judges
-nobody. It is for people: an agent that knew it could aim for the verdict instead of the task.
+load report and the dashboard's pages show them. Verifiers of real packs are fallible; a record says how. It is for
+people: an agent that knew it could aim for the outcome instead of the task.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ MAX_ERROR = 300
 
 @dataclass(frozen=True)
 class Form:
-    """One form of a verifier on the untouched database. `says` is empty where it gave evidence and no word of its own;
-    `judged` where a judge gave the word for it."""
+    """One form of a verifier on the unmodified database. `says` is empty if it returned only evidence; `judged` is true
+    if a judge ruled on that evidence."""
 
     state: State = "missing"
     says: str = ""
@@ -37,9 +37,9 @@ class Form:
             "missing": "is missing",
             "broken": "does not compile",
             "fails": "does not run",
-            "runs": f"{'gives a judge evidence for' if self.judged else 'says'} {self.says}"
+            "runs": f"returns {'evidence that the judge rated ' if self.judged else ''}{self.says}"
             if self.says
-            else "gives evidence for a judge",
+            else "returns evidence for a judge",
         }[self.state]
         return f"The {name} form {said}{f': {self.error}' if self.error else ''}".rstrip(".") + "."
 
@@ -71,39 +71,39 @@ class Health:
 
     @property
     def remarks(self) -> list[str]:
-        """What is wrong, the worst first; empty for a verifier in good health and for one that nobody could check."""
+        """Warnings, most severe first; empty without problems and for an unchecked verifier."""
         forms = (("code", self.code), ("SQL", self.sql))
         found = [f"the {name} form does not compile" for name, form in forms if form.state == "broken"]
         found += [
-            f"the {name} form does not run on the untouched database" for name, form in forms if form.state == "fails"
+            f"the {name} form does not run on the unmodified database" for name, form in forms if form.state == "fails"
         ]
         found += self._about_nothing()
         return found + [
-            f"the {name} form hides an error of its own" for name, form in forms if form.state == "runs" and form.error
+            f"the {name} form swallows an error" for name, form in forms if form.state == "runs" and form.error
         ]
 
     def _about_nothing(self) -> list[str]:
         said = {form.says for form in (self.code, self.sql) if form.says}
         if len(said) == 2:
-            return ["code and SQL disagree on doing nothing"]
+            return ["code and SQL disagree on the unmodified database"]
         if said == {"complete"} and not self.untouched:
-            return ["it says complete though nothing was done"]
+            return ["returns complete on the unmodified database"]
         if said == {"others"} and self.untouched:
-            return ["it says others though doing nothing is the task"]
+            return ["returns others although the task needs no change"]
         return []
 
     @property
     def words(self) -> str:
-        """The worst remark in one line, for a list; empty where there is none."""
+        """The most severe warning in one line, for a list; empty without warnings."""
         remarks = self.remarks
         more = f", and {len(remarks) - 1} more" if len(remarks) > 1 else ""
         return f"verifier: {remarks[0]}{more}" if remarks else ""
 
     @property
     def explanation(self) -> str:
-        """What was tried and what came of it."""
+        """What was checked and the result."""
         if self.unchecked:
-            return f"The verifier itself was not checked: {self.unchecked}".rstrip(".") + "."
-        meant = " The pack says that doing nothing is the task." if self.untouched else ""
+            return f"The verifier was not checked: {self.unchecked}".rstrip(".") + "."
+        meant = " The pack says that the task needs no change." if self.untouched else ""
         forms = f"{self.code.in_words('code')} {self.sql.in_words('SQL')}"
-        return f"Run on the database before anything was done: {forms}{meant}"
+        return f"Run on the unmodified database: {forms}{meant}"

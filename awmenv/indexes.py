@@ -22,7 +22,7 @@ Prints = tuple[tuple[str, int, int], ...]
 
 
 def prints(folder: Path, names: Iterable[str]) -> Prints:
-    """Size and time of change of each file that is there: what tells one state of a pack from the next."""
+    """Return size and time of change of each file that is there: what tells one state of a pack from the next."""
     found = []
     for name in names:
         with contextlib.suppress(OSError):
@@ -32,7 +32,7 @@ def prints(folder: Path, names: Iterable[str]) -> Prints:
 
 
 def read(cache: Path, folder: Path, state: Prints, kind: str = "index") -> dict[str, Any] | None:
-    """What was kept of the folder in this very state, or None."""
+    """Return what was kept of the folder in this very state, or None."""
     try:
         kept = json.loads(_place(cache, folder, kind).read_bytes())
     except (OSError, ValueError, RecursionError):

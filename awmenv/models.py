@@ -97,7 +97,7 @@ def _notes(value: Any) -> list[str] | None:
 
 
 def normalise_name(name: str) -> str:
-    """The key under which rows of one scenario find each other.
+    """Return the key under which rows of one scenario find each other.
 
     `Workflow Automation 91` is `workflow_automation_91`.
     """

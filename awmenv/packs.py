@@ -144,7 +144,7 @@ class Pack:
         return found
 
     def tasks(self, scenario: str) -> list[str]:
-        """The tasks' texts in order."""
+        """Return the tasks' texts in order."""
         row = self._row("tasks", scenario)
         return [task for task in row.get("tasks", []) if isinstance(task, str)] if row else []
 
@@ -155,7 +155,7 @@ class Pack:
         return _part(self._row("sample", scenario), "sample_data")
 
     def statements(self, scenario: str) -> list[tuple[str, str]]:
-        """Every (table, SQL statement) that builds the scenario's database, in order."""
+        """Return every (table, SQL statement) that builds the scenario's database, in order."""
         return [*_schema_statements(self.schema(scenario)), *_sample_statements(self.sample(scenario))]
 
     def note_build(self, scenario: str, built: BuildReport, *, playable: bool) -> None:
@@ -212,14 +212,14 @@ class Pack:
         return _part(self._script_row(scenario, task_idx), "scripts")
 
     def about(self, scenario: str, task_idx: int) -> dict[str, Any]:
-        """What the pack's authors say about a task (level, needs_expert, kind, expert_note).
+        """Return what the pack's authors say about a task (level, needs_expert, kind, expert_note).
 
         Empty where they say nothing.
         """
         return _part(self._script_row(scenario, task_idx), "about")
 
     def index(self) -> dict[str, Any]:
-        """All that `load_pack` found, as JSON; `from_index` reads it back."""
+        """Return all that `load_pack` found, as JSON; `from_index` reads it back."""
         return {
             "known": [
                 [
@@ -266,7 +266,7 @@ class Pack:
 
 
 def state_of(folder: Path) -> indexes.Prints:
-    """Another value whenever a file of the pack was changed."""
+    """Return another value whenever a file of the pack was changed."""
     return indexes.prints(folder, FILES)
 
 
@@ -278,7 +278,7 @@ def load_pack(folder: Path | str, *, cache: Path | None = None) -> Pack:
     root = Path(folder)
     files = [*SCENARIO_FILES.values(), *VERIFIER_FILES.values()]
     if not root.is_dir() or not any((root / name).is_file() for name in files):
-        raise PackError(f"{root} holds none of {', '.join(files)}")
+        raise PackError(f"{root} contains none of {', '.join(files)}")
     state = state_of(root)  # taken first: what changes while it is read makes the index void
     kept = indexes.read(cache, root, state) if cache else None
     pack = Pack.from_index(root, kept) if kept else _read_pack(root)
@@ -435,7 +435,7 @@ def _part(row: dict[str, Any] | None, key: str) -> dict[str, Any]:
 
 
 def _shape_problem(kind: str, row: dict[str, Any]) -> str | None:
-    """Why a row of this kind cannot be used, or None."""
+    """Return why a row of this kind cannot be used, or None."""
     if kind == "tasks":
         tasks = row.get("tasks")
         if not isinstance(tasks, list) or not tasks or not all(_text(task).strip() for task in tasks):

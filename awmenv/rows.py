@@ -31,7 +31,7 @@ class BadRow(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a row stands: enough to read it again."""
+    """The position of a row in a file, enough to read it again."""
 
     file: str
     offset: int
@@ -53,7 +53,7 @@ def places(folder: Path, file: str) -> Iterator[tuple[Place, dict[str, Any] | Ba
 
 
 def read(folder: Path, place: Place) -> dict[str, Any]:
-    """Read one row again. Raises BadRow if another stands there by now."""
+    """Read one row again. Raises BadRow if the file has another row there now."""
     with (folder / place.file).open("rb") as stream:
         stream.seek(place.offset)
         return parse(stream.read(place.length))

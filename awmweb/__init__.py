@@ -1,4 +1,4 @@
-"""How the house is wired together: settings, urls, asgi, celery. No rules live here.
+"""How the parts of awmweb connect: settings, urls, asgi, celery. No rules live here.
 
-Imports nothing, so that the process that watches the others (`awmweb.embedded`) stays small.
+Imports nothing, so that the supervisor (`awmweb.embedded`) stays small.
 """

@@ -32,6 +32,7 @@ from episodes import intake, reading
 from episodes.consumers import WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
+from imports.importing import UPLOAD_MAX
 from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
 from people.errors import AppError, ForeignHost, NotFound
 from people.http import refuse, sender_of
@@ -40,6 +41,8 @@ log = logging.getLogger(__name__)
 # After each answer of the database a thread would wait up to Python's 5 ms for a busy event loop to let it go on; for
 # the committer's thread everybody whose append waits would wait with it.
 sys.setswitchinterval(0.0005)
+UPLOADS = ("/imports/", "/api/v1/imports")
+UPLOAD_BYTES = UPLOAD_MAX + 64 * 1024
 static = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
 denied = WebsocketDenier.as_asgi()
@@ -54,8 +57,9 @@ sockets_of_people = AuthMiddlewareStack(sockets)
 
 
 def names_us(scope: dict[str, Any]) -> bool:
-    """Whether a request is meant for us: without this a page whose name was bent to our address could speak with what
-    stands beside Django. A request that names nobody came to the address it came to, as for Django."""
+    """Return whether a request is meant for us: without this a page whose name was bent to our address could speak with
+    what stands beside Django. A request that names nobody came to the address it came to, as for Django.
+    """
     hosts = [value.decode("latin-1") for name, value in scope["headers"] if name == b"host"]
     if not hosts and (server := scope.get("server")):
         hosts = [f"[{server[0]}]" if ":" in server[0] else server[0]]
@@ -95,7 +99,7 @@ async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
     try:
         await static({**scope, "root_path": scope.get("root_path", "") + "/static"}, receive, _fresh(send))
     except (HTTPException, OSError):
-        await refuse(send, NotFound("There is no such file."))
+        await refuse(send, NotFound("File not found."))
 
 
 async def _django(scope: dict[str, Any], receive: Any, send: Any) -> None:
@@ -107,7 +111,8 @@ async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -
     database meets is told here, too."""
     try:
         sender = await sender_of(scope) if has_body(scope) else ""
-        with Body(scope, receive, settings.DATA_UPLOAD_MAX_MEMORY_SIZE, sender) as body:
+        most = UPLOAD_BYTES if scope["path"] in UPLOADS else settings.DATA_UPLOAD_MAX_MEMORY_SIZE
+        with Body(scope, receive, most, sender) as body:
             await app(scope, replayed(await body.read(), receive), send)
     except HungUp:
         return
@@ -142,7 +147,7 @@ async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
         else:
             await (sockets_of_people if is_ours(scope) else denied)(scope, receive, send)
     except DatabaseError as error:
-        log.warning("database away while a socket connects: %s", error)
+        log.warning("database unavailable while a socket connects: %s", error)
         await send({"type": "websocket.http.response.start", "status": 503, "headers": [(b"retry-after", b"1")]})
         await send({"type": "websocket.http.response.body", "body": b""})
 

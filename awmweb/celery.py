@@ -1,6 +1,6 @@
-"""Celery: two queues with workers of their own, so that a rollout that waits cannot starve the expert it waits for.
+"""Celery: two queues with separate workers, so that a waiting rollout cannot starve the expert it waits for.
 
-The database is the record of all work; a task only wakes somebody up and takes ids.
+The database is the record of all work; a task only notifies and takes IDs.
 """
 
 from __future__ import annotations

@@ -29,12 +29,12 @@ CODES = {
     500: "internal",
 }
 WORDS = {
-    400: "The request is not one that this server takes.",
-    403: "A write by cookie needs the CSRF token; a script sends a token in the Authorization header.",
-    404: "There is no such call.",
-    405: "This call has another method.",
-    413: "The body is larger than this call takes.",
-    500: "Something broke on our side; it is in the log.",
+    400: "Invalid request.",
+    403: "Writes by cookie need the CSRF token. Scripts send an API token in the Authorization header.",
+    404: "Not found: no such endpoint.",
+    405: "Method not allowed.",
+    413: "The request body is too large.",
+    500: "Internal server error. See the server log.",
 }
 
 
@@ -99,7 +99,7 @@ class Refusals(MiddlewareMixin):
 
 def _away(error: Exception) -> HttpResponse:
     """A page of its own, which asks the database nothing."""
-    log.warning("database away: %s", error)
+    log.warning("database unavailable: %s", error)
     page = HttpResponse(render_to_string("503.html"), status=Away.status)
     page["Retry-After"] = "2"
     return page

@@ -64,7 +64,7 @@ def web_address(name: str, default: str) -> str:
 
 
 def endpoint(prefix: str) -> EndpointConfig | None:
-    """A model role's endpoint, or None where it is not configured. No role borrows another's."""
+    """Return a model role's endpoint, or None where it is not configured. No role borrows another's."""
     try:
         return EndpointConfig.from_environment(prefix)
     except ValueError as error:
@@ -89,7 +89,8 @@ def expert_endpoints() -> dict[str, EndpointConfig]:
 
 
 def mail_server() -> MailServer | None:
-    """The server that takes our mail, or None. smtp: plain, smtp+tls: STARTTLS, smtps: TLS from the first byte."""
+    """Return the server that takes our mail, or None. smtp: plain, smtp+tls: STARTTLS, smtps: TLS
+    from the first byte."""
     raw = text("AWMWEB_MAIL_URL")
     if not raw:
         return None
@@ -105,6 +106,30 @@ def mail_server() -> MailServer | None:
     return MailServer(parts.hostname or "", port, user, password, parts.scheme == "smtp+tls", parts.scheme == "smtps")
 
 
+def exports_storage(folder: Path) -> dict[str, object]:
+    """Return where datasets go: a folder, or with AWMWEB_EXPORTS_S3 a bucket of any S3-compatible store. Its keys come
+    from where boto3 looks for them (AWS_ACCESS_KEY_ID and so on).
+    """
+    raw = text("AWMWEB_EXPORTS_S3")
+    if not raw:
+        return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": folder}}
+    parts = urlsplit(raw)
+    if parts.scheme != "s3" or not parts.hostname or parts.query or parts.fragment or "@" in parts.netloc:
+        _stop("AWMWEB_EXPORTS_S3", f"expected s3://bucket or s3://bucket/prefix, got {raw!r}")
+    endpoint_url = web_address("AWMWEB_S3_ENDPOINT", "") if text("AWMWEB_S3_ENDPOINT") else None
+    options: dict[str, object] = {
+        "bucket_name": parts.netloc,
+        "location": parts.path.strip("/"),
+        "endpoint_url": endpoint_url,
+        "region_name": text("AWMWEB_S3_REGION") or None,
+        "addressing_style": "path" if endpoint_url else "auto",
+        "signature_version": "s3v4",
+        "file_overwrite": True,
+        "default_acl": None,
+    }
+    return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
+
+
 VAR = Path(text("AWMWEB_VAR", str(BASE_DIR / "var"))).resolve()
 AWMWEB_HOST = text("AWMWEB_HOST", "127.0.0.1")
 AWMWEB_PORT = number("AWMWEB_PORT", 8000, 1, 65535)
@@ -115,6 +140,7 @@ AWMENV_PORT = number("AWMENV_PORT", 8100, 1, 65535)
 AWMENV_URL = text("AWMENV_URL", f"ws://127.0.0.1:{AWMENV_PORT}/ws")
 AWMWEB_WEB_PROCESSES = number("AWMWEB_WEB_PROCESSES", 1, 1, 64)
 AWMWEB_HEARTBEAT_S = number("AWMWEB_HEARTBEAT_S", 90, 2, 86_400)
+AWMWEB_PARK_AFTER_S = number("AWMWEB_PARK_AFTER_S", 60, 0, 86_400)
 AWMWEB_DEMO = switch("AWMWEB_DEMO", True)
 PACKS_DIR = BASE_DIR / "packs"
 AGENT_ENDPOINT = endpoint("AWMWEB_AGENT_")
@@ -126,6 +152,8 @@ JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")
 MAIL_SERVER = mail_server()
 AWMWEB_MAIL_FROM = text("AWMWEB_MAIL_FROM", f"awmweb@{urlsplit(AWMWEB_PUBLIC_URL).hostname}")
 AWMWEB_NOTICES_PRIVATE = switch("AWMWEB_NOTICES_PRIVATE", False)
+HUB_TOKEN = text("AWMWEB_HUB_TOKEN", text("HF_TOKEN"))
+HUB_ENDPOINT = web_address("HF_ENDPOINT", "https://huggingface.co")
 VAPID_KEY = embedded.vapid_key(VAR)
 
 _embedded = embedded.urls(VAR)
@@ -133,6 +161,10 @@ DATABASE_URL = text("DATABASE_URL", _embedded.database)
 REDIS_URL = text("REDIS_URL", _embedded.redis)
 BROKER_URL = text("REDIS_URL", _embedded.broker)
 
+try:
+    ATTEST_KEY = embedded.attest_key(VAR)
+except (OSError, UnicodeDecodeError) as error:
+    _stop("AWMENV_ATTEST_KEY_FILE", str(error))
 SECRET_KEY = embedded.secret_key(VAR)
 DEBUG = False
 _public = urlsplit(AWMWEB_PUBLIC_URL)
@@ -188,9 +220,12 @@ INSTALLED_APPS = [
     "people",
     "notices",
     "episodes",
+    "reviews",
     "experts",
+    "runs",
     "curriculum",
     "exports",
+    "imports",
 ]
 MIDDLEWARE = [
     "awmweb.middleware.Answers",
@@ -210,10 +245,7 @@ ASGI_APPLICATION = "awmweb.asgi.application"
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": VAR / "files"}},
     "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
-    "exports": {
-        "BACKEND": "django.core.files.storage.FileSystemStorage",
-        "OPTIONS": {"location": VAR / "exports" / "datasets"},
-    },
+    "exports": exports_storage(VAR / "exports" / "datasets"),
 }
 TEMPLATES = [
     {
@@ -265,13 +297,15 @@ CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = False
 CELERY_TIMEZONE = "UTC"
-CELERY_TASK_ROUTES = {"curriculum.tasks.play": {"queue": "rollouts"}}
+CELERY_TASK_ROUTES = {"runs.tasks.play": {"queue": "rollouts"}}
 CELERY_BEAT_SCHEDULE = {
     "sweep": {"task": "experts.tasks.sweep", "schedule": 5.0, "options": {"expires": 5}},
     "notify": {"task": "notices.tasks.send", "schedule": 5.0, "options": {"expires": 5}},
     "forget_notices": {"task": "notices.tasks.forget", "schedule": 3600.0, "options": {"expires": 600}},
     "wake_exports": {"task": "exports.tasks.wake", "schedule": 15.0, "options": {"expires": 15}},
-    "wake": {"task": "curriculum.tasks.wake", "schedule": 10.0, "options": {"expires": 10}},
+    "index": {"task": "episodes.tasks.index", "schedule": 2.0, "options": {"expires": 2}},
+    "wake_imports": {"task": "imports.tasks.wake", "schedule": 15.0, "options": {"expires": 15}},
+    "wake": {"task": "runs.tasks.wake", "schedule": 10.0, "options": {"expires": 10}},
 }
 CELERY_BEAT_SCHEDULE_FILENAME = str(VAR / "beat" / "schedule")
 

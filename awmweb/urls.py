@@ -1,25 +1,33 @@
-"""Every address of the house, in one place."""
+"""All addresses of awmweb."""
 
 from __future__ import annotations
 
 from django.urls import include, path, re_path
 
 from awmweb import settings, views
+from curriculum import api as curriculum_api
 from episodes import api as episodes_api
 from experts import api as experts_api
 from exports import api as exports_api
+from imports import api as imports_api
 from people.http import build_api
+from reviews import api as reviews_api
+from runs import api as runs_api
 
 API_WORDS = (
-    "How a rollout loop, an expert or a page talks to the dashboard; docs/protocol.md says it in words. A script sends "
-    "`Authorization: Bearer TOKEN`; pages read with their session cookie. Every refusal is an error envelope. A batch "
-    "of steps has at most 2 MB and a single step 8 MB (413); JSON nests at most 128 levels and its numbers fit a "
-    "double (400). 429 and 503 mean: try the same again."
+    "The API for rollout loops, experts and pages; docs/protocol.md explains it. Scripts send `Authorization: Bearer "
+    "TOKEN`; pages read with their session cookie. Every error is an error envelope. A batch of steps has at most 2 MB "
+    "and a single step 8 MB (413); JSON nests at most 128 levels and its numbers fit a double (400). On 429 and 503, "
+    "retry the same request."
 )
 api = build_api(title="awmweb", version=settings.VERSION, description=API_WORDS, urls_namespace="api")
 api.add_router("", episodes_api.router)
+api.add_router("", runs_api.router)
 api.add_router("", experts_api.router)
 api.add_router("", exports_api.router)
+api.add_router("", imports_api.router)
+api.add_router("", reviews_api.router)
+api.add_router("", curriculum_api.router)
 
 urlpatterns = [
     path("", views.home, name="home"),
@@ -35,6 +43,10 @@ urlpatterns = [
     path("", include("episodes.urls")),
     path("", include("experts.urls")),
     path("", include("exports.urls")),
+    path("", include("imports.urls")),
+    path("", include("reviews.urls")),
+    path("", include("curriculum.urls")),
+    path("", include("runs.urls")),
     path("api/v1/", api.urls),
     re_path(r"^api/", episodes_api.unknown_call),
 ]

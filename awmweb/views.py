@@ -1,4 +1,4 @@
-"""The house's own pages: home, health, models, vocabulary, and the frame that every page stands in."""
+"""Pages of awmweb as a whole: home, health, models, environment, legend, and the top bar of every page."""
 
 from __future__ import annotations
 
@@ -19,11 +19,10 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
-from curriculum import environment, launching
-from episodes import events, wall
+from episodes import durability, events, visibility, wall
 from episodes import legend as sheet
-from episodes.formatting import clock, in_words
-from episodes.models import Episode, EpisodeState, VerifierOutcome
+from episodes.formatting import clock
+from episodes.models import Episode, EpisodeState
 from episodes.views import episode_page
 from experts import availability, board
 from experts.models import Ask
@@ -35,7 +34,9 @@ from people.access import (
     may_advise,
     may_export,
     may_launch,
+    may_manage_projects,
     may_read,
+    may_see_reviews,
     member_required,
     memberships,
     person,
@@ -44,17 +45,18 @@ from people.access import (
 from people.errors import NotFound
 from people.models import Membership, display_name
 from people.plain_text import clean
+from runs import environment, launching
 
 HOME_ASKS = 8
 
 
 def frame(request: HttpRequest) -> dict[str, Any]:
-    """What the top bar shows, read only where there is one: most of what a page fetches later has none."""
+    """Return what the top bar shows, read lazily: fragments that a page fetches later have no top bar."""
     return {"shell": SimpleLazyObject(partial(_shell, request))}
 
 
 def _shell(request: HttpRequest) -> dict[str, Any] | None:
-    """Who is here, in which project, and how many asks people can take."""
+    """Return the person, the project, and the number of asks that people can claim."""
     membership = getattr(request, "membership", None) or _here(request)
     if membership is None:
         return None
@@ -66,9 +68,12 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
         "role": membership.role,
         "runs_it": holds(person(membership), may_launch),
         "exports": holds(person(membership), may_export),
+        "reviews": holds(person(membership), may_see_reviews),
         "project": membership.project.slug,
         **_duty(person(membership)),
-        "projects": [{"name": one.project.slug} for one in memberships(request)],
+        "projects": [{"name": one.project.slug} for one in memberships(request) if not one.project.archived_at],
+        "archived": membership.project.archived_at is not None,
+        "audits": holds(person(membership), may_manage_projects),
         "open": waiting.count(),
         "nearest": nearest.deadline_at if nearest else None,
         "budget": (nearest.deadline_at - nearest.created_at).total_seconds() if nearest else None,
@@ -77,13 +82,13 @@ def _shell(request: HttpRequest) -> dict[str, Any] | None:
 
 
 def _here(request: HttpRequest) -> Membership | None:
-    """Whoever is signed in keeps the top bar where an address leads to nothing, too."""
+    """Return the membership of a signed-in person, so that error pages keep the top bar."""
     user = getattr(request, "user", None)
     return chosen_membership(request) if user is not None and user.is_authenticated else None
 
 
 def _duty(actor: Actor) -> dict[str, Any]:
-    """Whether asks may wait for this person at all, and whether they said that they are away."""
+    """Return the person's key if their role can answer, and whether they are set to Away."""
     advises = availability.may_be_present(actor.role, None)
     return {"me": actor.key if advises else "", "away": advises and availability.is_away(actor)}
 
@@ -91,7 +96,7 @@ def _duty(actor: Actor) -> dict[str, Any]:
 @require_GET
 @member_required(may_read)
 def home(request: MemberRequest) -> HttpResponse:
-    """Open asks, the wall of live episodes, recent outcomes."""
+    """Show open asks, live episodes and recent outcomes."""
     actor = request.actor
     now = timezone.now()
     found, rows = board.front_rows(actor, now, HOME_ASKS)
@@ -108,6 +113,7 @@ def home(request: MemberRequest) -> HttpResponse:
             "facts": _today(actor, now),
             "exportable": tally["complete"],
             "played": tally["total"],
+            "new_here": not found and not scoped(Ask.objects.all(), actor.project).exists(),
             "may_advise": holds(actor, may_advise),
             "may_launch": holds(actor, may_launch),
             "may_export": holds(actor, may_export),
@@ -120,36 +126,41 @@ def _calm_headline(actor: Actor) -> str:
     queued = episodes.filter(state=EpisodeState.QUEUED).count()
     live = episodes.count() - queued
     if not live and not queued:
-        return "No agent is at work."
+        return "No agents are running."
     if not live:
-        return f"{in_words(queued)} {'episode is' if queued == 1 else 'episodes are'} queued; no agent is at work yet."
-    more = f", {in_words(queued).lower()} {'is' if queued == 1 else 'are'} queued" if queued else ""
-    return f"{in_words(live)} {'agent is' if live == 1 else 'agents are'} at work{more}; none waits for a person."
+        return f"{queued} {'episode is' if queued == 1 else 'episodes are'} queued. No agents are running."
+    more = f", {queued} queued" if queued else ""
+    return f"{live} {'agent is' if live == 1 else 'agents are'} running{more}. None needs a person."
 
 
 def _today(actor: Actor, now: datetime) -> list[tuple[str, str, str]]:
-    """What came of the day, as (words, number, remark)."""
+    """Return the counts of today as (label, value, note)."""
     since = timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0)
     asks = board.closed_today(actor, since)
     episodes = scoped(Episode.objects.filter(created_at__gt=since), actor.project)
     faults = episodes.filter(state=EpisodeState.FAILED).count()
-    outcomes = VerifierOutcome.objects.verdicts().filter(at__gt=since)
-    verified = scoped(outcomes, actor.project, "episode__project")
+    verified = visibility.verdicts_of(actor).filter(at__gt=since)
     complete = verified.filter(reward_type="complete").count()
     return [
         ("Asks answered", str(asks["answered"]), f"{asks['mine']} by you" if asks["mine"] else ""),
-        ("Median time to answer", clock(asks["median"]) if asks["median"] is not None else "none yet", ""),
+        ("Median time to answer", _short(asks["median"]), ""),
         ("Fell back", str(asks["fell_back"]), f"of {asks['asked']}" if asks["asked"] else ""),
         ("Episodes verified", str(verified.count()), f"{complete} complete" if complete else ""),
-        ("Broke on a fault", str(faults), ""),
+        ("Failed (fault)", str(faults), ""),
     ]
+
+
+def _short(seconds: float | None) -> str:
+    if seconds is None:
+        return "none yet"
+    return clock(seconds) if seconds >= 1 else "<1 s"
 
 
 @require_POST
 @member_required(may_launch)
 def play_demo(request: MemberRequest) -> HttpResponse:
     run = launching.start_demo(request.actor)
-    messages.success(request, f"The demo plays again: {run.episodes.count()} episodes are queued as {run.name}.")
+    messages.success(request, f"Demo started: {run.episodes.count()} episodes queued in run {run.name}.")
     return redirect("home")
 
 
@@ -157,13 +168,13 @@ def play_demo(request: MemberRequest) -> HttpResponse:
 @episode_page
 def play_again(request: MemberRequest, pk: str) -> HttpResponse:
     again = launching.play_again(request.actor, pk)
-    messages.success(request, "It plays again, as this new episode.")
+    messages.success(request, "Rerun queued as this episode.")
     return redirect("episode", again.pk)
 
 
 @require_GET
 def health(request: HttpRequest) -> JsonResponse:
-    """Ready: the database answers. Valkey is told apart: without it pages still work, only later."""
+    """Report whether the database responds, and Valkey separately: without it pages work, with a delay."""
     try:
         with connection.cursor() as cursor:
             cursor.execute("select 1")
@@ -181,12 +192,12 @@ def _hints() -> str:
 
 
 ROLES = {
-    "agent": ("AWMWEB_AGENT_", "Plays tasks when the policy is model."),
+    "agent": ("AWMWEB_AGENT_", "Runs tasks with policy model."),
     "expert": ("AWMWEB_EXPERT_", "Answers asks as the model expert."),
-    "judge": ("AWMENV_JUDGE_", "Judges SQL evidence. Only the environment server holds its key and can ask it."),
+    "judge": ("AWMENV_JUDGE_", "Judges SQL evidence. Only the environment server has its key and can call it."),
 }
 ELSEWHERE = "judge"
-"""The role that another process asks; nothing here knows its secrets."""
+"""The role that another process calls; this process never has its secrets."""
 
 
 def _endpoint(role: str) -> EndpointConfig | None:
@@ -198,14 +209,15 @@ def _endpoint(role: str) -> EndpointConfig | None:
 @require_GET
 @member_required(may_launch)
 def models_page(request: MemberRequest) -> HttpResponse:
-    """What the environment configured for each role and for every further expert model, without any key."""
+    """Show the endpoint of each role and of every further expert model, without keys."""
     roles = []
     for role, (prefix, words) in ROLES.items():
         test = reverse("test_model", args=[role]) if role != ELSEWHERE else ""
         roles.append(_role(role, prefix, words, _endpoint(role), test))
         if role == "expert":
             roles += [_further(name, one) for name, one in settings.EXPERT_ENDPOINTS.items() if name != role]
-    return render(request, "awmweb/models.html", {"place": "models", "roles": roles})
+    configured = sum("configured" in role for role in roles)
+    return render(request, "awmweb/models.html", {"place": "models", "roles": roles, "configured": configured})
 
 
 def _further(name: str, endpoint: EndpointConfig) -> dict[str, Any]:
@@ -214,7 +226,7 @@ def _further(name: str, endpoint: EndpointConfig) -> dict[str, Any]:
 
 
 def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, test: str) -> dict[str, Any]:
-    """A part of the page: what is set, if anything is, and where its button leads, if it can be tested from here."""
+    """Return one role for the page; `test` is the address of its button, empty if it can't be tested from here."""
     known = {"title": title, "slug": title.replace(" ", "-"), "prefix": prefix, "words": words, "test": test}
     if endpoint is None:
         return known
@@ -231,7 +243,7 @@ def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, 
 @require_POST
 @member_required(may_launch)
 def test_model(request: MemberRequest, role: str) -> HttpResponse:
-    """Ask the endpoint for one word and show what it says, its own error included."""
+    """Ask the endpoint for one word and show its response or its error."""
     if role not in ROLES:
         raise NotFound
     endpoint = _endpoint(role)
@@ -240,31 +252,31 @@ def test_model(request: MemberRequest, role: str) -> HttpResponse:
             request, "awmweb/_model_test.html", {"ok": False, "words": f"Set {ROLES[role][0]}BASE_URL and restart."}
         )
     if role == ELSEWHERE:
-        words = "Only the environment server can ask the judge. Run: python manage.py checkpack --judge"
+        words = "Only the environment server can call the judge. Run: python manage.py checkpack --judge"
         return render(request, "awmweb/_model_test.html", {"ok": False, "words": words})
     probe = asyncio.run(endpoint.probe())
     return render(request, "awmweb/_model_test.html", {"ok": probe.ok, "words": probe.message})
 
 
 PROBES = {
-    "landlock": "the kernel has Landlock",
-    "reads_own": "a confined process reads what it was given",
-    "no_reading": "it reads no other file",
-    "no_writing": "it writes no file",
-    "no_network": "it opens no socket",
-    "no_fork": "it starts no process",
-    "no_signals": "it signals nobody",
-    "no_looking": "it sees no name or size of another file",
+    "landlock": "the kernel supports Landlock",
+    "reads_own": "reading its own files is allowed",
+    "no_reading": "reading other files is blocked",
+    "no_writing": "writing files is blocked",
+    "no_network": "opening sockets is blocked",
+    "no_fork": "starting processes is blocked",
+    "no_signals": "signals to other processes are blocked",
+    "no_looking": "names and sizes of other files are hidden",
 }
 
 
 @require_GET
 @member_required(may_read)
 def environment_page(request: MemberRequest) -> HttpResponse:
-    """Behind which walls the code of packs runs, asked of the running server."""
+    """Show the sandbox level of pack code, as the running environment server reports it."""
     at = environment.standing()
     probes = [(PROBES.get(name, clean(name)), holds) for name, holds in at.probes.items()]
-    return render(request, "awmweb/environment.html", {"at": at, "probes": probes})
+    return render(request, "awmweb/environment.html", {"at": at, "probes": probes, "replays": durability.replays()})
 
 
 @require_GET

@@ -1,10 +1,11 @@
-"""The expert desk under a flood, under eight claimers, and with a thousand open asks.
+"""The expert desk under a flood, under eight claimers, with a thousand open asks, and from one ask to the next.
 
 *flood*: 200 asks a minute for 30 simulated minutes, five people, two runs, decided by the very functions of
 `experts/routing.py` on a simulated clock; beside an optimum that knows the future and never idles. *claims*: 10,000
 asks in PostgreSQL, claimed and answered by eight processes; beside the syncs of the same disk. *crowd*: 1,000 open asks
-and 500 waiting loops at the running product; beside one committing call of the same API. Run as
-`python bench/desk.py [flood] [claims] [crowd]`.
+and 500 waiting loops at the running product; beside one committing call of the same API. *swap*: from Ctrl+Enter to the
+focused field of the next ask in Chromium; beside a bare commit and a bare page, one after the other. Run as
+`python bench/desk.py [flood] [claims] [crowd] [swap]`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 import httpx
@@ -315,9 +317,9 @@ def page_times(house: Product) -> list[float]:
         return [_page(browser) for _ in range(PAGES)]
 
 
-def _page(browser: httpx.Client) -> float:
+def _page(browser: httpx.Client, path: str = "/queue/") -> float:
     began = time.perf_counter()
-    with browser.stream("GET", "/queue/") as answer:
+    with browser.stream("GET", path) as answer:
         answer.raise_for_status()
         return (time.perf_counter() - began) * 1000
 
@@ -345,15 +347,17 @@ async def _poll_on(url: str, token: str, ask: str) -> None:
 
 
 def _loop(url: str, token: str) -> httpx.AsyncClient:
-    """A client of its own for each loop: one pool for hundreds looks through all its connections at each request, and
-    what is measured then is the pool."""
+    """Return a client of its own for each loop: one pool for hundreds looks through all its connections at each
+    request, and what is measured then is the pool.
+    """
     head = {"Authorization": f"Bearer {token}"}
     return httpx.AsyncClient(base_url=f"{url}/api/v1", headers=head, timeout=60, verify=False, trust_env=False)  # noqa: S501  no TLS here
 
 
 async def deadlines(url: str, token: str, agent: httpx.Client) -> list[float]:
-    """Seconds between each ask's deadline and the moment in which its waiting loop knew; every loop waits from the
-    moment in which its ask is open, and the deadlines of all of them lie within ten seconds."""
+    """Return seconds between each ask's deadline and the moment in which its waiting loop knew; every loop waits from
+    the moment in which its ask is open, and the deadlines of all of them lie within ten seconds.
+    """
     end = time.monotonic() + DUE_S
     loops = []
     for n in range(WAITING):
@@ -371,7 +375,76 @@ async def _late(url: str, token: str, ask: str) -> float:
                 return time.time() - datetime.fromisoformat(view["deadline_at"]).timestamp()
 
 
-PARTS = ("flood", "claims", "crowd")
+# --- send and next ---------------------------------------------------------------------------------------------------
+
+TIMES = """() => {
+  addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.ctrlKey) sessionStorage.setItem("sent", Date.now());
+  }, true);
+  addEventListener("focusin", (event) => {
+    if (event.target.id === "advice" && sessionStorage.getItem("sent")) sessionStorage.setItem("focused", Date.now());
+  }, true);
+}"""
+POSTS = """() => performance.getEntriesByType("resource").filter((one) => one.name.endsWith("/answer"))
+  .map((one) => one.duration)"""
+SWAPS = 40
+
+
+def swap(house: Product) -> None:
+    """Each ask follows six steps, as an ask in mid-episode does."""
+    from playwright.sync_api import sync_playwright
+
+    from bench import asks as single
+
+    with house.http(house.token("agent")) as agent, sync_playwright() as playwright:
+        first = [open_after_steps(agent, n) for n in range(SWAPS + 2)][0]
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        page.add_init_script(f"({TIMES})()")
+        page.goto(house.link("edo", "expert"))
+        page.goto(f"{house.url}/asks/{first}/")
+        page.keyboard.press("c")
+        took = [send_and_wait(page) for _ in range(SWAPS)]
+        posts = page.evaluate(POSTS)
+        told = {
+            "asks": SWAPS,
+            "p95_ms": round(p95(took)),
+            "post_ms": round(median(posts)),
+        }
+        with httpx.Client(base_url=house.url, follow_redirects=True, timeout=30) as http:
+            http.get(house.link("nora", "expert"))
+            pages = [_page(http, f"/asks/{first}/") for _ in range(SWAPS)]
+        limit = median(commit_once(agent, single.start(agent, "bare"))) + median(pages)
+        line(
+            "send_to_next_focused", median(took), "ms median", limit, aim_ms=120,
+            limit_is="one commit of the API and one page of an ask", **told,
+        )  # fmt: skip
+        browser.close()
+
+
+def open_after_steps(agent: httpx.Client, n: int) -> str:
+    body = {"key": f"swap-{n}", "task": f"task {n}", "expert": "plain"}
+    episode = agent.post("/episodes", json=body).raise_for_status().json()["id"]
+    calls = [{"seq": i, "kind": "tool_call", "name": "look", "arguments": {"i": i}} for i in range(1, 7)]
+    agent.post(f"/episodes/{episode}/steps", json={"steps": calls}).raise_for_status()
+    question = f"What now, {' '.join(str(n * 7 + i) for i in range(6))}?"
+    ask = {"key": "q", "episode": episode, "seq": 7, "question": question, "deadline_s": 3000 + n}
+    return str(agent.post("/asks", json=ask).raise_for_status().json()["id"])
+
+
+def send_and_wait(page: Any) -> float:
+    """Milliseconds as the page's clock has them; a person writes for a second and rests before the chord."""
+    page.wait_for_selector("#advice:focus")
+    page.evaluate("sessionStorage.clear()")
+    page.keyboard.type("Take the older one.", delay=40)
+    page.wait_for_timeout(1500)
+    page.keyboard.press("Control+Enter")
+    while not page.evaluate("sessionStorage.getItem('focused')"):  # the content policy allows no predicate in the page
+        page.wait_for_timeout(20)
+    return float(page.evaluate("sessionStorage.getItem('focused') - sessionStorage.getItem('sent')"))
+
+
+PARTS = ("flood", "claims", "crowd", "swap")
 
 
 def chosen() -> Iterator[str]:
@@ -382,13 +455,13 @@ def main() -> None:
     parts = list(chosen())
     if "flood" in parts:
         flood()
-    if {"claims", "crowd"} & set(parts):
-        if shutil.which("chromium") is None and "crowd" in parts:
+    if set(parts) - {"flood"}:
+        if shutil.which("chromium") is None and {"crowd", "swap"} & set(parts):
             sys.exit("bench/desk.py needs a Chromium")
         with product(AWMWEB_HEARTBEAT_S="3600") as house:  # nobody plays the episodes of these asks
             for name in parts:
-                if name in ("claims", "crowd"):
-                    {"claims": claims, "crowd": crowd}[name](house)
+                if name != "flood":
+                    {"claims": claims, "crowd": crowd, "swap": swap}[name](house)
 
 
 if __name__ == "__main__":

@@ -278,7 +278,7 @@ async def opened(port: int, scripts: list[Script], count: int) -> list[Player]:
 
 
 def family(pid: int) -> list[int]:
-    """A process and all below it."""
+    """Return a process and all below it."""
     found = [pid]
     for one in found:
         try:

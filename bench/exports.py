@@ -38,7 +38,7 @@ def row(name: str, value: float, unit: str, limit: float | None, **conditions: o
 
 
 def steps_of(number: int) -> list[dict[str, Any]]:
-    """A plausible conversation of 20 steps, some 500 bytes each, like no other."""
+    """Return a plausible conversation of 20 steps, some 500 bytes each, like no other."""
     said: list[dict[str, Any]] = [
         {"kind": "message", "role": "user", "content": f"Go through the open tickets of customer {number}."}
     ]
@@ -121,7 +121,7 @@ def exported(shape: str, run: str, folder: Path, *, parquet: bool = False) -> di
 
 
 def copied(folder: Path) -> float:
-    """Steps a second of a bare COPY TO of the rows that `raw` reads."""
+    """Return steps a second of a bare COPY TO of the rows that `raw` reads."""
     from django.db import connection
 
     query = (
@@ -137,7 +137,8 @@ def copied(folder: Path) -> float:
 
 
 def written(lines: Path, folder: Path) -> tuple[float, float]:
-    """Rows a second of our Parquet writer, and of pyarrow with rows that are ready, in batches of the same size."""
+    """Return rows a second of our Parquet writer, and of pyarrow with rows that are ready, in
+    batches of the same size."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -230,7 +231,7 @@ def main() -> None:
         os.environ["AWMWEB_VAR"] = str(folder / "var")
         from awmweb.embedded import paths, servers
 
-        paths.settle(paths.data_paths(folder / "var"))
+        paths.ensure_folders(paths.data_paths(folder / "var"))
         with servers.running(folder / "var", queue=False):
             _django()
             from django.core.management import call_command

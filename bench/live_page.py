@@ -158,7 +158,7 @@ def following(house: Product, page: Page) -> list[dict[str, object]]:
 
 
 def reading(house: Product, page: Page) -> list[dict[str, object]]:
-    """An episode that is long already: opening it at its end, and scrolling away from there."""
+    """Return an episode that is long already: opening it at its end, and scrolling away from there."""
     url = f"/episodes/{long_episode(house, LONG, 'long')}/"
     limit = fetched_ms(page, url)
     began = time.monotonic()

@@ -41,8 +41,9 @@ street city country the a of to is was with for in on by not has been more than 
 
 
 def batch(first: int, times: Sequence[float]) -> bytes:
-    """A body of steps, each with the time at which it was due; about 0.43 KB each, in words like a tool's result,
-    so that compressing them gains what it gains with real ones."""
+    """Return a body of steps, each with the time at which it was due; about 0.43 KB each, in words like a tool's
+    result, so that compressing them gains what it gains with real ones.
+    """
     return b'{"steps":[' + b",".join(_step(first + number, due) for number, due in enumerate(times)) + b"]}"
 
 
@@ -252,7 +253,8 @@ class Watching:
         }
 
     def _whole(self, last: int) -> int:
-        """How many sockets got every step, each once and in order: the reader, and whoever got the same frames."""
+        """Return how many sockets got every step, each once and in order: the reader, and whoever
+        got the same frames."""
         reader = self.watchers[0]
         numbers = [number for numbers, _ in reader.read for number in numbers]
         if not numbers or numbers != list(range(numbers[0], last + 1)):

@@ -73,7 +73,7 @@ def read_once(folder: Path) -> float:
 
 
 def start(pack: Path, cache: Path) -> tuple[float, float, float]:
-    """Seconds from the command to the first 200, megabytes resident then, and at the most until then."""
+    """Return seconds from the command to the first 200, megabytes resident then, and at the most until then."""
     (port,) = free_ports(1)
     environment = os.environ | {"AWMENV_CACHE_DIR": str(cache)}
     command = [sys.executable, "-m", "awmenv.server", "--packs", str(pack), "--port", str(port)]

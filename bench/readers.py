@@ -67,7 +67,7 @@ class Peak(threading.Thread):
 
 
 def filled(house: Product, token: str) -> str:
-    """An episode of large steps."""
+    """Return an episode of large steps."""
     with house.http(token) as http:
         episode = str(http.post("/episodes", json={"key": "big", "task": "read me"}).raise_for_status().json()["id"])
         for seq in range(1, STEPS + 1):

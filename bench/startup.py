@@ -24,7 +24,7 @@ REPEATS = 3
 
 
 def import_alone(var: Path) -> float:
-    """Seconds to import the web application and nothing else."""
+    """Return seconds to import the web application and nothing else."""
     began = time.monotonic()
     environment = os.environ | {"AWMWEB_VAR": str(var), "DJANGO_SETTINGS_MODULE": "awmweb.settings"}
     subprocess.run([sys.executable, "-c", "import awmweb.asgi"], cwd=ROOT, env=environment, check=True)
@@ -62,7 +62,7 @@ def start(var: Path) -> tuple[float, float]:
 
 
 def line(name: str, seconds: list[tuple[float, float]], limit: float) -> str:
-    """The middle one of the repeats; all of them stand in the conditions."""
+    """Return the middle one of the repeats; all of them stand in the conditions."""
     first, ready = sorted(seconds)[len(seconds) // 2]
     conditions = {
         "aim": AIM_S,

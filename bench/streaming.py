@@ -106,7 +106,7 @@ class Crowd:
         await self.tell("open", port=port, path=path, token=token, sockets=share, packed=packed)
 
     async def report(self, last: int, seconds: float) -> dict[str, Any]:
-        """What all of them saw, as one."""
+        """Return what all of them saw, as one."""
         parts = await self.tell("report", last=last, seconds=seconds)
         summed = ("sockets", "whole", "frames", "frames_of_steps", "bytes", "cpu")
         return {
@@ -179,7 +179,9 @@ def _listens(port: int) -> bool:
 
 
 async def requests_that_commit_nothing(house: House, clients: int) -> float:
-    """How many requests of single events 64 clients get answered each second by a door that only knows who calls."""
+    """Return how many requests of single events 64 clients get answered each second by a door that only knows who
+    calls.
+    """
     async with door(house) as port:
         callers = [await Caller.connect(port, house.token, "/") for _ in range(clients)]
         await _answered(callers, 0.5)
@@ -238,7 +240,7 @@ class House:
             return int(found[0]) if found else 0
 
     def syncs(self) -> int:
-        """How often the database has synced its log, by its own count."""
+        """Return how often the database has synced its log, by its own count."""
         with psycopg.connect(self.database) as connection:
             found = connection.execute("SELECT sum(fsyncs) FROM pg_stat_io WHERE object = 'wal'").fetchone()
             return int(found[0]) if found else 0
@@ -291,9 +293,10 @@ class Clock:
 async def ingest(
     house: House, name: str, clients: int, size: int, limit: Callable[[], float], **conditions: object
 ) -> tuple[float, float]:
-    """A closed loop: each client sends its next batch when the one before is durable. The first second is not counted:
-    connections are opened and tables grow from nothing. The limit is probed before and after, since disks and
-    neighbours change from one second to the next; it is the mean of both. Returns the rate and the limit."""
+    """Return a closed loop: each client sends its next batch when the one before is durable. The first second is not
+    counted: connections are opened and tables grow from nothing. The limit is probed before and after, since disks and
+    neighbours change from one second to the next; it is the mean of both. Returns the rate and the limit.
+    """
     await _ingest(house, name, clients, size, 1.0)
     before = limit()
     figures, rate = await _ingest(house, name, clients, size, SECONDS)

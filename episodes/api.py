@@ -1,4 +1,4 @@
-"""The JSON edge of runs, episodes and steps: one thin function per call of the contract."""
+"""The JSON edge of episodes and steps: one thin function per call of the contract. That of runs is in `runs`."""
 
 from __future__ import annotations
 
@@ -38,26 +38,12 @@ def filters_of(request: HttpRequest) -> dict[str, list[str]]:
     return {name: request.GET.getlist(name) for name in request.GET if name not in ("cursor", "limit")}
 
 
-@router.get("/runs", response={200: schema.RunPage, **REFUSALS}, openapi_extra=filters_in(lists.RUN_FILTERS))
-def list_runs(
-    request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
-) -> schema.RunPage:
-    """The project's runs, newest first."""
-    return lists.runs(actor_of(request), filters_of(request), cursor, limit)
-
-
 @router.get("/episodes", response={200: schema.EpisodePage, **REFUSALS}, openapi_extra=filters_in(FILTERS))
 def list_episodes(
     request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
 ) -> schema.EpisodePage:
     """The project's episodes, newest first. A filter that comes several times has several values."""
     return lists.episodes(actor_of(request), filters_of(request), cursor, limit)
-
-
-@router.post("/runs", response={200: schema.RunView, 201: schema.RunView, **REFUSALS})
-def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.RunView]:
-    run, made = recording.start_run(actor_of(request), payload)
-    return Status(201 if made else 200, schema.RunView(id=run.pk, name=run.name, expert=run.expert))
 
 
 @router.post("/episodes", response={200: schema.EpisodeRef, 201: schema.EpisodeRef, **REFUSALS})
@@ -104,6 +90,12 @@ def heartbeat(request: HttpRequest, episode_id: str) -> schema.EpisodeView:
     return trajectory.view_of(recording.heartbeat(actor_of(request), episode_id))
 
 
+@router.post("/episodes/{episode_id}/park", response={202: schema.EpisodeView, **REFUSALS})
+def park(request: HttpRequest, episode_id: str) -> Status[schema.EpisodeView]:
+    """Let a waiting episode wait without its loop. Silence does not fail it, and its next step lets it run again."""
+    return Status(202, trajectory.view_of(recording.park_now(actor_of(request), episode_id)))
+
+
 @router.post("/episodes/{episode_id}/finish", response={200: schema.EpisodeView, **REFUSALS})
 def finish(request: HttpRequest, episode_id: str, payload: schema.Finish) -> schema.EpisodeView:
     return trajectory.view_of(recording.finish(actor_of(request), episode_id, payload))
@@ -111,4 +103,4 @@ def finish(request: HttpRequest, episode_id: str, payload: schema.Finish) -> sch
 
 def unknown_call(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
     """A path below the API that is no call of it, answered in the envelope."""
-    return refusal(NotFound("There is no such call."))
+    return refusal(NotFound("Not found: no such endpoint."))

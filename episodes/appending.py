@@ -17,17 +17,18 @@ from django.db import connection, transaction
 from django.utils import timezone
 from psycopg import Cursor
 
+from awmclient.schema import LIVE_STATES
 from episodes import events
 from episodes.entries import Entry, is_same, refuse_gaps
 from episodes.errors import EpisodeEnded, StepConflict
-from episodes.models import LIVE_STATES, Episode, EpisodeEvent, EpisodeState
+from episodes.models import Episode, EpisodeEvent, EpisodeState
 from people.access import Actor, holds, is_id, may_record
 from people.errors import AppError, NotFound, Unauthenticated
 
-Outcome = int | Exception
+AppendResult = int | Exception
 
 LOCK = """
-SELECT id, project_id, state, last_seq FROM episodes_episode
+SELECT id, project_id, state, last_seq, attempt FROM episodes_episode
  WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
 """
 EXISTS = "SELECT id FROM episodes_episode WHERE id = ANY(%s)"
@@ -53,7 +54,7 @@ WITH wanted AS (
 ), held AS (
   SELECT episode.id FROM wanted JOIN episodes_episode episode USING (id)
    WHERE episode.project_id IS NOT DISTINCT FROM wanted.project_id AND episode.last_seq = wanted.stood
-     AND (episode.state IN ('queued', 'running', 'waiting') OR wanted.last_seq = wanted.stood)
+     AND (episode.state IN ('queued', 'running', 'waiting', 'parked') OR wanted.last_seq = wanted.stood)
      AND (coalesce(wanted.token, '') = '' OR EXISTS (
            SELECT FROM people_apitoken known WHERE known.id = wanted.token AND known.revoked_at IS NULL
               AND (known.ends_at IS NULL OR known.ends_at > clock_timestamp())))
@@ -70,8 +71,10 @@ WITH wanted AS (
      SET last_seq = wanted.last_seq,
          strip = episode.strip || coalesce(wanted.strip, ''),
          heartbeat_at = CASE WHEN episode.heartbeat_at > %s THEN episode.heartbeat_at ELSE %s END,
-         started_at = CASE WHEN state = 'queued' THEN %s ELSE started_at END,
-         state = CASE WHEN state = 'queued' THEN 'running' ELSE state END
+         started_at = CASE WHEN state = 'queued' THEN coalesce(started_at, %s) ELSE started_at END,
+         parked_at = CASE WHEN origin = 'external' THEN NULL ELSE parked_at END,
+         state = CASE WHEN state = 'queued' THEN 'running'
+                      WHEN state = 'parked' AND origin = 'external' THEN 'waiting' ELSE state END
     FROM wanted JOIN held USING (id)
    WHERE episode.id = wanted.id
   RETURNING episode.id, episode.project_id, episode.state, episode.last_seq, episode.stop_reason, episode.fault,
@@ -83,11 +86,12 @@ SELECT * FROM moved
 
 @dataclass(eq=False, slots=True)
 class Append:
-    """A batch of steps on its way into an episode."""
+    """A batch of steps on its way into an episode; of our own worker, with its attempt."""
 
     actor: Actor
     episode_id: str
     entries: Sequence[Entry]
+    attempt: int | None = field(default=None, kw_only=True)
 
 
 @dataclass(slots=True)
@@ -99,6 +103,7 @@ class Standing:
     stood: int
     last_seq: int
     token: str = ""
+    attempt: int = 0
     stored: dict[int, str] = field(default_factory=dict)
     fresh: list[Entry] = field(default_factory=list)
 
@@ -120,25 +125,30 @@ class Held(Exception):
 
 
 def append_alone(append: Append) -> int:
-    """One batch, which waits for its episode. Returns the last number of the batch, which stands."""
-    outcome = append_together([append], wait=True)[0]
-    if isinstance(outcome, Exception):
-        raise outcome
-    return outcome
+    """Append one batch, waiting for its episode, and return the last number of the batch."""
+    result = append_together([append], wait=True)[0]
+    if isinstance(result, Exception):
+        raise result
+    return result
 
 
-def append_together(group: Sequence[Append], *, wait: bool = False) -> list[Outcome]:
-    """1. write what just goes on from where its episode stands, in one statement, 2. look closely at what is left.
-    Hints leave after the commit. A batch that is refused has added nothing. Unless told to wait, an episode that
-    somebody holds makes `Held` of its batches."""
+def append_together(group: Sequence[Append], *, wait: bool = False) -> list[AppendResult]:
+    """Append many batches in one transaction.
+
+    First, one statement writes the batches that continue their episode; then the others are checked one by one. Hints
+    leave after the commit. A refused batch adds nothing. Unless `wait` is set, batches of an episode that is locked by
+    another writer are `Held`.
+    """
     written = set() if wait else _write(_hoped(group))
     left = [append for append in group if append.episode_id not in written]
-    outcomes = iter(_sort_out(left, wait) if left else ())
-    return [next(outcomes) if append.episode_id not in written else append.entries[-1].seq for append in group]
+    results = iter(_sort_out(left, wait) if left else ())
+    return [next(results) if append.episode_id not in written else append.entries[-1].seq for append in group]
 
 
 def _hoped(group: Sequence[Append]) -> dict[str, Standing]:
-    """Episodes as they will stand if each batch goes on from the one before; those where one does not are left out."""
+    """Return episodes as they will stand if each batch goes on from the one before; those where one does not are left
+    out.
+    """
     hoped: dict[str, Standing] = {}
     odd = set()
     for append in group:
@@ -155,28 +165,31 @@ def _hoped(group: Sequence[Append]) -> dict[str, Standing]:
 
 
 @transaction.atomic
-def _sort_out(group: Sequence[Append], wait: bool) -> list[Outcome]:
+def _sort_out(group: Sequence[Append], wait: bool) -> list[AppendResult]:
     """1. lock the episodes in one order, 2. sort out rights, repeats, conflicts and gaps batch by batch, 3. write."""
     with connection.cursor() as cursor:
         room = _room(cursor, group, wait)
         _read_repeats(cursor, group, room.standings)
-    outcomes = [_outcome(append, room) for append in group]
-    heard = {one.episode_id for one, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, int)}
+    results = [_result(append, room) for append in group]
+    heard = {one.episode_id for one, result in zip(group, results, strict=True) if isinstance(result, int)}
     if _write({pk: standing for pk, standing in room.standings.items() if pk in heard}) != heard:
         raise RuntimeError("an episode moved while it was held; nothing of this group is acknowledged")
-    return outcomes
+    return results
 
 
 def _room(cursor: Any, group: Sequence[Append], wait: bool) -> Room:
     wanted = sorted({append.episode_id for append in group if is_id(append.episode_id)})
     cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [wanted])
-    standings = {pk: Standing(project, state, last, last) for pk, project, state, last in cursor.fetchall()}
+    standings = {
+        pk: Standing(project, state, last, last, attempt=attempt)
+        for pk, project, state, last, attempt in cursor.fetchall()
+    }
     missing = [pk for pk in wanted if pk not in standings]
     return Room(standings, _ids(cursor, EXISTS, missing), _ended(cursor, group))
 
 
 def _ended(cursor: Any, group: Sequence[Append]) -> set[str]:
-    """Tokens that may not be used any more, whatever was known of them when the request came."""
+    """Return tokens that may not be used any more, whatever was known of them when the request came."""
     shown = {append.actor.token.pk for append in group if append.actor.token is not None}
     return shown - _ids(cursor, CURRENT, list(shown))
 
@@ -202,7 +215,7 @@ def _read_repeats(cursor: Any, group: Sequence[Append], standings: dict[str, Sta
             standings[pk].stored[seq] = body
 
 
-def _outcome(append: Append, room: Room) -> Outcome:
+def _result(append: Append, room: Room) -> AppendResult:
     try:
         return _place(append, room)
     except (AppError, Held) as refusal:
@@ -210,14 +223,16 @@ def _outcome(append: Append, room: Room) -> Outcome:
 
 
 def _place(append: Append, room: Room) -> int:
-    """Put a batch behind what stands, whole or not at all."""
+    """Place a batch after the stored steps, completely or not at all."""
     standing = _open_to(append.actor, append.episode_id, room)
+    if append.attempt not in (None, standing.attempt):
+        raise EpisodeEnded  # for this attempt: another one goes on with it
     refuse_gaps(standing.last_seq, append.entries)
     fresh = [entry for entry in append.entries if entry.seq > standing.last_seq]
     for entry in append.entries[: len(append.entries) - len(fresh)]:
         stands = standing.text_at(entry.seq)
         if stands is not None and not is_same(stands, entry.text):
-            raise StepConflict(f"Another step already stands at number {entry.seq}.")
+            raise StepConflict(f"Step {entry.seq} already exists with different content.")
     if fresh and standing.state not in LIVE_STATES:
         standing.state = _reopened(append)
     if fresh:
@@ -227,7 +242,7 @@ def _place(append: Append, room: Room) -> int:
 
 
 def _open_to(actor: Actor, episode_id: str, room: Room) -> Standing:
-    """The episode, if this actor may record in it."""
+    """Return the episode, if this actor may record in it."""
     if actor.token is not None and actor.token.pk in room.ended:
         raise Unauthenticated
     may_record(actor)
@@ -306,8 +321,8 @@ def _lately(now: datetime) -> datetime:
 
 
 def _hints(row: tuple[Any, ...], fresh: Sequence[Entry], stamp: str) -> Iterable[str]:
-    """The new steps, and where the episode stands; a batch that only repeats tells where it stands once more, because
-    the first time may have been cut off between commit and hint."""
+    """Return the hints for new steps and for the episode's progress. A batch of repeats announces the progress again,
+    because the first attempt may have ended between commit and hint."""
     pk, project_id, *stands = row
     yield from events.step_hints(events.episode_topic(pk), pk, [entry.told() for entry in fresh])
     frame = events.episode_line(stamp, pk, *stands, fresh[-1].action if fresh else None)

@@ -7,3 +7,10 @@ from django.apps import AppConfig
 
 class EpisodesConfig(AppConfig):
     name = "episodes"
+
+    def ready(self) -> None:
+        """Models can be imported only now."""
+        from episodes import recording
+        from people import projects
+
+        projects.before_archive(recording.refuse_archive)

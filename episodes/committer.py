@@ -1,10 +1,10 @@
-"""Group commit: the appends of many requests become one transaction, and each is answered after its commit.
+"""Group commit: the appends of many requests become one transaction, and each gets its response after the commit.
 
 Owns a bounded queue and one writer thread per web process. Leaves the rules and the transaction to `appending.py`.
 Called by `intake.py`.
 
-The database is shared with everybody else who writes. Rows of episodes are locked first and in one order, and a row
-that somebody holds is not waited for: its appends come again in the next round, and their neighbours go on.
+Other writers share the database. Rows of episodes are locked first and in one order, and a row that is locked elsewhere
+is skipped: its appends come again in the next round, and the others continue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from django.db import DatabaseError, DataError, IntegrityError, close_old_connections
 
-from episodes.appending import Append, Held, Outcome, append_together
+from episodes.appending import Append, AppendResult, Held, append_together
 from episodes.entries import Entry
 from people.access import Actor
 from people.errors import Busy
@@ -76,11 +76,11 @@ class Committer:
             if not self._waiting:
                 _give_back()
             group = self._next()
-            outcomes = commit(group)
-            if any(isinstance(one, DatabaseError) for one in outcomes):
+            results = commit(group)
+            if any(isinstance(one, DatabaseError) for one in results):
                 _give_back()
-            _answer(zip(group, outcomes, strict=True))
-            held = [one for one, outcome in zip(group, outcomes, strict=True) if isinstance(outcome, Held)]
+            _answer(zip(group, results, strict=True))
+            held = [one for one, result in zip(group, results, strict=True) if isinstance(result, Held)]
             self._again(held, alone=len(held) == len(group))
 
     def _next(self) -> list[Request]:
@@ -109,35 +109,35 @@ def _give_back() -> None:
     try:
         close_old_connections()
     except Exception:
-        log.exception("a connection could not be given back")
+        log.exception("a connection could not be released")
 
 
-def _answer(settled: Iterable[tuple[Request, Outcome]]) -> None:
+def _answer(answered: Iterable[tuple[Request, AppendResult]]) -> None:
     """Wake each event loop once for all its requests of the group."""
-    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Request, Outcome]]] = {}
-    for append, outcome in settled:
-        if not isinstance(outcome, Held):
-            by_loop.setdefault(append.loop, []).append((append, outcome))
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Request, AppendResult]]] = {}
+    for append, result in answered:
+        if not isinstance(result, Held):
+            by_loop.setdefault(append.loop, []).append((append, result))
     for loop, answers in by_loop.items():
         if not loop.is_closed():
             loop.call_soon_threadsafe(_resolve, answers)
 
 
-def _resolve(answers: Iterable[tuple[Request, Outcome]]) -> None:
-    for append, outcome in answers:
+def _resolve(answers: Iterable[tuple[Request, AppendResult]]) -> None:
+    for append, result in answers:
         if append.done.done():
             continue  # its caller hung up; the steps stand all the same
-        if isinstance(outcome, Exception):
-            append.done.set_exception(outcome)
+        if isinstance(result, Exception):
+            append.done.set_exception(result)
         else:
-            append.done.set_result(outcome)
+            append.done.set_result(result)
 
 
-def commit(group: Sequence[Request]) -> list[Outcome]:
+def commit(group: Sequence[Request]) -> list[AppendResult]:
     """Write a group; never raises. An error of the database that one batch may have caused makes each go alone, so that
     it hits only the one."""
     try:
-        return [_patient(one, outcome) for one, outcome in zip(group, append_together(group), strict=True)]
+        return [_patient(one, result) for one, result in zip(group, append_together(group), strict=True)]
     except Exception as error:
         suspect = isinstance(error, IntegrityError | DataError) or not isinstance(error, DatabaseError)
         if len(group) > 1 and suspect:
@@ -147,10 +147,10 @@ def commit(group: Sequence[Request]) -> list[Outcome]:
         return [error for _ in group]
 
 
-def _patient(append: Request, outcome: Outcome) -> Outcome:
-    if isinstance(outcome, Held) and time.monotonic() - append.since > HELD_S:
-        return Busy("The episode is being changed by others; try again.")
-    return outcome
+def _patient(append: Request, result: AppendResult) -> AppendResult:
+    if isinstance(result, Held) and time.monotonic() - append.since > HELD_S:
+        return Busy("Other requests are changing this episode. Retry shortly.")
+    return result
 
 
 committer = Committer()

@@ -20,7 +20,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
-from episodes import events, trajectory, windows
+from episodes import events, trajectory, visibility, windows
 from episodes.hub import Hub, SocketListener, hub
 from episodes.live_html import Showings, pictures_frame, showings
 from episodes.models import Episode
@@ -57,7 +57,9 @@ R = TypeVar("R")
 
 
 def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
-    """Who connects: a bearer, or a person by session cookie, as a member of the given project or of the chosen one."""
+    """Return who connects: a bearer, or a person by session cookie, as a member of the given project or of the chosen
+    one.
+    """
     secret = bearer_secret(scope)
     if secret is not None:
         token = token_of(secret)
@@ -124,7 +126,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.pump = asyncio.create_task(self._talk(self._begin))
 
     def right(self) -> Right:
-        """What the permission hangs on."""
+        """Return what the permission hangs on."""
         session = self.scope.get("session")
         return right_of(self.actor, session.session_key if session is not None else "")
 
@@ -133,7 +135,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         raise Unauthenticated
 
     def source(self) -> Hub | Showings:
-        """Where the listener hears from."""
+        """Return where the listener hears from."""
         return hub()
 
     async def first_frames(self) -> AsyncIterator[str]:
@@ -166,7 +168,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             return  # it has gone
         except Exception as error:
             if not isinstance(error, DatabaseError | AppError):
-                log.exception("a live socket broke")
+                log.exception("a live socket failed")
             await self.shut(error)
 
     async def shut(self, reason: Exception) -> None:
@@ -243,7 +245,7 @@ _guards: WeakKeyDictionary[asyncio.AbstractEventLoop, Guard] = WeakKeyDictionary
 
 
 def guard() -> Guard:
-    """The guard of the running event loop; a web process has one."""
+    """Return the guard of the running event loop; a web process has one."""
     return _guards.setdefault(asyncio.get_running_loop(), Guard())
 
 
@@ -251,6 +253,7 @@ class EpisodeConsumer(LiveConsumer):
     """`/ws/episodes/{id}?since=N`; our own live page asks for `pictures=1`, which no agent gets."""
 
     sees_all = False
+    """Whether it may hear of the outcome; a reviewer who has to judge blind may not."""
 
     def admit(self) -> list[str]:
         pk = self.scope["url_route"]["kwargs"]["pk"]
@@ -260,7 +263,7 @@ class EpisodeConsumer(LiveConsumer):
         may_read(self.actor)
         if project_id != self.actor.project.pk:
             raise NotFound
-        self.sees_all = sees_outcomes(self.actor)
+        self.sees_all = visibility.sees_outcome(self.actor, pk)
         return [events.episode_topic(pk), events.people_topic(pk)] if self.sees_all else [events.episode_topic(pk)]
 
     def source(self) -> Hub | Showings:
@@ -270,7 +273,7 @@ class EpisodeConsumer(LiveConsumer):
         """Everything after `since`, page by page; to a page in pictures only up to where it goes."""
         pk, since = self.scope["url_route"]["kwargs"]["pk"], self._since()
         if self._in_pictures():
-            yield pictures_frame(pk, await in_database(windows.last_of, pk))
+            yield pictures_frame(pk, await in_database(windows.last_of, pk, self.actor))
             return
         while True:
             async with REPLAYS.turn(self.actor.key, SOCKET_WAIT_S):
@@ -286,7 +289,7 @@ class EpisodeConsumer(LiveConsumer):
         return int(raw) if raw.isdecimal() and len(raw) < 10 else 0
 
     def _in_pictures(self) -> bool:
-        return self.sees_all and self._asked("pictures") == "1"
+        return sees_outcomes(self.actor) and self._asked("pictures") == "1"
 
     def _asked(self, name: str) -> str:
         query: str = self.scope.get("query_string", b"").decode("latin-1")

@@ -32,7 +32,7 @@ _WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circula
 
 @dataclass(slots=True)
 class Entry:
-    """A step that is ready to be stored. Nobody changes one; freezing it would double the price of making it."""
+    """A step ready to be stored. Never changed; a frozen class would cost twice as much to create."""
 
     seq: int
     kind: str
@@ -44,12 +44,14 @@ class Entry:
     cut: str | None
 
     def told(self) -> str:
-        """The step as the stream carries it: JSON text, cut where it is large, always with its time, for any ears."""
+        """Return the step as the stream carries it: JSON text, cut where it is large, always with its time, for any
+        ears.
+        """
         return with_time(for_agents(self.cut or self.text), self.stamp)
 
 
 def entry_of(body: Mapping[str, Any], now: datetime) -> Entry:
-    """The entry of a step's body as it is to be stored."""
+    """Return the entry of a step's body as it is to be stored."""
     return _entry(body, text_of(body), now, events.stamp(now))
 
 
@@ -68,15 +70,16 @@ def _entry(body: Mapping[str, Any], text: str, now: datetime, stamp: str) -> Ent
 
 
 def entries_of(steps: Sequence[StepCommon]) -> list[Entry]:
-    """Entries of validated steps."""
+    """Return entries of validated steps."""
     bodies = [step.model_dump(exclude_unset=True) for step in steps]
     now = timezone.now()
     return [entry_of(body_of(body, step.at), now) for body, step in zip(bodies, steps, strict=True)]
 
 
 def entries_of_batch(raw: Sequence[Mapping[str, Any]], steps: Sequence[StepCommon]) -> list[Entry]:
-    """The same from the JSON objects that the steps were validated from: validation changes nothing but the time, so
-    the objects need not be written out of the models again."""
+    """Return the same from the JSON objects that the steps were validated from: validation changes nothing but the
+    time, so the objects need not be written out of the models again.
+    """
     now = timezone.now()
     stamp = events.stamp(now)
     bodies = [body_of(body, step.at) for body, step in zip(raw, steps, strict=True)]
@@ -84,7 +87,7 @@ def entries_of_batch(raw: Sequence[Mapping[str, Any]], steps: Sequence[StepCommo
 
 
 def body_of(said: Mapping[str, Any], at: datetime | None) -> Mapping[str, Any]:
-    """What is stored of a step: what was said, its time in one form."""
+    """Return what is stored of a step: what was said, its time in one form."""
     return {**said, "at": events.stamp(_aware(at))} if at is not None else said
 
 
@@ -94,8 +97,9 @@ def _aware(moment: datetime) -> datetime:
 
 
 def _written(body: Mapping[str, Any]) -> str:
-    """The text of a body that was read from JSON. Which of two writers makes it hangs on the value alone, so that one
-    value has one text: the fast one knows no escapes, no half of a pair and no number of more than 64 bits."""
+    """Return the text of a body that was read from JSON. Which of two writers makes it hangs on the value alone, so
+    that one value has one text: the fast one knows no escapes, no half of a pair and no number of more than 64 bits.
+    """
     try:
         raw = orjson.dumps(body)
     except orjson.JSONEncodeError:
@@ -116,7 +120,7 @@ def text_of(body: Mapping[str, Any], written: Callable[[Mapping[str, Any]], str]
     except (ValueError, RecursionError, TypeError) as error:
         raise Invalid(f"step {body.get('seq')}: {error}") from error
     if len(text) > MAX_STEP_BYTES:
-        raise TooLarge("A step may have at most 8 MB.")
+        raise TooLarge("A step can have at most 8 MB.")
     return text
 
 
@@ -131,7 +135,7 @@ def is_same(text: str, other: str) -> bool:
 
 
 def with_time(text: str, at: datetime | str) -> str:
-    """A stored text with the time of its row, where it does not say one itself."""
+    """Return a stored text with the time of its row, where it does not say one itself."""
     stamp = at if isinstance(at, str) else events.stamp(at)
     if '"at":' in text and "at" in read(text):
         return text
@@ -139,7 +143,7 @@ def with_time(text: str, at: datetime | str) -> str:
 
 
 def read(text: str) -> dict[str, Any]:
-    """The body of a stored text, every number and character as it was sent.
+    """Return the body of a stored text, every number and character as it was sent.
 
     The fast reader makes doubles of whole numbers of more than 64 bits and refuses half of a pair of surrogates.
     Looking for long digits in the shape of the text, where every digit is a 9, costs less than a pattern would.
@@ -153,18 +157,20 @@ def read(text: str) -> dict[str, Any]:
     return body
 
 
-def for_agents(text: str) -> str:
-    """Return a stored text without what only people are told: the rows that a tool changed, and what broke inside it.
+def for_agents(text: str, *, marks: bool = False) -> str:
+    """Return a stored text without what only people are told: the rows that a tool changed, what broke inside it, and
+    the marks by which its world can be made again, unless `marks`.
 
     An agent hears the tool's own result or error.
     """
-    if '"traceback":' not in text and '"state_diff":' not in text:
+    hidden = {"traceback"} if marks else {"traceback", "world"}
+    if '"state_diff":' not in text and not any(f'"{name}":' in text for name in hidden):
         return text
     body = json.loads(text)
     body.pop("state_diff", None)
     meta = body.get("meta")
-    if isinstance(meta, dict) and "traceback" in meta:
-        body["meta"] = {name: value for name, value in meta.items() if name != "traceback"}
+    if isinstance(meta, dict) and hidden & set(meta):
+        body["meta"] = {name: value for name, value in meta.items() if name not in hidden}
     return _WRITER.encode(body)
 
 
@@ -173,5 +179,5 @@ def refuse_gaps(last_seq: int, entries: Sequence[Entry]) -> None:
     expected = min(entries[0].seq, last_seq + 1)
     for entry in entries:
         if entry.seq != expected:
-            raise SeqGap(f"Expected step {expected} and got {entry.seq}; steps are numbered without gaps.")
+            raise SeqGap(f"Expected step {expected}, got {entry.seq}. Steps are numbered without gaps.")
         expected += 1

@@ -1,4 +1,4 @@
-"""Refusals of the episode book; the edge turns them into the envelope."""
+"""Errors of episodes; `people.envelope` turns them into error envelopes."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from people.errors import AppError
 
 
 class KeyConflict(AppError):
-    """This key was used with another body."""
+    """This key was already used with a different request body."""
 
     code = "key_conflict"
     status = 409
 
 
 class StepConflict(AppError):
-    """Another step already stands at this number."""
+    """This step number already exists with different content."""
 
     code = "step_conflict"
     status = 409
@@ -33,8 +33,22 @@ class EpisodeEnded(AppError):
     status = 409
 
 
+class NotWaiting(AppError):
+    """The episode does not wait for an answer. Only a waiting episode can be parked."""
+
+    code = "not_waiting"
+    status = 409
+
+
 class SplitExists(AppError):
-    """A split of this name exists and holds other tasks."""
+    """A split with this name exists with different tasks."""
 
     code = "split_exists"
+    status = 409
+
+
+class BlindReview(AppError):
+    """This shows outcomes of many episodes. Give or decline your blind reviews first."""
+
+    code = "blind_review"
     status = 409

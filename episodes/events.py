@@ -1,9 +1,9 @@
-"""Live hints: which topics there are, what a frame holds, and the only publisher.
+"""Live hints: their topics, the fields of their frames, and the only publisher.
 
-Owns the words of every frame and the form of a hint on the wire: one line each, `topic kind key payload`, so that a web
-process passes a payload on without reading it. A hint leaves after the commit; losing every one of them costs a delay,
-never a fact. The call that wakes a worker is the same and is made here, too. Called by the write modules; heard by
-`hub.py` in each web process and by waiting loops of ours.
+Owns the fields of every frame and the format of a hint: one line each, `topic kind key payload`, so that a web process
+forwards a payload without reading it. A hint leaves after the commit; losing all of them costs a delay and no data. The
+call that wakes a worker is made here, too. Called by the write modules; received by `hub.py` in each web process and by
+waiting loops in awmweb's workers.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ Frame = dict[str, Any]
 
 
 def episode_topic(episode_id: str) -> str:
-    """What everybody in the project may hear, agents included."""
+    """Return what everybody in the project may hear, agents included."""
     return f"episode:{episode_id}"
 
 
 def people_topic(episode_id: str) -> str:
-    """What an agent never hears: verification."""
+    """Return what an agent never hears: verification."""
     return f"episode:{episode_id}:people"
 
 
@@ -100,7 +100,7 @@ def stamp(moment: Any) -> str:
 
 
 def steps_frame(episode_id: str, told: Iterable[str]) -> str:
-    """The frame of steps that are JSON text already."""
+    """Return the frame of steps that are JSON text already."""
     return (
         f'{{"type":"steps","episode":{json.dumps(episode_id)},"steps":[{",".join(told)}],'
         f'"now":"{stamp(timezone.now())}"}}'
@@ -110,7 +110,7 @@ def steps_frame(episode_id: str, told: Iterable[str]) -> str:
 def episode_frame(
     episode_id: str, state: str, last_seq: int, stop_reason: str, fault: str, strip: str, last_action: str | None
 ) -> Frame:
-    """Where an episode stands. Of a long strip the end is told; it ends at `last_seq`."""
+    """Return where an episode stands. Of a long strip the end is told; it ends at `last_seq`."""
     return {
         "type": "episode",
         "episode": episode_id,
@@ -124,15 +124,15 @@ def episode_frame(
 
 
 def episode_line(now: str, *stands: Any) -> str:
-    """The same as text."""
+    """Return the same as text."""
     return json.dumps({**episode_frame(*stands), "now": now})
 
 
 class Teller:
-    """Sends hints from a thread of its own, so that no write ever waits for Valkey.
+    """Sends hints from its own thread, so that no write waits for Valkey.
 
-    What waits is joined to one message. While Valkey is away hints are dropped and their topics remembered; the first
-    word after that is a `gap` for each of them, and readers fetch what they missed.
+    Waiting hints are joined to one message. While Valkey is unavailable hints are dropped and their topics remembered;
+    then each of them gets a `gap`, and readers fetch what they missed.
     """
 
     def __init__(self) -> None:

@@ -8,7 +8,7 @@ _COUNTS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight",
 
 
 def clock(seconds: float | None) -> str:
-    """Seconds as m:ss, or h:mm:ss from an hour on."""
+    """Return seconds as m:ss, or h:mm:ss from an hour on."""
     whole = max(0, int(seconds or 0))
     hours, minutes = whole // 3600, whole // 60 % 60
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
@@ -28,3 +28,8 @@ def ago(when: datetime, now: datetime) -> str:
 def in_words(count: int) -> str:
     """Small counts as words, as the head of a sentence has them."""
     return _COUNTS[count] if 0 <= count < len(_COUNTS) else f"{count:,}".replace(",", "\u202f")
+
+
+def percent(share: float | None) -> str:
+    """Return a rate as people read it: 0.816 is "82%"."""
+    return "" if share is None else f"{100 * share:.0f}%"

@@ -1,6 +1,6 @@
-"""Finished pictures of steps: drawn once in a process, whoever asks and by whichever way.
+"""HTML of steps, rendered once per process for all pages and sockets.
 
-Owns what the template of a step is given and how long a drawing is kept. Leaves the words to `step_cards.py`. Called by
+Owns the context of a step's template and how long its HTML is kept. Leaves texts to `step_cards.py`. Called by
 `templatetags/marks.py` for pages and fragments, and by `live_html.py` for the sockets of live pages.
 """
 
@@ -24,7 +24,7 @@ TEMPLATE = "episodes/_step.html"
 def context_of(
     step: Mapping[str, Any], current: bool = False, ended: bool = False, episode: str = ""
 ) -> dict[str, Any]:
-    """What the template shows. `ended` says that an ask without advice waits no longer."""
+    """Return what the template shows. `ended` says that an ask without advice waits no longer."""
     card = card_of(step)
     return {
         "card": card,
@@ -62,7 +62,7 @@ _album = Album()
 
 
 def picture_of(row: Shown, current: bool = False, ended: bool = False) -> str:
-    """The picture of a stored step. A step never changes once it is written, but for the advice of an ask."""
+    """Return the picture of a stored step. A step never changes once it is written, but for the advice of an ask."""
     if current:
         return _draw(row, current, ended)
     key = (row.episode_id, row.seq, ended, row.told if row.kind == "ask" else "")

@@ -1,8 +1,8 @@
-"""Live hints inside one process: one subscription, coalescing, one serialised payload for all listeners of a topic.
+"""Live hints inside one process: one subscription, coalescing, one serialized payload for all listeners of a topic.
 
-Owns the bounded queue of each listener and says `gap` when one overflows, instead of going silent. Leaves who may
-listen to the consumers. A hub lives in one event loop; it reconnects by itself and tells its listeners `gap` after
-every reconnect, because hints that were sent meanwhile are gone.
+Owns the bounded queue of each listener and sends `gap` when one overflows. Leaves permissions to the consumers. A hub
+lives in one event loop; it reconnects by itself and sends its listeners `gap` after every reconnect, because hints sent
+meanwhile are lost.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Listener:
             self._waiter.set_result(None)
 
     def take(self) -> Payload | None:
-        """The oldest payload, if there is one."""
+        """Return the oldest payload, if there is one."""
         if not self._frames:
             return None
         payload = self._frames.popleft()
@@ -76,10 +76,10 @@ class Listener:
 
 
 class SocketListener(Listener):
-    """A listener whose frames go straight to its socket, and into the queue only while the socket takes no more.
+    """A listener whose frames go straight to its socket, and to the queue only while the socket is full.
 
-    It holds no task of its own: `on_stall` is called when the queue is no longer empty, and whoever drains it through
-    `take` says `flowing` when it is.
+    It has no task: `on_stall` is called when the queue is no longer empty. The reader that drains it through `take`
+    calls `flowing` when it is empty again.
     """
 
     __slots__ = ("_flows", "_line", "_on_stall")
@@ -134,7 +134,7 @@ class Pending:
         self._frames[events.STEPS, key] = [*parts, payload]
 
     def payload(self) -> Payload:
-        """The frames, to be written at once."""
+        """Return the frames, to be written at once."""
         return Payload(
             *(
                 events.steps_frame(key, parts) if kind == events.STEPS else parts[0]
@@ -217,7 +217,7 @@ class Hub:
             try:
                 await self._subscription()
             except (RedisError, OSError) as error:
-                log.warning("live hints are away, trying again: %s", error)
+                log.warning("live hints unavailable, retrying: %s", error)
             delay = 0.1 if self._subscribed.is_set() else min(delay * 2, 2.0)
             self._subscribed.clear()
             await asyncio.sleep(delay)
@@ -255,5 +255,5 @@ _hubs: WeakKeyDictionary[asyncio.AbstractEventLoop, Hub] = WeakKeyDictionary()
 
 
 def hub() -> Hub:
-    """The hub of the running event loop; a web process has one."""
+    """Return the hub of the running event loop; a web process has one."""
     return _hubs.setdefault(asyncio.get_running_loop(), Hub())

@@ -25,7 +25,7 @@ LARGE_BYTES = 64 * 1024
 
 
 def takes(scope: dict[str, Any]) -> bool:
-    """Whether a request is ours: an append that shows a token. Anything else is Django's."""
+    """Return whether a request is ours: an append that shows a token. Anything else is Django's."""
     return scope["method"] == "POST" and PATH.fullmatch(scope["path"]) is not None and bearer_secret(scope) is not None
 
 

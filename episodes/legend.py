@@ -1,4 +1,4 @@
-"""What the sheet of marks explains: a sentence for each mark and each fallback, and sample steps for the step card."""
+"""Texts of the legend: a description of each mark and each fallback, and sample steps for the step card."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from people.plain_text import clean
 SAID = {
     "t": "no action",
     "r": "state unchanged",
-    "u": "no state_diff came with it: whether it changed something is unknown",
+    "u": "no state_diff: whether it changed something is unknown",
     "w": "state changed",
-    "e": "refused or faulty call",
-    "o": "a question that waits",
+    "e": "refused or failed call",
+    "o": "waiting for an answer",
     "a": "the agent has advice",
     "f": "no expert answered: no advice, or a model's prepared draft",
-    "v": "the verifier's step, after the agent is through",
-    "n": "happening now",
+    "v": "the verifier ran, after the agent finished",
+    "n": "in progress",
 }
 NO_ANSWER = {
     "deadline": "No answer before the deadline.",
@@ -52,7 +52,7 @@ SAMPLE_STEPS: list[dict[str, Any]] = [
         "kind": "ask",
         "question": "The oldest ticket is solved already. Do I reopen it, or merge into the open one?",
         "advice": {
-            "text": "Reopen the oldest. Oldest goes by created_at here, and a solved ticket may be reopened.",
+            "text": "Reopen the oldest. Oldest goes by created_at here, and a solved ticket can be reopened.",
             "source": "human",
             "author": "Edo Marchetti",
             "privilege": "blind",
@@ -69,16 +69,21 @@ SAMPLE_STEPS: list[dict[str, Any]] = [
             "ticket_events": {"added": [{"id": 901, "text": "reopened by agent"}]},
         },
     },
-    {"seq": 6, "kind": "ask", "question": "A question that nobody took.", "advice": {"text": "", "source": "fallback"}},
+    {
+        "seq": 6,
+        "kind": "ask",
+        "question": "A question that no one answered.",
+        "advice": {"text": "", "source": "fallback"},
+    },
     {"seq": 7, "kind": "verification", "reward_type": "complete", "reward": 1.0, "details": {"result": "complete"}},
 ]
 
 
 def marks() -> list[dict[str, Any]]:
-    """The marks of steps with what they mean."""
+    """Return the marks of steps with what they mean."""
     return [{**asdict(MARKS[code]), "said": said} for code, said in SAID.items() if said and code in MARKS]
 
 
 def why_no_answer(reason: str) -> str:
-    """Why no expert answered an ask that fell back, by the reason that is stored with it."""
+    """Return why no expert answered an ask that fell back, by the reason that is stored with it."""
     return NO_ANSWER.get(reason) or f"No expert answered ({clean(reason).replace('_', ' ')})."

@@ -8,7 +8,8 @@ from django.conf import settings
 from django.db.models import Count
 
 from awmclient.schema import EpisodeItem, EpisodePage, OutcomeView, RunItem, RunPage
-from episodes.models import Episode, Run, VerifierOutcome
+from episodes import visibility
+from episodes.models import Episode, Run
 from episodes.selection import TOLD_BY_OUTCOME, filtered, newest
 from people.access import Actor, may_read, scoped, sees_outcomes
 from people.errors import Invalid, WrongScope
@@ -32,16 +33,19 @@ def episodes(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, li
     """
     may_read(actor)
     if not sees_outcomes(actor) and TOLD_BY_OUTCOME & set(filters):
-        raise WrongScope("An agent's token cannot ask by outcome.")
-    rows = filtered(actor.project, filters).only("pk", "run_id", *_SAME, *_OR_NONE)
+        raise WrongScope("Agent tokens cannot filter by outcome.")
+    rows = filtered(actor.project, filters)
+    if TOLD_BY_OUTCOME & set(filters):
+        rows = visibility.told(actor, rows)
+    rows = rows.only("pk", "run_id", *_SAME, *_OR_NONE)
     found, cursor_next = newest(rows, cursor, limit)
-    outcomes = _outcomes(found) if sees_outcomes(actor) else None
+    outcomes = _outcomes(actor, found) if sees_outcomes(actor) else None
     return EpisodePage(items=[_item(row, outcomes) for row in found], next=cursor_next)
 
 
-def _outcomes(found: Sequence[Episode]) -> dict[str, list[OutcomeView]]:
+def _outcomes(actor: Actor, found: Sequence[Episode]) -> dict[str, list[OutcomeView]]:
     by_episode: dict[str, list[OutcomeView]] = {row.pk: [] for row in found}
-    rows = VerifierOutcome.objects.filter(episode__in=by_episode).order_by("pk")
+    rows = visibility.of_episodes(actor, by_episode)
     for episode, reward_type, reward, source in rows.values_list("episode_id", "reward_type", "reward", "source"):
         by_episode[episode].append(OutcomeView(reward_type=reward_type, reward=reward, source=source))
     return by_episode

@@ -38,8 +38,9 @@ def pictures_frame(episode: str, last: int, pictures: Iterable[str] = ()) -> str
 
 
 def drawn(texts: Sequence[str]) -> list[str]:
-    """The same frames for a page: those with steps become one with pictures, or some where these are large; the others
-    stay as they are."""
+    """Return the same frames for a page: those with steps become one with pictures, or some where these are large; the
+    others stay as they are.
+    """
     frames = [(json.loads(text), text) for text in texts]
     told = [frame for frame, _ in frames if frame["type"] == "steps"]
     others = [text for frame, text in frames if frame["type"] != "steps"]
@@ -94,7 +95,7 @@ class Showing:
             await asyncio.sleep(await self._show(texts))
 
     async def _show(self, texts: Sequence[str]) -> float:
-        """Seconds of work that the drawing took."""
+        """Return seconds of work that the drawing took."""
         try:
             frames, spent = await asyncio.to_thread(_timed, texts)
         except Exception:

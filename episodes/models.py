@@ -12,20 +12,23 @@ from datetime import datetime
 from textwrap import shorten
 from typing import Any
 
+from django.contrib.postgres.fields import ArrayField
+from django.contrib.postgres.indexes import GinIndex
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import F, Q
 from django.urls import reverse
 
+from awmclient.schema import AT_WORK_STATES, LIVE_STATES
 from awmenv.health import Health
 from people.models import IdField, JsonText, Project, shown
-
-LIVE_STATES = ("queued", "running", "waiting")
 
 
 class EpisodeState(models.TextChoices):
     QUEUED = "queued", "Queued"
     RUNNING = "running", "Running"
     WAITING = "waiting", "Waiting"
+    PARKED = "parked", "Parked"
     FINISHED = "finished", "Finished"
     FAILED = "failed", "Failed"
     CANCELLED = "cancelled", "Cancelled"
@@ -41,6 +44,13 @@ class ExpertMode(models.TextChoices):
     @classmethod
     def most(cls, modes: Iterable[str]) -> str:
         return max(modes, key=cls.values.index, default=cls.OFF)
+
+
+class Privilege(models.TextChoices):
+    """Whether someone could read the verifier when they answered, labeled or corrected."""
+
+    BLIND = "blind", "Blind"
+    SEES_VERIFIER = "sees_verifier", "Sees verifier"
 
 
 class Origin(models.TextChoices):
@@ -95,7 +105,7 @@ class EpisodeQuerySet(models.QuerySet["Episode"]):
         return self.filter(state__in=LIVE_STATES)
 
     def silent_since(self, moment: datetime) -> EpisodeQuerySet:
-        return self.filter(state__in=("running", "waiting"), heartbeat_at__lt=moment)
+        return self.filter(state__in=AT_WORK_STATES, heartbeat_at__lt=moment)
 
 
 class Episode(models.Model):
@@ -134,6 +144,16 @@ class Episode(models.Model):
     started_by = models.CharField(max_length=160, blank=True)
     token = models.CharField(max_length=40, blank=True)
     worker = models.CharField(max_length=200, blank=True)
+    attempt = models.IntegerField(default=0)
+    """How often a worker of ours took it into play; only the last of them may write."""
+    attempt_seq = models.IntegerField(default=0)
+    """The last step when this attempt began."""
+    idle_attempts = models.SmallIntegerField(default=0)
+    """Attempts in a row that were lost without a new step."""
+    parked_at = models.DateTimeField(null=True, blank=True)
+    """Since when it waits, or waited, without a process; cleared when an attempt begins."""
+    world = JsonText(default=dict, blank=True)
+    """How its recorded world began (`awmenv.server.marks.Start`); empty if it cannot be made again."""
     created_at = models.DateTimeField(auto_now_add=True)
     started_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
@@ -153,6 +173,7 @@ class Episode(models.Model):
             models.Index(fields=["project", "state", "-created_at"], name="episodes_by_state"),
             models.Index(fields=["state", "heartbeat_at"], name="episodes_by_heartbeat"),
             models.Index(fields=["token", "-created_at"], name="episodes_by_token"),
+            models.Index(fields=["created_at"], name="episodes_by_creation"),
         ]
 
     def __str__(self) -> str:
@@ -178,7 +199,7 @@ class Episode(models.Model):
 
     @property
     def again_key(self) -> str:
-        """The key of the episode that plays the plan of this one again: one, however often that is asked for."""
+        """Return the key of the episode that reruns this one; there is at most one."""
         return f"{AGAIN}{self.pk}"
 
 
@@ -221,29 +242,32 @@ class Step(AppendOnly):
         return f"step {self.seq}"
 
     def wire(self) -> dict[str, Any]:
-        """The step as it crosses a process."""
+        """Return the step as it crosses a process."""
         step: dict[str, Any] = json.loads(self.body)
         step.setdefault("at", self.at.isoformat().replace("+00:00", "Z"))
         return step
 
     def shown(self) -> dict[str, Any]:
-        """The step for a page."""
+        """Return the step for a page."""
         return shown(self.wire())  # type: ignore[no-any-return]
 
 
 class OutcomeQuerySet(models.QuerySet["VerifierOutcome"]):
     def verdicts(self) -> OutcomeQuerySet:
-        """What the verifier decided; where it or its judge broke, nobody knows, and no rate counts it."""
+        """Return the outcomes that count in rates: without those of a failed verifier or judge."""
         return self.filter(source="verifier").exclude(reward_type="judge_error")
 
 
 class VerifierOutcome(AppendOnly):
-    """What the verifier found, once per episode; `reported` ones are a loop's own word and kept apart. `health` is what
-    was known then of the verifier itself, `partial` how the database had come out where statements of the pack failed;
-    both are empty where nobody told."""
+    """The outcome of the verifier, one per episode. `reported` ones come from the loop and are kept apart; the
+    environment server's statement about `session` proves `attested` ones.
+
+    `health` is the check of the verifier, `partial` the build report of a partial scenario; both are empty if unknown.
+    """
 
     class Source(models.TextChoices):
         VERIFIER = "verifier", "Verifier"
+        ATTESTED = "attested", "Attested"
         REPORTED = "reported", "Reported"
 
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="outcomes")
@@ -255,6 +279,7 @@ class VerifierOutcome(AppendOnly):
     tier = models.CharField(max_length=40, blank=True)
     health = JsonText(default=dict, blank=True)
     partial = JsonText(default=dict, blank=True)
+    session = models.CharField(max_length=64, null=True, blank=True, unique=True)  # noqa: DJ001  null: not attested
     at = models.DateTimeField(auto_now_add=True)
 
     objects = OutcomeQuerySet.as_manager()
@@ -262,7 +287,9 @@ class VerifierOutcome(AppendOnly):
     class Meta:
         constraints = [
             models.UniqueConstraint(fields=["episode", "source"], name="one_outcome_per_source"),
-            models.CheckConstraint(condition=Q(source__in=["verifier", "reported"]), name="outcome_source_known"),
+            models.CheckConstraint(
+                condition=Q(source__in=["verifier", "attested", "reported"]), name="outcome_source_known"
+            ),
         ]
 
     def __str__(self) -> str:
@@ -270,8 +297,24 @@ class VerifierOutcome(AppendOnly):
 
     @property
     def checked(self) -> Health | None:
-        """The health of the verifier that spoke."""
+        """Return the check of the verifier."""
         return Health.from_wire(self.health)
+
+
+class OutcomeHold(models.Model):
+    """While a reviewer has to judge an episode blind, no outcome of it is shown to them. Written by `reviews`; `by` is
+    the review that asks for it. Whether an actor sees an outcome is answered by `visibility.py` alone."""
+
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="holds")
+    actor_key = models.CharField(max_length=160)
+    by = models.CharField(max_length=40)
+    since = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["actor_key", "episode", "by"], name="one_hold_per_review")]
+
+    def __str__(self) -> str:
+        return f"hold of {self.actor_key}"
 
 
 class EpisodeEvent(AppendOnly):
@@ -285,6 +328,114 @@ class EpisodeEvent(AppendOnly):
 
     def __str__(self) -> str:
         return self.verb
+
+
+class Certificate(AppendOnly):
+    """How a replay came out: of an episode's recorded calls, or of a task's oracle played for this."""
+
+    class Grade(models.TextChoices):
+        EXACT = "exact", "Exact"
+        CONTENT = "content", "Same rows"
+        REFUSED = "refused", "Differs"
+
+    class Source(models.TextChoices):
+        EPISODE = "episode", "Episode"
+        ORACLE = "oracle", "Oracle"
+
+    episode = models.ForeignKey(Episode, null=True, on_delete=models.CASCADE, related_name="certificates")
+    scenario = models.CharField(max_length=200)
+    task_idx = models.IntegerField(null=True)
+    source = models.CharField(max_length=8, choices=Source.choices)
+    grade = models.CharField(max_length=8, choices=Grade.choices)
+    calls = models.IntegerField()
+    checked = models.IntegerField()
+    difference = models.TextField(blank=True)
+    differs_at = models.IntegerField(null=True)
+    """The step of the first difference; of an oracle, its call."""
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(grade__in=["exact", "content", "refused"]), name="certificate_grade_known"
+            ),
+        ]
+        indexes = [models.Index(fields=["scenario", "task_idx", "-at"], name="certificates_of_task")]
+
+    def __str__(self) -> str:
+        return self.grade
+
+
+class EpisodeFacts(models.Model):
+    """What filters ask of an episode and only its steps tell, up to `read_seq`. `done` once it has ended and was read
+    to its end. `waiting` are asks that were open when they were read, and are read again."""
+
+    episode = models.OneToOneField(Episode, primary_key=True, on_delete=models.CASCADE, related_name="facts")
+    read_seq = models.IntegerField(default=0)
+    done = models.BooleanField(default=False)
+    errors = models.IntegerField(default=0)
+    asks = models.IntegerField(default=0)
+    tools = ArrayField(models.CharField(max_length=200), default=list, blank=True)
+    answered = ArrayField(models.CharField(max_length=20), default=list, blank=True)
+    waiting = ArrayField(models.IntegerField(), default=list, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["done"], condition=Q(done=False), name="facts_to_read"),
+            GinIndex(fields=["tools"], name="facts_by_tool"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.episode_id} up to {self.read_seq}"
+
+
+class StepWords(models.Model):
+    """The words by which a step is found; never one of the verifier's."""
+
+    step = models.OneToOneField(Step, primary_key=True, on_delete=models.CASCADE, related_name="words")
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="+", db_index=False)
+    seq = models.IntegerField()
+    words = SearchVectorField()
+
+    class Meta:
+        indexes = [
+            GinIndex(fields=["words"], name="words_of_steps"),
+            models.Index(fields=["episode", "seq"], name="words_by_episode"),
+        ]
+
+    def __str__(self) -> str:
+        return f"words of step {self.seq}"
+
+
+class SearchMark(models.Model):
+    """One row: every step that was committed before `read_until` can be found; `swept_at` is the last look at all
+    episodes."""
+
+    read_until = models.DateTimeField()
+    swept_at = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return self.read_until.isoformat()
+
+
+class SavedView(models.Model):
+    """Filters of the list of episodes under a name, for its author or for everyone in the project."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="episode_views")
+    author_key = models.CharField(max_length=60)
+    author = models.CharField(max_length=160)
+    name = models.CharField(max_length=60)
+    query = models.TextField()
+    shared = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "author_key", "name"], name="one_episode_view_per_name")
+        ]
+
+    def __str__(self) -> str:
+        return self.name
 
 
 class Split(models.Model):

@@ -16,7 +16,7 @@ from awmenv.packs import state_of as state_of
 
 
 def pack_folders() -> list[Path]:
-    """Folders of rows that came with the product or were loaded since."""
+    """Return folders of rows that came with the product or were loaded since."""
     found = [folder for root in (settings.PACKS_DIR, settings.VAR / "packs") for folder in root.glob("*/")]
     return sorted(folder for folder in found if (folder / "gen_tasks.jsonl").exists())
 
@@ -31,7 +31,7 @@ def _pack(folder: Path, _state: Hashable) -> Pack:
 
 
 def packs() -> list[Pack]:
-    """The packs as they are on disk now; read again when their files change."""
+    """Return the packs as they are on disk now; read again when their files change."""
     return [_pack(folder, state_of(folder)) for folder in pack_folders()]
 
 
@@ -40,7 +40,7 @@ def find_pack(scenario: str) -> Pack | None:
 
 
 def verifier_text(scenario: str, task_idx: int | None) -> str:
-    """The code verifier of a task, to be read by those who may; empty if no pack here holds it."""
+    """Return the code verifier of a task, to be read by those who may; empty if no pack here holds it."""
     pack = find_pack(scenario) if scenario and task_idx is not None else None
     found = pack.verifier(scenario, task_idx, "code") if pack is not None and task_idx is not None else None
     return found.code if found is not None else ""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
@@ -15,6 +14,9 @@ from typing import Any
 SHINGLE = 8
 """So many words in a row are a quotation."""
 _WORD = re.compile(r"[^\W_]+")
+_ASCII_WORDS = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
+_SHORTEST = 2 * SHINGLE - 1
+_ALL_KNOWN = b"\x01" * SHINGLE
 
 
 class Secret:
@@ -39,21 +41,21 @@ class Secret:
 
     def quoted_in(self, said: Any) -> bool:
         """Return whether `said` holds one of the runs: any JSON value, whose texts are read one after another."""
-        if not self._runs:
+        if not self._runs or (isinstance(said, str) and len(said) < _SHORTEST):
             return False
-        last: deque[str] = deque(maxlen=SHINGLE)
-        for text in _texts(said):
-            for word in _words(text):
-                if word not in self._words:
-                    last.clear()
-                    continue
-                last.append(word)
-                if len(last) == SHINGLE and tuple(last) in self._runs:
-                    return True
+        words = _words(said if isinstance(said, str) else "\n".join(_texts(said)))
+        known = bytes(map(self._words.__contains__, words))
+        place = known.find(_ALL_KNOWN)
+        while place >= 0:
+            if tuple(words[place : place + SHINGLE]) in self._runs:
+                return True
+            place = known.find(_ALL_KNOWN, place + 1)
         return False
 
 
 def _words(text: str) -> list[str]:
+    if text.isascii():
+        return text.translate(_ASCII_WORDS).split()
     return _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
 
 

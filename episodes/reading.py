@@ -31,7 +31,8 @@ App = Callable[[dict[str, Any], Receive, Send], Awaitable[None]]
 
 
 def takes(scope: dict[str, Any]) -> bool:
-    """Whether a request reads whole steps: a page of them or one, by the API or as raw text from the live page."""
+    """Return whether a request reads whole steps: a page of them or one, by the API or as raw text
+    from the live page."""
     if scope["method"] not in ("GET", "HEAD"):
         return False
     where = scope["path"]

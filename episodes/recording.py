@@ -6,32 +6,43 @@ Owns every change of a row in `episodes.models`. Leaves questions to `experts.qu
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, F, OuterRef, QuerySet, Value
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from awmclient.schema import Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
+from awmclient.schema import AT_WORK_STATES, Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
+from awmenv.attesting import NotAttested
 from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes import events
 from episodes.appending import Append, append_alone, note, reopen_or_refuse
+from episodes.attesting import attested
 from episodes.entries import Entry, entries_of, entry_of
-from episodes.errors import KeyConflict, StepConflict
+from episodes.errors import EpisodeEnded, KeyConflict, NotWaiting, StepConflict
 from episodes.models import Episode, EpisodeEvent, EpisodeState, ExpertMode, Origin, Run, Step, VerifierOutcome
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
 from people.errors import Invalid, WrongScope
 from people.members import record
+from people.models import Project
 
-NOT_VERIFIED = "not verified"
+NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
+INTERRUPTED, RESUMED = "interrupted", "resumed"
+PARKED, UNPARKED = "parked", "unparked"
+IDLE_ATTEMPTS = 3
+"""An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
+NO_SERVER = "no environment server"
 OnEnd = Callable[[Episode, str], None]
 _on_end: list[OnEnd] = []
+_on_queued: list[Callable[[str], None]] = []
 
 
 def on_end(callback: OnEnd) -> None:
@@ -39,12 +50,25 @@ def on_end(callback: OnEnd) -> None:
     _on_end.append(callback)
 
 
+def on_queued(callback: Callable[[str], None]) -> None:
+    """Register what calls a worker, with an episode's id, after a parked episode is queued again."""
+    _on_queued.append(callback)
+
+
+def refuse_archive(project: Project) -> None:
+    """Registered with `projects.before_archive`: a loop at work could not record its end in a read-only project."""
+    live = scoped(Episode.objects.live(), project).count()
+    if live:
+        some = "1 episode is" if live == 1 else f"{live} episodes are"
+        raise Invalid(f"{some} still live. Cancel or finish them first.")
+
+
 def start_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
     """A run of an agent's token allows its episodes a plain expert at the most. The same key gives the same run back,
     and false."""
     may_start_runs(actor)
     if plan.expert == "informed" and not holds(actor, may_launch):
-        raise WrongScope("Only a token of scope launch may create a run whose experts have read the verifier.")
+        raise WrongScope("Creating a run with expert mode informed requires a token of scope launch.")
     said = {
         "name": plan.name,
         "arm": plan.arm or "",
@@ -74,7 +98,7 @@ def start_episode(
     may_record(actor)
     run = visible_or_404(Run.objects.all(), actor, plan.run) if plan.run else None
     refuse_help(actor, run, plan.expert)
-    digest = _digest(plan.model_dump(exclude_unset=True))
+    digest = digest_of(plan.model_dump(exclude_unset=True))
     now = timezone.now()
     fields = plan.model_dump(exclude={"key", "run", "tools", "policy"}, exclude_none=True)
     try:
@@ -115,20 +139,20 @@ def _refuse_other(known: Episode | Run, key: str | None, said: dict[str, Any]) -
     if others:
         names = ", ".join(name.removesuffix("_id") for name in others)
         what = "a run" if isinstance(known, Run) else "an episode"
-        raise KeyConflict(f"The key {key!r} belongs to {what} that was started with other values of: {names}.")
+        raise KeyConflict(f"The key {key!r} was already used for {what} with different values of: {names}.")
 
 
 def refuse_help(actor: Actor, run: Run | None, wanted: str) -> None:
-    """Raise if an agent's token wants more help than its run allows.
+    """Raise if an agent's token asks for a higher expert mode than its run allows.
 
-    What an informed expert says comes from the verifier, so an agent must not choose one for itself; whoever may launch
-    decides for each episode.
+    An informed expert can read the verifier, so an agent must not choose one itself; admins, researchers and launch
+    tokens decide for each episode.
     """
     most = run.expert if run is not None else ExpertMode.PLAIN
     if ExpertMode.most([wanted, most]) == most or holds(actor, may_launch):
         return
-    why = f"The run {run.name} allows" if run is not None else "Without a run of their own episodes get"
-    raise WrongScope(f"{why} the expert {most} at the most. More is allowed where a run is created by scope launch.")
+    why = f"The run {run.name} allows" if run is not None else "Episodes without a run are limited to"
+    raise WrongScope(f"{why} expert mode {most}. To allow more, create the run with a token of scope launch.")
 
 
 def policy_facts(policy: dict[str, Any]) -> dict[str, str]:
@@ -147,15 +171,27 @@ def _short(value: Any, most: int) -> str:
 
 
 def begin(episode_id: str, worker: str = "") -> bool:
-    """Take a queued episode into play: one conditional update, so that a task that runs twice plays once. `worker`
-    names the process that plays it."""
+    """Start a queued episode with one conditional update, so that a task that runs twice starts it once.
+
+    `worker` names the process that runs it.
+    """
     now = timezone.now()
-    queued = Episode.objects.filter(pk=episode_id, state=EpisodeState.QUEUED)
+    queued = Episode.objects.filter(pk=episode_id, state=EpisodeState.QUEUED).exclude(origin=Origin.EXTERNAL)
+    taken = {"state": EpisodeState.RUNNING, "heartbeat_at": now, "worker": worker}
+    taken |= {
+        "parked_at": None,
+        "started_at": Coalesce("started_at", Value(now)),
+        "attempt": F("attempt") + 1,
+        "attempt_seq": F("last_seq"),
+    }
     with transaction.atomic():
-        if queued.update(state=EpisodeState.RUNNING, started_at=now, heartbeat_at=now, worker=worker) != 1:
+        if queued.update(**taken) != 1:
             return False
         episode = Episode.objects.get(pk=episode_id)
-        note(episode, "started", None)
+        if episode.attempt == 1:
+            note(episode, "started", None)
+        else:
+            note(episode, RESUMED, None, f"attempt {episode.attempt}, from step {episode.last_seq + 1}")
         announce(episode)
     return True
 
@@ -165,19 +201,25 @@ def set_tools(episode_id: str, tools: list[dict[str, Any]]) -> None:
     Episode.objects.filter(pk=episode_id).update(tools=tools)
 
 
-def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon]) -> int:
-    """One batch in a transaction of its own. Returns the last number of the batch, which stands; a batch without steps
-    has none, and is refused as it is over HTTP."""
+def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], attempt: int | None = None) -> int:
+    """Append one batch in a transaction and return its last number. A batch without steps is refused, as over HTTP.
+
+    Raises EpisodeEnded for an `attempt` that another one has taken over from.
+    """
     if not steps:
         raise Invalid("No steps.")
-    return append_alone(Append(actor, episode_id, entries_of(steps)))
+    return append_alone(Append(actor, episode_id, entries_of(steps), attempt=attempt))
 
 
-def _locked(actor: Actor, episode_id: str) -> Episode:
-    return visible_or_404(Episode.objects.select_for_update(), actor, episode_id)
+def _locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
+    """Raises EpisodeEnded for an attempt that another one has taken over from."""
+    episode = visible_or_404(Episode.objects.select_for_update(), actor, episode_id)
+    if attempt not in (None, episode.attempt):
+        raise EpisodeEnded
+    return episode
 
 
-def _digest(value: Any) -> str:
+def digest_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
@@ -187,7 +229,7 @@ def tell_steps(episode: Episode, entries: Sequence[Entry]) -> None:
 
 
 def announce(episode: Episode, last: str | None = None) -> None:
-    """Tell the episode's page and the wall where it stands."""
+    """Publish an episode's progress to its page and to lists of live episodes."""
     stands = (episode.state, episode.last_seq, episode.stop_reason, episode.fault)
     frame = events.episode_frame(episode.pk, *stands, episode.strip, last)
     events.publish(events.episode_topic(episode.pk), frame)
@@ -205,10 +247,10 @@ def hear(actor: Actor, episode_id: str) -> None:
 
 
 @transaction.atomic
-def heartbeat(actor: Actor, episode_id: str) -> Episode:
+def heartbeat(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
     """1. note the sign of life, 2. reopen an episode that was given up for lost."""
     may_record(actor)
-    episode = _locked(actor, episode_id)
+    episode = _locked(actor, episode_id, attempt)
     if not episode.is_live and episode.is_cut_off:
         reopen_or_refuse(episode, actor)
         announce(episode)
@@ -217,10 +259,50 @@ def heartbeat(actor: Actor, episode_id: str) -> Episode:
 
 
 @transaction.atomic
-def finish(actor: Actor, episode_id: str, end: Finish) -> Episode:
-    """1. lock, 2. the same end again is a quiet yes, 3. end it and close its asks, 4. keep a reported word, 5. tell."""
+def park_now(actor: Actor, episode_id: str) -> Episode:
+    """Park a waiting episode at its loop's request. Idempotent.
+
+    Silence does not fail it from here on. An answer queues it, and the loop's next step lets it run again.
+    Raises `NotWaiting` if none of its asks is open.
+    """
     may_record(actor)
     episode = _locked(actor, episode_id)
+    if episode.state != EpisodeState.PARKED and not park(episode.pk):
+        raise NotWaiting
+    episode.refresh_from_db()
+    return episode
+
+
+@transaction.atomic
+def park(episode_id: str, attempt: int | None = None) -> bool:
+    """Let a waiting episode go on waiting without a process; its attempt has ended. Caller holds the episode's lock and
+    has seen one of its asks open. False if another attempt has taken over."""
+    waiting = Episode.objects.filter(pk=episode_id, state=EpisodeState.WAITING)
+    if attempt is not None:
+        waiting = waiting.filter(attempt=attempt)
+    if waiting.update(state=EpisodeState.PARKED, parked_at=timezone.now(), worker="") != 1:
+        return False
+    episode = Episode.objects.get(pk=episode_id)
+    note(episode, PARKED, None, "waits for an answer")
+    announce(episode)
+    return True
+
+
+def _unpark(episode: Episode) -> None:
+    """Queue a parked episode for any worker, or for its own loop, now that none of its asks is open. Caller saves its
+    state."""
+    episode.state = EpisodeState.QUEUED
+    note(episode, UNPARKED, None, "its ask is closed")
+    for callback in _on_queued if episode.is_builtin else ():
+        transaction.on_commit(functools.partial(callback, episode.pk))
+
+
+@transaction.atomic
+def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = None) -> Episode:
+    """1. lock, 2. accept the same end again, 3. end it and close its asks, 4. keep the reported outcome, and what the
+    environment server attests of it, 5. tell."""
+    may_record(actor)
+    episode = _locked(actor, episode_id, attempt)
     if not episode.is_live and _is_same_end(episode, end):
         return episode
     reopen_or_refuse(episode, actor)
@@ -228,9 +310,25 @@ def finish(actor: Actor, episode_id: str, end: Finish) -> Episode:
     episode.stop_reason = end.stop_reason
     state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
     if end.outcome is not None:
-        _store_outcome(episode, Outcome(source="reported", **end.outcome.model_dump(exclude_none=True)))
+        told = end.outcome.model_dump(exclude_none=True, exclude={"attestation"})
+        _store_outcome(episode, Outcome(source="reported", **told))
     _end(episode, state, actor, end.stop_reason)
+    if end.outcome is not None and end.outcome.attestation is not None:
+        _attest(actor, episode, end.outcome.attestation)
     return episode
+
+
+def _attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None:
+    """Keep the outcome that a signed statement proves; what it does not prove stays reported, and the history says
+    why. A session that two episodes claim at the same time goes to one of them."""
+    try:
+        outcome, session = attested(episode, episode.final_answer, attestation)
+        with transaction.atomic():
+            record_outcome(actor, episode.pk, outcome, session=session)
+    except NotAttested as refused:
+        note(episode, NOT_ATTESTED, actor, str(refused))
+    except IntegrityError:
+        note(episode, NOT_ATTESTED, actor, "the session was used for another episode")
 
 
 def _is_same_end(episode: Episode, end: Finish) -> bool:
@@ -255,9 +353,9 @@ def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None
 
 
 @transaction.atomic
-def fail(actor: Actor, episode_id: str, fault: str, detail: str) -> bool:
+def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | None = None) -> bool:
     """A boundary broke: the episode is failed with its fault and cause, which is never counted as a failed task."""
-    episode = _locked(actor, episode_id)
+    episode = _locked(actor, episode_id, attempt)
     if not episode.is_live:
         return False
     episode.fault, episode.fault_detail, episode.stop_reason = fault, detail[:4000].replace("\x00", ""), "error"
@@ -284,14 +382,17 @@ def record_outcome(
     tier: str = "",
     health: Health | None = None,
     partial: BuildReport | None = None,
+    session: str | None = None,
 ) -> VerifierOutcome:
-    """The verifier's word, once: 1. the row, 2. a verification step after the last, 3. tell people, never agents. What
-    is known of the verifier itself stands in the row alone."""
+    """Store the verifier's outcome once: the row, a verification step after the last one, and a frame for people only.
+
+    The check of the verifier is only in the row.
+    """
     episode = _locked(actor, episode_id)
     known = VerifierOutcome.objects.filter(episode=episode, source=outcome.source).first()
     if known is not None:  # the same word again, after an answer that got lost
         return known
-    stored = _store_outcome(episode, outcome, tier, health, partial)
+    stored = _store_outcome(episode, outcome, tier, health, partial, session)
     body = {
         "seq": episode.last_seq + 1,
         "kind": "verification",
@@ -316,8 +417,18 @@ def record_outcome(
 
 @transaction.atomic
 def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
-    """The verifier could not be asked: no outcome, and the reason stands in the episode's history."""
+    """Note in the history why the verifier did not run; the episode has no outcome."""
     note(_locked(actor, episode_id), NOT_VERIFIED, actor, reason.replace("\x00", "")[:2000])
+
+
+@transaction.atomic
+def note_no_server(episode_id: str, reason: str) -> None:
+    """Note, once per episode, why a queued episode could not start: no environment server responded."""
+    queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
+    if queued is None or queued.events.filter(verb=NO_SERVER).exists():
+        return
+    note(queued, NO_SERVER, None, reason.replace("\x00", "")[:2000])
+    announce(queued)
 
 
 @transaction.atomic
@@ -328,12 +439,19 @@ def note_partial(actor: Actor, episode_id: str, partial: BuildReport) -> None:
     episode.save(update_fields=["partial"])
 
 
+def note_world(episode_id: str, world: Mapping[str, Any], attempt: int) -> None:
+    """Store how the world of an attempt began that has recorded no step yet."""
+    fresh = Episode.objects.filter(pk=episode_id, attempt=attempt, last_seq=0)
+    fresh.update(world=dict(world))
+
+
 def _store_outcome(
     episode: Episode,
     outcome: Outcome,
     tier: str = "",
     health: Health | None = None,
     partial: BuildReport | None = None,
+    session: str | None = None,
 ) -> VerifierOutcome:
     return VerifierOutcome.objects.create(
         episode=episode,
@@ -345,14 +463,24 @@ def _store_outcome(
         tier=tier,
         health=health.wire() if health else {},
         partial=partial.wire() if partial else {},
+        session=session,
     )
+
+
+def note_waiting(episode_id: str) -> None:
+    """An attempt that goes on waits for an ask of the one before. Caller has seen the ask open in this transaction."""
+    episode = Episode.objects.select_for_update().get(pk=episode_id)
+    if episode.state == EpisodeState.RUNNING:
+        episode.state = EpisodeState.WAITING
+        episode.save(update_fields=["state"])
+        announce(episode)
 
 
 def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
     """The ask takes its step number and the episode waits. Caller holds the episode's lock."""
     entry = entry_of(body, timezone.now())
     if entry.seq <= episode.last_seq:
-        raise StepConflict(f"Another step already stands at number {entry.seq}.")
+        raise StepConflict(f"Step {entry.seq} already exists with different content.")
     episode.state = EpisodeState.WAITING
     episode.save(update_fields=["state"])
     episode.last_seq = append_alone(Append(actor, episode.pk, [entry]))
@@ -361,9 +489,11 @@ def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
 def close_ask_step(
     episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool, by_script: bool = False
 ) -> None:
-    """Set an ask step's advice, once: the single exception to *append*, in the transaction that closes the ask. What
-    the advice itself has no field for stands in the step's `meta`. The step is sent again and readers replace by seq;
-    the episode goes on unless another ask of it is open."""
+    """Set the advice of an ask step, once, in the transaction that closes the ask.
+
+    This is the one exception to *append*. Values without a field in the advice go to the step's `meta`. The step is
+    sent again and readers replace it by seq; the episode continues unless another of its asks is open.
+    """
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = json.loads(step.body)
     if advice is not None and body.get("advice") is None:
@@ -376,14 +506,16 @@ def close_ask_step(
     episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
     if episode.state == EpisodeState.WAITING and not still_waiting:
         episode.state = EpisodeState.RUNNING
+    elif episode.state == EpisodeState.PARKED and not still_waiting:
+        _unpark(episode)
     episode.heartbeat_at = timezone.now()
     episode.save(update_fields=["strip", "state", "heartbeat_at"])
     tell_steps(episode, [entry])
 
 
 def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
-    """Other advice in an ask step that its agent has not read yet, or none again: then the episode waits once more.
-    Caller holds the episode's lock."""
+    """Other advice in an ask step that its agent has not read yet, or none again: then the episode waits once more,
+    parked if no worker has taken it up meanwhile; an interrupted one stays queued. Caller holds the episode's lock."""
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = {name: value for name, value in json.loads(step.body).items() if name != "advice"}
     if advice is None:
@@ -393,42 +525,54 @@ def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
     entry = entry_of(body, step.at)
     Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
     if advice is None:
-        episode.state = EpisodeState.WAITING
+        if episode.state != EpisodeState.QUEUED:
+            episode.state = EpisodeState.WAITING
+        elif episode.parked_at is not None:
+            episode.state = EpisodeState.PARKED
         episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
         episode.save(update_fields=["strip", "state"])
     tell_steps(episode, [entry])
 
 
 def lose_silent(now: datetime | None = None) -> int:
-    """Fail the episodes whose loop was not heard for the heartbeat time, each in its own transaction."""
+    """End the attempts whose loop sent nothing for the heartbeat time, each in a transaction."""
     silent = Episode.objects.silent_since((now or timezone.now()) - timedelta(seconds=settings.AWMWEB_HEARTBEAT_S))
-    why = f"not heard for {settings.AWMWEB_HEARTBEAT_S} s"
+    why = f"no heartbeat for {settings.AWMWEB_HEARTBEAT_S} s"
     return sum(_lose(silent, pk, why) for pk in silent.values_list("pk", flat=True)[:500])
 
 
 def lose_of_worker(worker: str) -> int:
-    """A worker that starts anew plays none of the episodes that its predecessor of the same name had begun."""
-    begun = Episode.objects.live().filter(worker=worker).exclude(state=EpisodeState.QUEUED)
-    return sum(_lose(begun, pk, "the worker that played it was restarted") for pk in begun.values_list("pk", flat=True))
+    """End the attempts that an earlier process of this worker had started."""
+    begun = Episode.objects.filter(worker=worker, state__in=AT_WORK_STATES)
+    return sum(_lose(begun, pk, "its worker was restarted") for pk in begun.values_list("pk", flat=True))
 
 
-def note_lost_verdicts(worker: str) -> int:
-    """Say of the finished episodes of a worker that starts anew and that have neither a verdict nor a reason why not
-    that their world was lost."""
-    finished = Episode.objects.filter(worker=worker, state=EpisodeState.FINISHED, origin=Origin.BUILTIN)
+def unverified() -> QuerySet[Episode]:
+    """Return finished built-in episodes without an outcome or a reason for that: their worker was lost in between."""
+    finished = Episode.objects.filter(state=EpisodeState.FINISHED, origin=Origin.BUILTIN)
     told = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
     judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
-    silent = finished.filter(~Exists(told), ~Exists(judged)).select_related("project")
-    for episode in silent:
-        note(episode, NOT_VERIFIED, None, "The world was lost before its verdict: its worker was restarted.")
-    return len(silent)
+    return finished.filter(~Exists(told), ~Exists(judged))
 
 
 @transaction.atomic
 def _lose(lost: QuerySet[Episode], episode_id: str, why: str) -> bool:
+    """Queue a built-in episode again, to resume from its record.
+
+    Fail the episode of an external loop, and one whose attempts recorded no new step several times in a row.
+    """
     episode = lost.select_for_update(skip_locked=True).filter(pk=episode_id).first()
     if episode is None:
         return False
+    if episode.is_builtin:
+        episode.idle_attempts = 0 if episode.last_seq > episode.attempt_seq else episode.idle_attempts + 1
+        if episode.idle_attempts < IDLE_ATTEMPTS:
+            episode.state = EpisodeState.QUEUED
+            episode.save(update_fields=["state", "idle_attempts"])
+            note(episode, INTERRUPTED, None, why)
+            announce(episode)
+            return True
+        why = f"{why}; {IDLE_ATTEMPTS} attempts in a row recorded no new step"
     episode.fault, episode.fault_detail = "worker", why
     _end(episode, EpisodeState.FAILED, None, "worker lost")
     return True

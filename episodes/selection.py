@@ -1,7 +1,7 @@
-"""Reads: which episodes somebody means, by filters, and lists of them by cursor.
+"""Reads: the episodes that match filters, and lists of them by cursor.
 
 Owns the meaning of filters for the list, the API and exports. A filter has one or several values; an unknown name or
-value is refused with what can be said instead.
+value is refused with the known ones.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any, TypeVar
 
-from django.db.models import Exists, Model, OuterRef, Q, QuerySet
+from django.db.models import Exists, Model, Q, QuerySet
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
-from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome
+from episodes import outcomes, search
+from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from people.access import scoped
 from people.errors import Invalid
 from people.models import Project
@@ -40,7 +41,10 @@ _CHOICES = {"expert": ExpertMode.values, "origin": Origin.values, "state": Episo
 _WHOLE = ("task_idx", "training_step", "seed")
 WHOLE_MAX = 2**31 - 1
 NOT_VERIFIED = "none"
-FILTERS = (*_EXACT, *_CHOICES, *_WHOLE, "run", "since", "until", "q", "outcome")
+ANSWERED = ("human", "llm", "cache", "script", "fallback", "cancelled", "never")
+_FACTS = {"error": ("any", "none"), "asked": ANSWERED}
+LENGTHS = ("0-5", "6-15", "16-30", "31-100", "101-")
+FILTERS = (*_EXACT, *_CHOICES, *_WHOLE, "run", "since", "until", "q", "outcome", "tool", "length", *_FACTS)
 TOLD_BY_OUTCOME = frozenset({"outcome"})
 """Filters that give outcomes away; nobody who may not see those has them."""
 
@@ -50,9 +54,9 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
     if any("\x00" in value for value in values):
         raise Invalid(f"Unknown filter value: {name}.")
     if name == "run":
-        return Q(run__in=_runs(project, values))
+        return Q(run__in=runs_named(project, values))
     if name == "outcome":
-        mine = VerifierOutcome.objects.filter(episode=OuterRef("pk"))
+        mine = outcomes.of_outer_episode()
         found = Q(Exists(mine.filter(reward_type__in=values, source__in=["verifier", "attested"])))
         return found | ~Q(Exists(mine.filter(source="verifier"))) if NOT_VERIFIED in values else found
     if name in _EXACT:
@@ -61,13 +65,45 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
         if unknown := sorted(set(values) - set(_CHOICES[name])):
             raise Invalid(f"Unknown filter value: {name}={unknown[0]}. Use one of {', '.join(_CHOICES[name])}.")
         return Q(**{f"{name}__in": values})
+    if name in ("tool", "length", *_FACTS):
+        return _by_facts(name, values)
     if name in _WHOLE:
         return Q(**{f"{name}__in": [_whole(name, value) for value in values]})
     if name == "q":
-        texts = (Q(task__icontains=word) | Q(scenario__icontains=word) | Q(key__icontains=word) for word in values)
+        texts = (_by_words(word) for word in values)
         return functools.reduce(operator.or_, texts, Q())
     moment = max(_moment(name, value) for value in values)
     return Q(ended_at__gte=moment) if name == "since" else Q(ended_at__lt=moment)
+
+
+def _by_words(word: str) -> Q:
+    """By the words of the task and the names of the episode as they are, and by the words of its steps."""
+    named = Q(task__icontains=word) | Q(scenario__icontains=word) | Q(key__icontains=word)
+    return named | search.condition(word)
+
+
+def _by_facts(name: str, values: Collection[str]) -> Q:
+    """By what only steps tell: tools, errors, who answered, and how many steps there are."""
+    if name == "tool":
+        return Q(facts__tools__overlap=list(values))
+    if name == "length":
+        return functools.reduce(operator.or_, map(_length, values), Q())
+    if unknown := sorted(set(values) - set(_FACTS[name])):
+        raise Invalid(f"Unknown filter value: {name}={unknown[0]}. Use one of {', '.join(_FACTS[name])}.")
+    if name == "error":
+        kinds = {"any": Q(facts__errors__gt=0), "none": Q(facts__errors=0)}
+        return functools.reduce(operator.or_, (kinds[value] for value in values), Q())
+    never = Q(facts__asks=0) if "never" in values else Q()
+    return Q(facts__answered__overlap=[value for value in values if value != "never"] or [""]) | never
+
+
+def _length(value: str) -> Q:
+    """From so many steps to so many, as in 6-30; 101- has no end."""
+    least, dash, most = value.partition("-")
+    if not dash:
+        raise Invalid(f"Unknown filter value: length={value}. Use a range such as 6-30 or 101-.")
+    found = Q(last_seq__gte=_whole("length", least))
+    return found & Q(last_seq__lte=_whole("length", most)) if most else found
 
 
 def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QuerySet[Episode]:
@@ -81,8 +117,8 @@ def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QueryS
     return rows
 
 
-def _runs(project: Project, values: Collection[str]) -> list[str]:
-    """Runs by id or by name: a name is what pages show."""
+def runs_named(project: Project, values: Collection[str]) -> list[str]:
+    """Return the ids of runs by id or by name: a name is what pages show. Raises `Invalid` for an unknown one."""
     found = list(scoped(Run.objects.filter(Q(pk__in=values) | Q(name__in=values)), project).values_list("pk", "name"))
     known = {text for pair in found for text in pair}
     if unknown := [value for value in values if value not in known]:

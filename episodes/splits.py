@@ -55,7 +55,7 @@ def pin(
     except IntegrityError:
         split = Split.objects.get(project=actor.project, name=name)
         if split.digest != digest:
-            raise SplitExists(f"A split named {name!r} exists and holds other tasks.") from None
+            raise SplitExists(f"A split named {name!r} exists with different tasks.") from None
         return split
     rows = [SplitTask(split=split, task=task, side=side) for side, tasks in sides.items() for task in tasks]
     SplitTask.objects.bulk_create(rows, batch_size=5000)

@@ -15,7 +15,7 @@ from datetime import datetime
 from typing import Any
 
 from episodes.legend import why_no_answer
-from episodes.strip import Mark, is_cancelled, mark_of
+from episodes.strip import Mark, is_cancelled, mark_of, outcome_words
 from people.plain_text import clean
 
 LONG_VALUE = 120
@@ -114,13 +114,18 @@ class Card:
     traceback: str = ""
 
     @property
+    def is_empty(self) -> bool:
+        """A turn of the agent that said nothing: the step counts, and its row is not shown."""
+        return self.kind == "message" and not self.speaker and not self.said.strip()
+
+    @property
     def name(self) -> str:
         """What the scrubber calls the step."""
         return self.call or {"ask": "ask_expert", "verification": "verifier"}.get(self.kind, self.speaker or self.kind)
 
 
 def card_of(step: Mapping[str, Any]) -> Card:
-    """The picture of one step."""
+    """Return the picture of one step."""
     kind = str(step["kind"])
     whole = _cut_before(step)
     size = bytes_in_words(whole) if whole else ""
@@ -174,7 +179,7 @@ def argument_of(name: str, value: object) -> Argument:
 
 
 def _cut_before(step: Mapping[str, Any]) -> int:
-    """The size of a large step of which only the short form is here; zero for one that is whole."""
+    """Return the size of a large step of which only the short form is here; zero for one that is whole."""
     cut = step.get("cut")
     return int(cut.get("size") or 0) if isinstance(cut, Mapping) else 0
 
@@ -191,12 +196,12 @@ def bytes_in_words(size: int) -> str:
 
 
 def result_of(step: Mapping[str, Any]) -> Result | None:
-    """Result or error in words, with size, time and reward. Absent while the call is on its way."""
+    """Return result or error in words, with size, time and reward. Absent while the call is on its way."""
     if step.get("error") is not None:
         return _failure(step)
     raw = step.get("result" if step["kind"] == "tool_call" else "observation")
     if raw is None:
-        return Result("nothing came back", _meta(step, ""))
+        return Result("no result", _meta(step, ""))
     value = _parsed(raw)
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
     table = table_of(value)
@@ -239,7 +244,7 @@ def _meta(step: Mapping[str, Any], size: str) -> str:
 
 
 def number(value: object) -> str:
-    """A number with a real minus sign and no empty decimals beyond the first."""
+    """Return a number with a real minus sign and no empty decimals beyond the first."""
     if not isinstance(value, int | float):
         return "none"
     text = f"{value:.3f}".rstrip("0")
@@ -247,7 +252,7 @@ def number(value: object) -> str:
 
 
 def words_of(value: object) -> str:
-    """What came back, in one short line."""
+    """Return what came back, in one short line."""
     if isinstance(value, str):
         first = clean(value).strip().split("\n", 1)[0]
         return first[:LONG_WORDS] + ("…" if len(first) > LONG_WORDS else "") if first else "empty text"
@@ -263,7 +268,7 @@ _NAMES = ("id", "key", "subject", "title", "name", "status", "state")
 
 
 def _object_in_words(value: Mapping[str, Any]) -> str:
-    """An object by what names it, else by the only list it holds, else by the object inside it."""
+    """Return an object by what names it, else by the only list it holds, else by the object inside it."""
     flat = {name: item for name, item in value.items() if not isinstance(item, list | Mapping) and item is not None}
     lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
     inside = [(name, item) for name, item in value.items() if isinstance(item, Mapping) and item]
@@ -354,7 +359,7 @@ def _rows(rows: object) -> list[Mapping[str, Any]]:
 
 
 def row_key(row: Mapping[str, Any]) -> str:
-    """How a row is called: its key or id, else its first value."""
+    """Return how a row is called: its key or id, else its first value."""
     key = row.get("key", row.get("id", next(iter(row.values()), "")))
     if isinstance(key, Mapping):
         return clean(" ".join(str(value) for value in key.values()))
@@ -392,7 +397,7 @@ def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
 
 
 def _told(value: object) -> str:
-    """Text as it is, anything else as the agent got it: true, not True."""
+    """Return text as it is, anything else as the agent got it: true, not True."""
     return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
 
 
@@ -406,7 +411,7 @@ def initials(name: str) -> str:
     return "".join(part[0] for part in parts if part)[:2].upper() or "?"
 
 
-_SOURCES = {"human": "answered", "llm": "a model answered", "cache": "answered from an earlier ask"}
+_SOURCES = {"human": "answered", "llm": "answered (model)", "cache": "answered (reused)"}
 
 
 def _ask_card(step: Mapping[str, Any]) -> AskCard:
@@ -414,13 +419,13 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
     source, author = str(advice.get("source", "")), clean(advice.get("author") or "")
     fallback = source == "fallback"
     by_script = source == "human" and (step.get("meta") or {}).get("answered_by") == "script"
-    sight = "having seen the verifier" if advice.get("privilege") == "sees_verifier" else "blind"
+    sight = "sees verifier" if advice.get("privilege") == "sees_verifier" else "blind"
     return AskCard(
         question=clean(step.get("question", "")),
         context=clean(step.get("context") or ""),
         status=mark_of(dict(step)).code,
-        author=author or ("Somebody" if source == "human" else "A model"),
-        said=f"{_how(advice, by_script)} {sight}",
+        author=author or ("Someone" if source == "human" else "A model"),
+        said=f"{_how(advice, by_script)}, {sight}",
         text="" if fallback else clean(advice.get("text", "")),
         calls=[call_in_words(call) for call in advice.get("tool_calls") or []],
         human=source == "human" and not by_script,
@@ -432,9 +437,9 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
 
 def _how(advice: Mapping[str, Any], by_script: bool) -> str:
     if by_script:
-        return "a script answered"
+        return "answered (script)"
     if advice.get("source") == "llm" and advice.get("reason") == "prepared":
-        return "no expert answered, so the agent got a model's draft, written"
+        return "draft, sent because no expert answered"
     return _SOURCES.get(str(advice.get("source", "")), "answered")
 
 
@@ -446,7 +451,7 @@ def call_in_words(call: Mapping[str, Any]) -> str:
 def _verification_card(step: Mapping[str, Any]) -> VerificationCard:
     details = step.get("details") or {}
     return VerificationCard(
-        label=clean(step.get("reward_type", "")).replace("_", " ").capitalize(),
+        label=clean(outcome_words(str(step.get("reward_type", "")))),
         reward=number(step.get("reward")),
         pieces=pieces_of(details) if details else [],
     )

@@ -1,8 +1,8 @@
-"""The one line that an episode is written in: step dicts in, marks out. Pure, without Django.
+"""The step strip of an episode: step dicts in, marks out. Pure, without Django.
 
-Owns which mark a step gets: its letter for storage, its glyph, its colour class and its word. Leaves drawing to
-`templatetags/marks.py`. Called by `recording.py` (one letter per step is kept on the episode, so that a wall of
-hundreds of episodes needs no steps) and by the step card.
+Owns the mark of a step: its stored letter, glyph, color class and label. Leaves drawing to `templatetags/marks.py`.
+Called by `recording.py` (an episode stores one letter per step, so that lists of hundreds of episodes read no steps)
+and by the step card.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Mark:
-    """How one step is drawn: `code` is the stored letter, `symbol` the glyph, `css` the colour, `word` the label."""
+    """How a step is drawn: `code` is the stored letter, `symbol` the glyph, `css` the color, `word` the label."""
 
     code: str
     symbol: str
@@ -34,14 +34,14 @@ MARKS = {
         Mark("w", "k-write", "", "write", "writes"),
         Mark("e", "k-error", "bad", "error", "errors"),
         Mark("o", "a-open", "fillask", "open ask", "open asks"),
-        Mark("l", "a-leased", "fillask", "leased ask", "leased asks"),
+        Mark("l", "a-leased", "fillask", "claimed ask", "claimed asks"),
         Mark("a", "a-answered", "fillask", "answered ask", "answered asks"),
         Mark("f", "a-fell", "idle", "ask that fell back", "asks that fell back"),
         Mark("d", "a-declined", "idle", "declined ask", "declined asks"),
         Mark("c", "a-cancelled", "idle", "cancelled ask", "cancelled asks"),
         Mark("v", "v-hex", "ver", "verification", "verifications"),
         Mark("C", "v-complete", "good", "verified complete", "verified complete"),
-        Mark("X", "v-others", "bad", "verified others", "verified others"),
+        Mark("X", "v-others", "bad", "verified not complete", "verified not complete"),
         Mark("J", "v-judge", "ver", "judge error", "judge errors"),
         Mark("n", "k-now", "run pulse", "step in progress", "steps in progress"),
     )
@@ -49,11 +49,12 @@ MARKS = {
 _SHOWN = frozenset(code for code, mark in MARKS.items() if not mark.quiet)
 _ACTS = frozenset(code for code in _SHOWN if not MARKS[code].symbol.startswith("v-"))
 OUTCOMES = {"complete": "C", "others": "X", "judge_error": "J"}
+OUTCOME_WORDS = {"complete": "Complete", "others": "Not complete", "judge_error": "Judge error"}
 ADVICE_REASONS = {"declined": "d", "cancelled": "c", "episode_ended": "c"}
 
 
 def code_of(step: Mapping[str, Any]) -> str:
-    """The letter of one step, as it is stored."""
+    """Return the letter of one step, as it is stored."""
     kind = step.get("kind")
     if kind in ("tool_call", "action"):
         return _code_of_action(step)
@@ -65,13 +66,18 @@ def code_of(step: Mapping[str, Any]) -> str:
 
 
 def is_cancelled(step: Mapping[str, Any]) -> bool:
-    """Whether nobody will answer this ask: it was taken back, or its episode ended first."""
+    """Return whether this ask closed without an answer: it was withdrawn, or its episode ended first."""
     meta = step.get("meta")
     return not step.get("advice") and isinstance(meta, Mapping) and meta.get("closed") == "cancelled"
 
 
+def outcome_words(reward_type: str) -> str:
+    """Return the label of an outcome; a type without one keeps its wire name."""
+    return OUTCOME_WORDS.get(reward_type, reward_type)
+
+
 def outcome_letter(reward_type: str) -> str:
-    """The hexagon of an outcome; a reward type without a shape of its own gets the hollow one."""
+    """Return the hexagon of an outcome; a reward type without a shape of its own gets the hollow one."""
     return OUTCOMES.get(reward_type, "v")
 
 
@@ -93,7 +99,7 @@ def _code_of_ask(advice: Mapping[str, Any] | None) -> str:
 
 
 def changes_of(diff: object) -> int:
-    """How many rows a state diff touches."""
+    """Return how many rows a state diff touches."""
     if not isinstance(diff, Mapping):
         return 0
     values = [value for table in diff.values() if isinstance(table, Mapping) for value in table.values()]
@@ -111,17 +117,19 @@ def mark_of(step: Mapping[str, Any]) -> Mark:
 
 
 def marks_of(codes: str) -> list[Mark]:
-    """The marks of stored letters; a letter from a newer version is drawn as a thought instead of failing the page."""
+    """Return the marks of stored letters; a letter from a newer version is drawn as a thought instead of failing the
+    page.
+    """
     return [MARKS.get(code, MARKS["t"]) for code in codes]
 
 
 def actions_in(codes: str) -> int:
-    """Steps that count against the budget of an agent: what it did, not what it thought."""
+    """Return steps that count against the budget of an agent: what it did, not what it thought."""
     return sum(codes.count(code) for code in _ACTS)
 
 
 def shown(codes: str, room: int) -> tuple[list[Mark], int]:
-    """The marks a strip of `room` places draws, and how many earlier ones it leaves out.
+    """Return the marks a strip of `room` places draws, and how many earlier ones it leaves out.
 
     Thoughts are left out unless an episode has nothing else: the strip shows what was done.
     """
@@ -131,7 +139,7 @@ def shown(codes: str, room: int) -> tuple[list[Mark], int]:
 
 
 def in_words(codes: str) -> str:
-    """What a strip says to a screen reader."""
+    """Return what a strip says to a screen reader."""
     if not codes:
         return "no steps yet"
     counts = Counter(codes)
@@ -141,7 +149,7 @@ def in_words(codes: str) -> str:
 
 
 def picture_book() -> dict[str, list[Any]]:
-    """The marks by letter, for the pages that draw strips from frames: glyph, colour, words, quiet, verifier's."""
+    """Return the marks by letter for pages that draw strips from frames."""
     return {
         code: [mark.symbol, mark.css, mark.word, mark.plural, mark.quiet, mark.symbol.startswith("v-")]
         for code, mark in MARKS.items()

@@ -65,9 +65,18 @@ class Table:
 
 
 def touched(steps: Iterable[Mapping[str, Any]]) -> list[Table]:
-    """All tables that these steps changed, in the order in which they were first touched."""
-    rows: dict[str, dict[str, Touched]] = {}
+    """Return all tables that these steps changed, in the order in which they were first touched."""
     hidden: dict[str, int] = {}
+    rows = touched_rows(steps, hidden)
+    return [_table(name, list(found.values()), hidden[name]) for name, found in rows.items() if found]
+
+
+def touched_rows(
+    steps: Iterable[Mapping[str, Any]], hidden: dict[str, int] | None = None
+) -> dict[str, dict[str, Touched]]:
+    """Return every row that these steps changed, by table and key; `hidden` gets the rows that the steps left out."""
+    rows: dict[str, dict[str, Touched]] = {}
+    hidden = {} if hidden is None else hidden
     for step in steps:
         for name, kinds in _mapping(step.get("state_diff")).items():
             kinds, table = _mapping(kinds), rows.setdefault(str(name), {})
@@ -75,7 +84,7 @@ def touched(steps: Iterable[Mapping[str, Any]]) -> list[Table]:
             hidden[str(name)] = hidden.get(str(name), 0) + (more if isinstance(more, int) and more > 0 else 0)
             for kind, row in _changes(kinds):
                 _fold(table, kind, row, int(step["seq"]))
-    return [_table(name, list(found.values()), hidden[name]) for name, found in rows.items() if found]
+    return rows
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -13,8 +13,9 @@ from django.db.models import Func, IntegerField, QuerySet
 from django.db.models.functions import Coalesce
 
 from awmclient.schema import EpisodeView, Outcome, Trajectory
+from episodes import outcomes, visibility
 from episodes.entries import for_agents, with_time
-from episodes.models import Episode, Step, VerifierOutcome
+from episodes.models import Episode, Origin, Step, VerifierOutcome
 from episodes.truncation import cut_text
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import NotFound
@@ -46,7 +47,7 @@ def steps_of(
     rows = step_rows(episode, since, limit, verification=verification)
     if not verification:
         for row in rows:
-            row.body = for_agents(row.body)
+            row.body = for_agents(row.body, marks=_keeps_marks(episode))
     return [row.wire() for row in rows]
 
 
@@ -55,18 +56,18 @@ def step_rows(episode: Episode, since: int = 0, limit: int | None = None, *, ver
     return list(rows[:limit] if limit else rows)
 
 
-def holding(episode: Episode, text: str, limit: int = 500) -> tuple[list[int], bool]:
-    """Numbers of the steps whose body holds a text, in any case, and whether there are more than that."""
+def holding(actor: Actor, episode: Episode, text: str, limit: int = 500) -> tuple[list[int], bool]:
+    """Return numbers of the steps whose body holds a text, in any case, and whether there are more than that."""
     if not text.strip():
         return [], False
     stored = json.dumps(text.strip())[1:-1]  # bodies are ASCII JSON
-    rows = Step.objects.filter(episode=episode, body__icontains=stored).order_by("seq").values_list("seq", flat=True)
-    found = list(rows[: limit + 1])
+    rows = _rows(episode, 0, visibility.sees_outcome(actor, episode)).filter(body__icontains=stored)
+    found = list(rows.values_list("seq", flat=True)[: limit + 1])
     return found[:limit], len(found) > limit
 
 
 def steps_for(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:
-    episode, verification = visible_episode(actor, episode_id), sees_outcomes(actor)
+    episode, verification = visible_episode(actor, episode_id), visibility.sees_outcome(actor, episode_id)
     count, _ = _fitting(_rows(episode, since, verification), "body", min(limit, MAX_PAGE), PAGE_BYTES)
     return steps_of(episode, since, count or None, verification=verification)
 
@@ -75,23 +76,30 @@ def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) 
     """Return a page of whole steps as JSON text (`StepPage`).
 
     Rows are text already, and reading and writing them again is most of what a page would cost."""
-    rows = _rows(visible_episode(actor, episode_id), since, sees_outcomes(actor))
+    episode = visible_episode(actor, episode_id)
+    rows = _rows(episode, since, visibility.sees_outcome(actor, episode_id))
     count, more = _fitting(rows, "body", min(limit, MAX_PAGE), PAGE_BYTES)
-    steps = ",".join(_told_to(actor, body, at) for body, at in rows.values_list("body", "at")[:count])
+    steps = ",".join(_told_to(actor, episode, body, at) for body, at in rows.values_list("body", "at")[:count])
     return f'{{"steps": [{steps}], "more": {"true" if more else "false"}}}'
 
 
 def step_text(actor: Actor, episode_id: str, seq: int) -> str:
     """One whole step as JSON text."""
-    rows = _rows(visible_episode(actor, episode_id), seq - 1, sees_outcomes(actor)).filter(seq=seq)
+    episode = visible_episode(actor, episode_id)
+    rows = _rows(episode, seq - 1, visibility.sees_outcome(actor, episode_id)).filter(seq=seq)
     found = rows.values_list("body", "at").first()
     if found is None:
         raise NotFound
-    return _told_to(actor, *found)
+    return _told_to(actor, episode, *found)
 
 
-def _told_to(actor: Actor, body: str, at: datetime) -> str:
-    return with_time(body if sees_outcomes(actor) else for_agents(body), at)
+def _told_to(actor: Actor, episode: Episode, body: str, at: datetime) -> str:
+    return with_time(body if sees_outcomes(actor) else for_agents(body, marks=_keeps_marks(episode)), at)
+
+
+def _keeps_marks(episode: Episode) -> bool:
+    """A loop outside goes on from the marks that it recorded itself; those of a built-in one are none of an agent's."""
+    return episode.origin == Origin.EXTERNAL
 
 
 def told_after(episode_id: str, since: int, limit: int, *, verification: bool) -> tuple[list[tuple[int, str]], bool]:
@@ -116,17 +124,8 @@ def _fitting(rows: QuerySet[Step], field: str, limit: int, most: int) -> tuple[i
     return count, len(sizes) > count
 
 
-def outcome_of(episode: Episode, source: str = "verifier") -> VerifierOutcome | None:
-    return VerifierOutcome.objects.filter(episode=episode, source=source).first()
-
-
-def outcomes_of(episode: Episode) -> dict[str, VerifierOutcome]:
-    """By source: the verifier's, and what the loop itself reported."""
-    return {one.source: one for one in VerifierOutcome.objects.filter(episode=episode)}
-
-
 def view_of(episode: Episode) -> EpisodeView:
-    """Where an episode stands, without anything that an agent must not know."""
+    """Return where an episode stands, without anything that an agent must not know."""
     return EpisodeView(
         id=episode.pk,
         url=settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url(),
@@ -141,7 +140,7 @@ def view_of(episode: Episode) -> EpisodeView:
 
 
 def build(episode: Episode) -> Trajectory:
-    """The whole episode as one value."""
+    """Return the whole episode as one value."""
     same = (
         "task_idx",
         "seed",
@@ -163,8 +162,8 @@ def build(episode: Episode) -> Trajectory:
             "project": episode.project.slug,
             "run": episode.run_id,
             "steps": steps_of(episode),
-            "outcome": _value(outcome_of(episode)),
-            "reported": _value(outcome_of(episode, "reported")),
+            "outcome": _value(outcomes.of_episode(episode)),
+            "reported": _value(outcomes.of_episode(episode, "reported")),
         }
     )
 

@@ -20,7 +20,7 @@ KEPT = frozenset({"seq", "kind", "at", "turn", "call_id", "reward", "done", "rol
 
 
 def cut_of(body: Mapping[str, Any], size: int) -> str | None:
-    """The cut form of a step as JSON text, or None for one that is small enough to go whole."""
+    """Return the cut form of a step as JSON text, or None for one that is small enough to go whole."""
     if size <= CUT_ABOVE_BYTES:
         return None
     for longest, most in LIMITS:
@@ -34,7 +34,7 @@ def cut_of(body: Mapping[str, Any], size: int) -> str | None:
 
 
 def cut_text(text: str) -> str:
-    """The same for stored text; small text comes back as it is."""
+    """Return the same for stored text; small text comes back as it is."""
     return cut_of(json.loads(text), len(text)) or text if len(text) > CUT_ABOVE_BYTES else text
 
 

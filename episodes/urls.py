@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from django.urls import path
 
-from episodes import views
+from episodes import comparison, pages, views
 
 urlpatterns = [
-    path("episodes/", views.episodes, name="episodes"),
+    path("episodes/", pages.episodes, name="episodes"),
+    path("episodes/views", pages.save_view, name="save_episode_view"),
+    path("episodes/views/<str:pk>/remove", pages.remove_view, name="remove_episode_view"),
+    path("episodes/compare/", comparison.compare, name="compare_episodes"),
+    path("episodes/selected", pages.selected, name="selected_episodes"),
     path("episodes/<str:pk>/", views.episode, name="episode"),
     path("episodes/<str:pk>/steps.html", views.step_fragments, name="step_fragments"),
     path("episodes/<str:pk>/find", views.find_in_episode, name="find_in_episode"),

@@ -1,4 +1,4 @@
-"""Pages about episodes: the list, the live page, its fragments, the replay, stopping one, and connecting an agent.
+"""Pages about one episode: live, its fragments, the replay, stopping it, and connecting an agent.
 
 Owns HTTP status and which template. Leaves what is shown to `wall.py` and `trajectory.py`, writes to `recording.py` and
 `people.members`.
@@ -8,110 +8,43 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import urlencode
 
 from django.conf import settings
 from django.contrib import messages
-from django.core.paginator import Paginator
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes import recording, trajectory, wall, windows
-from episodes.models import AGAIN, Episode, EpisodeState, ExpertMode, Run
-from episodes.selection import filtered
+from episodes import durability, recording, trajectory, visibility, wall, windows
+from episodes.findings import failed_check, found_by
+from episodes.models import AGAIN, Episode, EpisodeState
 from episodes.step_cards import card_of, pieces_of
 from episodes.strip import actions_in
-from episodes.trajectory import outcomes_of, steps_of
+from episodes.trajectory import steps_of
 from episodes.windows import number, numbers
 from people.access import (
     MemberRequest,
     holds,
-    may_export,
     may_issue_tokens,
     may_launch,
     member_required,
     scoped,
     visible_or_404,
 )
-from people.errors import AppError, Invalid
+from people.errors import AppError
 from people.members import issue_token
 from people.models import ApiToken
 from people.plain_text import clean
 
-PAGE = 50
-OUTCOME_CHOICES = [
-    ("complete", "Complete"),
-    ("others", "Others"),
-    ("judge_error", "Judge error"),
-    ("none", "Not verified"),
-]
 episode_page = member_required(rows=Episode.objects.all)
 
 
 @require_GET
 @member_required()
-def episodes(request: MemberRequest) -> HttpResponse:
-    """The list; filters and page stand in the query string."""
-    actor = request.actor
-    everything = scoped(Episode.objects.all(), actor.project)
-    filters, refused = wall.Filters.read(request.GET), ""
-    try:
-        matching = filtered(actor.project, filters.said)
-    except Invalid as error:
-        matching, refused = everything.none(), error.message
-    matching = matching.select_related("run").order_by("-created_at", "-pk")
-    page = Paginator(matching, PAGE).get_page(request.GET.get("page"))
-    tally = wall.tallies(actor)
-    query = request.GET.copy()
-    query.pop("page", None)
-    return render(
-        request,
-        "episodes/list.html",
-        {
-            "page": page,
-            "rows": wall.rows_with_outcomes(page.object_list),
-            "filters": filters,
-            "filtered": bool(filters.said),
-            "refused": refused,
-            "total": tally["total"],
-            "query": query.urlencode() + "&" if query else "",
-            "export_query": urlencode(filters.exported),
-            "states": EpisodeState.choices,
-            "outcome_choices": OUTCOME_CHOICES,
-            "run_choices": scoped(Run.objects.all(), actor.project).order_by("-created_at")[:100],
-            "scenario_choices": _names(everything, "scenario"),
-            "arm_choices": _names(everything, "arm"),
-            "expert_choices": ExpertMode.choices,
-            "headline": _list_headline(tally),
-            "underline": f"{page.paginator.count} shown, newest first." if filters.said else "Newest first.",
-            "may_export": holds(actor, may_export),
-        },
-    )
-
-
-def _names(everything: Any, field: str) -> list[str]:
-    return list(everything.exclude(**{field: ""}).values_list(field, flat=True).distinct().order_by(field)[:200])
-
-
-def _list_headline(tally: dict[str, int]) -> str:
-    if not tally["total"]:
-        return "No episode has been recorded yet."
-    noun = "episode is" if tally["total"] == 1 else "episodes are"
-    verified = (
-        f"{tally['complete']} of {tally['verified']} verified are complete"
-        if tally["verified"]
-        else "none verified yet"
-    )
-    return f"{tally['total']} {noun} recorded, {tally['live']} live; {verified}."
-
-
-@require_GET
-@member_required()
 def wall_rows(request: MemberRequest) -> HttpResponse:
-    """The wall alone, or only the rows of `episode=` that a page has heard of and does not show yet."""
+    """Return the live episodes, or only those named by `episode=`."""
     only = request.GET.getlist("episode") or None
     return render(request, "episodes/_wall.html", {"wall": wall.live(request.actor, only)})
 
@@ -119,21 +52,22 @@ def wall_rows(request: MemberRequest) -> HttpResponse:
 @require_GET
 @episode_page
 def episode(request: MemberRequest, pk: str) -> HttpResponse:
-    """The live page; after the end the same page with the outcome."""
+    """Show an episode as it runs, and with its outcome after the end."""
     one = _episode(request, pk)
     if request.GET.get("raw", "").isdecimal() and len(request.GET["raw"]) < 10:
-        return _raw(one, int(request.GET["raw"]))
-    steps = windows.around(one, number(request.GET.get("step")))
+        return _raw(request, one, int(request.GET["raw"]))
+    steps = windows.around(request.actor, one, number(request.GET.get("step")))
     return render(request, "episodes/live.html", {**_context(request, one), "steps": steps})
 
 
 @require_GET
 @episode_page
 def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
-    """At most `limit` steps after `since`, those of `again` before it, and unless `parts=0` what stands beside."""
+    """Return up to `limit` steps after `since`, those of `again` before it, and unless `parts=0` the side panel."""
     one = _episode(request, pk)
     limit = number(request.GET.get("limit"))
     steps = windows.after(
+        request.actor,
         one,
         number(request.GET.get("since")) or 0,
         windows.WINDOW if limit is None else limit,
@@ -149,19 +83,19 @@ def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @episode_page
 def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
-    """Numbers of the steps that hold a text, for the list that has only a window of them."""
-    found, more = trajectory.holding(_episode(request, pk), request.GET.get("q", "")[:200])
+    """Return the numbers of the steps that contain a text; the page holds only a window of them."""
+    found, more = trajectory.holding(request.actor, _episode(request, pk), request.GET.get("q", "")[:200])
     return JsonResponse({"seqs": found, "more": more})
 
 
 @require_GET
 @episode_page
 def replay(request: MemberRequest, pk: str) -> HttpResponse:
-    """Step through what happened; `?step=N` is the step in view."""
+    """Step through a recorded episode; `?step=N` is the step in view."""
     one = _episode(request, pk)
     at = max(number(request.GET.get("step")) or 1, 1)
-    steps = windows.around(one, at)
-    at, codes = min(at, max(steps.last, 1)), windows.letters(one, steps.last)
+    steps = windows.around(request.actor, one, at)
+    at, codes = min(at, max(steps.last, 1)), windows.letters(request.actor, one, steps.last)
     names = {row.seq: card_of(row.wire()).name for row in steps.rows} if steps.last <= windows.NAMED else {}
     context = {
         "steps": steps,
@@ -176,7 +110,7 @@ def replay(request: MemberRequest, pk: str) -> HttpResponse:
 @episode_page
 def stop_episode(request: MemberRequest, pk: str) -> HttpResponse:
     recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
-    messages.success(request, "The episode is stopped.")
+    messages.success(request, "Episode stopped.")
     return redirect("episode", pk)
 
 
@@ -184,33 +118,40 @@ def _episode(request: MemberRequest, pk: str) -> Episode:
     return visible_or_404(Episode.objects.select_related("run", "project"), request.actor, pk)
 
 
-def _raw(one: Episode, seq: int) -> HttpResponse:
-    """One step as it was sent, as text: hostile content is never a page of ours."""
-    step = next(iter(steps_of(one, seq - 1, 1)), None)
-    body = json.dumps(step, indent=2) if step else "There is no such step."
+def _raw(request: MemberRequest, one: Episode, seq: int) -> HttpResponse:
+    """Return one step as it was sent, as plain text, because its content is not trusted."""
+    seen = visibility.sees_outcome(request.actor, one)
+    step = next(iter(steps_of(one, seq - 1, 1, verification=seen)), None)
+    body = json.dumps(step, indent=2) if step else "Step not found."
     return HttpResponse(body, content_type="text/plain; charset=utf-8", status=200 if step else 404)
 
 
 def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
-    """What strap, side and people show; the outcome only once there is one."""
-    now, found = timezone.now(), outcomes_of(one)
+    """Return what the head, the side panel and the asks show; the outcome only once there is one."""
+    found, withheld = visibility.by_source(request.actor, one), visibility.is_withheld(request.actor, one)
     outcome, reported = found.get("verifier"), found.get("reported")
     whole = bool(outcome and outcome.state_diff)
     writes, all_writes = ([], 0) if whole else windows.writes(one)
     diff = outcome.state_diff if outcome and whole else wall.gathered(writes)
     asked, all_asks = windows.asks(one)
     asks = [_ask_line(step, one) for step in reversed(asked)]
-    row = wall.row_of(one, now)
-    waits_for_verifier = one.is_builtin and not one.fault and one.state == EpisodeState.FINISHED and outcome is None
+    row = wall.row_of(one, timezone.now())
+    no_server = one.events.filter(verb=recording.NO_SERVER).first() if one.state == EpisodeState.QUEUED else None
+    unverified = outcome is None and not withheld
+    waits_for_verifier = one.is_builtin and not one.fault and one.state == EpisodeState.FINISHED and unverified
     return {
         "episode": one,
-        "headline": wall.headline(one, outcome, sum(ask["state"] == "open" for ask in asks), now),
+        "headline": wall.headline(one, outcome, sum(ask["state"] == "open" for ask in asks), no_server is not None),
+        "no_server": no_server,
         "all_asks": all_asks,
         "older_writes": all_writes - len(writes),
         "newest_writes": len(writes),
         "outcome": outcome,
         "outcome_details": pieces_of(outcome.details) if outcome and outcome.details else [],
+        "found": pieces_of(found_by(outcome.details)) if outcome and found_by(outcome.details) else [],
+        "failed_check": failed_check(outcome.details) if outcome and outcome.reward_type != "complete" else "",
         "reported": reported,
+        "withheld": withheld,
         "expects_verifier": waits_for_verifier,
         "watch": one.is_live or waits_for_verifier,
         "ended": not one.is_live,
@@ -218,6 +159,7 @@ def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
         "budget": row.budget,
         "acted": actions_in(one.strip),
         "elapsed": row.elapsed,
+        "durable": durability.chips(one, timezone.now()),
         "stop_words": wall.STOPS.get(one.stop_reason, one.stop_reason),
         "changes": wall.changed_tables(diff),
         "changed_rows": wall.changed_rows(diff),
@@ -232,7 +174,7 @@ def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
 
 
 def _plays(one: Episode) -> dict[str, Any]:
-    """Of an episode of ours that broke: the one in which its plan is played again; and the other way round."""
+    """Return the rerun of a failed built-in episode, and the episode that this one reruns."""
     same = Episode.objects.filter(project=one.project_id)
     broke = one.is_builtin and one.state == EpisodeState.FAILED
     first = one.key.removeprefix(AGAIN) if one.is_builtin and one.key.startswith(AGAIN) else ""
@@ -257,7 +199,7 @@ def _ask_line(step: dict[str, Any], one: Episode) -> dict[str, Any]:
 @require_http_methods(["GET", "POST"])
 @member_required()
 def connect(request: MemberRequest) -> HttpResponse:
-    """Make an agent token, show the loop for this very server, and wait for the token's first event."""
+    """Create an agent token, show the code that uses it, and wait for the token's first event."""
     actor = request.actor
     token, secret, problem = None, "", ""
     if request.method == "POST":
@@ -281,7 +223,7 @@ def connect(request: MemberRequest) -> HttpResponse:
 @require_GET
 @member_required()
 def connect_status(request: MemberRequest) -> HttpResponse:
-    """The light: green from the first episode that the token started."""
+    """Return the status light: green from the first episode that the token started."""
     actor = request.actor
     token = visible_or_404(ApiToken.objects.all(), actor, request.GET.get("token_id", ""))
     first = scoped(Episode.objects.filter(token=token.pk), actor.project).order_by("created_at").first()

@@ -1,22 +1,23 @@
-"""Reads for pages: the wall of live episodes by need, the filtered list, and everything one episode's page shows.
+"""Reads for pages: live episodes by need, the filtered list, and everything one episode's page shows.
 
-Owns the sentences with numbers at the top of those pages. Leaves rows to `models.py`, cards to `step_cards.py`.
+Owns the headlines of those pages. Leaves rows to `models.py`, cards to `step_cards.py`.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from django.db.models import Count, F, Q
 from django.utils import timezone
 
+from awmclient.schema import LIVE_STATES
 from awmenv.health import Health
-from episodes.models import LIVE_STATES, Episode, EpisodeState, Run, Step, VerifierOutcome
-from episodes.selection import NOT_VERIFIED
+from episodes import visibility
+from episodes.models import Episode, EpisodeState, Run, Step, VerifierOutcome
 from episodes.step_cards import DIFF_LINES, DiffLine, diff_lines
 from episodes.strip import actions_in, changes_of
 from episodes.windows import Shown, shown
@@ -32,18 +33,18 @@ HEAVY = ("details", "state_diff")
 RUNS = 6
 STALLED_S = 30
 GROUPS = {"person": "Needs a person", "stalled": "Stalled", "running": "Running", "queued": "Queued"}
-NEEDS = {"waiting": "person", "running": "running", "queued": "queued"}
+NEEDS = {"waiting": "person", "parked": "person", "running": "running", "queued": "queued"}
 FOUND = {
     "complete": "The task is complete",
     "others": "The task is not complete",
-    "judge_error": "Nobody knows whether the task is complete: the verifier or its judge broke",
+    "judge_error": "Unknown outcome: the verifier or its judge failed",
 }
 STOPS = {
-    "done": "the agent, done",
-    "max_steps": "the step limit",
-    "gave_up": "the agent, giving up",
-    "timeout": "the time limit",
-    "error": "an error",
+    "done": "agent finished",
+    "max_steps": "step limit",
+    "gave_up": "agent gave up",
+    "timeout": "time limit",
+    "error": "error",
 }
 
 
@@ -63,18 +64,23 @@ class Row:
 
     @property
     def budget(self) -> int | None:
-        """Steps still allowed are drawn only while any can come."""
+        """The step limit of a live episode; an ended one draws no remaining steps."""
         return self.episode.max_steps if self.episode.is_live else None
 
     @property
+    def shows_state(self) -> bool:
+        """Whether a list shows the state: it does for live, failed and stopped episodes, and else the outcome."""
+        return not self.outcome and self.episode.state != "finished"
+
+    @property
     def need(self) -> str:
-        """Why the row stands where it stands on the wall."""
+        """The group of the row on the page of live episodes."""
         return "stalled" if self.stalled else NEEDS[self.episode.state]
 
 
 @dataclass(frozen=True)
 class Wall:
-    """Live episodes: who needs a person first, then the stalled, then those at work, then those in the queue."""
+    """Live episodes: those that need a person first, then stalled, running and queued ones."""
 
     rows: list[Row]
     total: int
@@ -113,7 +119,7 @@ def row_of(episode: Episode, now: datetime, outcome: VerifierOutcome | None = No
 
 
 def live(actor: Actor, only: list[str] | None = None) -> Wall:
-    """The wall; `only` names the episodes that a page has heard of and not seen."""
+    """Return the live episodes, or of them only those with the keys in `only`."""
     now, everything = timezone.now(), scoped(Episode.objects.live(), actor.project)
     chosen = everything if only is None else everything.filter(pk__in=only[:WALL])
     found = list(chosen.select_related("run").defer(*NOT_LISTED).order_by("created_at")[:WALL])
@@ -126,7 +132,7 @@ def live(actor: Actor, only: list[str] | None = None) -> Wall:
 
 
 def _runs(ids: set[str]) -> list[Run]:
-    """The newest runs on the wall, each with how many of its episodes there are and how many are over."""
+    """Return the newest of these runs, each with its numbers of episodes in all, finished, failed and stopped."""
     counts = Run.objects.filter(pk__in=ids).annotate(
         total=Count("episodes"),
         done=Count("episodes", filter=Q(episodes__state=EpisodeState.FINISHED)),
@@ -137,7 +143,7 @@ def _runs(ids: set[str]) -> list[Run]:
 
 
 def last_steps(episodes: Iterable[Episode]) -> dict[str, Shown]:
-    """The newest step of each episode."""
+    """Return the newest step of each episode."""
     ids = [episode.pk for episode in episodes if episode.last_seq]
     rows = Step.objects.filter(episode__in=ids, seq=F("episode__last_seq"))
     return {row.episode_id: row for row in shown(rows, WALL)}
@@ -150,49 +156,21 @@ def _name(step: Shown) -> str:
 
 
 def recent_outcomes(actor: Actor, count: int = 8) -> list[VerifierOutcome]:
-    rows = VerifierOutcome.objects.filter(source="verifier").select_related("episode").defer(*HEAVY)
-    return list(scoped(rows, actor.project, "episode__project").order_by("-at")[:count])
+    rows = visibility.of_project(actor).select_related("episode").defer(*HEAVY)
+    return list(rows.order_by("-at")[:count])
 
 
-@dataclass(frozen=True)
-class Filters:
-    """The query string of the episode list."""
-
-    q: str = ""
-    state: str = ""
-    outcome: str = ""
-    run: str = ""
-    arm: str = ""
-    expert: str = ""
-    scenario: str = ""
-
-    @classmethod
-    def read(cls, query: Mapping[str, Any]) -> Filters:
-        return cls(**{name: str(query.get(name, "")).replace("\x00", "")[:200] for name in cls.__dataclass_fields__})
-
-    @property
-    def said(self) -> dict[str, list[str]]:
-        """Those that narrow, as `episodes.selection` takes them."""
-        return {name: [value] for name, value in asdict(self).items() if value}
-
-    @property
-    def exported(self) -> dict[str, str]:
-        """The filters that an export has too."""
-        some = {name: value for name, value in asdict(self).items() if value and name not in ("q", "state")}
-        return {name: value for name, value in some.items() if (name, value) != ("outcome", NOT_VERIFIED)}
-
-
-def rows_with_outcomes(episodes: Iterable[Episode]) -> list[Row]:
+def rows_with_outcomes(actor: Actor, episodes: Iterable[Episode]) -> list[Row]:
     now, rows = timezone.now(), list(episodes)
-    found = VerifierOutcome.objects.filter(source="verifier", episode__in=[episode.pk for episode in rows])
-    outcomes = {one.episode_id: one for one in found.defer(*HEAVY)}
-    return [row_of(episode, now, outcomes.get(episode.pk)) for episode in rows]
+    found = visibility.of_episodes(actor, [episode.pk for episode in rows]).filter(source=visibility.VERIFIER)
+    by_episode = {one.episode_id: one for one in found.defer(*HEAVY)}
+    return [row_of(episode, now, by_episode.get(episode.pk)) for episode in rows]
 
 
 def tallies(actor: Actor) -> dict[str, int]:
-    """Counts for the list's headline."""
+    """Return counts for the list's headline."""
     episodes = scoped(Episode.objects.all(), actor.project)
-    verified = scoped(VerifierOutcome.objects.verdicts(), actor.project, "episode__project")
+    verified = visibility.verdicts_of(actor)
     return {
         **episodes.aggregate(total=Count("pk"), live=Count("pk", filter=Q(state__in=LIVE_STATES))),
         **verified.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete"))),
@@ -200,12 +178,12 @@ def tallies(actor: Actor) -> dict[str, int]:
 
 
 def tools_of(episode: Episode) -> list[dict[str, Any]]:
-    """The tools an agent has, fit for a page."""
+    """Return the tools an agent has, fit for a page."""
     return [_tool(tool) for tool in episode.tools if isinstance(tool, Mapping)]
 
 
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
-    """A tool's schema is the agent's word: anything may stand anywhere, and as much as it likes."""
+    """Return what a page shows of one tool. Its schema comes from the loop: of any shape and size."""
     text, schema = clean(tool.get("description") or ""), tool.get("input_schema")
     schema = schema if isinstance(schema, Mapping) else {}
     required = {name for name in _list(schema.get("required")) if isinstance(name, str)}
@@ -240,7 +218,7 @@ def _about(schema: object) -> str:
 
 
 def changed_tables(diff: object) -> list[tuple[str, list[DiffLine], list[DiffLine]]]:
-    """A state diff as (table, first lines, further lines)."""
+    """Return a state diff as (table, first lines, further lines)."""
     if not isinstance(diff, Mapping):
         return []
     tables = [(clean(table), list(diff_lines({"": kinds}))) for table, kinds in diff.items()]
@@ -248,7 +226,7 @@ def changed_tables(diff: object) -> list[tuple[str, list[DiffLine], list[DiffLin
 
 
 def gathered(steps: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[Any]]]:
-    """The changes of many steps, table by table, in the order they were made."""
+    """Return the changes of many steps, table by table, in the order they were made."""
     all_changes: dict[str, dict[str, list[Any]]] = {}
     for step in steps:
         diff = step.get("state_diff")
@@ -259,37 +237,46 @@ def gathered(steps: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[Any
     return all_changes
 
 
-def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, now: datetime) -> str:
-    """The finding of an episode's page, as a sentence."""
+def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, no_server: bool = False) -> str:
+    """Return the headline of an episode's page."""
     acted = actions_in(episode.strip)
     actions = f"{acted} {'action' if acted == 1 else 'actions'}"
     if outcome is not None:
         found = FOUND.get(outcome.reward_type)
-        return f"{found or 'The verifier said ' + clean(outcome.reward_type).replace('_', ' ')}, after {actions}."
-    if episode.state == "waiting":
-        return f"The agent waits for {'an answer' if open_asks < 2 else f'{open_asks} answers'}, {actions} in."
+        return f"{found or 'Outcome: ' + clean(outcome.reward_type)}, after {actions}."
+    if episode.state in ("waiting", "parked"):
+        awaited = "an answer" if open_asks < 2 else f"{open_asks} answers"
+        parked = ", parked" if episode.state == "parked" else ""
+        return f"The agent is waiting for {awaited}{parked} ({actions} so far)."
     return {
-        "queued": "Queued; no worker has taken it up yet.",
-        "running": f"The agent is at work, {actions} in." if acted else "The agent has started.",
-        "failed": f"{_broken(episode)} after {actions}; this says nothing about the task.",
+        "queued": "Queued. The environment server did not respond."
+        if no_server
+        else "Queued. No worker has started it yet.",
+        "running": f"The agent is working ({actions} so far)." if acted else "The agent has started.",
+        "failed": f"{_failure(episode)} after {actions}. Not counted as a failed task.",
         "cancelled": f"Stopped after {actions}.",
-    }.get(episode.state, f"The agent is through, after {actions}.")
+    }.get(episode.state, f"The agent finished after {actions}.")
 
 
-def _broken(episode: Episode) -> str:
+def _failure(episode: Episode) -> str:
     if episode.is_cut_off:
-        return "Cut off" if episode.is_builtin else "Its loop fell silent"
-    return f"The {episode.fault or 'loop'} broke"
+        return "Interrupted" if episode.is_builtin else "Lost contact with the agent"
+    return f"Failed with fault {episode.fault}" if episode.fault else "Failed"
 
 
 def cut_off_words(episode: Episode) -> str:
-    """What became of an episode whose loop was not heard any more."""
+    """Return why an episode ended without a word from its loop, or an empty text for any other."""
     if not episode.is_cut_off:
         return ""
-    kept = "What it did until then is kept, the verifier was not asked, and no task counts as failed for it."
     if episode.is_builtin:
-        return f"The process that played it was stopped or killed, and no other can go on in its place. {kept}"
-    return f"Nothing was heard of the loop outside that plays it. {kept} A late step or heartbeat brings it back."
+        return (
+            "Its worker process was stopped or killed, and no other can continue the episode."
+            " Recorded steps are kept and the verifier did not run."
+        )
+    return (
+        "No heartbeat from the external loop. Recorded steps are kept and the verifier did not run."
+        " The episode reopens if the loop reports again."
+    )
 
 
 def changed_rows(diff: object) -> int:

@@ -1,8 +1,7 @@
-"""Reads for a long episode: windows of its steps, and the parts beside them from bounded queries.
+"""Reads for a long episode: windows of its steps, and the side panel from bounded queries.
 
-A page never reads an episode as a whole. Which steps wrote, asked or failed stands in the strip, one letter a step, so
-the newest of a kind are fetched by number. Leaves pictures to `templatetags/marks.py`. Called by the views of episodes
-and asks.
+A page never reads a whole episode. The step strip shows which steps wrote, asked or failed, so the newest of a kind are
+fetched by number. Leaves HTML to `templatetags/marks.py`. Called by the views of episodes and asks.
 """
 
 from __future__ import annotations
@@ -15,8 +14,10 @@ from typing import Any
 from django.db.models import Max, QuerySet
 from django.db.models.functions import Coalesce
 
+from episodes import visibility
 from episodes.models import Episode, Step
 from episodes.strip import Mark, code_of, marks_of
+from people.access import Actor
 
 WINDOW = 60
 MOST = 200
@@ -68,44 +69,54 @@ class Tick:
     name: str = ""
 
 
-def last_of(episode: Episode | str) -> int:
-    """The last number that stands, the verifier's step included, which the episode's own count leaves out."""
-    found = Step.objects.filter(episode=episode).aggregate(last=Max("seq"))["last"]
+def last_of(episode: Episode | str, actor: Actor | None = None) -> int:
+    """Return the last number that stands, the verifier's step included, which the episode's own count leaves out; for
+    an actor, the last that they see.
+    """
+    found = _steps(episode, actor).aggregate(last=Max("seq"))["last"]
     return int(found or 0)
 
 
 def after(
-    episode: Episode, since: int, limit: int = WINDOW, again: list[int] | None = None, last: int | None = None
+    actor: Actor,
+    episode: Episode,
+    since: int,
+    limit: int = WINDOW,
+    again: list[int] | None = None,
+    last: int | None = None,
 ) -> Steps:
-    """Steps above `since`, and once more those of `again` that lie before: asks that were open when last looked at."""
-    end = last_of(episode) if last is None else last
-    rows = _above(episode, since, min(limit, MOST)) if limit else []
-    before = at(episode.pk, [seq for seq in again or [] if seq <= since])
+    """Return steps above `since`, and once more those of `again` that lie before: asks that were open when last looked
+    at.
+    """
+    end = last_of(episode, actor) if last is None else last
+    rows = _above(actor, episode, since, min(limit, MOST)) if limit else []
+    before = at(episode.pk, [seq for seq in again or [] if seq <= since], actor)
     return Steps(before + [row for row in rows if row.seq <= end], 1, end, waits(episode))
 
 
-def around(episode: Episode, seq: int | None = None, first: int = 1, last: int | None = None) -> Steps:
-    """The window that a page opens with: the end, or the neighbourhood of one step, between `first` and `last`."""
-    end = last_of(episode) if last is None else last
+def around(actor: Actor, episode: Episode, seq: int | None = None, first: int = 1, last: int | None = None) -> Steps:
+    """Return the window that a page opens with: the end, or the neighbourhood of one step, between
+    `first` and `last`."""
+    end = last_of(episode, actor) if last is None else last
     middle = end if seq is None else min(max(seq, first), end)
     since = max(first - 1, min(middle + WINDOW // 3, end) - WINDOW)
-    rows = [row for row in _above(episode, since, WINDOW) if row.seq <= end]
+    rows = [row for row in _above(actor, episode, since, WINDOW) if row.seq <= end]
     return Steps(rows, first, end, [seq for seq in waits(episode) if first <= seq <= end])
 
 
 def waits(episode: Episode) -> list[int]:
-    """Numbers of the asks that wait for an answer; the step of such an ask will change."""
+    """Return numbers of the asks that wait for an answer; the step of such an ask will change."""
     return _places(episode.strip, WAITS)
 
 
 def asks(episode: Episode) -> tuple[list[dict[str, Any]], int]:
-    """The newest asks as wire steps, and how many there are."""
+    """Return the newest asks as wire steps, and how many there are."""
     places = _places(episode.strip, ASKS)
     return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
 
 
 def writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
-    """The newest steps that changed the database, and how many there are."""
+    """Return the newest steps that changed the database, and how many there are."""
     places = _places(episode.strip, "w")
     return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
 
@@ -122,19 +133,25 @@ def shown(rows: QuerySet[Step], limit: int = MOST) -> list[Shown]:
     return [Shown(*row) for row in told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]]
 
 
-def _above(episode: Episode, since: int, limit: int) -> list[Shown]:
-    return shown(Step.objects.filter(episode=episode, seq__gt=since), limit)
+def _steps(episode: Episode | str, actor: Actor | None) -> QuerySet[Step]:
+    """Return the steps that an actor sees; without one, all."""
+    rows = Step.objects.filter(episode=episode)
+    return rows if actor is None or visibility.sees_outcome(actor, episode) else rows.exclude(kind="verification")
 
 
-def at(episode_id: str, seqs: list[int]) -> list[Shown]:
-    """The steps with these numbers."""
-    return shown(Step.objects.filter(episode=episode_id, seq__in=seqs[:MOST])) if seqs else []
+def _above(actor: Actor, episode: Episode, since: int, limit: int) -> list[Shown]:
+    return shown(_steps(episode, actor).filter(seq__gt=since), limit)
 
 
-def letters(episode: Episode, last: int) -> str:
+def at(episode_id: str, seqs: list[int], actor: Actor | None = None) -> list[Shown]:
+    """Return the steps with these numbers, for an actor those that they see."""
+    return shown(_steps(episode_id, actor).filter(seq__in=seqs[:MOST])) if seqs else []
+
+
+def letters(actor: Actor, episode: Episode, last: int) -> str:
     """One letter per step up to `last`; the verifier's steps stand after those that the strip knows."""
     known = episode.strip[:last]
-    beyond = _above(episode, len(known), VERIFIER) if last > len(known) else []
+    beyond = _above(actor, episode, len(known), VERIFIER) if last > len(known) else []
     return known + "".join(code_of(row.wire()) for row in beyond)
 
 
@@ -146,10 +163,10 @@ def ticks(codes: str, at: int, names: dict[int, str]) -> list[Tick]:
 
 
 def number(text: str | None) -> int | None:
-    """A step number from a query string; anything else is none."""
+    """Return a step number from a query string; anything else is none."""
     return int(text) if text and text.isdecimal() and len(text) < 10 else None
 
 
 def numbers(text: str) -> list[int]:
-    """The step numbers that a page asks for again, separated by commas."""
+    """Return the step numbers that a page asks for again, separated by commas."""
     return [seq for part in text.split(",")[:MOST] if (seq := number(part))]

@@ -108,7 +108,7 @@ class Line:
 
 
 def _known(socket: Any) -> tuple[WebSocketsSansIOProtocol | None, bool]:
-    """The protocol below a `send`, if frames may be written past it, and whether they may be compressed."""
+    """Return the protocol below a `send`, if frames may be written past it, and whether they may be compressed."""
     if not isinstance(socket, WebSocketsSansIOProtocol) or not _shares(socket.conn.extensions):
         return None, False
     socket.transport.set_write_buffer_limits(high=WAITING_BYTES)
@@ -118,5 +118,5 @@ def _known(socket: Any) -> tuple[WebSocketsSansIOProtocol | None, bool]:
 
 
 def _shares(agreed: Sequence[Extension]) -> bool:
-    """Whether no frame changes what a later one means."""
+    """Return whether no frame changes what a later one means."""
     return not agreed or (isinstance(agreed[0], PerMessageDeflate) and agreed[0].local_no_context_takeover)

@@ -34,8 +34,8 @@ async def main() -> None:
         if told := next((step["advice"] for step in done if step.get("advice")), None):
             advice = Advice.model_validate(told)
         else:
-            advice = await episode.ask("How many coffees shall I order?", context="none are left", deadline_s=WAIT_S)
-        words = "nobody answered, I order 10" if advice.is_fallback else f"I was told: {advice.text}"
+            advice = await episode.ask("How many coffees do I order?", context="none are left", deadline_s=WAIT_S)
+        words = "no answer, I order 10" if advice.is_fallback else f"I was told: {advice.text}"
         await episode.append({"kind": "message", "role": "assistant", "content": words})
         await episode.finish("done", final_answer=words, outcome={"reward_type": "own_check", "reward": 1.0})
         print(words)

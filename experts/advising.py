@@ -18,11 +18,12 @@ from awmclient.schema import ToolCall
 from episodes import recording
 from experts import closing, events, queue, review
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
-from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Draft, Privilege
+from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draft, Privilege
 from experts.similar import began_with, kept, origins
 from experts.suggested_calls import refuse_unfit
 from people.access import Actor, may_advise, visible_or_404
 from people.errors import AppError, Invalid
+from people.leasing import FREED
 
 
 @dataclass(frozen=True)
@@ -46,10 +47,10 @@ def answer(
     drafted_by: str = "",
     confidence: float | None = None,
 ) -> Advice:
-    """Say this to the agent. What the text began with is measured first, while nothing is locked."""
+    """Answer a claimed ask. Compares the text with its source before any lock is taken."""
     may_advise(actor)
     if not text.strip() and not tool_calls:
-        raise Invalid("Write the advice, or suggest a call.")
+        raise Invalid("Write an answer or suggest a call.")
     slot = visible_or_404(Assignment.objects.select_related("ask"), actor, assignment_id, "ask__project")
     began = _beginning(slot.ask, drafted_by, text)
     return _accept(actor, slot, lease_token, text, nonce, tool_calls, began, confidence)
@@ -65,9 +66,9 @@ def _accept(
     began: Beginning,
     confidence: float | None = None,
 ) -> Advice:
-    """1. a repeated nonce is a quiet yes, 2. lock episode and ask, 3. whoever comes late or lost the lease keeps the
-    text but not the ask, and a late text is an annotation of the step, 4. accept: advice, ask, slot and step in one
-    transaction, 5. tell the agent and everybody."""
+    """Store an answer: 1. a repeated nonce returns the first answer, 2. lock episode and ask, 3. save a late or
+    lease-less text beside the ask, a late one also as an annotation of the step, 4. accept: advice, ask, slot and step
+    in one transaction, 5. publish."""
     refusal: LeaseLost | TooLate | None = None
     with transaction.atomic():
         ask = closing.locked(slot.ask_id)
@@ -92,15 +93,16 @@ def _accept(
             closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
         elif isinstance(refusal, TooLate):
             words = review.words_of(text, [call.model_dump() for call in tool_calls or []])
-            review.annotate(actor, ask.episode, ask.seq, LATE, words, ask)
+            review.annotate_ask(actor, ask, LATE, words)
     if refusal is not None:
         raise refusal
     return advice
 
 
 def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:
-    """What a form says its text began with, and how much of that the text kept. A draft that is just being written anew
-    leaves its mark all the same. Reads and measures; the caller holds no lock."""
+    """Return what a form says its text began with, and how much of that the text kept. A draft that is just being
+    written anew leaves its mark all the same. Reads and measures; the caller holds no lock.
+    """
     key, taken = origins(drafted_by)
     draft = Draft.objects.filter(ask=ask, author_key=key).exclude(text=None).first() if key else None
     model, before = key.removeprefix(MODEL), _taken_up(ask, taken)
@@ -113,17 +115,19 @@ def _beginning(ask: Ask, drafted_by: str, text: str) -> Beginning:
 
 
 def _taken_up(ask: Ask, advice_id: str) -> Advice | None:
-    """The earlier answer that a text began with; words of somebody who saw the verifier never go on as blind ones."""
+    """Return the earlier answer that a text began with; words of somebody who saw the verifier never go on as blind
+    ones.
+    """
     before = Advice.objects.filter(pk=advice_id, ask__project=ask.project_id).first() if advice_id else None
     if before is not None and before.privilege != Privilege.BLIND == ask.privilege:
-        raise Invalid("That answer was given with the verifier in sight; this ask is answered blind.")
+        raise Invalid("That answer was written with verifier access. This ask is blind.")
     return before
 
 
 def _written(
     ask: Ask, actor: Actor, text: str, tool_calls: list[ToolCall] | None, began: Beginning, **more: Any
 ) -> Advice:
-    """An answer as a row, not yet saved."""
+    """Return an answer as a row, not yet saved."""
     return Advice(
         ask=ask,
         text=text,
@@ -139,11 +143,10 @@ def _written(
 def amend(
     actor: Actor, ask_id: str, text: str, tool_calls: list[ToolCall] | None, nonce: str = "", *, drafted_by: str = ""
 ) -> Advice:
-    """Say it better, as long as the agent has not read it: a new row that supersedes mine takes its place. What began
-    as a model's draft stays marked."""
+    """Replace the caller's answer with a new row. Raises if the agent has read it. Marks of a model's draft stay."""
     may_advise(actor)
     if not text.strip() and not tool_calls:
-        raise Invalid("Write the advice, or suggest a call.")
+        raise Invalid("Write an answer or suggest a call.")
     seen = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
     began = _beginning(seen, drafted_by or (began_with(seen.accepted) if seen.accepted else ""), text)
     with transaction.atomic():
@@ -166,16 +169,16 @@ def amend(
 
 @transaction.atomic
 def take_back(actor: Actor, ask_id: str) -> queue.Claim:
-    """Undo my answer, as long as the agent has not read it: the ask is open again and in my hands."""
+    """Withdraw the caller's answer and reopen the ask with their claim. Raises if the agent has read it."""
     may_advise(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask, now = closing.locked(ask_id), timezone.now()
     _unread(ask, actor)
     if ask.deadline_at <= now or not ask.episode.is_live:
-        raise TooLate("The deadline has passed; the agent will get your advice.")
+        raise TooLate("The deadline has passed. The agent will get your answer.")
     ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
     ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
-    Assignment.objects.filter(ask=ask).update(state=AssignmentState.QUEUED, holder="", lease_token="", lease_until=None)
+    Assignment.objects.filter(ask=ask).update(**FREED)
     recording.reword_ask_step(ask.episode, ask.seq, None)
     closing.log(ask, "taken_back", actor)
     return queue.take(actor, ask, now)
@@ -205,18 +208,20 @@ def answer_group(
     """Send what answered one ask to the chosen open asks that ask the same, each in a transaction of its own; by ask,
     empty or why it did not get it. Each can be taken back by itself until its agent has read it. What was written with
     the verifier in sight never reaches an ask that is to be answered blind."""
-    twins = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
-    same = twins.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
+    group = Ask.objects.filter(project=actor.project, group=ask.group, privilege=ask.privilege, pk__in=chosen)
+    same = group.exclude(pk=ask.pk).select_related("episode", "accepted").order_by("deadline_at")
     began = _beginning(ask, drafted_by, text)
-    return {one.pk: _answer_twin(actor, one, text, tool_calls, twin_nonce(nonce, one.pk), began) for one in same}
+    return {one.pk: _answer_same(actor, one, text, tool_calls, nonce_of(nonce, one.pk), began) for one in same}
 
 
-def twin_nonce(nonce: str, ask_id: str) -> str:
-    """The nonce of an ask that another one's answer served, too: pages find the family by what stands before the /."""
+def nonce_of(nonce: str, ask_id: str) -> str:
+    """Return the nonce of an ask that another one's answer served, too: pages find the family by what stands before the
+    /.
+    """
     return f"{nonce[:150]}/{ask_id}"
 
 
-def _answer_twin(
+def _answer_same(
     actor: Actor, ask: Ask, text: str, tool_calls: list[ToolCall] | None, nonce: str, began: Beginning
 ) -> str:
     if ask.accepted is not None and (ask.accepted.author_key, ask.accepted.nonce) == (actor.key, nonce):

@@ -24,7 +24,6 @@ from experts.models import (
     Advice,
     Ask,
     Assignment,
-    AssignmentState,
     Decline,
     Desk,
     ModelCall,
@@ -33,6 +32,7 @@ from experts.models import (
 )
 from experts.routing import PRESENT_FOR, USUAL_S, Load, Policy, alike, expected_wait, may_take
 from people.access import Actor
+from people.leasing import SlotState
 from people.models import Membership, Project, Role, TokenScope, display_name
 
 ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
@@ -52,7 +52,7 @@ class Member:
     is_senior: bool
 
     def lacks(self, needs: Iterable[str]) -> list[str]:
-        """The skills that an ask needs and this person does not have."""
+        """Return the skills that an ask needs and this person does not have."""
         return sorted(set(needs) - self.skills)
 
     def may_take(self, needs: Collection[str], tier: str) -> bool:
@@ -60,12 +60,13 @@ class Member:
 
 
 def desk_of(project: Project) -> Desk:
-    """The desk's settings; a project that never changed them has the defaults."""
+    """Return the desk's settings; a project that never changed them has the defaults."""
     return Desk.objects.filter(project=project).first() or Desk(project=project)
 
 
 def policy_of(desk: Desk, episode: Episode) -> Policy:
-    """The desk's settings as a value. An arm may narrow whom its episodes ask: `policy.experts` of the episode."""
+    """Return the desk's settings as a value. An arm may narrow whom its episodes ask:
+    `policy.experts` of the episode."""
     shared = ("model_first", "people_while_free", "cache", "audit_share", "low_confidence", "large_group", "seed")
     more = ("per_hour", "per_training_step", "wait_limit_s", "capacity")
     given: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
@@ -80,14 +81,14 @@ def models_may_help(ask: Ask) -> bool:
 
 
 def members_of(project: Project, now: datetime) -> list[Member]:
-    """The people who may answer in this project."""
+    """Return the people who may answer in this project."""
     rows = Membership.objects.filter(_current(now), project=project, role__in=ADVISERS, user__is_active=True)
     senior = Desk.objects.filter(project=project).values_list("senior_id", flat=True).first()
     return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior) for row in rows]
 
 
 def advisers(project: Project, now: datetime) -> list[Membership]:
-    """The memberships of those who may answer, by name; one of them may be the senior."""
+    """Return the memberships of those who may answer, by name; one of them may be the senior."""
     rows = Membership.objects.filter(_current(now), project=project, role__in=ADVISERS, user__is_active=True)
     return sorted(rows.select_related("user"), key=lambda row: display_name(row.user))
 
@@ -97,7 +98,7 @@ def _current(now: datetime) -> Q:
 
 
 def here(project: Project, now: datetime) -> QuerySet[Presence]:
-    """Who is at the desk: seen a moment ago and not away."""
+    """Return who is at the desk: seen a moment ago and not away."""
     return Presence.objects.filter(project=project, away=False, seen_at__gt=now - PRESENT_FOR).order_by("name")
 
 
@@ -146,12 +147,12 @@ class Outlook:
 
 
 def is_away(actor: Actor) -> bool:
-    """Whether this person said that nothing should wait for them."""
+    """Return whether this person said that nothing should wait for them."""
     return Presence.objects.filter(project=actor.project, actor_key=actor.key, away=True).exists()
 
 
 def outlook(project: Project, now: datetime) -> Outlook:
-    """Who is here and who holds what, how much is open by tier, and the wait to expect."""
+    """Return who is here and who holds what, how much is open by tier, and the wait to expect."""
     seats, usual_s = _seats(project, now), usual_time(project)
     rows = Ask.objects.open().filter(project=project, deadline_at__gt=now).values_list("tier")
     by_tier = {str(tier): count for tier, count in rows.annotate(count=Count("pk")).order_by()}
@@ -164,7 +165,7 @@ def outlook(project: Project, now: datetime) -> Outlook:
 
 
 def _seats(project: Project, now: datetime) -> list[Seat]:
-    held = Assignment.objects.filter(ask__project=project, state=AssignmentState.CLAIMED, lease_until__gt=now)
+    held = Assignment.objects.filter(ask__project=project, state=SlotState.CLAIMED, lease_until__gt=now)
     hands = Counter(held.values_list("holder", "holder_name"))
     recent = Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).order_by("away", "name")
     in_hand = {key: count for (key, _), count in hands.items()}
@@ -175,7 +176,7 @@ def _seats(project: Project, now: datetime) -> list[Seat]:
 
 
 def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
-    """Keys of those who may still answer this ask: all of them, and those who are here.
+    """Return keys of those who may still answer this ask: all of them, and those who are here.
 
     Scripts with an expert token are nobody's members: they count while they are here.
     """
@@ -191,7 +192,7 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
 
 
 def to_tell(ask: Ask, now: datetime) -> set[str]:
-    """Keys of those who are to hear of this ask: they may answer it, and did not say that they are away."""
+    """Return keys of those who are to hear of this ask: they may answer it, and did not say that they are away."""
     away = Presence.objects.filter(project=ask.project, away=True).values_list("actor_key", flat=True)
     return pool(ask, now)[0] - set(away)
 
@@ -203,13 +204,13 @@ def member_of(actor: Actor, desk: Desk) -> Member | None:
 
 
 def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
-    """Whether this person has the skills, and is the senior if it must be the senior."""
+    """Return whether this person has the skills, and is the senior if it must be the senior."""
     mine = member_of(actor, desk)
     return mine is not None and mine.may_take(ask.skills, ask.tier)
 
 
 def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
-    """What stands before people at the moment in which this ask comes."""
+    """Return what stands before people at the moment in which this ask comes."""
     ahead = _before_people(ask.project).exclude(pk=ask.pk).annotate(by=RUN_KEY)
     counts = ahead.aggregate(
         all=Count("pk"), mine=Count("pk", filter=Q(by=ask.run_key)), runs=Count("by", distinct=True)
@@ -231,7 +232,7 @@ def _before_people(project: Project) -> QuerySet[Ask]:
 
 
 def _spent(ask: Ask, policy: Policy, now: datetime) -> dict[str, int]:
-    """How much human time this ask's run has had; counted only where there is a budget."""
+    """Return how much human time this ask's run has had; counted only where there is a budget."""
     if policy.per_hour is None and policy.per_training_step is None:
         return {}
     same = {"episode__run": ask.episode.run_id} if ask.episode.run_id else {"episode": ask.episode_id}
@@ -243,14 +244,14 @@ def _spent(ask: Ask, policy: Policy, now: datetime) -> dict[str, int]:
 
 
 def usual_time(project: Project) -> float:
-    """Median seconds from claim to answer over the last 20 answers of people."""
+    """Return median seconds from claim to answer over the last 20 answers of people."""
     rows = Advice.objects.filter(ask__project=project, source="human", late=False, took_s__isnull=False)
     times = [took for took in rows.order_by("-created_at").values_list("took_s", flat=True)[:20] if took is not None]
     return median(times) if times else USUAL_S
 
 
-def twin_of(ask: Ask) -> Ask | None:
-    """An open ask that asks the same: about the same task, or of the group that the asker named."""
+def same_question(ask: Ask) -> Ask | None:
+    """Return an open ask that asks the same: about the same task, or of the group that the asker named."""
     same = Q(group_key=ask.group_key) if ask.group_key else Q(pk__in=[])
     rows = Ask.objects.open().filter(same | _same_task(ask.episode), project=ask.project).exclude(pk=ask.pk)
     recent = rows.order_by("-created_at").only("pk", "question", "group")[:LOOKED_AT]
@@ -264,7 +265,9 @@ def _same_task(episode: Episode, path: str = "episode") -> Q:
 
 
 def known_answer(ask: Ask, cache: str) -> Advice | None:
-    """The newest advice that was given to this very question of this very task, if the policy lets it serve again."""
+    """Return the newest advice that was given to this very question of this very task, if the policy lets it serve
+    again.
+    """
     sources = {"models": ["llm"], "all": ["llm", "human"]}.get(cache, [])
     rows = Advice.objects.filter(_same_task(ask.episode, "ask__episode"), ask__project=ask.project, source__in=sources)
     same = rows.filter(ask__question=ask.question, ask__context=ask.context, privilege=ask.privilege, late=False)
@@ -272,13 +275,13 @@ def known_answer(ask: Ask, cache: str) -> Advice | None:
 
 
 def held_by(key: str, now: datetime) -> int:
-    """How many asks this expert has in hand."""
-    return Assignment.objects.filter(holder=key, state=AssignmentState.CLAIMED, lease_until__gt=now).count()
+    """Return how many asks this expert has in hand."""
+    return Assignment.objects.filter(holder=key, state=SlotState.CLAIMED, lease_until__gt=now).count()
 
 
 def served(project: Project) -> Counter[str]:
-    """How many asks of each run somebody has in hand now."""
-    rows = _before_people(project).filter(assignment__state=AssignmentState.CLAIMED)
+    """Return how many asks of each run somebody has in hand now."""
+    rows = _before_people(project).filter(assignment__state=SlotState.CLAIMED)
     return Counter(rows.values_list(RUN_KEY, flat=True))
 
 
@@ -294,7 +297,7 @@ class ExpertModel:
 
 
 def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
-    """The models that may answer, in the order in which they are asked."""
+    """Return the models that may answer, in the order in which they are asked."""
     calls = ModelCall.objects.filter(project=project).order_by("-at")
     return [
         ExpertModel(
@@ -309,11 +312,11 @@ def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
 
 
 def tokens_spent(project: Project, now: datetime) -> int:
-    """What this project's models have used within the hour."""
+    """Return what this project's models have used within the hour."""
     recent = ModelCall.objects.filter(project=project, at__gt=now - timedelta(hours=1))
     return recent.aggregate(total=Sum("tokens"))["total"] or 0
 
 
 def may_be_present(role: str | None, scope: str | None) -> bool:
-    """Whether this kind of actor is somebody whom asks may wait for."""
+    """Return whether this kind of actor is somebody whom asks may wait for."""
     return role in ADVISERS or scope == TokenScope.EXPERT

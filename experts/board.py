@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db.models import Aggregate, Count, DurationField, F, Q
+from django.db.models import Aggregate, Count, DurationField, F, Q, QuerySet
 
-from episodes.formatting import clock, in_words
-from episodes.models import VerifierOutcome
+from episodes import visibility
+from episodes.formatting import clock
 from episodes.strip import actions_in
 from experts import eligibility
 from experts.availability import Outlook
@@ -25,33 +25,34 @@ from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
 from experts.reading import NOT_LISTED, asks_of
 from people.access import Actor
 from people.plain_text import clean
+from reviews.models import Annotation
 
 ROWS = 25
-TWINS = 24
+SAME_SHOWN = 24
 CLOSED = 15
 SEARCHED = 500
 REASONS = {
-    "policy": "",  # the usual way
+    "policy": "",  # the default routing needs no reason
     "audit_sample": "audit sample ({chance})",
-    "people_free": "they had time ({chance})",
-    "large_group": "many ask the same",
-    "model_first": "it comes first, {chance} go to people",
-    "budget": "the run's human budget is spent",
-    "backpressure": "people's wait is above the limit",
-    "people_busy": "people could not come in time",
-    "arm": "this arm asks models only",
-    "low_confidence": "the model was unsure",
+    "people_free": "capacity available ({chance})",
+    "large_group": "many agents asked the same question",
+    "model_first": "first; {chance} go to people",
+    "budget": "the run's budget for human answers is used up",
+    "backpressure": "the expected wait for people is over the limit",
+    "people_busy": "people can't answer before the deadline",
+    "arm": "this arm uses models only",
+    "low_confidence": "low model confidence",
     "llm_asked": "the model asked for a person",
-    "fault": "the model broke",
-    "human_passed": "the people here passed",
-    "handed": "handed over from the queue",
+    "fault": "the model failed",
+    "human_passed": "every expert online declined",
+    "handed": "transferred from the queue",
 }
 ESCALATED = ("low_confidence", "llm_asked", "fault")
 
 
 @dataclass
 class AskRow:
-    """One open ask in a list, with those that ask the same below it."""
+    """One open ask in a list, with the asks that share its question below it."""
 
     ask: Ask
     place: str
@@ -65,7 +66,7 @@ class AskRow:
     declined: str
     lacks: list[str]
     acted: int
-    twins: list[AskRow] = field(default_factory=list)
+    others: list[AskRow] = field(default_factory=list)
     alike: int = 1
 
     @property
@@ -82,13 +83,13 @@ class AskRow:
 
     @property
     def more(self) -> int:
-        """Asks of the group that have no row."""
-        return self.alike - 1 - len(self.twins)
+        """Asks of the group that are not listed."""
+        return self.alike - 1 - len(self.others)
 
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a person cannot take so many of the open asks; who holds them until when, if they are leased."""
+    """A cause why a person cannot claim some open asks, with the holders and lease ends if they are claimed."""
 
     words: str
     holders: list[tuple[str, datetime]] = field(default_factory=list)
@@ -102,6 +103,11 @@ class Board:
     matching: int
     rows: list[AskRow]
     pages: int
+
+    @property
+    def can_claim(self) -> bool:
+        """Whether "Claim next" would open an ask for this person."""
+        return any(one.place in (MINE, FREE) for one in self.found)
 
 
 @dataclass(frozen=True)
@@ -127,25 +133,28 @@ def board_of(actor: Actor, now: datetime, wish: Wish) -> Board:
 
 
 def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
-    """The asks that stand before people, and the first rows of them."""
+    """Return the open asks for people, and rows of the first of them."""
     found = [one for one in eligibility.spots(actor, now) if one.for_people]
     return found, _rows(actor, groups(sorted_by(found, Wish.sort), found)[:room], now)
 
 
-def next_for(actor: Actor, now: datetime) -> Ask | None:
-    """What this person should do next: go on with theirs, else the first in turn that is free for them."""
-    spot = eligibility.next_of(eligibility.spots(actor, now, turns=True))
+def next_for(actor: Actor, now: datetime, after: str = "") -> Ask | None:
+    """Return the ask this person should do next: one they hold, else the first in turn that they can claim.
+
+    `after` is the ask that they are about to answer.
+    """
+    spot = eligibility.next_of([one for one in eligibility.spots(actor, now, turns=True) if one.pk != after])
     return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
 
 
 def _rows(actor: Actor, families: list[list[Spot]], now: datetime) -> list[AskRow]:
-    shown = [one.pk for group in families for one in group[: 1 + TWINS]]
+    shown = [one.pk for group in families for one in group[: 1 + SAME_SHOWN]]
     asks = asks_of(actor).filter(pk__in=shown).defer("context", *NOT_LISTED).prefetch_related("declines").in_bulk()
     rows = []
     for group in families:
-        drawn = [_row(asks[one.pk], one, now) for one in group[: 1 + TWINS] if one.pk in asks]
+        drawn = [_row(asks[one.pk], one, now) for one in group[: 1 + SAME_SHOWN] if one.pk in asks]
         if drawn:
-            drawn[0].twins, drawn[0].alike = drawn[1:], len(group)
+            drawn[0].others, drawn[0].alike = drawn[1:], len(group)
             rows.append(drawn[0])
     return rows
 
@@ -162,59 +171,52 @@ def _row(ask: Ask, spot: Spot, now: datetime) -> AskRow:
         held=spot.held(now),
         may_claim=spot.place == FREE,
         reached=reached(ask, spot.held(now)),
-        declined=f"{', '.join(declined[:2])} passed." if declined and spot.place != PASSED else "",
+        declined=f"Declined by {', '.join(declined[:2])}." if declined and spot.place != PASSED else "",
         lacks=spot.lacks,
         acted=actions_in(ask.episode.strip[: ask.seq]),
     )
 
 
 def reached(ask: Ask, held: bool = False) -> str:
-    """Whom an ask stands before, and why: "People: audit sample (5 %)." """
+    """Return which tier an ask is routed to and why: "People: audit sample (5%)."; empty for the default routing."""
     known = REASONS.get(ask.tier_reason)
     why = known.format(chance=percent(ask.chance)) if known is not None else clean(ask.tier_reason)
     if ask.tier == Tier.PEOPLE and ask.tier_reason == "policy":
-        return "People come first here."
+        return ""
     if ask.tier == Tier.PEOPLE and ask.tier_reason in ESCALATED:
         return f"Escalated: {why}."
     who = {Tier.PEOPLE: "People", Tier.SENIOR: "Senior"}.get(Tier(ask.tier), "Model")
+    if who == "Model" and ask.tier_reason == "model_first":
+        return f"{'Model is answering' if held else 'Model'} {why}."
     if who == "Model" and held:
         who = "Model is answering"
     return f"{who}: {why}." if why else f"{who}."
 
 
 def percent(share: float) -> str:
-    return "under 1\u00a0%" if 0 < share < 0.01 else f"{share * 100:.0f}\u00a0%"
+    return "under 1%" if 0 < share < 0.01 else f"{share * 100:.0f}%"
 
 
 def headline(found: list[Spot], now: datetime) -> tuple[str, datetime | None]:
-    """ "Three asks are open, one of them leased; models have two more. The first falls back in", and when that is: the
-    page counts down."""
+    """Return the queue's headline without its time, and the deadline that the page counts down to behind it:
+    "3 asks are open, 1 claimed. The next is due in".
+    """
     people = [one for one in found if one.for_people]
     models = len(found) - len(people)
     if not people:
-        return (f"No ask waits for people; {_models_have(models)}." if models else "No ask is open."), None
-    count = f"{in_words(len(people))} {'ask is' if len(people) == 1 else 'asks are'} open"
-    part = _leased(sum(one.held(now) for one in people), len(people))
-    more = f"; {_models_have(models)} more" if models else ""
-    first = "It" if len(people) == 1 else "The first"
-    return f"{count}{part}{more}. {first} falls back in", min(one.deadline_at for one in people)
-
-
-def _models_have(count: int) -> str:
-    return f"models have {in_words(count).lower()}"
-
-
-def _leased(leased: int, total: int) -> str:
-    """How many of the open asks somebody is answering already, as the end of a sentence."""
-    if not leased:
-        return ""
-    if leased == total:
-        return " and leased" if total == 1 else ", all of them leased"
-    return f", {in_words(leased).lower()} of them leased"
+        return (f"No open asks for people; models have {models}." if models else "No open asks."), None
+    claimed = sum(one.held(now) for one in people)
+    more = f"; models have {models} more" if models else ""
+    first = min(one.deadline_at for one in people)
+    if len(people) == 1:
+        open_one = "1 ask is open and claimed" if claimed else "1 ask is open"
+        return (f"{open_one}{more}. It is due in" if more else f"{open_one}, due in"), first
+    part = f", {'all' if claimed == len(people) else claimed} claimed" if claimed else ""
+    return f"{len(people)} asks are open{part}{more}. The next is due in", first
 
 
 def reasons(found: list[Spot], now: datetime, capacity: int) -> list[Reason]:
-    """Why none of these, or not more of them, is for this person to take."""
+    """Return why this person cannot claim some of these asks, one reason for each cause."""
     by: dict[str, list[Spot]] = {}
     for one in found:
         by.setdefault(one.place, []).append(one)
@@ -223,14 +225,14 @@ def reasons(found: list[Spot], now: datetime, capacity: int) -> list[Reason]:
     lacking = Counter(" and ".join(clean(skill) for skill in one.lacks) for one in by.get(SKILL, []))
     mine = count.get(MINE, 0)
     return [
-        *_said(mine, "{n} {is} in your hands" + (", as many as one person may hold" if mine >= capacity else "")),
-        *([Reason(_counted(len(held), "{n} {is} leased"), _holders(held))] if (held := by.get(HELD)) else []),
-        *_said(count.get(LOOKS, 0), "{n} {is} open, and your role may look and not answer"),
-        *(Reason(f"{n} need{'s' if n == 1 else ''} {skills}") for skills, n in sorted(lacking.items())),
+        *_said(mine, "you have {n} claimed" + (" (the maximum)" if mine >= capacity else "")),
+        *([Reason(_counted(len(held), "{n} claimed"), _holders(held))] if (held := by.get(HELD)) else []),
+        *_said(count.get(LOOKS, 0), "your role can view asks but not answer"),
+        *(Reason(f"{n} require{'s' if n == 1 else ''} {skills}") for skills, n in sorted(lacking.items())),
         *_said(count.get(SENIOR, 0), "{n} {is} for the senior expert"),
-        *_said(count.get(PASSED, 0), "you passed on {n}"),
-        *_said(working, "a model is at work on {n}"),
-        *_said(count.get(MODEL, 0) - working, "{n} {is} next for a model"),
+        *_said(count.get(PASSED, 0), "you declined {n}"),
+        *_said(working, "{n} being answered by a model"),
+        *_said(count.get(MODEL, 0) - working, "{n} waiting for a model"),
     ]
 
 
@@ -276,23 +278,27 @@ def _by(ask: Ask) -> str:
     return ask.accepted.author if ask.accepted and ask.status == AskStatus.ANSWERED else ""
 
 
-def outcome_of(ask: Ask) -> str:
-    """What the verifier found, once it has spoken."""
-    found = VerifierOutcome.objects.filter(episode=ask.episode_id, source="verifier").order_by("-at")
-    return found.values_list("reward_type", flat=True).first() or ""
+def outcome_of(actor: Actor, ask: Ask) -> str:
+    """Return the verifier's outcome; empty before it ran, and while it is withheld from this person."""
+    found = visibility.of_episode(actor, ask.episode_id)
+    return found.reward_type if found is not None else ""
+
+
+def _late(ask: Ask) -> QuerySet[Annotation]:
+    return Annotation.objects.filter(ask_id=ask.pk, label=LATE).order_by("created_at")
 
 
 def late_words(ask: Ask) -> list[tuple[str, str, str]]:
-    """Texts that came too late or lost the lease, as (author, text, what they are kept as)."""
-    kept = [(one.author, clean(one.text)) for one in ask.annotations.filter(label=LATE).order_by("created_at")]
+    """Return texts sent too late or without the lease, as (author, text, how they were saved)."""
+    kept = [(one.author, clean(one.text)) for one in _late(ask)]
     late = [(one.author, clean(one.text)) for one in ask.advice.filter(late=True).order_by("created_at")]
     beside = [one for one in late if not any(one[0] == by and text.startswith(one[1]) for by, text in kept)]
-    annotation = f"too late, kept with the ask as an annotation of step {ask.seq}"
-    return [(*one, annotation) for one in kept] + [(*one, "without the lease, kept with the ask") for one in beside]
+    annotation = f"too late; saved as an annotation on step {ask.seq}"
+    return [(*one, annotation) for one in kept] + [(*one, "sent without a claim; saved with the ask") for one in beside]
 
 
 class Median(Aggregate):
-    """The middle of a column, by PostgreSQL."""
+    """The median of a column, computed by PostgreSQL."""
 
     function = "PERCENTILE_CONT"
     template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
@@ -300,7 +306,7 @@ class Median(Aggregate):
 
 
 def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
-    """Counts and the median wait of what was asked since midnight, in one look."""
+    """Return counts and the median wait of asks since midnight, in one query."""
     answered = Q(status=AskStatus.ANSWERED)
     by_hand, by_script = answered & Q(accepted__source="human"), Q(accepted__author_key__startswith=TOKEN)
     counts = (
@@ -323,7 +329,7 @@ def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
 
 
 def burn_down(today: dict[str, Any]) -> list[tuple[str, str, int, float, float]]:
-    """What became of the day's asks, as parts of a bar: words, class, count, start and width in percent."""
+    """Return today's asks by result as parts of a bar: label, class, count, start and width in percent."""
     closed = today["answered"] + today["fell_back"] + today["open"]
     parts = [
         ("answered by people", "by-people", today["people"]),

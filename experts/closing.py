@@ -1,8 +1,8 @@
-"""Writes: close, settle, cancel, deliver, consume; and the lock and the log of an ask.
+"""Writes: close, cancel, deliver, consume; and the lock and the log of an ask.
 
 Owns the end of an ask, by an answer, its deadline, its asker or the end of its episode, and what its asker then gets.
-Leaves what is open to `queue.py` and what is said to `advising.py`, which close through `close`. Whoever reads an ask
-settles it, so a deadline needs nobody; the sweep is the net below.
+Leaves what is open to `queue.py` and what is said to `advising.py`, which close through `close`. Any reader of an
+expired ask closes it, so deadlines need no worker; the sweep closes the rest.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from episodes import recording
 from episodes.models import Episode
 from experts import events
 from experts.errors import StillOpen
-from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, AssignmentState, Draft
+from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
 from people.access import Actor, may_read, may_record, visible_or_404
+from people.leasing import SlotState
 
 
 def locked(ask_id: str) -> Ask:
@@ -35,12 +36,12 @@ def log(ask: Ask, verb: str, actor: Actor | None, reason: str = "") -> None:
 
 
 def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advice | None = None) -> None:
-    """The one way in which an ask ends. Caller holds the locks of episode and ask."""
+    """Close an ask. The caller must hold the episode and ask locks."""
     if status == AskStatus.FELL_BACK:
         advice = _prepared(ask) or Advice.objects.create(ask=ask, privilege=ask.privilege, **_as_fallback(reason))
     ask.status, ask.reason, ask.closed_at, ask.accepted = status, reason, timezone.now(), advice
     ask.save(update_fields=["status", "reason", "closed_at", "accepted"])
-    ended = AssignmentState.SUBMITTED if status == AskStatus.ANSWERED else AssignmentState.VOID
+    ended = SlotState.SUBMITTED if status == AskStatus.ANSWERED else SlotState.VOID
     Assignment.objects.filter(ask=ask).update(state=ended)
     waiting = Ask.objects.open().filter(episode=ask.episode).exists()
     by_script = advice is not None and advice.is_by_script
@@ -50,12 +51,12 @@ def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advic
 
 
 def _as_fallback(reason: str) -> dict[str, Any]:
-    """The fields of a fallback: no text, a typed reason."""
+    """Return the fields of a fallback: no text, a typed reason."""
     return {"text": "", "source": "fallback", "reason": reason}
 
 
 def _prepared(ask: Ask) -> Advice | None:
-    """What a model prepared in time, unseen by people, is what the agent falls back to."""
+    """Return the draft that a model prepared in time as advice, or None."""
     drafts = Draft.objects.filter(ask=ask, author_key__startswith=MODEL, text__isnull=False, failed=False)
     draft = drafts.order_by("saved_at").first()
     if draft is None:
@@ -74,8 +75,8 @@ def _prepared(ask: Ask) -> Advice | None:
 
 
 @transaction.atomic
-def settle(ask_id: str) -> Ask:
-    """Fall back if the deadline is past and nobody was quicker; whoever reads may do this, so deadlines need nobody."""
+def close_if_due(ask_id: str) -> Ask:
+    """Close the ask as fell back if its deadline has passed. Any reader can call this; no worker is needed."""
     ask = Ask.objects.select_related("accepted").get(pk=ask_id)
     if ask.is_open and ask.deadline_at <= timezone.now():
         ask = locked(ask_id)
@@ -84,10 +85,10 @@ def settle(ask_id: str) -> Ask:
     return ask
 
 
-def settle_due(now: datetime | None = None) -> int:
-    """The sweep's net below the waiting requests."""
+def close_due(now: datetime | None = None) -> int:
+    """Close expired asks that no request has read. Called by the periodic sweep."""
     due = list(Ask.objects.due(now or timezone.now()).values_list("pk", flat=True)[:500])
-    return sum(settle(pk).status == AskStatus.FELL_BACK for pk in due)
+    return sum(close_if_due(pk).status == AskStatus.FELL_BACK for pk in due)
 
 
 @transaction.atomic
@@ -108,21 +109,22 @@ def cancel_of_episode(episode: Episode, reason: str) -> None:
 
 
 def look(actor: Actor, ask_id: str) -> Ask:
-    """Where an ask stands now. The asker's look delivers the advice; anybody else's only settles what is due."""
+    """Return where an ask stands now. The asker's look delivers the advice; anybody else's only
+    closes it if it is due."""
     asker = actor.user is None and actor.scope in (None, "agent")
     (may_record if asker else may_read)(actor)
     ask = visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id)
     if ask.is_open and ask.deadline_at > timezone.now():
         return ask
-    return deliver(actor, ask_id) if asker else settle(ask_id)
+    return deliver(actor, ask_id) if asker else close_if_due(ask_id)
 
 
 @transaction.atomic
 def deliver(actor: Actor, ask_id: str) -> Ask:
-    """What the asker gets: the ask, settled if due; the first sight of the advice is noted as its delivery."""
+    """Return what the asker gets: the ask, closed if due; the first sight of the advice is noted as its delivery."""
     may_record(actor)
     visible_or_404(Ask.objects.all(), actor, ask_id)
-    ask = settle(ask_id)
+    ask = close_if_due(ask_id)
     first = Ask.objects.filter(pk=ask_id, delivered_at__isnull=True, accepted__isnull=False)
     if ask.accepted_id is not None and first.update(delivered_at=timezone.now()) == 1:
         ask = Ask.objects.select_related("assignment", "accepted").get(pk=ask_id)
@@ -132,7 +134,7 @@ def deliver(actor: Actor, ask_id: str) -> Ask:
 
 @transaction.atomic
 def consume(actor: Actor, ask_id: str) -> Ask:
-    """The agent has the advice in its context. Twice is a quiet yes."""
+    """Record that the agent has read the advice. Idempotent."""
     may_record(actor)
     ask = visible_or_404(Ask.objects.select_related("assignment", "accepted"), actor, ask_id)
     if ask.is_open:

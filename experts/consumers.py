@@ -1,7 +1,7 @@
 """The queue's socket, and the waiting poll of an ask, which holds no thread and no database connection.
 
 Owns how a wait is woken: by the hub's hint, by the deadline, or by the end of the poll. The deadline itself is settled
-by the request that waits, through `closing.settle`, so it needs nobody else.
+by the request that waits, through `closing.close_if_due`, so it needs nobody else.
 """
 
 from __future__ import annotations
@@ -81,8 +81,9 @@ class AskWait(AsyncHttpConsumer):
 
 
 async def until_closed(pk: str, read: Callable[[], Awaitable[AskView]], seconds: float) -> AskView:
-    """The ask once it is closed, or as it stands when the time is up. Between two reads, each of which settles what is
-    due, this holds nothing: a hint, the deadline or the next sign of life wakes it."""
+    """Return the ask once it is closed, or as it stands when the time is up. Between two reads, each of which settles
+    what is due, this holds nothing: a hint, the deadline or the next sign of life wakes it.
+    """
     end = asyncio.get_running_loop().time() + seconds
     async with hub().listening(ask_topic(pk)) as listener:
         view = await read()
@@ -103,7 +104,7 @@ def _read_once(scope: dict[str, Any], pk: str, known: Actor | None) -> AskView:
 
 
 def _member_of(scope: dict[str, Any], pk: str) -> Actor:
-    """A person, as a member of the project of the ask."""
+    """Return a person, as a member of the project of the ask."""
     project = Ask.objects.filter(pk=pk).values_list("project_id", flat=True).first() if is_id(pk) else None
     if project is None:
         actor_for(scope)

@@ -103,24 +103,30 @@ def set_policy(actor: Actor, **wanted: Any) -> Desk:
 
 
 def problems_of(actor: Actor, wanted: dict[str, Any]) -> dict[str, str]:
-    """What is wrong with these values of the desk, in words by name."""
+    """Return what is wrong with these values of the desk, in words by name."""
     found = {name: words for name, value in wanted.items() if (words := _problem(name, value))}
     senior = wanted.get("senior")
     if senior is not None and (senior.project_id != actor.project.pk or senior.role not in ADVISERS):
-        found["senior"] = "Somebody of this project who may answer."
+        found["senior"] = "Choose a member of this project who can answer asks."
     return found
 
 
 def _problem(name: str, value: Any) -> str:
     if name in SHARES:
-        return "" if isinstance(value, int | float) and 0 <= value <= 1 else "A share from 0 to 1, for example 0.05."
+        return (
+            "" if isinstance(value, int | float) and 0 <= value <= 1 else "Enter a share from 0 to 1, for example 0.05."
+        )
     if name in CHOICES:
-        return "" if value in CHOICES[name] else "One of the choices."
+        return "" if value in CHOICES[name] else "Choose one of the options."
     if name not in WHOLES or (value is None and name in NO_LIMIT):
         return ""
     least, most = WHOLES[name]
     fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
-    return "" if fits else f"A whole number from {least} to {most}{', or nothing' if name in NO_LIMIT else ''}."
+    return (
+        ""
+        if fits
+        else f"Enter a whole number from {least:,} to {most:,}{', or leave it empty' if name in NO_LIMIT else ''}."
+    )
 
 
 def _in_words(value: Any) -> str:
@@ -146,7 +152,7 @@ def save_draft(
     may_advise(actor)
     ask = visible_or_404(Ask.objects.all(), actor, ask_id)
     if len(text) > 100_000:
-        raise Invalid("A draft holds at most 100,000 characters.")
+        raise Invalid("A draft can have at most 100,000 characters.")
     calls = [call.model_dump() for call in tool_calls] if tool_calls else None
     written: dict[str, Any] = {"text": text, "tool_calls": calls, "drafted_by": drafted_by[:160]}
     with transaction.atomic():
@@ -168,9 +174,9 @@ def _first_draft(actor: Actor, ask: Ask, written: dict[str, Any]) -> Draft:
             return Draft.objects.create(
                 ask=ask, author=actor.name, author_key=actor.key, privilege=ask.privilege, **written
             )
-    except IntegrityError as twin:
+    except IntegrityError as conflict:
         other = Draft.objects.get(ask=ask, author_key=actor.key)
-        raise DraftConflict(other.text or "", other.version) from twin
+        raise DraftConflict(other.text or "", other.version) from conflict
 
 
 @transaction.atomic
@@ -182,7 +188,7 @@ def want_draft(actor: Actor, ask_id: str, hint: str = "") -> None:
     if not ask.is_open:
         raise TooLate
     if not models_may_help(ask):
-        raise Invalid("No expert model may help here: none is set up, or this arm asks people only.")
+        raise Invalid("No expert model is available: none is configured, or this arm uses people only.")
     prepared = Draft.objects.filter(ask=ask, author_key__startswith=MODEL)
     (prepared if hint else prepared.filter(failed=True)).delete()
     ask.draft_at, ask.draft_hint = timezone.now(), hint[:2000]
@@ -191,8 +197,9 @@ def want_draft(actor: Actor, ask_id: str, hint: str = "") -> None:
 
 
 def has_room(model: Actor, now: datetime) -> bool:
-    """Whether a model's endpoint may take one more call. Holds a lock until the transaction ends, so that the limit
-    is kept over all processes."""
+    """Return whether a model's endpoint may take one more call. Holds a lock until the transaction ends, so that the
+    limit is kept over all processes.
+    """
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [model.key])
     begun = Draft.objects.filter(author_key=model.key, text=None, failed=False, saved_at__gt=now - DRAFT_ALIVE)
@@ -246,19 +253,19 @@ def keep_reply(actor: Actor, text: str, reply_id: str = "") -> QuickReply:
     """Keep a text at hand, or better one that is kept. The same text twice is one."""
     may_advise(actor)
     if not text.strip() or len(text) > REPLY_CHARS:
-        raise Invalid(f"A quick reply has 1 to {REPLY_CHARS} characters.")
+        raise Invalid(f"A quick reply must have 1 to {REPLY_CHARS:,} characters.")
     mine = replies_of(actor)
     if not reply_id:
         if mine.count() >= REPLIES_MAX:
-            raise Invalid(f"You keep {REPLIES_MAX} quick replies already; remove one first.")
+            raise Invalid(f"You have {REPLIES_MAX} quick replies (the maximum). Remove one first.")
         return QuickReply.objects.get_or_create(project=actor.project, author_key=actor.key, text=text)[0]
     reply = visible_or_404(mine, actor, reply_id)
     reply.text = text
     try:
         with transaction.atomic():
             reply.save(update_fields=["text"])
-    except IntegrityError as twin:
-        raise Invalid("You keep this reply already.") from twin
+    except IntegrityError as conflict:
+        raise Invalid("You already have this quick reply.") from conflict
     return reply
 
 
@@ -272,10 +279,10 @@ def keep_view(actor: Actor, name: str, query: str, shared: bool = False) -> Queu
     may_see_queue(actor)
     name = " ".join(name.split())
     if not name or len(name) > VIEW_NAME or "\x00" in name:
-        raise Invalid(f"A view's name has 1 to {VIEW_NAME} characters.")
+        raise Invalid(f"Enter a name with 1 to {VIEW_NAME} characters.")
     mine = scoped(QueueView.objects.filter(author_key=actor.key), actor.project)
     if not mine.filter(name=name).exists() and mine.count() >= VIEWS_MAX:
-        raise Invalid(f"You keep {VIEWS_MAX} views already; remove one first.")
+        raise Invalid(f"You have {VIEWS_MAX} saved views (the maximum). Remove one first.")
     said = {"query": query, "shared": shared, "author": actor.name}
     return mine.update_or_create(project=actor.project, author_key=actor.key, name=name, defaults=said)[0]
 

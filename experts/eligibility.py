@@ -14,9 +14,10 @@ from typing import Any
 from django.db.models import F, FloatField, Func
 
 from experts import availability
-from experts.models import Ask, AskQuerySet, AskStatus, AssignmentState, Decline
+from experts.models import Ask, AskQuerySet, AskStatus, Decline
 from experts.routing import in_turn
 from people.access import Actor, holds, may_advise, scoped
+from people.leasing import SlotState
 
 FREE, MINE, HELD, MODEL = "free", "mine", "held", "model"
 PASSED, SKILL, SENIOR, LOOKS = "passed", "skill", "senior", "looks"
@@ -70,7 +71,7 @@ class Spot:
         return self.tier in availability.BEFORE_PEOPLE
 
     def held(self, now: datetime) -> bool:
-        return self.state == AssignmentState.CLAIMED and self.lease_until is not None and self.lease_until > now
+        return self.state == SlotState.CLAIMED and self.lease_until is not None and self.lease_until > now
 
     def place_for(self, actor: Actor, me: availability.Member | None, passed: set[str], now: datetime) -> str:
         held = self.held(now)
@@ -95,8 +96,9 @@ def open_of(actor: Actor, now: datetime) -> AskQuerySet:
 
 
 def spots(actor: Actor, now: datetime, *, turns: bool = False) -> list[Spot]:
-    """Every open ask of the project, those before people first, if wished in the order in which people should take
-    them; the others by their deadlines."""
+    """Return every open ask of the project, those before people first, if wished in the order in which people should
+    take them; the others by their deadlines.
+    """
     me = availability.member_of(actor, availability.desk_of(actor.project)) if holds(actor, may_advise) else None
     asks = open_of(actor, now)
     passed = set(Decline.objects.filter(author_key=actor.key, ask__in=asks).values_list("ask", flat=True))
@@ -120,11 +122,13 @@ def _spot(row: Sequence[Any]) -> Spot:
 
 
 def newest_of(found: list[Spot]) -> Spot | None:
-    """The newest ask that this person can act on."""
+    """Return the newest ask that this person can act on."""
     return max((one for one in found if one.place in (MINE, FREE)), key=lambda one: one.pk, default=None)
 
 
 def next_of(found: list[Spot]) -> Spot | None:
-    """What a person should do next: go on with the nearest of theirs, else the first in turn that is free for them."""
+    """Return what a person should do next: go on with the nearest of theirs, else the first in turn that is free for
+    them.
+    """
     mine = sorted((one for one in found if one.place == MINE), key=lambda one: one.deadline_at)
     return next(iter([*mine, *(one for one in found if one.place == FREE)]), None)

@@ -14,14 +14,14 @@ from episodes.models import EpisodeState
 from experts.models import MODEL, Advice, Ask, AskStatus
 from people.plain_text import clean
 
-NOT_FETCHED = "The agent has not fetched it yet."
+NOT_FETCHED = "Not delivered yet."
 ENDED: dict[str, str] = {
     EpisodeState.FINISHED: "The episode ended",
     EpisodeState.FAILED: "The episode failed",
     EpisodeState.CANCELLED: "The episode was stopped",
 }
 CANCELLED = {
-    "asker": "The agent took its question back.",
+    "asker": "The agent withdrew its question.",
     "desk": "Someone cancelled this ask on the queue page.",
 }
 
@@ -31,7 +31,7 @@ def waited(ask: Ask) -> float:
 
 
 def headline(ask: Ask) -> str:
-    """How an ask ended, in one sentence; empty while it is open."""
+    """Return how an ask ended, in one sentence; empty while it is open."""
     if ask.status == AskStatus.CANCELLED:
         ended = ENDED.get(ask.episode.state, "The episode ended")
         return CANCELLED.get(ask.reason, f"{ended} before an answer.")
@@ -49,11 +49,11 @@ def _answered(ask: Ask, said: Advice) -> str:
     elif said.author_key.startswith(MODEL):
         author = f"The model {author}"
     took = waited(ask)
-    return f"{author} answered after {clock(took) if took >= 1 else 'less than 1 s'}."
+    return f"{author} answered in {clock(took) if took >= 1 else 'under 1 s'}."
 
 
 def line(ask: Ask) -> str:
-    """What the agent got of it, and whether it has it by now."""
+    """Return what the agent got, and whether it was delivered and read."""
     if ask.status == AskStatus.CANCELLED:
         return "Nothing was sent to the agent."
     if ask.status == AskStatus.FELL_BACK:
@@ -64,33 +64,35 @@ def line(ask: Ask) -> str:
 def _fallback(ask: Ask) -> str:
     said = ask.accepted
     if said is not None and said.source != "fallback":
-        return f"The agent gets the draft that the model {clean(said.author)} had prepared. {_delivery(ask)}"
+        return f"The agent {'got' if ask.delivered_at else 'gets'} the draft by {clean(said.author)}. {_delivery(ask)}"
     if ask.delivered_at is not None:
         return "The agent continued without advice."
     ended = ENDED.get(ask.episode.state)
-    return f"{ended} before the agent heard of it." if ended else "The agent gets no advice; it has not heard so yet."
+    return f"{ended} before the agent was told." if ended else "The agent continues without advice. Not delivered yet."
 
 
 def _began(ask: Ask) -> str:
-    """That a model's draft or an earlier answer was used, and how much of it is left."""
+    """Return which draft or earlier answer the text started from, and how much of it was kept."""
     said = ask.accepted
     if said is None:
         return ""
-    draft = f"Began with a draft by {said.drafted_by}{_alike(said.draft_kept)}. " if said.drafted_by else ""
+    draft = f"Started from a draft by {said.drafted_by}{_kept(said.draft_kept)}. " if said.drafted_by else ""
     if said.taken_from is None:
         return draft
-    given = f"{timezone.localtime(said.taken_from.created_at):%d %B}"
-    return f"{draft}Took up an answer by {clean(said.taken_from.author)} of {given}{_alike(said.taken_kept)}. "
+    given = timezone.localtime(said.taken_from.created_at)
+    source = f"{clean(said.taken_from.author)}'s answer from {given:%b} {given.day}, {given.year}"
+    return f"{draft}Reused {source}{_kept(said.taken_kept)}. "
 
 
-def _alike(kept: float | None) -> str:
-    return f", {kept:.0%} alike".replace("%", " %") if kept is not None else ""
+def _kept(kept: float | None) -> str:
+    return f" ({kept:.0%} kept)" if kept is not None else ""
 
 
 def _delivery(ask: Ask) -> str:
     ended = ENDED.get(ask.episode.state)
     if ask.delivered_at is None or ask.closed_at is None:
-        return f"{ended} before the agent fetched it; the advice was not used." if ended else NOT_FETCHED
+        return f"{ended} before delivery. The answer was not used." if ended else NOT_FETCHED
     took = max(0.0, (ask.delivered_at - ask.closed_at).total_seconds())
-    read = " The agent has it in its context." if ask.consumed_at else ""
-    return f"Delivered to the agent after {took:.1f} s.{read}{f' {ended} since.' if ended else ''}"
+    after = f"{took:.1f} s" if took >= 0.05 else "under 0.1 s"
+    read = " Read by the agent." if ask.consumed_at else ""
+    return f"Delivered in {after}.{read}{f' {ended}.' if ended else ''}"

@@ -6,102 +6,102 @@ from people.errors import AppError
 
 
 class ExpertOff(AppError):
-    """This episode was started with the expert off."""
+    """Expert help is off for this episode."""
 
     code = "expert_off"
     status = 409
 
 
 class AskConflict(AppError):
-    """This key belongs to an ask with another body."""
+    """This key was already used with a different request body."""
 
     code = "key_conflict"
     status = 409
 
 
 class AlreadyClaimed(AppError):
-    """Somebody else holds this ask."""
+    """Someone else has claimed this ask."""
 
     code = "already_claimed"
     status = 409
 
 
 class LeaseLost(AppError):
-    """The lease is no longer yours. Your text is kept as an alternative answer."""
+    """Your lease expired or was taken over. Your text is saved as an alternative answer."""
 
     code = "lease_lost"
     status = 409
 
 
 class TooLate(AppError):
-    """The ask is closed. Your text is kept with it, and the agent did not get it."""
+    """The ask is closed. Your text is saved with it; the agent did not get it."""
 
     code = "too_late"
     status = 409
 
 
 class StillOpen(AppError):
-    """The ask is still open; there is nothing to consume yet."""
+    """The ask is still open. There is no answer to confirm yet."""
 
     code = "still_open"
     status = 409
 
 
 class TooManyAsks(AppError):
-    """This episode has too many open asks; wait for one of them."""
+    """This episode has the maximum number of open asks. Wait until one is closed."""
 
     code = "too_many_asks"
     status = 429
 
 
 class Passed(AppError):
-    """You passed on this ask; it is the others' now."""
+    """You declined this ask."""
 
     code = "passed"
     status = 409
 
 
 class NotForYou(AppError):
-    """This ask needs a skill that you do not have, or a named person."""
+    """This ask requires a skill you do not have, or a specific person."""
 
     code = "not_eligible"
     status = 409
 
 
 class AtCapacity(AppError):
-    """You hold as many asks as one person may; answer or give one back first."""
+    """You have reached the claim limit. Answer or release an ask first."""
 
     code = "at_capacity"
     status = 409
 
 
 class Used(AppError):
-    """The agent has read this advice; it can no longer be changed or taken back."""
+    """The agent has read this answer. It can no longer be edited or withdrawn."""
 
     code = "consumed"
     status = 409
 
 
 class NotYours(AppError):
-    """Only the one who gave this advice may change it or take it back."""
+    """Only its author can edit or withdraw this answer."""
 
     code = "not_yours"
     status = 409
 
 
 class PolicyRefused(AppError):
-    """Nothing was saved: a value of the desk needs another look."""
+    """Not saved. Fix the values listed."""
 
     code = "invalid"
     status = 422
 
     def __init__(self, problems: dict[str, str]) -> None:
-        super().__init__("Nothing was saved. " + " ".join(f"{name}: {words}" for name, words in problems.items()))
+        super().__init__("Not saved. " + " ".join(f"{name}: {words}" for name, words in problems.items()))
         self.problems = problems
 
 
 class DraftConflict(AppError):
-    """You wrote on in another tab or on another device. Nothing was overwritten."""
+    """This draft was edited in another tab or device. Nothing was overwritten."""
 
     code = "draft_conflict"
     status = 409
@@ -112,21 +112,21 @@ class DraftConflict(AppError):
 
 
 class ForeignOrigin(AppError):
-    """A page of another address may not call this."""
+    """Cross-origin requests are not allowed."""
 
     code = "origin"
     status = 403
 
 
 class NoSession(AppError):
-    """Send the Mcp-Session-Id that the answer to initialize carried."""
+    """Missing Mcp-Session-Id header. Send the value returned by initialize."""
 
     code = "session_missing"
     status = 400
 
 
 class NoSuchMethod(AppError):
-    """This address takes GET, POST and DELETE."""
+    """Method not allowed. Use GET, POST or DELETE."""
 
     code = "method_not_allowed"
     status = 405

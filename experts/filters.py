@@ -23,14 +23,14 @@ SHOWS = {
     "all": "Open",
     "unclaimed": "Unclaimed",
     "mine": "Mine",
-    "forme": "For me",
-    "model": "With model",
-    "grouped": "Grouped",
+    "forme": "Claimable",
+    "model": "Model",
+    "grouped": "Same question",
 }
 SORTS = {
-    "deadline": "nearest deadline",
-    "turn": "as next for me",
-    "oldest": "waiting longest",
+    "deadline": "deadline",
+    "turn": "claim order",
+    "oldest": "longest wait",
     "newest": "newest",
     "priority": "priority",
 }
@@ -46,7 +46,7 @@ VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
 
 @dataclass(frozen=True)
 class Wish:
-    """What somebody wants to see of the queue, and in which order; it stands in the query string."""
+    """Filters, search and sort order of the queue, as the query string has them."""
 
     show: str = "all"
     q: str = ""
@@ -61,7 +61,7 @@ class Wish:
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> Wish:
-        """What is not known there counts as not said."""
+        """Parse the query string; ignore unknown values."""
         given = {name: query.get(name, "")[:200] for name in ("q", "tier", "skill", "run", "arm", "sight", "group")}
         show, sort, page = query.get("show", ""), query.get("sort", ""), query.get("page", "")
         return cls(
@@ -72,7 +72,7 @@ class Wish:
         )
 
     def query(self, **other: Any) -> str:
-        """The query string of this wish, changed in these points; another view begins at its first page."""
+        """Return the query string of this wish, changed in these points; another view begins at its first page."""
         said = {**asdict(self), "page": 1, **other}
         plain = asdict(Wish())
         return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
@@ -88,7 +88,7 @@ class Wish:
 
 
 def matching(actor: Actor, found: list[Spot], wish: Wish, now: datetime) -> list[Spot]:
-    """The open asks that are wished for, in the order that is wished."""
+    """Return the open asks that are wished for, in the order that is wished."""
     sizes = Counter(one.group for one in found)
     some = [one for one in found if _belongs(one, wish.show, sizes) and _passes(one, wish)]
     if wish.q:
@@ -142,7 +142,7 @@ def sorted_by(some: list[Spot], sort: str) -> list[Spot]:
 
 
 def groups(some: Iterable[Spot], found: Iterable[Spot], *, alone: bool = False) -> list[list[Spot]]:
-    """Those that ask the same together, at the place of the first; in front the one that this person can act on."""
+    """Group asks with the same question at the position of the first; the ask this person can act on comes first."""
     families: dict[str, list[Spot]] = {}
     for one in found:
         families.setdefault(one.group, []).append(one)
@@ -167,8 +167,9 @@ def facets(found: list[Spot], wish: Wish) -> list[tuple[str, str, int, str]]:
 
 
 def choices(found: list[Spot], wish: Wish) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
-    """What the open asks can be narrowed by: name, words, chosen value, values with their counts among what the facet
-    and the other filters leave. A choice that would narrow nothing is left out, unless it is made."""
+    """Return what the open asks can be narrowed by: name, words, chosen value, values with their counts among what the
+    facet and the other filters leave. A choice that would narrow nothing is left out, unless it is made.
+    """
     sizes = Counter(one.group for one in found)
     shown = [one for one in found if _belongs(one, wish.show, sizes)] if wish.show != Wish.show else found
     runs = {one.run_id: clean(one.run) for one in found if one.run_id}
@@ -178,7 +179,13 @@ def choices(found: list[Spot], wish: Wish) -> list[tuple[str, str, str, list[tup
         "run": runs,
     }
     made = []
-    for name, words in (("tier", "Tier"), ("skill", "Skill"), ("run", "Run"), ("arm", "Arm"), ("sight", "Sight")):
+    for name, words in (
+        ("tier", "Tier"),
+        ("skill", "Skill"),
+        ("run", "Run"),
+        ("arm", "Arm"),
+        ("sight", "Verifier access"),
+    ):
         without: dict[str, Any] = {name: ""}
         other = replace(wish, **without)
         left = [one for one in shown if _passes(one, other)] if other.filters else shown

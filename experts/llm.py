@@ -101,7 +101,7 @@ async def _drain() -> None:
         done, at_work = await asyncio.wait(at_work, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
         for broken in (task.exception() for task in done):
             if broken is not None:
-                log.error("an expert model's turn broke", exc_info=broken)
+                log.error("an expert model's turn failed", exc_info=broken)
 
 
 def _jobs() -> list[Job]:
@@ -152,7 +152,9 @@ def _send(model: Actor, lease: queue.Claim, said: Said) -> None:
 
 
 def _unsure(ask: Ask, said: Said) -> str:
-    """Why a person should see this ask first; empty if the model's word is good enough, or better than none in time."""
+    """Return why a person should see this ask first; empty if the model's word is good enough, or better than none in
+    time.
+    """
     desk_now, now = desk_of(ask.project), timezone.now()
     low = said.confidence is not None and said.confidence < desk_now.low_confidence
     why = "llm_asked" if said.needs_person else "low_confidence" if low else ""
@@ -197,8 +199,9 @@ async def _said(model: Actor, ask: Ask, purpose: str) -> Said:
 
 
 def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
-    """Why a model's words cannot go to an agent, if they cannot: they say nothing, or they quote the verifier beyond
-    what the agent has before it anyway. A person's hint may quote it, so that is not before the agent."""
+    """Return why a model's words cannot go to an agent, if they cannot: they say nothing, or they quote the verifier
+    beyond what the agent has before it anyway. A person's hint may quote it, so that is not before the agent.
+    """
     said = _read(words)
     if not said.text.strip():
         return NO_ADVICE if not words.strip() or _object_in(words) is not None else UNREADABLE
@@ -251,7 +254,7 @@ def _budget_spent(model: Actor) -> bool:
 
 
 def _material(ask: Ask) -> dict[str, Any]:
-    """What the agent knows and asked, bounded; the newest steps are worth most."""
+    """Return what the agent knows and asked, bounded; the newest steps are worth most."""
     episode = Episode.objects.get(pk=ask.episode_id)
     steps = trajectory.steps_of(episode, max(0, ask.seq - 1 - STEPS_SHOWN), STEPS_SHOWN, verification=False)
     hint = Ask.objects.values_list("draft_hint", flat=True).get(pk=ask.pk)
@@ -288,7 +291,7 @@ _criteria_known: dict[str, str] = {}
 
 
 async def _criteria(model: Actor, ask: Ask, source: str, task: str) -> str:
-    """What the verifier wants, in words: read once per verifier and model, so that advice can aim at it without
+    """Return what the verifier wants, in words: read once per verifier and model, so that advice can aim at it without
     quoting it. The code itself goes to no model that advises."""
     if not source:
         return ""
@@ -314,8 +317,9 @@ def _verifier_of(ask: Ask) -> str:
 
 
 def _read(words: str) -> Said:
-    """The JSON object that was asked for, also inside a code fence or behind other words. What cannot be read as one
-    says nothing: words that were not meant as advice, a refusal or a cut object, must not reach the agent."""
+    """Return the JSON object that was asked for, also inside a code fence or behind other words. What cannot be read as
+    one says nothing: words that were not meant as advice, a refusal or a cut object, must not reach the agent.
+    """
     given = _object_in(words)
     if given is None or not isinstance(given.get("advice"), str):
         return Said("")
@@ -324,7 +328,7 @@ def _read(words: str) -> Said:
 
 
 def _object_in(words: str) -> dict[str, Any] | None:
-    """The first JSON object in these words, if it begins at one of the first places where one could."""
+    """Return the first JSON object in these words, if it begins at one of the first places where one could."""
     decoder, place = json.JSONDecoder(), -1
     for _ in range(OBJECTS_TRIED):
         place = words.find("{", place + 1)

@@ -59,17 +59,17 @@ class AskSubject:
         slot = self.ask.assignment
         if not self.ask.is_open or self.ask.deadline_at <= now:
             state = "past its deadline" if self.ask.is_open else self.ask.get_status_display().lower()
-            return skip(f"the ask was already closed ({state})")
+            return skip(f"Not sent: the ask was already closed ({state}).")
         if self.ask.tier != rank:
-            return skip(f"the ask went on: {self.ask.get_tier_display().lower()}")
+            return skip(f"Not sent: the ask moved to another tier ({self.ask.get_tier_display().lower()}).")
         if slot.is_held(now) and slot.lease_until is not None:
-            return put_off(slot.lease_until, f"{slot.holder_name} has it")
+            return put_off(slot.lease_until, f"Claimed by {slot.holder_name}.")
         return KEEP
 
     def standing_for(self, person: str, now: datetime) -> Standing:
         if person in to_tell(self.ask, now):
             return KEEP
-        return skip("not for you any more: passed, away, or another role")
+        return skip("Not sent: you declined it, set yourself to Away, or can no longer answer it.")
 
 
 @dataclass(frozen=True)

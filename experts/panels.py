@@ -22,7 +22,6 @@ from experts import availability
 from experts.models import (
     MODEL,
     Advice,
-    Annotation,
     Ask,
     AskEvent,
     AskStatus,
@@ -38,8 +37,9 @@ from experts.similar import began_with, origins
 from people.access import Actor, scoped
 from people.models import Membership, display_name
 from people.plain_text import clean
+from reviews.models import Annotation
 
-TWINS = 50
+SAME_SHOWN = 50
 HOUSE = "awmweb"
 """How the history calls what nobody did."""
 
@@ -56,31 +56,31 @@ class Way:
 def ways(actor: Actor, ask: Ask) -> list[Way]:
     """Up to the senior, back to people, over to a model; those that make no sense here are left out."""
     found = [_to_senior(actor, ask), _to_model(ask)]
-    return found if ask.tier == Tier.PEOPLE else [found[0], Way(Tier.PEOPLE, "anybody here"), found[1]]
+    return found if ask.tier == Tier.PEOPLE else [found[0], Way(Tier.PEOPLE, "people"), found[1]]
 
 
 def _to_senior(actor: Actor, ask: Ask) -> Way:
     senior = Membership.objects.select_related("user").filter(senior_of__project=ask.project_id).first()
     if senior is None:
-        return Way(Tier.SENIOR, "the senior expert", "this project names no senior expert")
+        return Way(Tier.SENIOR, "the senior expert", "this project has no senior expert")
     if senior.user_id == getattr(actor.user, "pk", None):
         return Way(Tier.SENIOR, "the senior expert", "you are the senior expert")
     name = display_name(senior.user)
-    return Way(Tier.SENIOR, name, f"{name} has it already" if ask.tier == Tier.SENIOR else "")
+    return Way(Tier.SENIOR, name, f"{name} already has it" if ask.tier == Tier.SENIOR else "")
 
 
 def _to_model(ask: Ask) -> Way:
     if not settings.EXPERT_ENDPOINTS:
-        return Way(Tier.LLM, "the model", "no expert model is set up")
+        return Way(Tier.LLM, "the model", "no expert model is configured")
     if not availability.models_may_help(ask):
-        return Way(Tier.LLM, "the model", "this arm asks people only")
+        return Way(Tier.LLM, "the model", "this arm uses people only")
     passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
     left = [name for name in settings.EXPERT_ENDPOINTS if f"{MODEL}{name}" not in passed]
-    return Way(Tier.LLM, left[0], "") if left else Way(Tier.LLM, "the model", "the model passed on it")
+    return Way(Tier.LLM, left[0], "") if left else Way(Tier.LLM, "the model", "the model declined it")
 
 
 @dataclass(frozen=True)
-class Twin:
+class SameQuestion:
     """Another ask that asks the same."""
 
     ask: Ask
@@ -89,18 +89,18 @@ class Twin:
     why_not: str = ""
 
 
-def twins_of(actor: Actor, ask: Ask, now: datetime) -> list[Twin]:
+def same_question_of(actor: Actor, ask: Ask, now: datetime) -> list[SameQuestion]:
     """Open asks of the group that one answer may serve, too; never those that are to be answered with other sight."""
     same = asks_of(actor).filter(group=ask.group, privilege=ask.privilege, status=AskStatus.OPEN, deadline_at__gt=now)
-    rows = same.exclude(pk=ask.pk).exclude(group="").defer("context", *NOT_LISTED).in_turn()[:TWINS]
+    rows = same.exclude(pk=ask.pk).exclude(group="").defer("context", *NOT_LISTED).in_turn()[:SAME_SHOWN]
     passed = set(Decline.objects.filter(ask__in=rows, author_key=actor.key).values_list("ask_id", flat=True))
-    return [_twin(actor, one, now, one.pk in passed) for one in rows]
+    return [_same_question(actor, one, now, one.pk in passed) for one in rows]
 
 
-def _twin(actor: Actor, ask: Ask, now: datetime, passed: bool) -> Twin:
+def _same_question(actor: Actor, ask: Ask, now: datetime, passed: bool) -> SameQuestion:
     held = ask.assignment.is_held(now) and ask.assignment.holder != actor.key
-    why = f"{ask.assignment.holder_name} holds it" if held else "you passed on it" if passed else ""
-    return Twin(ask, clean(ask.question), actions_in(ask.episode.strip[: ask.seq]), why)
+    why = f"claimed by {ask.assignment.holder_name}" if held else "you declined it" if passed else ""
+    return SameQuestion(ask, clean(ask.question), actions_in(ask.episode.strip[: ask.seq]), why)
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
 
 
 def family_of(actor: Actor, ask: Ask) -> list[Mine]:
-    """The other asks that my answer to this one served, too; those that I took back again as well."""
+    """Return the other asks that my answer to this one served, too; those that I took back again as well."""
     nonces = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).exclude(nonce="")
     roots = {nonce.partition("/")[0] for nonce in nonces.values_list("nonce", flat=True)}
     if not roots or not ask.group:
@@ -160,7 +160,7 @@ def model_draft(ask: Ask, now: datetime) -> ModelDraft:
     if ready is not None:
         return _ready(ready)
     if not availability.models_may_help(ask):
-        why = "this arm asks people only" if settings.EXPERT_ENDPOINTS else "no expert model is set up"
+        why = "this arm uses people only" if settings.EXPERT_ENDPOINTS else "no expert model is configured"
         return ModelDraft("none", why)
     failed = [one for one in drafts if one.failed]
     if ask.draft_at is not None and ask.draft_at <= now and len(failed) < len(settings.EXPERT_ENDPOINTS):
@@ -198,7 +198,7 @@ class Written:
 
 
 def written_by(actor: Actor, ask: Ask) -> Written:
-    """The draft; else the last words that were in force once, so that a taken back answer is not typed again."""
+    """Return the draft; else the last words that were in force once, so that a taken back answer is not typed again."""
     draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
     if draft is not None and _has_words(draft):
         return Written(draft.text or "", draft.tool_calls or [], draft.version, draft.saved_at, draft.drafted_by)
@@ -206,7 +206,7 @@ def written_by(actor: Actor, ask: Ask) -> Written:
     last = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).order_by("-created_at").first()
     if last is None:
         return Written(version=version)
-    note = "" if ask.accepted_id == last.pk else "the answer that you took back"
+    note = "" if ask.accepted_id == last.pk else "your withdrawn answer"
     return Written(last.text, last.tool_calls or [], version, drafted_by=began_with(last), note=note)
 
 
@@ -215,16 +215,21 @@ def _has_words(draft: Draft) -> bool:
 
 
 def passed_on(ask: Ask) -> list[tuple[str, str, str]]:
-    """What people did to an open ask and why, as (who, what, why), oldest first."""
-    did = {"declined": "passed", "to_senior": "handed it on", "to_people": "handed it on", "to_llm": "handed it over"}
+    """Return what people did to an open ask and why, as (who, what, why), oldest first."""
+    did = {
+        "declined": "declined",
+        "to_senior": "transferred it",
+        "to_people": "transferred it",
+        "to_llm": "sent it to the model",
+    }
     others = [HOUSE, *settings.EXPERT_ENDPOINTS]
     rows = AskEvent.objects.filter(ask=ask, verb__in=did).exclude(actor__in=others).order_by("pk")
-    told = rows.values_list("actor", "verb", "reason")[:TWINS]
+    told = rows.values_list("actor", "verb", "reason")[:SAME_SHOWN]
     return [(clean(who), did[verb], clean(why)) for who, verb, why in told]
 
 
 def unsent(actor: Actor, ask: Ask) -> Written | None:
-    """A text that was not sent before the ask closed, unless it was kept or sent in the same words."""
+    """Return a text that was not sent before the ask closed, unless it was kept or sent in the same words."""
     draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
     if draft is None or not _has_words(draft):
         return None
@@ -233,13 +238,13 @@ def unsent(actor: Actor, ask: Ask) -> Written | None:
 
 
 def tags_of(actor: Actor, ask: Ask) -> dict[str, str]:
-    """The newest word of this person under each label of this ask."""
-    rows = Annotation.objects.filter(ask=ask, author_key=actor.key).order_by("created_at", "pk")
+    """Return the newest word of this person under each label of this ask."""
+    rows = Annotation.objects.filter(ask_id=ask.pk, author_key=actor.key).order_by("created_at", "pk")
     return dict(rows.values_list("label", "text"))
 
 
 def replies_of(actor: Actor) -> QuerySet[QuickReply]:
-    """Texts that this person keeps at hand in this project."""
+    """Return texts that this person keeps at hand in this project."""
     return scoped(QuickReply.objects.filter(author_key=actor.key), actor.project).order_by("created_at", "pk")
 
 
@@ -250,6 +255,6 @@ def views_of(actor: Actor) -> QuerySet[QueueView]:
 
 
 def tables_of(episode: Episode) -> tuple[list[tables.Table], int]:
-    """Tables that the newest writes touched, and how many older writes are not in them."""
+    """Return tables that the newest writes touched, and how many older writes are not in them."""
     steps, count = windows.writes(episode)
     return tables.touched(steps), count - len(steps)

@@ -1,9 +1,8 @@
-"""Writes: open, claim, renew, release, decline, escalate, hand, prioritise.
+"""Writes: open, claim, renew, release, decline, escalate, transfer, prioritize.
 
-Owns an open ask: where it stands in the queue, and in whose hands it is. Leaves what is said to it to `advising.py`,
-its end to `closing.py`, the episode's side to `episodes.recording`, inside the same transaction, drafts and presence
-to `desk.py`, and who is asked in which order to `routing.py`. People claim through the same functions as models and
-tokens.
+Write operations on open asks: queue position and current lease holder. Leaves answers to `advising.py`, the end of an
+ask to `closing.py`, the episode's side to `episodes.recording` in the same transaction, drafts and presence to
+`desk.py`, and the choice of tiers to `routing.py`. People claim through the same functions as models and tokens.
 
 Lock order is episode, then ask, then assignment, everywhere: an answer, a deadline and an ending episode race for the
 same rows and exactly one of them wins.
@@ -13,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -39,12 +38,14 @@ from experts.errors import (
     TooLate,
     TooManyAsks,
 )
-from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, AssignmentState, Decline, Privilege, Tier
+from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Privilege, Tier
 from experts.routing import deadline, draft_time, draw, lease_end, next_tier, route
 from experts.similar import marks_of
 from notices import deliveries
+from people import leasing
 from people.access import Actor, may_advise, may_record, may_set_desk, visible_or_404
 from people.errors import Invalid
+from people.leasing import SlotState
 
 OPEN_MAX = 50
 """Open asks of one episode; more would push everybody else's off the queue's page."""
@@ -82,7 +83,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
         if episode.expert == ExpertMode.INFORMED:  # the episode may be somebody else's: a rollout of ours, say
             recording.refuse_help(actor, episode.run, episode.expert)
         if Ask.objects.open().filter(episode=episode).count() >= OPEN_MAX:
-            raise TooManyAsks
+            raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
         reopen_or_refuse(episode, actor)
         return _insert(actor, episode, wanted, digest), True
 
@@ -125,8 +126,8 @@ def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask
 
 def _place(ask: Ask, now: datetime) -> str:
     """Give the ask its group and its plan; the reason if it must fall back at once."""
-    twin = availability.twin_of(ask)
-    ask.group = twin.group if twin is not None else ask.pk
+    same = availability.same_question(ask)
+    ask.group = same.group if same is not None else ask.pk
     policy = availability.policy_of(availability.desk_of(ask.project), ask.episode)
     way = route(policy, availability.load_for(ask, policy, now), draw(policy.seed, ask.pk))
     ask.tiers, ask.tier_reason, ask.chance = list(way.tiers), way.reason, way.chance
@@ -138,12 +139,12 @@ def _place(ask: Ask, now: datetime) -> str:
 
 
 def _toward(ask: Ask) -> str:
-    """The word in the log for the tier that an ask has come to; `to_people` is what the human budget counts."""
+    """Return the word in the log for the tier that an ask has come to; `to_people` is what the human budget counts."""
     return "to_people" if ask.tier in availability.BEFORE_PEOPLE and ask.tiers else f"to_{ask.tier}"
 
 
 def _again(ask: Ask, known: Advice) -> Advice:
-    """An earlier answer to the very same question, said to be one."""
+    """Return a copy of an earlier answer to the same question, marked as cached."""
     return Advice.objects.create(
         ask=ask,
         text=known.text,
@@ -176,33 +177,28 @@ def claim(actor: Actor, ask_id: str) -> Claim:
 
 
 def take(actor: Actor, ask: Ask, now: datetime) -> Claim:
-    """The claim itself. Caller holds the ask's lock."""
+    """Return the claim itself. Caller holds the ask's lock."""
     slot = ask.assignment
-    if slot.holder != actor.key or slot.state != AssignmentState.CLAIMED:
+    if slot.holder != actor.key or slot.state != SlotState.CLAIMED:
         _refuse_unfit(actor, ask, now)
-    until, token = lease_end(now, ask.deadline_at), secrets.token_urlsafe(24)
-    free = Q(state=AssignmentState.QUEUED) | Q(lease_until__lte=now) | Q(holder=actor.key)
-    # conditions on this table only: a join would become a sub-select, which is not looked at again after waiting for
-    # a row that somebody else was just changing, and two would hold the ask
-    live = Assignment.objects.filter(free, ask=ask, state__in=[AssignmentState.QUEUED, AssignmentState.CLAIMED])
-    mine = {"holder": actor.key, "holder_name": actor.name, "lease_token": token, "lease_until": until}
-    mine |= {"state": AssignmentState.CLAIMED, "claimed_at": now}
-    if ask.deadline_at <= now or live.update(**mine) != 1:
+    until = lease_end(now, ask.deadline_at)
+    taken = leasing.claim(Assignment.objects.filter(ask=ask), actor, now, until) if ask.deadline_at > now else None
+    if taken is None:
         slot.refresh_from_db()
         raise _why_not(ask, now)
-    for name, value in mine.items():
+    for name, value in taken.items():
         setattr(slot, name, value)
     closing.log(ask, "claimed", actor)
     events.tell(ask)
-    return Claim(ask.pk, slot.pk, token, until)
+    return Claim(ask.pk, slot.pk, slot.lease_token, until)
 
 
 def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
-    """Who passed does not get it again, who lacks the skill does not get it at all, and nobody hoards."""
+    """Raise if the actor declined the ask, lacks a skill or is at capacity, or if only models may claim it."""
     if actor.user is None and actor.token is None:
         return  # models and the house itself take what they were given
     if ask.is_open and not {*ask.tiers} & {*availability.BEFORE_PEOPLE}:
-        raise NotForYou("Only models may answer this ask: its arm or its run's budget leaves people out.")
+        raise NotForYou("Only models can answer this ask: its arm or its run's budget excludes people.")
     if Decline.objects.filter(ask=ask, author_key=actor.key).exists():
         raise Passed
     if actor.user is not None:
@@ -215,12 +211,13 @@ def _refuse_unfit(actor: Actor, ask: Ask, now: datetime) -> None:
 
 @transaction.atomic
 def claim_for_model(model: Actor) -> tuple[Ask, Claim] | None:
-    """The next ask for this model, if its endpoint has room. One at a time per model over all processes, so that the
-    limit holds; an ask that somebody is just working on is skipped, not waited for."""
+    """Return the next ask for this model, if its endpoint has room. One at a time per model over all processes, so that
+    the limit holds; an ask that somebody is just working on is skipped, not waited for.
+    """
     now = timezone.now()
     if not desk.has_room(model, now):
         return None
-    free = Q(assignment__state=AssignmentState.QUEUED) | Q(assignment__lease_until__lte=now)
+    free = Q(assignment__state=SlotState.QUEUED) | Q(assignment__lease_until__lte=now)
     asks = Ask.objects.open().filter(free, project=model.project, tier=Tier.LLM, deadline_at__gt=now)
     asks = asks.exclude(pk__in=Decline.objects.filter(author_key=model.key).values("ask"))
     ask = asks.select_for_update(skip_locked=True, of=("self",)).order_by("-priority", "created_at").first()
@@ -229,27 +226,26 @@ def claim_for_model(model: Actor) -> tuple[Ask, Claim] | None:
     try:
         return ask, take(model, ask, now)
     except AlreadyClaimed:
-        return None  # taken between the look and the lock
+        return None  # someone else claimed it between the query and the lock
 
 
 def _why_not(ask: Ask, now: datetime) -> AlreadyClaimed | TooLate:
     held = ask.assignment.is_held(now)
     if ask.is_open and ask.deadline_at > now and held:
-        return AlreadyClaimed(
-            f"{ask.assignment.holder_name} holds this ask until {ask.assignment.lease_until:%H:%M:%S} UTC."
-        )
+        left = math.ceil((ask.assignment.lease_until - now).total_seconds()) if ask.assignment.lease_until else 0
+        return AlreadyClaimed(f"{ask.assignment.holder_name} has claimed this ask for up to {left} s more.")
     return TooLate("This ask is closed.") if not ask.is_open or ask.deadline_at <= now else AlreadyClaimed()
 
 
 @transaction.atomic
 def renew(actor: Actor, assignment_id: str, lease_token: str) -> datetime:
-    """Push the lease on. Lapsed but not retaken counts as mine."""
+    """Extend the lease. An expired lease that no one else took can be renewed."""
     may_advise(actor)
     slot, now = _slot(actor, assignment_id), timezone.now()
     if not slot.ask.is_open or slot.ask.deadline_at <= now:
         raise TooLate
     before, until = slot.lease_until, lease_end(now, slot.ask.deadline_at)
-    if mine(slot, lease_token).update(lease_until=until) != 1:
+    if not leasing.renew(Assignment.objects.filter(pk=slot.pk), lease_token, until):
         raise LeaseLost
     slot.lease_until = until
     if before is None or before <= now:
@@ -270,7 +266,7 @@ def release(actor: Actor, assignment_id: str, lease_token: str) -> None:
 
 @transaction.atomic
 def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = "") -> None:
-    """Pass on an ask: the slot goes back, without this expert. If nobody is left, the ask moves on."""
+    """Decline a claimed ask: release it and exclude this expert. Escalate if no expert is left."""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     ask = slot.ask = closing.locked(slot.ask_id)
@@ -285,14 +281,14 @@ def decline(actor: Actor, assignment_id: str, lease_token: str, reason: str = ""
 
 @transaction.atomic
 def pass_over(actor: Actor, ask_id: str, reason: str = "") -> None:
-    """Pass on an ask from the queue, without taking it first. Whoever holds it works on; mine goes back."""
+    """Decline an ask without claiming it. Another holder keeps it; the caller's own claim is released."""
     may_advise(actor)
     ask = _open_or_refuse(actor, ask_id)
     said = {"author": actor.name, "reason": reason}
     if not Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults=said)[1]:
         return
     slot = Assignment.objects.get(ask=ask)
-    if slot.holder == actor.key and slot.state == AssignmentState.CLAIMED:
+    if slot.holder == actor.key and slot.state == SlotState.CLAIMED:
         _let_go(slot, slot.lease_token)
     closing.log(ask, "declined", actor, reason)
     if ask.tier in availability.BEFORE_PEOPLE and not slot.is_held(timezone.now()):
@@ -309,7 +305,7 @@ def _after_model(ask: Ask, why: str) -> None:
 
 
 def _models_left(ask: Ask) -> bool:
-    """Whether a model may still take this ask."""
+    """Return whether a model can still claim this ask."""
     passed = Decline.objects.filter(ask=ask).values_list("author_key", flat=True)
     return any(f"{MODEL}{name}" not in passed for name in settings.EXPERT_ENDPOINTS)
 
@@ -323,7 +319,7 @@ def _after_person(ask: Ask) -> None:
 
 
 def _move_on(ask: Ask, why: str, at_the_end: str) -> None:
-    """Up to the next tier, or, behind the last one, a fallback. Caller holds the locks of episode and ask."""
+    """Escalate to the next tier, or fall back after the last. The caller must hold the episode and ask locks."""
     following = next_tier(ask.tiers, ask.tier)
     if following is None:
         closing.close(ask, AskStatus.FELL_BACK, at_the_end, None)
@@ -340,7 +336,7 @@ def _set_tier(ask: Ask, tier: str, why: str, actor: Actor | None) -> None:
 
 @transaction.atomic
 def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason: str) -> None:
-    """Hand an ask that one holds up to the senior or people, or down to the model; the slot goes back."""
+    """Transfer a claimed ask to the senior expert, people or a model, and release it."""
     may_advise(actor)
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     ask = slot.ask = closing.locked(slot.ask_id)
@@ -350,15 +346,15 @@ def escalate(actor: Actor, assignment_id: str, lease_token: str, to: str, reason
 
 
 def _refuse_nobody(ask: Ask, to: str) -> None:
-    """An ask is handed only to somebody who may still take it."""
+    """Raise unless someone of that tier can still claim the ask."""
     if to not in (Tier.LLM, Tier.PEOPLE, Tier.SENIOR):
-        raise Invalid("An ask can be handed to people, the senior expert or the model.")
+        raise Invalid("An ask can be transferred to people, the senior expert or the model.")
     if to == Tier.LLM and not availability.models_may_help(ask):
-        raise Invalid("No expert model may help here: none is set up, or this arm asks people only.")
+        raise Invalid("No expert model is available: none is configured, or this arm uses people only.")
     if to == Tier.LLM and not _models_left(ask):
-        raise Invalid("The model passed on this ask already.")
+        raise Invalid("The model already declined this ask.")
     if to == Tier.SENIOR and availability.desk_of(ask.project).senior_id is None:
-        raise Invalid("This project names no senior expert; see the page Desk.")
+        raise Invalid("This project has no senior expert. Set one on the Routing page.")
 
 
 def _hand_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
@@ -370,27 +366,27 @@ def _hand_to(ask: Ask, to: str, reason: str, actor: Actor) -> None:
 
 @transaction.atomic
 def hand(actor: Actor, ask_id: str, to: str, reason: str = "") -> None:
-    """Hand an ask over from the queue. A person who holds it keeps it; a model does not, and what it still says is kept
-    as an alternative."""
+    """Transfer an ask from the queue. Raises if a person holds it; a model loses it, and its late answer is saved as an
+    alternative."""
     may_set_desk(actor)
     ask = _open_or_refuse(actor, ask_id)
     _refuse_nobody(ask, to)
     slot = Assignment.objects.get(ask=ask)
     if slot.is_held(timezone.now()) and not slot.holder.startswith(MODEL):
-        raise AlreadyClaimed(f"{slot.holder_name} is answering it.")
+        raise AlreadyClaimed(f"{slot.holder_name} has claimed this ask.")
     if ask.tier == to:
         return
-    if slot.state == AssignmentState.CLAIMED:
+    if slot.state == SlotState.CLAIMED:
         _let_go(slot, slot.lease_token)
     _hand_to(ask, to, reason or "handed", actor)
 
 
 @transaction.atomic
 def set_priority(actor: Actor, ask_id: str, priority: int) -> None:
-    """Let an open ask come sooner or later; within a run, a point is worth a minute of waiting."""
+    """Set the priority of an open ask; within a run, one point equals a minute of waiting."""
     may_set_desk(actor)
     if not -PRIORITY_MAX <= priority <= PRIORITY_MAX:
-        raise Invalid(f"A priority is a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}.")
+        raise Invalid(f"Enter a priority as a whole number from -{PRIORITY_MAX} to {PRIORITY_MAX}.")
     ask = _open_or_refuse(actor, ask_id)
     if ask.priority != priority:
         closing.log(ask, "priority", actor, f"{ask.priority} to {priority}")
@@ -400,7 +396,7 @@ def set_priority(actor: Actor, ask_id: str, priority: int) -> None:
 
 
 def _open_or_refuse(actor: Actor, ask_id: str) -> Ask:
-    """An ask of this project that is open still, locked."""
+    """Return an ask of this project that is open still, locked."""
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = closing.locked(ask_id)
     if not ask.is_open or ask.deadline_at <= timezone.now():
@@ -409,35 +405,32 @@ def _open_or_refuse(actor: Actor, ask_id: str) -> Ask:
 
 
 def give_back(leaving: Actor) -> None:
-    """Registered with `members.on_leave`: what a removed person holds is free at once."""
+    """Release what a removed person holds. Registered with `members.on_leave`."""
     held = Ask.objects.open().filter(project=leaving.project, assignment__holder=leaving.key).order_by("pk")
     for ask in held.select_for_update(of=["self"]):
-        if ask.assignment.state == AssignmentState.CLAIMED:
+        if ask.assignment.state == SlotState.CLAIMED:
             _let_go(ask.assignment, ask.assignment.lease_token)
             closing.log(ask, "released", None, f"{leaving.name} was removed")
             events.tell(ask)
 
 
 def _slot(actor: Actor, assignment_id: str) -> Assignment:
-    """The slot, its ask locked before the slot is: every note about an ask takes a share of the ask's lock, and an
-    answer holds that lock while it moves the slot on."""
+    """Return the slot, its ask locked before the slot is: every note about an ask takes a share of the ask's lock, and
+    an answer holds that lock while it moves the slot on.
+    """
     slot = visible_or_404(Assignment.objects.all(), actor, assignment_id, "ask__project")
     slot.ask = Ask.objects.select_for_update().get(pk=slot.ask_id)
     return slot
 
 
 def mine(slot: Assignment, lease_token: str) -> Any:
-    """The slot while this lease counts; closing an ask moves its slot on, so the ask itself need not be asked."""
-    return Assignment.objects.filter(pk=slot.pk, lease_token=lease_token, state=AssignmentState.CLAIMED).exclude(
-        lease_token=""
-    )
+    """Return the slot while this lease counts; closing an ask moves its slot on, so the ask itself
+    need not be asked."""
+    return leasing.held_with(Assignment.objects.filter(pk=slot.pk), lease_token)
 
 
 def _let_go(slot: Assignment, lease_token: str) -> None:
-    freed = mine(slot, lease_token).update(
-        state=AssignmentState.QUEUED, holder="", holder_name="", lease_token="", lease_until=None
-    )
-    if freed != 1:
+    if not leasing.let_go(Assignment.objects.filter(pk=slot.pk), lease_token):
         raise TooLate if not slot.ask.is_open else LeaseLost
     slot.refresh_from_db(fields=["state", "holder", "holder_name", "lease_token", "lease_until"])
     deliveries.reconsider(notifications.KIND, slot.ask_id)

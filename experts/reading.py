@@ -38,7 +38,7 @@ def asks_of(actor: Actor) -> AskQuerySet:
 
 
 def open_asks(actor: Actor, status: str = "open", **wanted: str) -> list[AskListing]:
-    """The queue, in turn."""
+    """Return the queue, in turn."""
     now = timezone.now()
     return [listing(ask, now) for ask in _listed(actor, status, wanted).in_turn()[:LISTED]]
 
@@ -46,7 +46,7 @@ def open_asks(actor: Actor, status: str = "open", **wanted: str) -> list[AskList
 def page_of_asks(
     actor: Actor, status: str, cursor: str, limit: int, **wanted: str
 ) -> tuple[list[AskListing], str | None]:
-    """Asks of a status, newest first, and the cursor of the next page."""
+    """Return asks of a status, newest first, and the cursor of the next page."""
     now = timezone.now()
     found, cursor_next = newest(_listed(actor, status, wanted), cursor, limit)
     return [listing(ask, now) for ask in found], cursor_next
@@ -60,7 +60,7 @@ def _listed(actor: Actor, status: str, wanted: Mapping[str, str]) -> AskQuerySet
 
 
 def more_to_take(actor: Actor, listed: Sequence[AskListing]) -> int:
-    """How many asks people can take beyond the listed ones."""
+    """Return how many asks people can take beyond the listed ones."""
     if len(listed) < LISTED:
         return 0
     shown = [ask.id for ask in listed]

@@ -102,26 +102,29 @@ def draft_time(now: datetime, deadline_at: datetime) -> datetime:
 
 
 def draw(seed: int, ask_id: str) -> float:
-    """A number from 0 to 1 that follows from the seed and the ask, so that a decision can be checked afterwards."""
+    """Return a number from 0 to 1 that follows from the seed and the ask, so that a decision can be
+    checked afterwards."""
     digest = hashlib.sha256(f"{seed}/{ask_id}".encode()).digest()
     return int.from_bytes(digest[:8], "big") / 2**64
 
 
 def expected_wait(load: Load) -> float:
-    """Seconds until an ask that joins the people's queue now is answered, by its place in it. Runs take turns, so a run
-    with little before people waits for no more than its own asks and as many of each other run."""
+    """Return seconds until an ask that joins the people's queue now is answered, by its place in it. Runs take turns,
+    so a run with little before people waits for no more than its own asks and as many of each other run.
+    """
     ahead = min(load.ahead, load.ahead_of_run * load.runs)
     return load.usual_s * (1 + ahead // max(load.present, 1))
 
 
 def in_time(load: Load) -> bool:
-    """Whether people would come to this ask before most of its time has gone. If not, a model's answer now is worth
-    more than a person's too late, and the person's time is worth more elsewhere."""
+    """Return whether people would come to this ask before most of its time has gone. If not, a model's answer now is
+    worth more than a person's too late, and the person's time is worth more elsewhere.
+    """
     return expected_wait(load) <= load.left_s * DRAFT_SHARE
 
 
 def spare(load: Load) -> float:
-    """How free people are for this run, from 0 to 1: room before them, shared between the runs that want it."""
+    """Return how free people are for this run, from 0 to 1: room before them, shared between the runs that want it."""
     share = load.present * ROOM_PER_PERSON / load.runs
     return max(0.0, 1 - load.ahead_of_run / share) if share else 0.0
 
@@ -144,7 +147,7 @@ def route(policy: Policy, load: Load, drawn: float, *, privileged: bool = False)
 
 
 def _refused(policy: Policy, load: Load, wait: float) -> str:
-    """Why no person may be asked; empty if one may."""
+    """Return why no person may be asked; empty if one may."""
     over_hour = policy.per_hour is not None and load.hour >= policy.per_hour
     over_step = policy.per_training_step is not None and load.step >= policy.per_training_step
     if over_hour or over_step:
@@ -153,7 +156,7 @@ def _refused(policy: Policy, load: Load, wait: float) -> str:
 
 
 def _chance(policy: Policy, load: Load) -> tuple[float, str]:
-    """The probability that people see an ask before the model does, and the rule behind it."""
+    """Return the probability that people see an ask before the model does, and the rule behind it."""
     if not in_time(load):
         return 0.0, "people_busy"
     if load.group >= policy.large_group:
@@ -180,7 +183,7 @@ W = TypeVar("W", bound=Waiting)
 
 
 def in_turn(asks: Iterable[W], now: datetime, served: Counter[str], usual_s: float = USUAL_S) -> list[W]:
-    """The order in which people should take asks.
+    """Return the order in which people should take asks.
 
     What would miss its deadline if it waited for one more answer comes first, then the run that was served least, so
     that none starves another; within a run priority counts, and so does age, so that a low priority waits longer but
@@ -200,18 +203,20 @@ def _turn(ask: Waiting, now: datetime, served: Counter[str], usual_s: float) -> 
 
 
 def may_take(needs: Collection[str], skills: Collection[str]) -> bool:
-    """Whether somebody with these skills may answer an ask that needs those."""
+    """Return whether somebody with these skills may answer an ask that needs those."""
     return set(needs) <= set(skills)
 
 
 def words_of(question: str) -> frozenset[str]:
-    """The words by which questions are compared; of a very long one those of both ends, as it is done to hundreds."""
+    """Return the words by which questions are compared; of a very long one those of both ends, as it is done to
+    hundreds.
+    """
     both = question if len(question) <= 2 * END_CHARS else f"{question[:END_CHARS]} {question[-END_CHARS:]}"
     return frozenset(re.findall(r"\w+", both.casefold()))
 
 
 def likeness(one: str, other: str) -> float:
-    """The share of their words that two questions have in common, 0 to 1."""
+    """Return the share of their words that two questions have in common, 0 to 1."""
     mine, theirs = words_of(one), words_of(other)
     if not mine or not theirs:
         return float(one.strip() == other.strip())
@@ -219,11 +224,11 @@ def likeness(one: str, other: str) -> float:
 
 
 def alike(one: str, other: str) -> bool:
-    """Whether two questions about one task ask the same: equal, or most of their words in common."""
+    """Return whether two questions about one task ask the same: equal, or most of their words in common."""
     return likeness(one, other) >= ALIKE
 
 
 def next_tier(plan: Sequence[str], tier: str) -> str | None:
-    """The tier after this one in the plan; None at its end."""
+    """Return the tier after this one in the plan; None at its end."""
     place = plan.index(tier) if tier in plan else -1
     return next(iter(plan[place + 1 :]), None)

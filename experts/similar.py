@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
-from episodes.models import VerifierOutcome
+from episodes import visibility
 from episodes.step_cards import call_in_words
 from experts.models import EARLIER, MODEL, Advice, Ask, AskStatus, Privilege
 from experts.reading import NOT_LISTED
@@ -38,18 +38,19 @@ WORD = re.compile(r"(?:[^\W\u2e80-\U0010ffff]+|\S) ?")
 
 
 def marks_of(question: str, scenario: str, task_idx: int | None, task: str) -> list[int]:
-    """Numbers under which an ask is found again: its task, its scenario, and its question in pairs of words."""
+    """Return numbers under which an ask is found again: its task, its scenario, and its question in pairs of words."""
     return [*_places(scenario, task_idx, task), *_sketch(question)]
 
 
 def _places(scenario: str, task_idx: int | None, task: str) -> list[int]:
-    """The task, and the scenario if there is one."""
+    """Return the task, and the scenario if there is one."""
     named = (scenario, task_idx) if scenario and task_idx is not None else task
     return [_mark("task", named), *([_mark("scenario", scenario)] if scenario else [])]
 
 
 def _sketch(question: str) -> list[int]:
-    """The pairs with the smallest hashes: like questions have most of these in common, whatever else they say."""
+    """Return the pairs with the smallest hashes: like questions have most of these in common,
+    whatever else they say."""
     return sorted({_mark("words", pair) for pair in _pairs(question)})[:PAIRS]
 
 
@@ -59,18 +60,22 @@ def _pairs(question: str) -> Iterable[tuple[str, str]]:
 
 
 def _mark(kind: str, value: object) -> int:
-    """A whole number as PostgreSQL holds it in four bytes; two things may share one, so it only leads to candidates."""
+    """Return a whole number as PostgreSQL holds it in four bytes; two things may share one, so it only leads to
+    candidates.
+    """
     return zlib.crc32(repr((kind, value)).encode()) - 2**31
 
 
 def origins(began: str) -> tuple[str, str]:
-    """What a form says its text began with: the key of a model whose draft it was, and the id of an earlier answer."""
+    """Return what a form says its text began with: the key of a model whose draft it was, and the id of an earlier
+    answer.
+    """
     keys = {kind: key for key in began.split() for kind in (MODEL, EARLIER) if key.startswith(kind)}
     return keys.get(MODEL, ""), keys.get(EARLIER, "").removeprefix(EARLIER)
 
 
 def began_with(said: Advice) -> str:
-    """The same of an answer that is written on."""
+    """Return the same of an answer that is written on."""
     model, taken = (
         said.drafted_by and f"{MODEL}{said.drafted_by}",
         said.taken_from_id and f"{EARLIER}{said.taken_from_id}",
@@ -101,7 +106,7 @@ def _alike_from(one: Iterable[str], other: Iterable[str]) -> int:
 
 
 def _word_pairs(text: str) -> Counter[tuple[str, str]]:
-    """Each word with the one before it."""
+    """Return each word with the one before it."""
     return Counter(pairwise(["", *WORD.findall(text)]))
 
 
@@ -159,7 +164,9 @@ def earlier(actor: Actor, ask: Ask) -> list[Earlier]:
     near = {pk: (words, alike) for _, pk, words, alike in ranked[:READ]}
     asks = Ask.objects.filter(pk__in=near, accepted__isnull=False).select_related("accepted", "episode")
     rows = asks.defer("context", *NOT_LISTED).in_bulk()
-    return _gathered([(rows[pk], *how) for pk, how in near.items() if pk in rows and _may_see(ask, rows[pk])])[:SHOWN]
+    return _gathered(actor, [(rows[pk], *how) for pk, how in near.items() if pk in rows and _may_see(ask, rows[pk])])[
+        :SHOWN
+    ]
 
 
 def _candidates(actor: Actor, ask: Ask) -> Iterable[Found]:
@@ -170,7 +177,7 @@ def _candidates(actor: Actor, ask: Ask) -> Iterable[Found]:
 
 
 def _marked(actor: Actor, ask: Ask, marks: list[int]) -> list[Found]:
-    """The newest answered asks that have one of these marks."""
+    """Return the newest answered asks that have one of these marks."""
     asks = scoped(Ask.objects.filter(status=AskStatus.ANSWERED, marks__overlap=marks), actor.project)
     if ask.privilege == Privilege.BLIND:
         asks = asks.filter(privilege=Privilege.BLIND)
@@ -179,7 +186,7 @@ def _marked(actor: Actor, ask: Ask, marks: list[int]) -> list[Found]:
 
 
 def _may_see(ask: Ask, other: Ask) -> bool:
-    """The same rule by what is stored on the advice itself."""
+    """Return whether the advice may be seen, by what is stored on it."""
     return ask.privilege != Privilege.BLIND or (
         other.accepted is not None and other.accepted.privilege == ask.privilege
     )
@@ -196,13 +203,12 @@ def _near(ask: Ask, found: Iterable[Found]) -> Iterator[tuple[float, str, str, i
         elif alike >= LIKE_ENOUGH and one.scenario and one.scenario == episode.scenario:
             yield alike + 0.2, one.pk, "same scenario", round(100 * alike)
         elif alike >= LIKE:
-            yield alike, one.pk, "another task", round(100 * alike)
+            yield alike, one.pk, "different task", round(100 * alike)
 
 
-def _gathered(rows: list[tuple[Ask, str, int]]) -> list[Earlier]:
+def _gathered(actor: Actor, rows: list[tuple[Ask, str, int]]) -> list[Earlier]:
     """The nearest ask stands for all that got the same words and calls."""
-    spoken = VerifierOutcome.objects.verdicts().filter(episode__in=[ask.episode_id for ask, *_ in rows])
-    verdicts = dict(spoken.values_list("episode", "reward_type"))
+    verdicts = visibility.verdict_types(actor, [ask.episode_id for ask, *_ in rows])
     by_words: dict[str, Earlier] = {}
     for ask, near, alike in rows:
         said = ask.accepted

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from awmclient.schema import ToolCall
-from experts.tool_schemas import Checker
+from episodes.tool_schemas import Checker
 from people.errors import BadJson, Invalid
 from people.http import parse_json
 from people.plain_text import clean
@@ -19,7 +19,7 @@ CALLS = TypeAdapter(list[ToolCall])
 
 
 def calls_of(text: str) -> list[ToolCall] | None:
-    """The calls of a form, as the JSON that its builder wrote."""
+    """Return the calls of a form, as the JSON that its builder wrote."""
     if not text or text == "[]":
         return None
     try:

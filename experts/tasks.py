@@ -10,7 +10,7 @@ from experts import closing, llm
 
 @shared_task
 def sweep() -> None:
-    closing.settle_due()
+    closing.close_due()
     recording.lose_silent()
     llm.work()
 

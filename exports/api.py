@@ -10,10 +10,11 @@ from django.http import HttpRequest, HttpResponseBase
 from ninja import Body, Router, Schema, Status
 
 from awmclient.schema import Done
-from exports import downloads, requesting
+from exports import comparing, downloads, explaining, requesting
 from exports.models import Export
 from exports.recipe import Recipe
-from people.access import may_export, visible_or_404
+from exports.selecting import may_open
+from people.access import visible_or_404
 from people.http import REFUSALS, actor_of
 
 router = Router(tags=["exports"])
@@ -40,6 +41,75 @@ class ExportList(Schema):
     exports: list[ExportView]
 
 
+class AnsweredView(Schema):
+    """One ask of the row's episode, with the answer that its agent got. `ask` is the ask's ID."""
+
+    seq: int
+    ask: str
+    question: str
+    text: str
+    author: str
+    source: str
+    privilege: str
+
+
+class RowView(Schema):
+    """Where a row comes from. `seq` is the step that it ends with, where a row is one turn. `outcome` is the outcome
+    that counted. `rejected` is the episode of the rejected side of a pair. `exists` is false for a deleted episode."""
+
+    number: int
+    key: str
+    episode: str
+    sha256: str
+    outcome: str
+    seq: int | None
+    last_seq: int | None
+    rejected: str
+    task: str
+    exists: bool
+    answers: list[AnsweredView]
+
+
+class FateView(Schema):
+    """What became of an episode: `state` is `in`, `left_out`, `not_selected` or `unknown`; `why` says it in a sentence.
+    `reason` is the rule or the filter, and `opt_in` what a recipe includes to keep such episodes."""
+
+    episode: str
+    state: str
+    why: str
+    reason: str
+    opt_in: str
+    rows: int
+    first_row: int | None
+
+
+class ChangedRow(Schema):
+    key: str
+    number: int
+    episode: str
+    why: str
+
+
+class ChangeView(Schema):
+    """`why` counts all rows by sentence; `rows` holds the first hundred."""
+
+    count: int
+    why: dict[str, int]
+    rows: list[ChangedRow]
+
+
+class ComparisonView(Schema):
+    """What differs from the older dataset to this one. `recipe` holds [field, old, new] where the recipes differ."""
+
+    old: str
+    new: str
+    recipe: list[tuple[str, str, str]]
+    same: int
+    added: ChangeView
+    removed: ChangeView
+    changed: ChangeView
+
+
 def _view(export: Export) -> ExportView:
     manifest = export.manifest if isinstance(export.manifest, dict) else None
     counted = ("episodes", "episodes_used", "rows", "left_out", "rows_left_out", "redacted")
@@ -61,7 +131,7 @@ def _view(export: Export) -> ExportView:
 
 def _found(request: HttpRequest, export_id: str) -> Export:
     actor = actor_of(request)
-    may_export(actor)
+    may_open(actor)
     return visible_or_404(Export.objects.select_related("project"), actor, export_id)
 
 
@@ -91,3 +161,22 @@ def cancel_export(request: HttpRequest, export_id: str) -> Done:
 def download(request: HttpRequest, export_id: str, path: str = "") -> HttpResponseBase:
     """The data file, or with `path` another file of the dataset. Takes a `Range`."""
     return downloads.serve(request, _found(request, export_id), path)
+
+
+@router.get("/exports/{export_id}/row", response={200: RowView, **REFUSALS})
+def explain_row(request: HttpRequest, export_id: str, row: str) -> Any:
+    """Where a row comes from. `row` is its number from 1, or its key as in `rows.jsonl`."""
+    return explaining.row_origin(explaining.of_export(_found(request, export_id)), row)
+
+
+@router.get("/exports/{export_id}/episode", response={200: FateView, **REFUSALS})
+def explain_episode(request: HttpRequest, export_id: str, episode: str) -> Any:
+    """Whether an episode is in the dataset, and which rule or filter left it out if it is not."""
+    return explaining.fate_of(explaining.of_export(_found(request, export_id)), episode)
+
+
+@router.get("/exports/{export_id}/compare", response={200: ComparisonView, **REFUSALS})
+def compare_exports(request: HttpRequest, export_id: str, older: str) -> Any:
+    """Rows that were added, removed or changed since the export `older`, and why."""
+    old, new = (explaining.of_export(_found(request, one)) for one in (older, export_id))
+    return comparing.compare(old, new)

@@ -99,7 +99,7 @@ class Walk:
         yield from made
 
     def _shaped(self, record: Record) -> Shaped | None:
-        """The lines of a record, unless a rule keeps it out."""
+        """Return the lines of a record, unless a rule keeps it out."""
         self.counts.episodes += 1
         reason = reason_against(record, self.ground, self._rules)
         shaped = Shaped()
@@ -135,7 +135,7 @@ class Walk:
 
 
 def _digest(value: dict[str, Any]) -> str:
-    """What a row says of its content; formats of others have one place for what is ours."""
+    """Return what a row says of its content; formats of others have one place for what is ours."""
     holders = (value, value.get("extra"), value.get("metadata"))
     return next(
         (str(one["content_sha256"]) for one in holders if isinstance(one, dict) and "content_sha256" in one), ""
@@ -144,7 +144,7 @@ def _digest(value: dict[str, Any]) -> str:
 
 def _rules(format_: Format, ground: Ground) -> tuple[Rule, ...]:
     rules = rules_of(ground.recipe, needs_complete=format_.needs == "complete")
-    if format_.needs != "tasks":
+    if format_.needs not in ("tasks", "curriculum"):
         return rules
     about_tasks = {"branch", "held_out", "near_held_out", "evaluation", "control_tools"}
     return tuple(rule for rule in rules if rule.__name__ in about_tasks)

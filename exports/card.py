@@ -32,13 +32,13 @@ def _body(manifest: dict[str, Any], format_: Format) -> str:
         f"# {format_.title}",
         "",
         f"{manifest['rows']:,} rows from {manifest['episodes_used']:,} of {manifest['episodes']:,} matching episodes.",
-        "Agents played tasks of generated worlds; an outcome is the word of a verifier program unless said otherwise.",
+        "Agents ran tasks in generated environments. Outcomes come from verifier programs unless stated otherwise.",
         "",
     ]
     if not manifest["for_training"]:
-        lines += ["**Not for training:** this file may hold held-out and evaluation episodes.", ""]
+        lines += ["**Not for training:** this file can contain held-out and evaluation episodes.", ""]
     if manifest["opted_in"]:
-        lines += [f"Opted in, and left out by default: {', '.join(manifest['opted_in'])}.", ""]
+        lines += [f"Included on request, excluded by default: {', '.join(manifest['opted_in'])}.", ""]
     lines += _table("Left out", "episodes", manifest["left_out"])
     lines += _table("Rows left out", "rows", manifest["rows_left_out"])
     lines += _table("Redacted", "places", manifest["redacted"])

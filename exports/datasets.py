@@ -8,6 +8,7 @@ whoever goes on starts behind the last one. Rows and their order do not depend o
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import json
 import os
@@ -17,22 +18,26 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from awmclient.schema import SCHEMA_VERSION
-from exports import card
+from exports import card, curricula
 from exports.building import Counts, Walk
 from exports.formats import FORMATS, Format
+from exports.formats.columns import provenance
 from exports.ground import ground_for, pack_digests, tokenizer_of
-from exports.reading import Reader, batches
+from exports.reading import batches
 from exports.recipe import Recipe
 from exports.redaction import Redactor
-from exports.selecting import Entry, matching, snapshot
-from exports.writers import inspect_log, parquet
+from exports.selecting import Entry, entries_of, matching
+from exports.writers import inspect_log
 from people.models import Project
 
+if TYPE_CHECKING:
+    from exports.writers.parquet import Writer
+
 PART_STEPS = 50_000
-VERSION = "awmweb.dataset/1"
+VERSION = "awmweb.dataset/2"
 SNAPSHOT, MANIFEST, INDEX, LEFT_OUT, RECIPE, CARD = (
     *("snapshot.jsonl", "manifest.json", "rows.jsonl", "left_out.jsonl", "recipe.yaml", "README.md"),
 )
@@ -63,11 +68,11 @@ class Plan:
 
 
 def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> Plan:
-    """Write the snapshot of what the recipe selects now, unless one stands here already, and return the plan."""
+    """Write the snapshot of the episodes that the recipe selects, unless there is one, and return the plan."""
     file = folder / SNAPSHOT
     if not file.exists():
         with _whole(file) as out:
-            for entry in snapshot(matching(project, recipe)):
+            for entry in _selected(project, recipe):
                 out.write(entry.line().encode())
     digest, count, scenarios = hashlib.sha256(), 0, set()
     for entry in entries(folder):
@@ -77,6 +82,12 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> Plan:
     tokenizer = tokenizer_of(recipe)
     tokens = tokenizer.digest if tokenizer is not None else ""
     return Plan(recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count, tokens)
+
+
+def _selected(project: Project, recipe: Recipe) -> Iterator[Entry]:
+    if recipe.format == "curriculum":
+        return curricula.entries(project, recipe)
+    return entries_of(project, recipe, matching(project, recipe))
 
 
 def entries(folder: Path) -> Iterator[Entry]:
@@ -93,7 +104,8 @@ def build(project: Project, plan: Plan, folder: Path, progress: Progress) -> dic
     """
     if (folder / MANIFEST).exists():
         return read_manifest(folder)
-    _Build(project, plan, folder, progress).parts()
+    with _few_collections():
+        _Build(project, plan, folder, progress).parts()
     reports = [json.loads(path.read_text()) for path in sorted((folder / "parts").glob("*.json"))]
     files = _join(plan, folder, len(reports))
     (folder / RECIPE).write_text(plan.recipe.as_yaml(), encoding="utf-8")
@@ -116,7 +128,7 @@ class _Build:
     def __init__(self, project: Project, plan: Plan, folder: Path, progress: Progress) -> None:
         self.plan, self.folder, self.progress = plan, folder / "parts", progress
         self.redactor = Redactor(plan.recipe, salt=project.pk)
-        self.reader = Reader(project, self.redactor, authors=plan.recipe.authors)
+        self.reader = curricula.reader_for(project, plan.recipe, self.redactor)
         self.walk = Walk(plan.format, ground_for(project, plan.recipe))
         self.episodes = self.rows = 0
 
@@ -144,6 +156,7 @@ class _Build:
         with data.open("wb") as lines, index.open("w", encoding="ascii") as keys:
             for row in self.walk.rows(self._records(part)):
                 about = {"key": row.key, "episode": row.episode, "sha256": row.digest, "bytes": len(row.line)}
+                about |= provenance(row.value)
                 keys.write(json.dumps(about) + "\n")
                 lines.write(row.line)
                 if table is not None:
@@ -157,9 +170,11 @@ class _Build:
         with _whole(report) as out:
             out.write(json.dumps(_report(counts, self.redactor.counts)).encode())
 
-    def _table(self, number: int) -> parquet.Writer | None:
+    def _table(self, number: int) -> Writer | None:
         if not self.plan.recipe.parquet or self.plan.format.features is None:
             return None
+        from exports.writers import parquet  # pyarrow and numpy: 40 MB in processes that mostly write no table
+
         return parquet.Writer(self.folder / f"{number:05}.parquet", self.plan.format.features)
 
     def _records(self, part: list[Entry]) -> Iterator[Any]:
@@ -211,6 +226,8 @@ def _join(plan: Plan, folder: Path, count: int) -> list[dict[str, Any]]:
             _about(folder / LEFT_OUT, folder),
         ]
     if plan.recipe.parquet and plan.format.features is not None:
+        from exports.writers import parquet
+
         data = folder / "data" / f"{section}.parquet"
         tables = [part.with_suffix(".parquet") for part in parts]
         parquet.join(tables, data, plan.format.features)
@@ -221,7 +238,7 @@ def _join(plan: Plan, folder: Path, count: int) -> list[dict[str, Any]]:
 
 
 def _inspect_logs(plan: Plan, parts: list[Path], folder: Path, section: str) -> list[dict[str, Any]]:
-    """The log as `.eval`, which viewers open quickest, and as `.json`."""
+    """Return the log as `.eval`, which viewers open quickest, and as `.json`."""
     lines = [part.with_suffix(".jsonl") for part in parts]
     head = inspect_log.header(plan.id, inspect_log.facts(lines))
     found = []
@@ -241,7 +258,7 @@ def _concatenate(parts: Iterable[Path], target: Path) -> None:
 
 
 def _join_index(parts: Iterable[Path], target: Path, *, is_lines: bool) -> None:
-    """One line a row: its key, episode and digest, and in a file of lines where its line stands."""
+    """Write one line per row: its key, episode and digest, and in a file of lines its position."""
     offset = 0
     with _whole(target) as out:
         for part in parts:
@@ -294,6 +311,18 @@ def _manifest(plan: Plan, reports: list[dict[str, Any]], files: list[dict[str, A
         "files": files,
         "features": plan.format.features,
     }
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    """Records hold hundreds of thousands of values and no circles; looking through them for garbage takes a sixth of
+    the time of an export."""
+    before = gc.get_threshold()
+    gc.set_threshold(20_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextlib.contextmanager

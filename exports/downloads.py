@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import IO
 
 from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
 
@@ -13,7 +11,6 @@ from exports.errors import NotBuilt
 from exports.models import Export, ExportState
 from people.errors import NotFound
 
-BLOCK = 256 * 1024
 _RANGE = re.compile(r"bytes=(\d*)-(\d*)")
 TYPES = {"jsonl": "application/x-ndjson", "json": "application/json", "md": "text/markdown; charset=utf-8"}
 
@@ -24,10 +21,9 @@ def serve(request: HttpRequest, export: Export, path: str = "") -> HttpResponseB
         raise NotBuilt
     path = path or export.manifest["files"][0]["path"]
     try:
-        source = storing.open_file(export.project_id, export.dataset, path)
-    except (FileNotFoundError, OSError, ValueError) as error:
+        size = storing.size_of(export.project_id, export.dataset, path)
+    except (OSError, ValueError) as error:
         raise NotFound from error
-    size = _size(source)
     first, last = _wanted(request.headers.get("Range", ""), size)
     if first is None or last is None:
         return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
@@ -43,14 +39,11 @@ def serve(request: HttpRequest, export: Export, path: str = "") -> HttpResponseB
     if is_part:
         headers["Content-Range"] = f"bytes {first}-{last}/{size}"
     kind = TYPES.get(path.rpartition(".")[2], "application/octet-stream")
-    body = StreamingHttpResponse(_blocks(source, first, last), content_type=kind, headers=headers)
+    body = StreamingHttpResponse(
+        storing.blocks_of(export.project_id, export.dataset, path, first, last), content_type=kind, headers=headers
+    )
     body.status_code = 206 if is_part else 200
     return body
-
-
-def _size(source: IO[bytes]) -> int:
-    source.seek(0, 2)
-    return source.tell()
 
 
 def _wanted(header: str, size: int) -> tuple[int | None, int | None]:
@@ -64,12 +57,3 @@ def _wanted(header: str, size: int) -> tuple[int | None, int | None]:
     else:
         first, last = int(start), min(int(end), size - 1) if end else size - 1
     return (first, last) if first <= last and first < size else (None, None)
-
-
-def _blocks(source: IO[bytes], first: int, last: int) -> Iterator[bytes]:
-    with source:
-        source.seek(first)
-        left = last - first + 1
-        while left > 0 and (block := source.read(min(BLOCK, left))):
-            left -= len(block)
-            yield block

@@ -1,4 +1,4 @@
-"""Refusals of exports; the edge turns them into the envelope, a form message or a command's error."""
+"""Errors of exports; callers turn them into error envelopes, form messages or command errors."""
 
 from __future__ import annotations
 
@@ -17,3 +17,36 @@ class NotBuilt(AppError):
 
     code = "not_built"
     status = 409
+
+
+class HubTokenMissing(AppError):
+    """No Hub token is set. Set AWMWEB_HUB_TOKEN (or HF_TOKEN) to a token that can write, and restart awmweb."""
+
+    code = "hub_token_missing"
+    status = 409
+
+
+class HubRefused(AppError):
+    """The Hub refused the push."""
+
+    code = "hub_refused"
+    status = 409
+
+
+class HubUnreachable(AppError):
+    """Cannot push to the Hub. Check HF_ENDPOINT and the network."""
+
+    code = "hub_unreachable"
+    status = 503
+
+    @classmethod
+    def told(cls, endpoint: str) -> str:
+        return f"Cannot push to the Hub at {endpoint}. Check HF_ENDPOINT and the network."
+
+
+class StoreUnavailable(AppError):
+    """Cannot reach the store of datasets: check AWMWEB_EXPORTS_S3, AWMWEB_S3_ENDPOINT and its keys."""
+
+    code = "store_unavailable"
+    status = 503
+    CHECK = "check AWMWEB_EXPORTS_S3, AWMWEB_S3_ENDPOINT and its keys."

@@ -6,19 +6,22 @@ import functools
 import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from django.conf import settings
 
 from awmenv.errors import PackError
 from awmenv.packs import Pack
 from episodes import packs, splits
+from episodes.near_tasks import NearTasks
 from episodes.quoting import Secret
-from exports import tokenizing
-from exports.leakage import Ground, NearTasks
+from exports.leakage import Ground
 from exports.recipe import Recipe
 from exports.record import Record
-from exports.tokenizing import LocalTokenizer
 from people.models import Project
+
+if TYPE_CHECKING:
+    from exports.tokenizing import LocalTokenizer
 
 
 def ground_for(project: Project, recipe: Recipe) -> Ground:
@@ -28,18 +31,25 @@ def ground_for(project: Project, recipe: Recipe) -> Ground:
 
 
 def tokenizer_root() -> Path:
-    """The folder in which an operator puts tokenizers, each in a folder of its name."""
+    """Return the folder in which an operator puts tokenizers, each in a folder of its name."""
     root: Path = settings.VAR / "tokenizers"
     return root
 
 
 def tokenizer_of(recipe: Recipe) -> LocalTokenizer | None:
     """Return the tokenizer that a recipe names. Raises `BadRecipe` if it is not there."""
-    return tokenizing.load(tokenizer_root(), recipe.tokenizer) if recipe.tokenizer else None
+    return load(recipe.tokenizer) if recipe.tokenizer else None
+
+
+def load(name: str) -> LocalTokenizer:
+    """Return a tokenizer by its folder's name. Raises `BadRecipe` if it is not there."""
+    from exports import tokenizing  # tokenizers and jinja2, for the few recipes that name one
+
+    return tokenizing.load(tokenizer_root(), name)
 
 
 def _texts(keys: set[str]) -> list[str]:
-    """Texts of the held-out tasks that a loaded pack holds."""
+    """Return texts of the held-out tasks that a loaded pack holds."""
     found = []
     by_scenario: dict[str, list[int]] = {}
     for key in keys:

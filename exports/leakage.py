@@ -6,51 +6,18 @@ export of training data; no recipe switches them off. The others can be opted ou
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from awmclient.schema import ASK_TOOL, CONTROL_TOOLS
+from awmclient.schema import ASK_TOOL, CONTROL_TOOLS, NOT_COUNTED
+from episodes.near_tasks import NearTasks
 from episodes.quoting import Secret
 from exports.recipe import Recipe
 from exports.record import Record, Result
-from exports.tokenizing import LocalTokenizer
 
-NEAR = 0.8
-"""Jaccard likeness of five-word shingles from which on two tasks count as one."""
-_NEAR_SIZE = 5
-_WORD = re.compile(r"\w+")
-INFRASTRUCTURE = frozenset({"judge_error", "reset_error", "server_error", "verifier_error", "content_filter"})
-"""Outcomes that say nothing about the agent."""
-
-
-class NearTasks:
-    """Finds tasks whose text is nearly that of one of the given."""
-
-    def __init__(self, texts: Iterable[str]) -> None:
-        self._holders: dict[tuple[str, ...], list[int]] = {}
-        self._sizes: list[int] = []
-        for number, text in enumerate(texts):
-            shingles = _shingles(text)
-            self._sizes.append(len(shingles))
-            for one in shingles:
-                self._holders.setdefault(one, []).append(number)
-
-    def holds_like(self, text: str) -> bool:
-        shingles = _shingles(text)
-        shared: dict[int, int] = {}
-        for one in shingles:
-            for number in self._holders.get(one, ()):
-                shared[number] = shared.get(number, 0) + 1
-        sizes = self._sizes
-        return any(count >= NEAR * (len(shingles) + sizes[number] - count) for number, count in shared.items())
-
-
-def _shingles(text: str) -> set[tuple[str, ...]]:
-    words = _WORD.findall(text.casefold())
-    runs = zip(*(words[place:] for place in range(_NEAR_SIZE)), strict=False)
-    return set(runs) or {tuple(words)}
+if TYPE_CHECKING:
+    from exports.tokenizing import LocalTokenizer
 
 
 @dataclass
@@ -74,7 +41,7 @@ Rule = Callable[[Record, Ground], str | None]
 
 
 def result_of(record: Record, ground: Ground) -> Result | None:
-    """The outcome that counts: the most trusted word of those that the recipe trusts."""
+    """Return the outcome that counts: the most trusted word of those that the recipe trusts."""
     return next((record.results[word] for word in ground.trusted if word in record.results), None)
 
 
@@ -84,11 +51,11 @@ def branch(record: Record, _ground: Ground) -> str | None:
 
 
 def infrastructure_failure(record: Record, ground: Ground) -> str | None:
-    """A fault is never a failed task, and an outcome that broke says nothing."""
+    """A fault is never a failed task, and an outcome of a failed verifier has no meaning."""
     if record.fault or record.state != "finished":
         return "cancelled" if record.state == "cancelled" else "infrastructure_failure"
     result = result_of(record, ground)
-    return "infrastructure_failure" if result is not None and result.reward_type in INFRASTRUCTURE else None
+    return "infrastructure_failure" if result is not None and result.reward_type in NOT_COUNTED else None
 
 
 def held_out(record: Record, ground: Ground) -> str | None:
@@ -131,14 +98,19 @@ def gave_up(record: Record, _ground: Ground) -> str | None:
 
 
 def passes_untouched(record: Record, ground: Ground) -> str | None:
-    """The verifier says *complete* on a database that nobody touched, so its word shows no work."""
+    """The verifier returns *complete* on an unmodified database, so its outcome shows no work."""
     result = result_of(record, ground)
     return "passes_untouched" if result is not None and result.is_complete and result.passes_untouched else None
 
 
 def informed(record: Record, _ground: Ground) -> str | None:
-    """Advice by somebody who could see the verifier teaches the answer key."""
+    """Advice from someone with verifier access teaches the answer key."""
     return "informed" if record.is_informed else None
+
+
+def ruled(record: Record, _ground: Ground) -> str | None:
+    """The court found its verifier or its task at fault, so its outcome shows nothing."""
+    return "ruled" if record.ruling else None
 
 
 def partial(record: Record, _ground: Ground) -> str | None:
@@ -150,7 +122,7 @@ ALWAYS: tuple[Rule, ...] = (branch, infrastructure_failure, held_out, near_held_
 """Hard rules of training data. An export for viewers (`include: [evaluation]`) may hold held-out and evaluation
 episodes; it is marked so and no training format makes one."""
 FOR_VIEWERS: tuple[Rule, ...] = (branch, infrastructure_failure, control_tools)
-OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial)
+OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial, ruled)
 
 
 def rules_of(recipe: Recipe, *, needs_complete: bool) -> tuple[Rule, ...]:
@@ -161,7 +133,7 @@ def rules_of(recipe: Recipe, *, needs_complete: bool) -> tuple[Rule, ...]:
 
 
 def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str | None:
-    """The first reason to leave this episode out, or None."""
+    """Return the first reason to leave this episode out, or None."""
     return next((reason for rule in rules if (reason := rule(record, ground)) is not None), None)
 
 
@@ -171,7 +143,7 @@ def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Secret) -> st
 
 
 def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterable[str]:
-    """Every text of these messages: contents, and all that stands in the arguments of calls."""
+    """Return every text of these messages: contents, and all texts in the arguments of calls."""
     for message in messages:
         yield message["content"]
         for call in message.get("tool_calls", ()):
@@ -192,6 +164,6 @@ def _strings(value: Any) -> Iterable[str]:
 
 
 def asks_expert(messages: Iterable[Mapping[str, Any]]) -> bool:
-    """Whether any call asks the expert."""
+    """Return whether any call asks the expert."""
     calls = (call["function"]["name"] for message in messages for call in message.get("tool_calls", ()))
     return any(name == ASK_TOOL for name in calls)

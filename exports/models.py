@@ -23,12 +23,14 @@ class ExportState(models.TextChoices):
     CANCELLED = "cancelled", "Cancelled"
 
 
+MEASURED_S = 2.0
+"""A speed is told after this many seconds of work."""
 WORKING = (ExportState.QUEUED, ExportState.BUILDING)
 
 
 class ExportQuerySet(models.QuerySet["Export"]):
     def silent_since(self, moment: datetime) -> ExportQuerySet:
-        """Exports that nobody works at: never begun, or their worker was not heard since."""
+        """Return exports that no worker builds: never started, or without a heartbeat since then."""
         return self.filter(state__in=WORKING).filter(Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment))
 
 
@@ -53,6 +55,8 @@ class Export(models.Model):
     started_at = models.DateTimeField(null=True, blank=True)
     heartbeat_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    measured_at = models.DateTimeField(null=True, blank=True)
+    measured_episodes = models.IntegerField(default=0)
 
     objects = ExportQuerySet.as_manager()
 
@@ -72,3 +76,67 @@ class Export(models.Model):
     @property
     def is_working(self) -> bool:
         return self.state in WORKING
+
+    @property
+    def seconds_left(self) -> int | None:
+        """How long the rest takes at the speed of this attempt so far; None until that was measured."""
+        if self.state != ExportState.BUILDING or self.measured_at is None or self.heartbeat_at is None:
+            return None
+        elapsed = (self.heartbeat_at - self.measured_at).total_seconds()
+        done = self.episodes_done - self.measured_episodes
+        if elapsed < MEASURED_S or done <= 0:
+            return None
+        return round((self.episodes - self.episodes_done) * elapsed / done)
+
+
+class PushState(models.TextChoices):
+    QUEUED = "queued", "Queued"
+    PUSHING = "pushing", "Pushing"
+    DONE = "done", "Done"
+    FAILED = "failed", "Failed"
+
+
+PUSHING = (PushState.QUEUED, PushState.PUSHING)
+
+
+class PushQuerySet(models.QuerySet["Push"]):
+    def silent_since(self, moment: datetime) -> PushQuerySet:
+        """Pushes that no worker handles: never begun, or their worker was not heard since."""
+        return self.filter(state__in=PUSHING).filter(Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment))
+
+
+class Push(models.Model):
+    """One push of a done export to a repository of the Hub. `address` is the commit, once it is there."""
+
+    id = IdField()
+    export = models.ForeignKey(Export, on_delete=models.CASCADE, related_name="pushes")
+    repo = models.CharField(max_length=200)
+    private = models.BooleanField(default=True)
+    state = models.CharField(max_length=10, choices=PushState.choices, default=PushState.QUEUED)
+    attempt = models.IntegerField(default=0)
+    bytes_total = models.BigIntegerField(default=0)
+    bytes_done = models.BigIntegerField(default=0)
+    address = models.CharField(max_length=500, blank=True)
+    problem = models.TextField(blank=True)
+    requested_by = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    heartbeat_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    objects = PushQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["export", "-created_at"], name="pushes_newest")]
+        constraints = [
+            models.CheckConstraint(condition=Q(state__in=PushState.values), name="push_state_known"),
+            models.UniqueConstraint(
+                fields=["export", "repo"], condition=Q(state__in=PUSHING), name="one_push_at_a_time"
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.repo
+
+    @property
+    def is_working(self) -> bool:
+        return self.state in PUSHING

@@ -27,7 +27,7 @@ class Episode:
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """`source` is `sibling` or `advice`; `chosen_from` and `rejected_from` name episodes."""
+    """`source` is `correction`, `advice` or `sibling`; `chosen_from` and `rejected_from` name episodes."""
 
     source: str
     prompt: tuple[Line, ...]
@@ -45,7 +45,7 @@ class Pair:
 
 
 def action_of(message: dict[str, Any]) -> Any:
-    """What an assistant message does: its calls if it makes any, else its words. Ids of calls say nothing."""
+    """Return what an assistant message does: its calls if it makes any, else its words. Ids of calls say nothing."""
     calls = message.get("tool_calls")
     if not calls:
         return message["content"].strip()
@@ -103,7 +103,9 @@ def _pairs_below(root: _Node) -> Iterator[Pair]:
 
 
 def _sibling_pair(good: _Node, bad: _Node) -> Pair | None:
-    """The pair of two actions at one state; None if the agent should learn neither (a call that could not be read)."""
+    """Return the pair of two actions at one state; None if the agent should learn neither (a call that could not be
+    read).
+    """
     chosen_by, after = next((episode, place) for episode, place in good.passed if episode.is_complete)
     rejected_by, other_after = bad.passed[0]
     chosen, rejected = chosen_by.shaped.lines[after - 1], rejected_by.shaped.lines[other_after - 1]
@@ -112,6 +114,29 @@ def _sibling_pair(good: _Node, bad: _Node) -> Pair | None:
     prompt = chosen_by.shaped.lines[: after - 1]
     records = (chosen_by.record, rejected_by.record)
     return Pair("sibling", prompt, chosen.message, rejected.message, chosen_by.shaped.tools, *records, _seq(chosen))
+
+
+def from_corrections(episode: Episode) -> Iterator[Pair]:
+    """Yield pairs from what reviewers said the agent should have done, against the one action that it did.
+
+    Only about turns of one action; nothing proves yet that the correction works.
+    """
+    for said in episode.record.corrections:
+        place = next((at for at, line in enumerate(episode.shaped.lines) if said["seq"] in line.said.seqs), None)
+        did = episode.shaped.lines[place] if place else None
+        if place is None or did is None or not did.loss or len(did.said.calls) > 1:
+            continue
+        if said["kind"] == "call" and did.said.calls:
+            function = {"name": said["name"], "arguments": said["arguments"]}
+            chosen = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(did), "function": function}]}
+        elif said["kind"] == "message":
+            chosen = {"role": "assistant", "content": said["text"]}
+        else:
+            continue
+        if _act_key(chosen) != _act_key(did.message):
+            record = episode.record
+            shaped = episode.shaped
+            yield Pair("correction", shaped.lines[:place], chosen, did.message, shaped.tools, record, record, _seq(did))
 
 
 def from_advice(episode: Episode) -> Iterator[Pair]:

@@ -7,22 +7,24 @@ Owns three queries for a batch of episodes: the episodes, their outcomes, their 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from django.db import connection
 from django.db.models import Q
 
 from awmenv.health import Health
+from episodes import outcomes as kept
 from episodes.entries import read
-from episodes.models import Episode, VerifierOutcome
+from episodes.models import Episode
 from episodes.splits import task_key
-from experts.models import Annotation
 from experts.review import TAGS
 from exports.record import Record, Result
 from exports.redaction import Redactor
 from exports.selecting import Entry
 from people.models import Project
+from reviews.models import Annotation, Correction
 
 STEPS_AT_ONCE, EPISODES_AT_ONCE = 5_000, 500
 _STEPS = """
@@ -58,9 +60,12 @@ class Reader:
         rows = Episode.objects.filter(pk__in=ids, project=self._project).select_related("run").in_bulk()
         results = self._results([pk for entry in batch for pk in entry.outcomes])
         tags = self._tags(ids)
+        corrections = Correction.objects.in_bulk([pk for entry in batch for pk in entry.corrections])
         steps = self._steps(batch)
         return [
-            self._record(rows[pk], steps.get(pk, []), results.get(pk, {}), tags.get(pk, {})) for pk in ids if pk in rows
+            self._record(rows[entry.episode], entry, steps, results, tags, self._corrected(entry, corrections))
+            for entry in batch
+            if entry.episode in rows
         ]
 
     def _steps(self, batch: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
@@ -69,7 +74,8 @@ class Reader:
             cursor.execute(_STEPS, [[entry.episode for entry in batch], [entry.last_seq for entry in batch]])
             for episode, body, at in cursor.fetchall():
                 step = read(self._redactor.redact(body))
-                step.setdefault("at", at.isoformat().replace("+00:00", "Z"))
+                if "at" not in step:
+                    step["at"] = at.isoformat().replace("+00:00", "Z")
                 if step["kind"] == "ask" and not self._authors:
                     _hide_author(step, self._project.pk)
                 found.setdefault(episode, []).append(step)
@@ -77,7 +83,7 @@ class Reader:
 
     def _results(self, outcomes: Sequence[int]) -> dict[str, dict[str, Result]]:
         found: dict[str, dict[str, Result]] = {}
-        for row in VerifierOutcome.objects.filter(pk__in=outcomes):
+        for row in kept.named(outcomes):
             word = "verified" if row.source == "verifier" else row.source
             untouched = _passes_untouched(row.checked)
             result = Result(row.reward_type, row.reward, word, row.details, untouched)
@@ -85,19 +91,27 @@ class Reader:
         return found
 
     def _tags(self, ids: Sequence[str]) -> dict[str, dict[int, dict[str, str]]]:
-        """What people said of questions, the newest word under each label."""
+        """Return what people said of questions, the newest word under each label."""
         rows = Annotation.objects.filter(Q(label__in=TAGS), episode__in=ids, seq__isnull=False)
         found: dict[str, dict[int, dict[str, str]]] = {}
         for row in rows.order_by("created_at", "pk"):
             found.setdefault(row.episode_id, {}).setdefault(row.seq or 0, {})[row.label] = row.text
         return found
 
+    def _corrected(self, entry: Entry, known: Mapping[str, Correction]) -> list[dict[str, Any]]:
+        """Return the corrections of an entry as values, with what the recipe hides hidden."""
+        names = ("seq", "kind", "name", "arguments", "text")
+        said = [{name: getattr(known[pk], name) for name in names} for pk in entry.corrections if pk in known]
+        return [json.loads(self._redactor.redact(json.dumps(one))) for one in said]
+
     def _record(
         self,
         row: Episode,
-        steps: list[dict[str, Any]],
-        results: dict[str, Result],
-        tags: dict[int, dict[str, str]],
+        entry: Entry,
+        steps: dict[str, list[dict[str, Any]]],
+        results: dict[str, dict[str, Result]],
+        tags: dict[str, dict[int, dict[str, str]]],
+        corrections: list[dict[str, Any]],
     ) -> Record:
         hidden = self._redactor.redact
         run = row.run
@@ -109,8 +123,10 @@ class Reader:
             project=self._project.slug,
             task=hidden(row.task),
             task_key=task_key(row.scenario, row.task_idx, row.task),
-            steps=steps,
-            results=results,
+            steps=steps.get(row.pk, []),
+            results=results.get(row.pk, {}),
+            ruling=entry.ruling,
+            corrections=corrections,
             tools=row.tools if isinstance(row.tools, list) else [],
             run=run.name if run is not None else "",
             run_id=run.pk if run is not None else "",
@@ -119,7 +135,7 @@ class Reader:
             is_partial=bool(row.partial),
             final_answer=hidden(answer) if isinstance(answer, str) else None,
             started_at=row.created_at.isoformat().replace("+00:00", "Z"),
-            tags=tags,
+            tags=tags.get(row.pk, {}),
             **{name: getattr(row, name) for name in (*same, *more)},
         )
 
@@ -131,7 +147,7 @@ def _hide_author(step: dict[str, Any], project_id: str) -> None:
 
 
 def opaque(project_id: str, name: str) -> str:
-    """Return the id under which a person stands in the files of one project."""
+    """Return the ID of a person in the files of one project."""
     return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
 

@@ -23,6 +23,7 @@ FormatName = Literal[
     "kto",
     "openai",
     "prompts",
+    "curriculum",
     "ask_decision",
     "atif",
     "inspect",
@@ -37,6 +38,8 @@ OptIn = Literal[
     "passes_untouched",
     "duplicates",
     "partial",
+    "ruled",
+    "corrections",
     "ungrounded",
     "evaluation",
 ]
@@ -61,7 +64,7 @@ class Pattern(BaseModel):
         try:
             re.compile(value)
         except re.error as error:
-            raise ValueError(f"no regular expression: {error}") from error
+            raise ValueError(f"not a regular expression: {error}") from error
         return value
 
 
@@ -106,13 +109,13 @@ class Recipe(BaseModel):
     @model_validator(mode="after")
     def _never_trained_on(self) -> Self:
         if "evaluation" in self.include and self.format not in FOR_VIEWERS:
-            raise ValueError(f"include: evaluation goes only with the formats for viewers, {', '.join(FOR_VIEWERS)}")
+            raise ValueError(f"include: evaluation requires a format for viewers: {', '.join(FOR_VIEWERS)}")
         return self
 
     @model_validator(mode="after")
     def _tokenizer(self) -> Self:
         if (self.format == "tokens") != bool(self.tokenizer):
-            raise ValueError("the format tokens needs a tokenizer, and no other format takes one")
+            raise ValueError("format tokens requires a tokenizer; other formats do not accept one")
         return self
 
     @classmethod
@@ -129,7 +132,7 @@ class Recipe(BaseModel):
         try:
             value = yaml.safe_load(text)
         except yaml.YAMLError as error:
-            raise BadRecipe(f"no YAML: {error}"[:500]) from error
+            raise BadRecipe(f"not YAML: {error}"[:500]) from error
         return cls.read(value)
 
     def as_yaml(self) -> str:

@@ -5,7 +5,7 @@ Owns the shape and facts about one record. `reading.py` makes records from rows;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -37,6 +37,8 @@ class Record:
     """An ended episode with its steps as they cross a process, verifications left out.
 
     `results` holds every outcome by whose word it is. `task_key` is `scenario/idx`, or a digest of the task's text.
+    `ruling` is what the verifier court found wrong with the task; `corrections` hold what reviewers would have done who
+    could not read the verifier, each with seq, kind, name, arguments and text.
     """
 
     id: str
@@ -58,6 +60,8 @@ class Record:
     policy: Mapping[str, Any] = field(default_factory=dict)
     policy_kind: str = ""
     policy_name: str = ""
+    ruling: str = ""
+    corrections: Sequence[Mapping[str, Any]] = ()
     training_step: int | None = None
     checkpoint: str = ""
     group_key: str = ""
@@ -73,7 +77,7 @@ class Record:
 
     @cached_property
     def said(self) -> list[Said]:
-        """The conversation that the agent read; the task stands in front if the loop recorded no message of a user."""
+        """Return the conversation that the agent read; it starts with the task if the loop recorded no user message."""
         said = conversation(self.steps)
         if not any(one.message["role"] == "user" and one.part == "prompt" for one in said):
             place = next((i for i, one in enumerate(said) if one.message["role"] != "system"), len(said))
@@ -97,5 +101,5 @@ class Record:
 
     @property
     def is_informed(self) -> bool:
-        """Whether any advice came from somebody who could see the verifier; the server wrote that mark."""
+        """Return whether any advice came from someone with verifier access, as marked by the server."""
         return any(one.get("privilege") == "sees_verifier" for one in self.advice)

@@ -12,14 +12,14 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import re2
-from datafog.processing.text_processing.regex_annotator import RegexAnnotator
-from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
-from detect_secrets.plugins.base import RegexBasedDetector
 
 from exports.recipe import Recipe
+
+if TYPE_CHECKING:
+    from datafog.processing.text_processing.regex_annotator import RegexAnnotator
 
 PERSONAL = ("EMAIL", "PHONE", "SSN", "CREDIT_CARD", "DE_IBAN")
 """Kinds of datafog that name a person or an account; its postal codes, dates and addresses are common words of data."""
@@ -121,12 +121,18 @@ def _quiet() -> re2.Options:
 
 
 def _simple(pattern: re.Pattern[str]) -> str:
-    """A pattern that RE2 takes and that matches wherever this one does: look-around is left out, bounds are opened."""
-    text = _REPEATS.sub(r"{\1,}", _LOOK_AROUND.sub("", pattern.pattern))
+    """Return a pattern that RE2 takes and that matches wherever this one does: look-around is left out, bounds are
+    opened.
+    """
+    text = _REPEATS.sub(r"{\1,}", _LOOK_AROUND.sub("", pattern.pattern)).replace(r"\Z", r"\z")
     return f"(?i){text}" if pattern.flags & re.IGNORECASE and "(?i)" not in text else text
 
 
 def _library_rules() -> Iterator[tuple[str, re.Pattern[str]]]:
+    # libraries that take a tenth of a start, in processes that mostly redact nothing
+    from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+    from detect_secrets.plugins.base import RegexBasedDetector
+
     detectors: dict[str, Any] = get_mapping_from_secret_type_to_class()
     for name, detector in sorted(detectors.items()):
         if name not in _NOISY and issubclass(detector, RegexBasedDetector):
@@ -136,4 +142,6 @@ def _library_rules() -> Iterator[tuple[str, re.Pattern[str]]]:
 
 @functools.cache
 def _people() -> RegexAnnotator:
+    from datafog.processing.text_processing.regex_annotator import RegexAnnotator
+
     return RegexAnnotator()

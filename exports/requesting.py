@@ -21,7 +21,7 @@ from exports import storing
 from exports.ground import tokenizer_of
 from exports.models import WORKING, Export, ExportState
 from exports.recipe import Recipe
-from exports.selecting import selected
+from exports.selecting import may_open, selected
 from people.access import Actor, may_export, scoped, visible_or_404
 from people.members import record
 
@@ -29,10 +29,12 @@ log = logging.getLogger(__name__)
 SILENT_AFTER = timedelta(seconds=30)
 """A worker that was not heard for so long is taken for dead, and another goes on with its parts."""
 ATTEMPTS_MAX = 5
+NOT_MEASURED: dict[str, Any] = {"measured_at": None, "measured_episodes": 0}
 
 
 def request(actor: Actor, recipe: Recipe) -> Export:
     """Ask for an export: 1. check right, filters and tokenizer, 2. the row, 3. wake a worker once it is committed."""
+    may_open(actor)
     selected(actor, recipe)
     tokenizer_of(recipe)
     with transaction.atomic():
@@ -64,17 +66,22 @@ def wake_forgotten() -> int:
 
 
 def claim(export_id: str) -> Export | None:
-    """Take an export that nobody works at; None if it is done, cancelled, or in other hands."""
+    """Claim an export that no worker builds; None if it is done, cancelled or claimed."""
     now = timezone.now()
     free = Export.objects.silent_since(now - SILENT_AFTER).filter(pk=export_id)
     taken = free.update(
-        state=ExportState.BUILDING, attempt=F("attempt") + 1, heartbeat_at=now, started_at=now, problem=""
+        state=ExportState.BUILDING,
+        attempt=F("attempt") + 1,
+        heartbeat_at=now,
+        started_at=now,
+        problem="",
+        **NOT_MEASURED,
     )
     if not taken:
         return None
     export = Export.objects.select_related("project").get(pk=export_id)
     if export.attempt > ATTEMPTS_MAX:
-        fail(export, f"Stopped after {ATTEMPTS_MAX} attempts: the process that builds it keeps ending.")
+        fail(export, f"Stopped after {ATTEMPTS_MAX} attempts: the build process keeps failing.")
         return None
     return export
 

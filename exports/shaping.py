@@ -25,9 +25,10 @@ _LONGEST_GROUNDED = 2000
 """Messages; looking for every value in all that came before grows with the square of them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Line:
-    """One message of a row, whether the agent is trained on it, and where it comes from."""
+    """One message of a row, whether the agent is trained on it, and where it comes from. Nobody changes one; freezing
+    it would double the price of making it."""
 
     message: dict[str, Any]
     loss: int
@@ -90,7 +91,7 @@ def _is_ask(step: Mapping[str, Any]) -> bool:
 
 
 def _without_expert(said: Sequence[Said]) -> list[Line]:
-    """The lines without questions, answers, the prompt's words about the expert and nudges to ask.
+    """Return the lines without questions, answers, the prompt's words about the expert and nudges to ask.
 
     What failed before an answer came carries no loss: it is what the advice corrected.
     """
@@ -118,19 +119,20 @@ def _head(said: Said) -> str:
 
 
 def _other_calls(message: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The message with the calls that ask nobody; None if asking was all that it did."""
+    """Return the message with only its environment calls; None if it had only asks."""
     calls = [call for call in message["tool_calls"] if call["function"]["name"] != ASK_TOOL]
     return {**message, "tool_calls": calls} if calls else None
 
 
 def _fails(said: Sequence[Said], one: Said) -> bool:
-    """Whether a call of this turn came back as an error."""
+    """Return whether a call of this turn came back as an error."""
     return any(call.get("error") is not None for call in one.calls)
 
 
 def _is_grounded(record: Record, lines: Sequence[Line], line: Line) -> bool:
-    """Whether every argument of this turn's calls could be known without the advice: from the task, the tool's schema,
-    or what came back before."""
+    """Return whether every argument of this turn's calls could be known without the advice: from the task, the tool's
+    schema, or what came back before.
+    """
     calls = line.message.get("tool_calls", ())
     if not calls:
         return True
@@ -175,5 +177,5 @@ def _is_known(value: Any, corpus: str) -> bool:
 
 
 def _stands(token: str, corpus: str) -> bool:
-    """Whether the token stands in the text by itself, not inside a longer number or name."""
+    """Return whether the token stands in the text by itself, not inside a longer number or name."""
     return re.search(rf"(?<![\w.]){re.escape(token)}(?!\w|\.\d)", corpus) is not None

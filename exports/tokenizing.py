@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,30 @@ class LocalTokenizer:
                 labels[place] = encoding.ids[place]
         return encoding.ids, labels
 
+    def pieces(
+        self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any], losses: Sequence[int]
+    ) -> list[tuple[str, bool]] | None:
+        """Return the rendered text in pieces, each with whether it carries loss; None as `encode` does."""
+        text, spans = self._render(messages, tools)
+        wanted = [loss for message, loss in zip(messages, losses, strict=True) if message["role"] == "assistant"]
+        if len(spans) != len(wanted):
+            return None
+        found, place = [], 0
+        for (start, end), loss in zip(spans, wanted, strict=True):
+            if loss:
+                found += [(text[place:start], False), (text[start:end], True)]
+                place = end
+        return [piece for piece in [*found, (text[place:], False)] if piece[0]]
+
+    def pieces_of_tokens(self, ids: Sequence[int], labels: Sequence[int]) -> list[tuple[str, bool]]:
+        """Return the text of token IDs in pieces, each with whether it carries loss."""
+        pairs = zip(ids, (label != IGNORED for label in labels), strict=True)
+        groups = groupby(pairs, key=lambda pair: pair[1])
+        return [
+            (self.tokens.decode([one for one, _ in group], skip_special_tokens=False), learned)
+            for learned, group in groups
+        ]
+
     def _render(self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Any]) -> tuple[str, list[tuple[int, int]]]:
         try:
             marked = self.template.render(
@@ -86,7 +111,7 @@ class LocalTokenizer:
 
 
 def _unmarked(value: Any) -> Any:
-    """The value without our marks, whatever a recorded text holds."""
+    """Return the value without our marks, whatever a recorded text holds."""
     if isinstance(value, str):
         return _MARKS.sub("?", value)
     if isinstance(value, Mapping):
@@ -95,7 +120,7 @@ def _unmarked(value: Any) -> Any:
 
 
 def names(root: Path) -> list[str]:
-    """The tokenizers that stand in this folder."""
+    """Return the tokenizers that stand in this folder."""
     return sorted(file.parent.name for file in root.glob("*/tokenizer.json"))
 
 
@@ -139,7 +164,7 @@ def _template(folder: Path, config: Mapping[str, Any], name: str) -> str:
     if not isinstance(text, str):
         raise BadRecipe(f"The tokenizer {name!r} has no chat template.")
     if not _GENERATION.search(text):
-        raise BadRecipe(f"The chat template of {name!r} has no {{% generation %}}: use the one for training.")
+        raise BadRecipe(f"The chat template of {name!r} has no {{% generation %}}. Use the template for training.")
     return text
 
 

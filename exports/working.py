@@ -12,6 +12,7 @@ import sys
 import time
 
 from django.conf import settings
+from django.utils import timezone
 
 from exports import datasets, requesting, storing
 from exports.models import Export
@@ -23,7 +24,7 @@ TELL_EVERY_S = 1.0
 
 
 def build(export_id: str) -> bool:
-    """Build an export that nobody works at; false if there is nothing to do. A fault is written on its row."""
+    """Build an export that no worker builds; return false if there is nothing to do. A fault is stored on its row."""
     export = requesting.claim(export_id)
     if export is None:
         return False
@@ -56,22 +57,27 @@ def _build(export: Export) -> None:
 
 
 def _telling(export: Export) -> datasets.Progress:
-    """Write progress at most once a second; the answer says whether to go on."""
+    """Write progress at most once a second; the answer says whether to go on.
+
+    The speed is measured from the first call on: what an earlier attempt had done took this one no time.
+    """
     last = 0.0
 
     def tell(episodes: int, rows: int) -> bool:
         nonlocal last
         if time.monotonic() - last < TELL_EVERY_S:
             return True
+        start = {} if last else {"measured_at": timezone.now(), "measured_episodes": episodes}
         last = time.monotonic()
-        return requesting.progress(export, episodes_done=episodes, rows=rows)
+        return requesting.progress(export, episodes_done=episodes, rows=rows, **start)
 
     return tell
 
 
-def in_own_process(export_id: str) -> None:
-    """Run `build` in a child; what it wrote is the result. A child that dies is found by the sweep."""
-    command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "build_export", export_id]
-    done = subprocess.run(command, check=False, cwd=settings.BASE_DIR)
+def in_own_process(command: str, row_id: str) -> None:
+    """Run a command in a child, whose writes are the result. The sweep finds a child that was killed."""
+    done = subprocess.run(
+        [sys.executable, str(settings.BASE_DIR / "manage.py"), command, row_id], check=False, cwd=settings.BASE_DIR
+    )
     if done.returncode:
-        log.warning("the process that built export %s ended with %s", export_id, done.returncode)
+        log.warning("%s %s ended with %s", command, row_id, done.returncode)

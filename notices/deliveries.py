@@ -59,7 +59,7 @@ class Parcel:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class SendResult:
     """How the sending went. `again`: worth another try; `gone`: nobody listens there any more."""
 
     ok: bool
@@ -124,8 +124,9 @@ def drop_waiting(subscription: Subscription, why: str) -> None:
 
 @transaction.atomic
 def take(now: datetime) -> tuple[bool, Parcel | None]:
-    """Whether anything was due, and what to send of it: 1. lock one subscription that has something due, 2. end or put
-    off what need not be said now, 3. of the rest one is said and the others of its kind are counted in it."""
+    """Return whether anything was due, and what to send of it: 1. lock one subscription that has something due, 2. end
+    or put off what need not be said now, 3. of the rest one is said and the others of its kind are counted in it.
+    """
     due = Delivery.objects.filter(state=DeliveryState.WAITING, due_at__lte=now)
     rows = Subscription.objects.select_for_update(skip_locked=True, no_key=True, of=("self",))
     rows = rows.select_related("project", "user__quiet_hours")
@@ -139,13 +140,13 @@ def take(now: datetime) -> tuple[bool, Parcel | None]:
 def _pick(subscription: Subscription, rows: list[Delivery], now: datetime) -> Parcel | None:
     for row in rows:
         if subscription.ended_at is not None or subscription.broken:
-            _end(row, DeliveryState.SKIPPED, subscription.broken or "switched off")
+            _end(row, DeliveryState.SKIPPED, subscription.broken or "Channel removed.")
         elif row.attempts >= ATTEMPTS_MAX:
-            _end(row, DeliveryState.FAILED, row.words or "no courier came back")
+            _end(row, DeliveryState.FAILED, row.words or "The sender stopped before it finished.")
     rows = [row for row in rows if row.state == DeliveryState.WAITING]
     own = next((row for row in rows if row.kind in subjects.OWN), None)
     if own is not None and own.kind == subjects.CODE and not subscription.secret.get("code"):
-        _end(own, DeliveryState.SKIPPED, "this code counts no more")
+        _end(own, DeliveryState.SKIPPED, "Not sent: this code is no longer valid.")
     elif own is not None:
         return _packed(subscription, own, None, now)
     return _pick_subject(subscription, [row for row in rows if row.kind not in subjects.OWN], now)
@@ -162,24 +163,24 @@ def _pick_subject(subscription: Subscription, rows: list[Delivery], now: datetim
         return None
     for row, _ in left:
         if row.pk != chosen[0].pk and row.kind == chosen[0].kind and row.state == DeliveryState.WAITING:
-            _end(row, DeliveryState.SKIPPED, f"told together with another {row.label.lower()}")
+            _end(row, DeliveryState.SKIPPED, f"Sent together with another {row.label.lower()}.")
     return _packed(subscription, *chosen, now)
 
 
 def _standing(subscription: Subscription, row: Delivery, subject: Subject | None, now: datetime) -> Standing:
     """By the clock, the subject and the subscription's rules, whoever the person."""
-    standing = subject.standing(row.rank, now) if subject is not None else skip("it is not there any more")
+    standing = subject.standing(row.rank, now) if subject is not None else skip("Not sent: it no longer exists.")
     if not standing.is_wanted:
         return standing
     user = subscription.user
     quiet = user.quiet_hours.until(now) if hasattr(user, "quiet_hours") else None
     if quiet is not None and row.expires_at is not None and row.expires_at <= quiet:
-        return skip("quiet hours until after its deadline")
+        return skip("Not sent: quiet hours end after the deadline.")
     if quiet is not None:
-        return put_off(quiet, "quiet hours")
+        return put_off(quiet, "Quiet hours.")
     told_at = subscription.told_at if not row.attempts else None
     if told_at is not None and (free_at := told_at + timedelta(seconds=subscription.every_s)) > now:
-        return put_off(free_at, f"one notice in {subscription.every_s} s")
+        return put_off(free_at, f"At most one every {subscription.every_s} s.")
     return KEEP
 
 
@@ -192,12 +193,12 @@ def _standing_for(subscription: Subscription, row: Delivery, subject: Subject, n
     told = subscription.deliveries.filter(state=DeliveryState.SENT, kind=row.kind, group=row.group, rank=row.rank)
     same = set(told.exclude(subject_id=row.subject_id).values_list("subject_id", flat=True)) if row.group else set()
     if kind is not None and same and kind.open_among(same):
-        return skip("the same question was told already")
+        return skip("Not sent: you were already notified of the same question.")
     return KEEP
 
 
 def _holds(row: Delivery, standing: Standing) -> bool:
-    """Whether it is to be said now; if not, end it or put it off."""
+    """Return whether it is to be said now; if not, end it or put it off."""
     if standing.until is not None:
         _put_off(row, standing.until, standing.why)
     elif not standing.is_wanted:
@@ -246,30 +247,30 @@ def _packed(subscription: Subscription, row: Delivery, subject: Subject | None, 
 
 
 def _words(subscription: Subscription, row: Delivery) -> tuple[str, str]:
-    """Title and text of a notification of our own."""
+    """Return title and text of a notification of our own."""
     if row.kind == subjects.CODE:
         code = subscription.secret.get("code", "")
-        return "Your code for notices", f"{code} confirms this address for {subscription.user}."
-    return "A test", f"Notices of {subscription.project.name} reach you here."
+        return "Confirm your email address", f"Your code is {code}. It was requested by {subscription.user}."
+    return "Test notification", f"Notifications for {subscription.project.name} arrive here."
 
 
 @transaction.atomic
-def settle(parcel: Parcel, outcome: Outcome) -> None:
+def record_result(parcel: Parcel, result: SendResult) -> None:
     """Write down how it went, unless somebody else has taken it since: sent, tried again later, or failed."""
     subscription = Subscription.objects.select_for_update(no_key=True).get(pk=parcel.subscription_id)
     mine = subscription.deliveries.filter(pk=parcel.delivery_id, state=DeliveryState.WAITING, attempts=parcel.attempt)
     row = mine.first()
     if row is None:
         return
-    if outcome.ok:
-        _end(row, DeliveryState.SENT, outcome.words)
-    elif outcome.again and row.kind not in subjects.OWN and row.attempts < ATTEMPTS_MAX:
-        pause = max(FIRST_PAUSE_S * 3 ** (row.attempts - 1), outcome.again_in_s)
-        _put_off(row, timezone.now() + timedelta(seconds=min(pause, PAUSE_MAX_S)), outcome.words)
+    if result.ok:
+        _end(row, DeliveryState.SENT, result.words)
+    elif result.again and row.kind not in subjects.OWN and row.attempts < ATTEMPTS_MAX:
+        pause = max(FIRST_PAUSE_S * 3 ** (row.attempts - 1), result.again_in_s)
+        _put_off(row, timezone.now() + timedelta(seconds=min(pause, PAUSE_MAX_S)), result.words)
     else:
-        _end(row, DeliveryState.FAILED, outcome.words)
-    if outcome.gone:
-        subscription.broken = outcome.words[:500]
+        _end(row, DeliveryState.FAILED, result.words)
+    if result.gone:
+        subscription.broken = result.words[:500]
         subscription.save(update_fields=["broken"])
 
 

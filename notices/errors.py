@@ -13,6 +13,6 @@ class TooManySent(AppError):
 
 
 class WrongCode(Invalid):
-    """This is not the code from the newest mail."""
+    """Wrong code. Use the code from the newest mail."""
 
     code = "wrong_code"

@@ -9,7 +9,7 @@ from episodes import events
 
 
 def person_topic(project_id: str, key: str) -> str:
-    """What the open pages of one person hear alone."""
+    """Return what the open pages of one person hear alone."""
     return f"person:{project_id}:{key}"
 
 

@@ -20,9 +20,9 @@ from people.models import IdField, Project
 
 
 class Channel(models.TextChoices):
-    BROWSER = "browser", "Open pages"
+    BROWSER = "browser", "Open tabs"
     PUSH = "push", "Push"
-    EMAIL = "email", "E-mail"
+    EMAIL = "email", "Email"
     WEBHOOK = "webhook", "Webhook"
 
 
@@ -75,7 +75,7 @@ class Subscription(models.Model):
 class DeliveryState(models.TextChoices):
     WAITING = "waiting", "Waiting"
     SENT = "sent", "Sent"
-    SKIPPED = "skipped", "Not needed"
+    SKIPPED = "skipped", "Skipped"
     FAILED = "failed", "Failed"
 
 
@@ -145,7 +145,7 @@ class QuietHours(models.Model):
         return f"{self.starts:%H:%M} to {self.ends:%H:%M} {self.zone}"
 
     def until(self, now: datetime) -> datetime | None:
-        """The end of the quiet that holds now; None if it does not."""
+        """Return the end of the quiet that holds now; None if it does not."""
         here = now.astimezone(ZoneInfo(self.zone))
         time, over_midnight = here.time().replace(tzinfo=None), self.ends <= self.starts
         is_quiet = self.starts <= time or time < self.ends if over_midnight else self.starts <= time < self.ends

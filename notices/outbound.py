@@ -40,17 +40,17 @@ class Answer:
 
 
 def checked(url: str) -> SplitResult:
-    """The parts of an address that may be used, as far as can be seen without asking anybody."""
+    """Return the parts of an address that may be used, as far as can be seen without asking anybody."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port
     except ValueError as error:
-        raise Refused("This is not an address.") from error
+        raise Refused("This is not a URL.") from error
     schemes = ("https", "http") if settings.AWMWEB_NOTICES_PRIVATE else ("https",)
     if parts.scheme not in schemes or not host or not url.isascii() or any(letter <= " " for letter in url):
-        raise Refused(f"Give an address such as {schemes[0]}://hooks.example.org/awm.")
+        raise Refused(f"Enter a URL such as {schemes[0]}://hooks.example.org/awm.")
     if parts.username is not None or parts.password is not None:
-        raise Refused("The address must not hold a name or a password.")
+        raise Refused("The URL must not contain a user name or password.")
     try:
         refuse_private(host)
     except ValueError:
@@ -80,7 +80,7 @@ async def _post(parts: SplitResult, body: bytes, headers: dict[str, str]) -> Ans
         async with asyncio.timeout(TOTAL_S):
             return await _first_that_answers(parts, body, headers)
     except TimeoutError as error:
-        raise Unreached(f"No answer within {TOTAL_S:.0f} s.") from error
+        raise Unreached(f"No response within {TOTAL_S:.0f} s.") from error
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         raise Unreached(f"{type(error).__name__}: {error}"[:300]) from error
 
@@ -96,7 +96,7 @@ async def _first_that_answers(parts: SplitResult, body: bytes, headers: dict[str
 
 
 async def _addresses(parts: SplitResult) -> list[str]:
-    """Every address of the name; one that is refused refuses all of them."""
+    """Return every address of the name; one that is refused refuses all of them."""
     port = parts.port or (443 if parts.scheme == "https" else 80)
     try:
         found = await asyncio.get_running_loop().getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)
@@ -104,7 +104,7 @@ async def _addresses(parts: SplitResult) -> list[str]:
         raise Unreached(f"{parts.hostname} cannot be resolved: {error}") from error
     addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
     if any(map(_special, addresses)):  # which one stays unsaid: members must not read the operator's own names
-        raise Refused(f"{parts.hostname} leads to an address that is not public. {ALLOW}")
+        raise Refused(f"{parts.hostname} resolves to an address that is not public. {ALLOW}")
     return addresses
 
 

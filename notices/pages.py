@@ -1,4 +1,4 @@
-"""The page Notices: a person's own ways of hearing of a project, and the service worker behind push.
+"""The page Notifications: a person's own channels in a project, and the service worker behind push.
 
 Owns HTTP status, redirects and form words. Every write is a function of `subscriptions.py`; sending is the worker's.
 """
@@ -18,28 +18,28 @@ from django.views.decorators.http import require_GET, require_POST
 
 from notices import subjects, subscriptions
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription
-from people.access import MemberRequest, may_advise, member_required
+from people.access import MemberRequest, may_annotate, member_required
 from people.errors import AppError, Invalid, NotFound
 from people.http import refusal
 
 LOG_ROWS = 50
-AT_WORK = {Channel.BROWSER: "open pages", Channel.PUSH: "push", Channel.EMAIL: "e-mail", Channel.WEBHOOK: "a webhook"}
+AT_WORK = {Channel.BROWSER: "open tabs", Channel.PUSH: "push", Channel.EMAIL: "email", Channel.WEBHOOK: "webhook"}
 
 
 @require_GET
-@member_required(may_advise)
+@member_required(may_annotate)
 @never_cache
 def page(request: MemberRequest) -> HttpResponse:
     return _page(request)
 
 
 def _page(request: MemberRequest, status: int = 200, **more: Any) -> HttpResponse:
-    ways = list(_ways(request).order_by("created_at"))
+    channels = list(_channels(request).order_by("created_at"))
     context = {
         **_log(request),
-        "ways": ways,
-        "headline": _headline(ways),
-        "has_browser": any(way.kind == Channel.BROWSER for way in ways),
+        "channels": channels,
+        "headline": _headline(channels),
+        "has_browser": any(one.kind == Channel.BROWSER for one in channels),
         "has_mail": settings.MAIL_SERVER is not None,
         "may_private": settings.AWMWEB_NOTICES_PRIVATE,
         "quiet": QuietHours.objects.filter(user=request.actor.user).first(),
@@ -57,20 +57,20 @@ def _push_key(scalar: str) -> str:
     return application_key(scalar)
 
 
-def _ways(request: MemberRequest) -> Any:
+def _channels(request: MemberRequest) -> Any:
     return Subscription.objects.current().filter(project=request.project, user=request.actor.user)
 
 
-def _headline(ways: list[Subscription]) -> str:
-    at_work = [way for way in ways if way.is_confirmed and not way.broken]
+def _headline(channels: list[Subscription]) -> str:
+    at_work = [one for one in channels if one.is_confirmed and not one.broken]
     if not at_work:
-        return "Nobody calls you when an agent asks."
-    kinds = list(dict.fromkeys(AT_WORK[Channel(way.kind)] for way in at_work))
-    return f"You hear of asks by {', '.join(kinds[:-1])}{' and ' if kinds[:-1] else ''}{kinds[-1]}."
+        return "Notifications are off."
+    kinds = list(dict.fromkeys(AT_WORK[Channel(one.kind)] for one in at_work))
+    return f"You're notified by {', '.join(kinds[:-1])}{' and ' if kinds[:-1] else ''}{kinds[-1]}."
 
 
 def _log(request: MemberRequest) -> dict[str, Any]:
-    """The newest deliveries, and whether one that this person is looking out for is under way."""
+    """Return the newest deliveries, and whether one that this person is looking out for is under way."""
     rows = Delivery.objects.filter(subscription__project=request.project, subscription__user=request.actor.user)
     rows = rows.select_related("subscription").order_by("-created_at")
     own = rows.filter(kind__in=subjects.OWN)
@@ -82,16 +82,16 @@ def _log(request: MemberRequest) -> dict[str, Any]:
 
 
 @require_GET
-@member_required(may_advise)
+@member_required(may_annotate)
 @never_cache
 def log(request: MemberRequest) -> HttpResponse:
     return render(request, "notices/_log.html", _log(request))
 
 
 @require_POST
-@member_required(may_advise)
+@member_required(may_annotate)
 def switch_on(request: MemberRequest) -> HttpResponse:
-    """A way more. Scripts get JSON; a webhook's secret is shown this once."""
+    """Add a channel. Scripts get JSON; a webhook's secret is shown this once."""
     given = request.POST
     keys = {name: given.get(name, "") for name in ("p256dh", "auth")}
     kind, target = given.get("kind", ""), given.get("target", "")
@@ -106,14 +106,14 @@ def switch_on(request: MemberRequest) -> HttpResponse:
         return JsonResponse({"id": way.pk})
     if kind == Channel.WEBHOOK:
         return _page(request, fresh=way)
-    messages.success(request, "A code is on its way to that mailbox." if kind == Channel.EMAIL else "Switched on.")
+    messages.success(request, "Code sent. Check that mailbox." if kind == Channel.EMAIL else "Turned on.")
     return redirect("notices")
 
 
 @require_POST
-@member_required(may_advise)
+@member_required(may_annotate)
 def command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
-    """Test, confirm, change the rules of or remove one way."""
+    """Test, confirm, change the rules of or remove one channel."""
     commands = {"off": _off, "test": _test, "rules": _rules, "confirm": _confirm}
     if command not in commands:
         raise NotFound
@@ -128,7 +128,7 @@ def command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
 
 def _off(request: MemberRequest, pk: str) -> str:
     subscriptions.unsubscribe(request.actor, pk)
-    return "Removed. Nothing more is sent there."
+    return "Channel removed."
 
 
 def _test(request: MemberRequest, pk: str) -> str:
@@ -139,22 +139,22 @@ def _test(request: MemberRequest, pk: str) -> str:
 def _rules(request: MemberRequest, pk: str) -> str:
     given = request.POST
     subscriptions.set_rules(request.actor, pk, _seconds(given.get("delay_s", "")), _seconds(given.get("every_s", "")))
-    return "Kept."
+    return "Saved."
 
 
 def _confirm(request: MemberRequest, pk: str) -> str:
     subscriptions.confirm(request.actor, pk, request.POST.get("code", "")[:40])
-    return "Confirmed. Asks come to this mailbox from now on."
+    return "Email confirmed."
 
 
 def _seconds(text: str) -> int:
     if not text.isascii() or not text.isdecimal() or len(text) > 6:
-        raise Invalid("Give the seconds as a whole number.")
+        raise Invalid("Enter seconds as a whole number.")
     return int(text)
 
 
 @require_POST
-@member_required(may_advise)
+@member_required(may_annotate)
 def quiet(request: MemberRequest) -> HttpResponse:
     given = request.POST
     off = given.get("do") == "off"
@@ -163,7 +163,7 @@ def quiet(request: MemberRequest) -> HttpResponse:
         subscriptions.set_quiet_hours(request.actor, starts, ends, given.get("zone", "")[:60].strip() or "UTC")
     except AppError as refused:
         return _page(request, refused.status, problem=refused.message)
-    messages.success(request, "No quiet hours." if starts is None else "Quiet hours are kept.")
+    messages.success(request, "Quiet hours turned off." if starts is None else "Quiet hours saved.")
     return redirect("notices")
 
 
@@ -171,7 +171,7 @@ def _time(text: str) -> time | None:
     try:
         return time.fromisoformat(text) if text else None
     except ValueError as error:
-        raise Invalid("Give a time such as 22:00.") from error
+        raise Invalid("Enter a time such as 22:00.") from error
 
 
 @require_GET

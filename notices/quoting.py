@@ -19,7 +19,7 @@ CHARS = 160
 SHORTEST, WINDOW = 4, 8
 """A secret of fewer letters and digits is no secret; of a longer one so many in a row tell it."""
 LONGEST_WORD = 16
-HELD_BACK = "(words withheld: they repeat part of the address or a secret)"
+HELD_BACK = "(response hidden: it repeats part of the address or a secret)"
 _TOKEN = re.compile(r"[A-Za-z0-9+/_=~%.-]{20,}")
 _ENCODED = re.compile(r"[A-Za-z0-9+/_-]{6,}")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2}))")
@@ -44,7 +44,7 @@ def parts_of(url: str) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Letters and digits alone, whatever their case and whatever stands between them."""
+    """Return letters and digits alone, whatever their case and whatever stands between them."""
     return "".join(char for char in text.casefold() if char.isalnum())
 
 

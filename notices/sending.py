@@ -22,8 +22,8 @@ from django.core.mail import EmailMessage
 from django.core.mail.backends.smtp import EmailBackend
 from django.utils import timezone
 
-from notices import deliveries, events, outbound, quoting, webpush
-from notices.deliveries import Outcome, Parcel
+from notices import deliveries, events, outbound, quoting, subjects, webpush
+from notices.deliveries import Parcel, SendResult
 from notices.models import Channel
 from notices.quoting import quoted
 
@@ -44,28 +44,28 @@ def work() -> None:
         while busy:
             busy, parcel = deliveries.take(timezone.now())
             if parcel is not None:
-                deliveries.settle(parcel, send(parcel))
+                deliveries.record_result(parcel, send(parcel))
     finally:
         _hands.release()
 
 
-def send(parcel: Parcel) -> Outcome:
+def send(parcel: Parcel) -> SendResult:
     """Carry one; whatever happens outside comes back as words."""
     try:
         return SENDERS[parcel.channel](parcel)
     except outbound.Refused as refused:
-        return Outcome(False, str(refused))
+        return SendResult(False, str(refused))
     except outbound.Unreached as silent:
-        return Outcome(False, quoted(silent, _secrets_of(parcel)), again=True)
+        return SendResult(False, quoted(silent, _secrets_of(parcel)), again=True)
 
 
-def _to_pages(parcel: Parcel) -> Outcome:
+def _to_pages(parcel: Parcel) -> SendResult:
     events.tell_person(parcel.project_id, parcel.user_key, shown(parcel))
-    return Outcome(True, "told to your open pages")
+    return SendResult(True, "Sent to your open tabs.")
 
 
 def shown(parcel: Parcel) -> dict[str, Any]:
-    """What a browser shows, and where a click leads. Of one group the newest replaces the others."""
+    """Return what a browser shows, and where a click leads. Of one group the newest replaces the others."""
     tag = parcel.group or parcel.delivery_id
     return {**about(parcel), "title": parcel.title, "body": parcel.text, "path": parcel.path, "tag": tag}
 
@@ -75,7 +75,7 @@ def about(parcel: Parcel) -> dict[str, str]:
     return {parcel.kind: parcel.subject_id} if parcel.subject_id else {}
 
 
-def _push(parcel: Parcel) -> Outcome:
+def _push(parcel: Parcel) -> SendResult:
     body = webpush.encrypted(json.dumps(shown(parcel)).encode(), parcel.secret["p256dh"], parcel.secret["auth"])
     parts = urlsplit(parcel.target)
     left = (parcel.deadline_at - timezone.now()).total_seconds() if parcel.deadline_at else 60.0
@@ -91,17 +91,19 @@ def _push(parcel: Parcel) -> Outcome:
     }
     answer = outbound.post(parcel.target, body, headers)
     if answer.status in (404, 410):
-        return Outcome(False, f"the push service says that this browser is gone ({answer.status})", gone=True)
+        return SendResult(
+            False, f"The push service reports that this browser unsubscribed ({answer.status}).", gone=True
+        )
     return _judged(parcel, answer, "push service")
 
 
 def _contact() -> str:
-    """Where a push service finds whoever runs this house; it takes no plain http address."""
+    """Return where a push service finds whoever runs this house; it takes no plain http address."""
     public = str(settings.AWMWEB_PUBLIC_URL)
     return public if public.startswith("https://") else f"mailto:{settings.AWMWEB_MAIL_FROM}"
 
 
-def _webhook(parcel: Parcel) -> Outcome:
+def _webhook(parcel: Parcel) -> SendResult:
     """Signed as Standard Webhooks has it; a receiver knows a repetition by its id."""
     told = {
         "type": f"notice.{parcel.kind}",
@@ -130,31 +132,35 @@ def signature(key: str, delivery_id: str, at: str, body: bytes) -> str:
     return base64.b64encode(hmac.digest(secret, f"{delivery_id}.{at}.".encode() + body, "sha256")).decode()
 
 
-def _judged(parcel: Parcel, answer: outbound.Answer, who: str) -> Outcome:
+def _judged(parcel: Parcel, answer: outbound.Answer, who: str) -> SendResult:
     if 200 <= answer.status < 300:
-        return Outcome(True, f"the {who} took it ({answer.status})")
+        return SendResult(True, f"Accepted by the {who} ({answer.status}).")
     if 300 <= answer.status < 400:
-        return Outcome(False, f"the {who} answered {answer.status}; redirects are not followed")
+        return SendResult(False, f"The {who} responded {answer.status}. Redirects are not followed.")
     again = answer.status >= 500 or answer.status in AGAIN
     said = quoted(answer.text, _secrets_of(parcel))
-    return Outcome(False, f"the {who} answered {answer.status} {said}".strip(), again, answer.retry_after_s)
+    return SendResult(
+        False, f"The {who} responded {answer.status}" + (f": {said}" if said else "."), again, answer.retry_after_s
+    )
 
 
 def _secrets_of(parcel: Parcel) -> list[str]:
-    """What no log may hold: where exactly it goes, the keys and codes that go with it, and the operator's sign-in."""
+    """Return what no log may hold: where exactly it goes, the keys and codes that go with it, and the operator's
+    sign-in.
+    """
     if parcel.channel != Channel.EMAIL:
         return [*quoting.parts_of(parcel.target), *parcel.secret.values()]
     server = settings.MAIL_SERVER
     return [*parcel.secret.values(), *([server.username, server.password] if server is not None else [])]
 
 
-def _mail(parcel: Parcel) -> Outcome:
+def _mail(parcel: Parcel) -> SendResult:
     server = settings.MAIL_SERVER
     if server is None:
-        return Outcome(False, "no mail server is set (AWMWEB_MAIL_URL)")
+        return SendResult(False, "No mail server is set (AWMWEB_MAIL_URL).")
     message = EmailMessage(
         _subject_line(parcel),
-        f"{parcel.text}\n\n{parcel.url}\n\nYou switched this on at {settings.AWMWEB_PUBLIC_URL}/notices/\n",
+        f"{parcel.text}\n\n{parcel.url}\n\n{_footer(parcel)}\n",
         settings.AWMWEB_MAIL_FROM,
         [parcel.target],
         headers={"Auto-Submitted": "auto-generated", "Message-ID": _message_id(parcel)},
@@ -172,8 +178,14 @@ def _mail(parcel: Parcel) -> Outcome:
         message.send()
     except (smtplib.SMTPException, OSError) as error:
         said = _mail_words(error).replace(parcel.target, "[address]")
-        return Outcome(False, f"the mail server: {quoted(said, _secrets_of(parcel))}", again=not _is_final(error))
-    return Outcome(True, "the mail server took it")
+        return SendResult(False, f"Mail server: {quoted(said, _secrets_of(parcel))}", again=not _is_final(error))
+    return SendResult(True, "Accepted by the mail server.")
+
+
+def _footer(parcel: Parcel) -> str:
+    if parcel.kind == subjects.CODE:
+        return "If you did not request this code, ignore this mail."
+    return f"Manage notifications: {settings.AWMWEB_PUBLIC_URL}/notices/"
 
 
 def _subject_line(parcel: Parcel) -> str:
@@ -204,7 +216,7 @@ def _mail_words(error: Exception) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-SENDERS: dict[str, Callable[[Parcel], Outcome]] = {
+SENDERS: dict[str, Callable[[Parcel], SendResult]] = {
     Channel.BROWSER: _to_pages,
     Channel.PUSH: _push,
     Channel.EMAIL: _mail,

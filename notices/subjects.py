@@ -76,10 +76,10 @@ class Subject(Protocol):
         """Everybody who is to hear of it."""
 
     def standing(self, rank: str, now: datetime) -> Standing:
-        """Whether it is wanted still, whoever the person; `rank` is that of the notification. Cheap."""
+        """Return whether it is wanted still, whoever the person; `rank` is that of the notification. Cheap."""
 
     def standing_for(self, person: str, now: datetime) -> Standing:
-        """Whether this person still wants it."""
+        """Return whether this person still wants it."""
 
 
 class Kind(Protocol):
@@ -97,13 +97,13 @@ class Kind(Protocol):
         """Its page. `static/sw.js` opens only addresses that it knows."""
 
     def read(self, ids: Collection[str]) -> Mapping[str, Subject]:
-        """Those of these that exist, by id."""
+        """Return those of these that exist, by id."""
 
     def open_among(self, ids: Collection[str]) -> set[str]:
         """Which of these still wait for somebody."""
 
     def open_count(self, project_id: str, now: datetime) -> int:
-        """How many of the project somebody could take now."""
+        """Return how many of the project somebody could take now."""
 
 
 _kinds: dict[str, Kind] = {}
@@ -126,13 +126,13 @@ def label(name: str) -> str:
 
 
 def path(name: str, subject_id: str) -> str:
-    """The page of a subject; empty where there is none."""
+    """Return the page of a subject; empty where there is none."""
     kind = _kinds.get(name)
     return kind.path(subject_id) if kind is not None and subject_id else ""
 
 
 def read(wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], Subject]:
-    """The subjects of these kinds and ids that exist."""
+    """Return the subjects of these kinds and ids that exist."""
     ids: dict[str, list[str]] = {}
     for name, subject_id in wanted:
         ids.setdefault(name, []).append(subject_id)
@@ -141,6 +141,6 @@ def read(wanted: Collection[tuple[str, str]]) -> dict[tuple[str, str], Subject]:
 
 
 def open_count(name: str, project_id: str, now: datetime) -> int:
-    """How many things of this kind are open; for a kind of our own, of all kinds."""
+    """Return how many things of this kind are open; for a kind of our own, of all kinds."""
     asked = [_kinds[name]] if name in _kinds else list(_kinds.values())
     return sum(kind.open_count(project_id, now) for kind in asked)

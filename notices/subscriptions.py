@@ -22,11 +22,12 @@ from django.utils import timezone
 from notices import allowances, deliveries, outbound, subjects
 from notices.errors import WrongCode
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription, SubscriptionQuerySet
-from people.access import Actor, may_advise
+from people.access import Actor, may_annotate
 from people.errors import Forbidden, Invalid, NotFound
 from people.members import record
 from people.plain_text import clean
 
+ADDRESS_CHARS = 1000
 CHANNELS_MAX = 10
 """Channels by which one person hears of one project."""
 TRIES_MAX = 5
@@ -37,7 +38,7 @@ TRIES_MAX = 5
 def subscribe(
     actor: Actor, kind: str, target: str = "", secret: dict[str, str] | None = None, name: str = ""
 ) -> Subscription:
-    """1. check right and address, 2. the same address again is the same row, renewed, 3. an e-mail address is sent a
+    """1. check right and address, 2. the same address again is the same row, renewed, 3. an email address is sent a
     code first, so that nobody's mailbox is filled by somebody else, 4. the trail."""
     _person(actor)
     target, secret = _checked(kind, target.strip(), secret or {})
@@ -46,7 +47,7 @@ def subscribe(
     if known is not None:
         return _renewed(known, secret)
     if len(mine) >= CHANNELS_MAX:
-        raise Invalid(f"At most {CHANNELS_MAX} ways; remove one first.")
+        raise Invalid(f"You have {CHANNELS_MAX} channels (the maximum). Remove one first.")
     subscription, is_new = Subscription.objects.get_or_create(
         project=actor.project,
         user=actor.user,
@@ -56,7 +57,7 @@ def subscribe(
         defaults={"secret": secret, "name": clean(name)[:120], "is_confirmed": kind != Channel.EMAIL},
     )
     if is_new:
-        record(actor, "switched on notices", f"{kind} {urlsplit(target).hostname or ''}".strip())
+        record(actor, "turned on notifications", f"{kind} {urlsplit(target).hostname or ''}".strip())
         if kind == Channel.EMAIL:
             _send_code(subscription)
     return subscription
@@ -69,9 +70,9 @@ def _current(actor: Actor) -> SubscriptionQuerySet:
 
 
 def _person(actor: Actor) -> None:
-    may_advise(actor)
+    may_annotate(actor)
     if actor.user is None:
-        raise Forbidden("Notices are for people; a script listens on the queue's socket.")
+        raise Forbidden("Notifications are for people. Scripts can listen on the queue socket.")
 
 
 def _renewed(subscription: Subscription, secret: dict[str, str]) -> Subscription:
@@ -84,9 +85,9 @@ def _renewed(subscription: Subscription, secret: dict[str, str]) -> Subscription
 
 
 def _checked(kind: str, target: str, secret: dict[str, str]) -> tuple[str, dict[str, str]]:
-    """The address and the secret of a subscription, or why they cannot be."""
-    if len(target) > 1000:
-        raise Invalid("This address is too long.")
+    """Return the address and the secret of a subscription, or why they cannot be."""
+    if len(target) > ADDRESS_CHARS:
+        raise Invalid(f"The address is too long (at most {ADDRESS_CHARS:,} characters).")
     if kind == Channel.BROWSER:
         return "", {}
     if kind == Channel.PUSH:
@@ -96,16 +97,16 @@ def _checked(kind: str, target: str, secret: dict[str, str]) -> tuple[str, dict[
         _refuse_address(target)
         return target, {"key": "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()}
     if kind != Channel.EMAIL:
-        raise Invalid(f"A way is one of {', '.join(Channel.values)}.")
+        raise Invalid(f"Unknown channel. Use one of: {', '.join(Channel.values)}.")
     if settings.MAIL_SERVER is None:
-        raise Invalid("No mail server is set up here; the operator sets AWMWEB_MAIL_URL.")
+        raise Invalid("No mail server is set. The operator sets AWMWEB_MAIL_URL.")
     _refuse_mailbox(target)
     return target, {}
 
 
 def _refuse_mailbox(target: str) -> None:
     """Plain addresses only: quotes and encoded words in one are read in more ways than one, by mail libraries too."""
-    wrong = "Give an e-mail address, such as ada@example.org."
+    wrong = "Enter an email address such as ada@example.org."
     if any(sign in target for sign in ('"', "[", "=?")) or not target.rpartition("@")[0].isascii():
         raise Invalid(wrong)
     try:
@@ -129,7 +130,7 @@ def _key(secret: dict[str, str], name: str, size: int) -> str:
     except (binascii.Error, ValueError):
         known = b""
     if len(known) != size or (size == 65 and known[0] != 4):
-        raise Invalid("The browser's keys are not readable; switch push off and on again.")
+        raise Invalid("The browser's keys are invalid. Turn push off and on again.")
     return text
 
 
@@ -145,7 +146,7 @@ def _mine(actor: Actor, pk: str) -> Subscription:
 @transaction.atomic
 def unsubscribe(actor: Actor, pk: str) -> None:
     """End a subscription. What was sent stays in the log; what led to the person is wiped."""
-    _end(_mine(actor, pk), "switched off")
+    _end(_mine(actor, pk), "Channel removed.")
 
 
 def _end(subscription: Subscription, why: str) -> None:
@@ -157,7 +158,7 @@ def _end(subscription: Subscription, why: str) -> None:
 def forget(leaving: Actor) -> None:
     """Registered with `members.on_leave`: who is removed hears nothing more."""
     for subscription in _current(leaving).order_by("pk"):
-        _end(subscription, "left the project")
+        _end(subscription, "Left the project.")
 
 
 def confirm(actor: Actor, pk: str, code: str) -> None:
@@ -182,7 +183,7 @@ def _try(subscription: Subscription, code: str) -> str:
         subscription.secret = {"code": right, "wrong": str(wrong + 1)} if left else {}
         subscription.save(update_fields=["secret"])
         if left:
-            return f"This is not the code from the newest mail. Tries left: {left}."
+            return f"Wrong code. {left} {'try' if left == 1 else 'tries'} left. Use the code from the newest mail."
     return "Too many wrong codes. Send a new code."
 
 
@@ -190,7 +191,7 @@ def _try(subscription: Subscription, code: str) -> str:
 def set_rules(actor: Actor, pk: str, delay_s: int, every_s: int) -> None:
     """When a subscription is used: only if nobody has claimed after so long, and at most once in so long."""
     if not (0 <= delay_s <= 3600 and 0 <= every_s <= 86_400):
-        raise Invalid("The delay is 0 to 3600 seconds, the pause between two notices 0 to 86400.")
+        raise Invalid("Enter a wait of 0 to 3600 s and an interval of 0 to 86400 s.")
     subscription = _mine(actor, pk)
     subscription.delay_s, subscription.every_s = delay_s, every_s
     subscription.save(update_fields=["delay_s", "every_s"])
@@ -204,11 +205,11 @@ def set_quiet_hours(actor: Actor, starts: time | None, ends: time | None, zone: 
         QuietHours.objects.filter(user=actor.user).delete()
         return
     if starts is None or ends is None or starts == ends:
-        raise Invalid("Quiet hours need a beginning and another end, such as 22:00 and 07:00.")
+        raise Invalid("Enter a start and a different end, such as 22:00 and 07:00.")
     try:
         ZoneInfo(zone)
     except (ValueError, OSError, LookupError) as error:
-        raise Invalid("Give the time zone by its name, such as Europe/Madrid.") from error
+        raise Invalid("Enter a time zone name such as Europe/Madrid.") from error
     QuietHours.objects.update_or_create(user=actor.user, defaults={"starts": starts, "ends": ends, "zone": zone})
 
 

@@ -1,4 +1,4 @@
-"""Addresses of the page Notices and of the service worker."""
+"""Addresses of the page Notifications and of the service worker."""
 
 from __future__ import annotations
 

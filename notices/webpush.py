@@ -46,7 +46,7 @@ def application_key(scalar: str) -> str:
 def encrypted(
     plain: bytes, p256dh: str, auth: str, *, once: ec.EllipticCurvePrivateKey | None = None, salt: bytes | None = None
 ) -> bytes:
-    """A body of content encoding aes128gcm, one record. `once` and `salt` are fresh for every message."""
+    """Return a body of content encoding aes128gcm, one record. `once` and `salt` are fresh for every message."""
     once, salt, theirs = once or ec.generate_private_key(CURVE), salt or os.urandom(16), unb64(p256dh)
     shared = once.exchange(ec.ECDH(), ec.EllipticCurvePublicKey.from_encoded_point(CURVE, theirs))
     ours = public(once)
@@ -62,7 +62,7 @@ def _derived(salt: bytes, secret: bytes, info: bytes, size: int) -> bytes:
 
 
 def authorization(scalar: str, audience: str, subject: str, now: float) -> str:
-    """The header that tells a push service who we are, for this service alone."""
+    """Return the header that tells a push service who we are, for this service alone."""
     key = private(scalar)
     claims = {"aud": audience, "exp": int(now) + TOKEN_LIFE_S, "sub": subject}
     signed = ".".join(b64(json.dumps(part).encode()) for part in ({"typ": "JWT", "alg": "ES256"}, claims))

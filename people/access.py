@@ -17,7 +17,7 @@ from django.shortcuts import redirect
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from people.errors import AppError, Forbidden, NotFound, WrongScope
+from people.errors import AppError, Forbidden, NotFound, ProjectArchived, WrongScope
 from people.models import ApiToken, Membership, Project, Role, display_name
 
 if TYPE_CHECKING:
@@ -70,18 +70,19 @@ def bearer(token: ApiToken) -> Actor:
 
 
 def expert_model(project: Project, name: str) -> Actor:
-    """A model that advises, by the name of its endpoint; what it says is told apart from people's words."""
+    """Return a model that advises, by the name of its endpoint; what it says is told apart from people's words."""
     return Actor(project=project, model=name)
 
 
 def system(project: Project) -> Actor:
-    """The house itself: our own worker, the demo, the sweep."""
+    """Return the actor of awmweb itself: its worker, the demo, the sweep."""
     return Actor(project=project)
 
 
 def current_memberships(user: User, session: Mapping[str, Any]) -> QuerySet[Membership]:
-    """Those by which a signed-in browser acts: of its person, not ended, and opened by a link that its own session was
-    begun with. An account that joined another project is not there for who was signed in as it before."""
+    """Return those by which a signed-in browser acts: of its person, not ended, and opened by a link that its own
+    session was begun with. An account that joined another project is not there for who was signed in as it before.
+    """
     current = Q(ends_at__isnull=True) | Q(ends_at__gt=timezone.now())
     mine = Membership.objects.filter(current, user=user, entry__in=session.get(SESSION_ENTRIES, []))
     return mine.select_related("project", "user").order_by("pk")
@@ -98,8 +99,15 @@ def _demand(allowed: bool, actor: Actor) -> None:
         raise WrongScope if actor.scope is not None else Forbidden
 
 
+def _demand_write(allowed: bool, actor: Actor) -> None:
+    """As `_demand`, and the project takes writes; a stranger does not learn whether it is archived."""
+    _demand(allowed, actor)
+    if actor.project.archived_at is not None:
+        raise ProjectArchived
+
+
 def holds(actor: Actor, right: Callable[[Actor], None]) -> bool:
-    """Whether an actor has a right, for pages that show a button or leave it out."""
+    """Return whether an actor has a right, for pages that show a button or leave it out."""
     try:
         right(actor)
     except AppError:
@@ -109,17 +117,17 @@ def holds(actor: Actor, right: Callable[[Actor], None]) -> bool:
 
 def may_start_runs(actor: Actor) -> None:
     """Create runs: loops with an agent token, and those who may say what a run's episodes are given."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent", "launch"}), actor)
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent", "launch"}), actor)
 
 
 def may_record(actor: Actor) -> None:
     """Write episodes, steps and asks: loops with an agent token, researchers, ourselves."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent"}), actor)
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"agent"}), actor)
 
 
 def may_read(actor: Actor) -> None:
     """Read episodes and steps: everybody in the project."""
-    _demand(_holds(actor, Role.values, {"agent", "expert", "export", "launch"}), actor)
+    _demand(_holds(actor, Role.values, {"agent", "expert", "export", "launch", "review"}), actor)
 
 
 def sees_outcomes(actor: Actor) -> bool:
@@ -129,7 +137,7 @@ def sees_outcomes(actor: Actor) -> bool:
 
 def may_advise(actor: Actor) -> None:
     """Claim and answer asks: experts, and those who run the place."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT}, {"expert"}), actor)
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT}, {"expert"}), actor)
 
 
 def may_see_queue(actor: Actor) -> None:
@@ -143,33 +151,59 @@ def may_see_numbers(actor: Actor) -> None:
 
 def may_annotate(actor: Actor) -> None:
     """Say something about a step or an episode: whoever may advise or review."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"expert"}), actor)
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"expert", "review"}), actor)
+
+
+def may_review(actor: Actor) -> None:
+    """Claim reviews and judge episodes: whoever may say something about them, and programs that review."""
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"review"}), actor)
+
+
+def may_see_reviews(actor: Actor) -> None:
+    """Read queues, verdicts and agreement: everybody but an agent."""
+    _demand(_holds(actor, Role.values, {"export", "review"}), actor)
+
+
+def may_set_reviews(actor: Actor) -> None:
+    """Make review queues and label schemas, fill queues, and rule in the verifier court."""
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
 
 
 def may_set_desk(actor: Actor) -> None:
     """Say how asks are routed and what they may cost."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
 
 
 def may_launch(actor: Actor) -> None:
     """Start rollouts of our own, and let agents ask experts who have read the verifier."""
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
 
 
 def may_export(actor: Actor) -> None:
     _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"export"}), actor)
 
 
+def may_push(actor: Actor) -> None:
+    """Send datasets to a service outside with the operator's token: admins, who may export as well."""
+    may_export(actor)
+    _demand(_holds(actor, {Role.ADMIN}), actor)
+
+
 def may_issue_tokens(actor: Actor) -> None:
-    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
+    _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}), actor)
 
 
 def may_manage_people(actor: Actor) -> None:
+    _demand_write(_holds(actor, {Role.ADMIN}), actor)
+
+
+def may_manage_projects(actor: Actor) -> None:
+    """Create, rename, archive and restore projects, and read the audit trail, also of an archived project."""
     _demand(_holds(actor, {Role.ADMIN}), actor)
 
 
 def scoped(rows: Rows, project: Project, path: str = "project") -> Rows:
-    """Only the rows of this project; the one way in which the house narrows a query."""
+    """Return only the rows of this project. Queries are narrowed in no other way."""
     return rows.filter(**{path: project})
 
 
@@ -181,17 +215,18 @@ def visible_or_404(rows: QuerySet[M], actor: Actor, pk: str, path: str = "projec
 
 
 def is_id(pk: str) -> bool:
-    """Whether an object can have this id at all; the database takes no U+0000 and would answer with a fault."""
+    """Return whether an object can have this id at all; the database takes no U+0000 and would answer with a fault."""
     return "\x00" not in pk
 
 
 def memberships(request: HttpRequest) -> QuerySet[Membership]:
-    """Those by which a request's person acts."""
+    """Return those by which a request's person acts."""
     return current_memberships(request.user, request.session)  # type: ignore[arg-type]
 
 
 def project_of_object(request: HttpRequest, rows: QuerySet[Any], pk: str, path: str = "project_id") -> Membership:
-    """The membership through which a person sees an object by its shared link, whatever project is chosen now."""
+    """Return the membership through which a person sees an object by its shared link, whatever
+    project is chosen now."""
     projects = rows.filter(pk=pk).values(path)
     found = memberships(request).filter(project_id__in=projects).first() if is_id(pk) else None
     if found is None:
@@ -200,8 +235,9 @@ def project_of_object(request: HttpRequest, rows: QuerySet[Any], pk: str, path: 
 
 
 def chosen_membership(request: HttpRequest) -> Membership | None:
-    """The project a person works in: the session's choice while it holds, else the first one."""
-    mine = list(memberships(request))
+    """Return the project a person works in: the session's choice while it holds, else the first
+    that is not archived."""
+    mine = sorted(memberships(request), key=lambda one: one.project.archived_at is not None)
     slug = request.session.get(SESSION_PROJECT)
     return next((one for one in mine if one.project.slug == slug), mine[0] if mine else None)
 
@@ -220,7 +256,7 @@ def member_required(
     rows: Callable[[], QuerySet[Any]] | None = None,
     path: str = "project_id",
 ) -> Callable[[View], View]:
-    """A page for members: sets `request.membership`, `request.project` and `request.actor`.
+    """Return a page for members: sets `request.membership`, `request.project` and `request.actor`.
 
     With `rows`, the view's `pk` decides the project, so that a shared link works from any chosen project.
     """
@@ -247,7 +283,7 @@ def member_required(
 
 
 def adopt(request: HttpRequest, membership: Membership) -> MemberRequest:
-    """The same request, with who acts in which project."""
+    """Return the same request, with who acts in which project."""
     member = cast(MemberRequest, request)
     member.membership, member.project, member.actor = membership, membership.project, person(membership)
     return member

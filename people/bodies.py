@@ -38,13 +38,13 @@ def header(scope: dict[str, Any], wanted: bytes) -> str:
 
 
 def bearer_secret(scope: dict[str, Any]) -> str | None:
-    """The token that a request shows, whatever it is worth."""
+    """Return the token that a request shows, whatever it is worth."""
     kind, _, secret = header(scope, b"authorization").partition(" ")
     return secret if kind.lower() == "bearer" else None
 
 
 def has_body(scope: dict[str, Any]) -> bool:
-    """Whether a body comes; one that does not say how long it is counts, one of no bytes does not."""
+    """Return whether a body comes; one that does not say how long it is counts, one of no bytes does not."""
     return bool(header(scope, b"transfer-encoding")) or header(scope, b"content-length") not in ("", "0")
 
 
@@ -99,7 +99,9 @@ class Body:
             self._room.give_back(self._sender, self._taken)
 
     async def read(self) -> bytes:
-        """The whole body. Raises `TooLarge`, `TooSlow`, `Busy` or `HungUp`; the server drops what still comes then."""
+        """Return the whole body. Raises `TooLarge`, `TooSlow`, `Busy` or `HungUp`; the server drops what still comes
+        then.
+        """
         loop = asyncio.get_running_loop()
         began, size, more = loop.time(), 0, True
         parts: list[bytes] = []
@@ -127,7 +129,7 @@ class Body:
 
 
 def replayed(body: bytes, receive: Receive) -> Receive:
-    """The same request for an app that reads its body itself."""
+    """Return the same request for an app that reads its body itself."""
     whole = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def inner() -> dict[str, Any]:

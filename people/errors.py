@@ -1,4 +1,4 @@
-"""Errors of the house's apps: a `code` for machines, a message for people, a status for the edge that translates it."""
+"""Errors of all apps: a `code` for machines, a message for people, a status for HTTP."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AppError(Exception):
 
 
 class NotFound(AppError):
-    """There is no such object in this project."""
+    """Not found in this project."""
 
     code = "not_found"
     status = 404
@@ -27,6 +27,13 @@ class Forbidden(AppError):
 
     code = "forbidden"
     status = 403
+
+
+class ProjectArchived(AppError):
+    """This project is archived and read-only. An admin can restore it on the Projects page."""
+
+    code = "project_archived"
+    status = 409
 
 
 class WrongScope(AppError):
@@ -44,14 +51,14 @@ class Unauthenticated(AppError):
 
 
 class ForeignHost(AppError):
-    """This server does not go by the name that the request gives; AWMWEB_PUBLIC_URL says which name it has."""
+    """Unknown host name in the request. Set AWMWEB_PUBLIC_URL to the address of this server."""
 
     code = "foreign_host"
     status = 400
 
 
 class Invalid(AppError):
-    """The request does not have the shape that this call takes."""
+    """Invalid request."""
 
     code = "invalid"
     status = 422
@@ -65,42 +72,42 @@ class BadJson(AppError):
 
 
 class TooLarge(AppError):
-    """The body is larger than this call takes."""
+    """The request body is too large."""
 
     code = "too_large"
     status = 413
 
 
 class TooSlow(AppError):
-    """The body came too slowly; send the same again."""
+    """The request body arrived too slowly. Retry."""
 
     code = "too_slow"
     status = 408
 
 
 class LinkSpent(AppError):
-    """This link was used already or has ended; ask for a new one."""
+    """This link has expired or was already used. Ask an admin for a new one."""
 
     code = "link_spent"
     status = 410
 
 
 class Busy(AppError):
-    """Too much at once; try the same again in a moment."""
+    """Too many requests. Retry after the Retry-After delay."""
 
     code = "busy"
     status = 429
 
 
 class Away(AppError):
-    """The database is away; try again."""
+    """The database is unavailable. Retry shortly."""
 
     code = "unavailable"
     status = 503
 
 
 class Broken(AppError):
-    """Something broke on our side; it is in the log."""
+    """Internal server error. See the server log."""
 
     code = "internal"
     status = 500

@@ -86,8 +86,9 @@ def parse_json(raw: bytes) -> Any:
 
 
 def _read_fast(raw: bytes) -> Any:
-    """The same values as `_read`, for nearly every body: whole numbers of more than 64 bits come out as doubles here,
-    and half a pair of surrogates is refused."""
+    """Return the same values as `_read`, for nearly every body: whole numbers of more than 64 bits come out as doubles
+    here, and half a pair of surrogates is refused.
+    """
     return _read(raw) if _LONG_NUMBER in raw.translate(_SHAPE) else orjson.loads(raw)
 
 
@@ -103,8 +104,10 @@ def _read(raw: bytes) -> Any:
 
 
 def _may_overflow(raw: bytes) -> bool:
-    """Whether a number may be too large for a double: an exponent of three digits, or so many digits that one of two is
-    enough. Looked for in the shape of the text, where every digit is a 9, since patterns cost time for each letter."""
+    """Return whether a number may be too large for a double: an exponent of three digits, or so many digits that one of
+    two is enough. Looked for in the shape of the text, where every digit is a 9, since patterns cost time for each
+    letter.
+    """
     shape = raw.translate(_SHAPE)
     return b"e999" in shape or b"e+999" in shape or b"9" * 200 in shape
 
@@ -120,7 +123,7 @@ def _is_deep(value: Any) -> bool:
 
 
 def read_object(raw: bytes, limit: int) -> dict[str, Any]:
-    """The JSON object of a body, within its limit."""
+    """Return the JSON object of a body, within its limit."""
     if len(raw) > limit:
         raise TooLarge
     body = parse_json(raw)
@@ -211,8 +214,9 @@ def _ask(secret: str) -> Actor | None:
 
 
 async def sender_of(scope: dict[str, Any]) -> str:
-    """Who sends a request, by the token or the session it shows; empty for a stranger. What they may do is asked by
-    whoever answers."""
+    """Return who sends a request, by the token or the session it shows; empty for a stranger. What they may do is asked
+    by whoever answers.
+    """
     secret = bearer_secret(scope)
     if secret is None:
         session = parse_cookie(header(scope, b"cookie")).get(settings.SESSION_COOKIE_NAME)
@@ -253,7 +257,7 @@ DOOR = [TokenAuth(), SessionAuth()]
 
 
 def actor_of(request: HttpRequest) -> Actor:
-    """Who calls, after the door let them in."""
+    """Return who calls, after the door let them in."""
     return request.auth  # type: ignore[attr-defined, no-any-return]
 
 
@@ -286,13 +290,13 @@ async def refuse(send: Send, error: Exception) -> None:
 
 
 def told(error: Exception) -> AppError:
-    """The refusal that an error becomes; what is none of ours goes to the log."""
+    """Return the refusal that an error becomes; what is none of ours goes to the log."""
     if isinstance(error, AppError):
         return error
     if isinstance(error, DatabaseError):
         log.warning("database away: %s", error)
         return Away()
-    log.error("a call broke", exc_info=error)
+    log.error("an API call failed", exc_info=error)
     return Broken()
 
 
@@ -304,7 +308,7 @@ def refusal(error: AppError) -> HttpResponse:
 
 
 def misshapen(errors: Sequence[Any]) -> Invalid:
-    """What is wrong with a body, in the words of the type checker, the first few."""
+    """Return what is wrong with a body, in the words of the type checker, the first few."""
     return Invalid("; ".join(_where(one) for one in errors[:5]))
 
 
@@ -314,7 +318,7 @@ def _where(error: dict[str, Any]) -> str:
 
 
 def build_api(**options: Any) -> Api:
-    """The one API object; apps add their routers to it in `awmweb/urls.py`."""
+    """Return the one API object; apps add their routers to it in `awmweb/urls.py`."""
     api = Api(auth=DOOR, parser=StrictParser(), renderer=AsciiJson(), docs_url=None, **options)
 
     @api.exception_handler(AppError)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -63,8 +64,8 @@ def ensure_project(slug: str, name: str | None = None) -> Project:
 
 
 @transaction.atomic
-def create_project(slug: str, name: str = "") -> Project:
-    """A project of its own, without members.
+def create_project(slug: str, name: str = "", by: Actor | None = None) -> Project:
+    """Return a project of its own, without members; its audit log begins with who created it.
 
     Raises:
         Invalid: the slug is no slug, or taken.
@@ -73,18 +74,18 @@ def create_project(slug: str, name: str = "") -> Project:
     if not slug or len(slug) > SLUG_CHARS or slug != slugify(slug):
         raise Invalid(f"The slug must be at most {SLUG_CHARS} lower-case letters, digits and hyphens.")
     if len(name) > NAME_CHARS or "\x00" in name:
-        raise Invalid(f"Give the project a name of at most {NAME_CHARS} characters.")
+        raise Invalid(f"Enter a project name of at most {NAME_CHARS} characters.")
     project, made = Project.objects.get_or_create(slug=slug, defaults={"name": name})
     if not made:
-        raise Invalid(f"There is a project {slug!r} already.")
-    record(system(project), "made the project", slug, name)
+        raise Invalid(f"Project {slug!r} already exists.")
+    record(replace(by, project=project) if by is not None else system(project), "created project", slug, name)
     return project
 
 
 def project_named(slug: str) -> Project:
     found = Project.objects.filter(slug=slug).first()
     if found is None:
-        raise NotFound(f"There is no project {slug!r}.")
+        raise NotFound(f"Project {slug!r} not found.")
     return found
 
 
@@ -115,8 +116,9 @@ def ensure_member(project: Project, username: str, role: str, ends_at: datetime 
 def issue_login_link(
     memberships: Sequence[Membership], issued_by: User | None = None, life: timedelta = LINK_LIFE
 ) -> str:
-    """The secret of a link for one use, which signs an account in to these of its memberships; only its digest is
-    kept."""
+    """Return the secret of a link for one use, which signs an account in to these of its memberships; only its digest
+    is kept.
+    """
     secret = secrets.token_urlsafe(32)
     (user,) = {one.user for one in memberships}
     opens = [one.entry for one in memberships]
@@ -145,8 +147,9 @@ def redeem_login_link(secret: str) -> tuple[User, list[str]]:
 
 @transaction.atomic
 def link_for(actor: Actor, username: str, role: str | None = None, life: timedelta = LINK_LIFE) -> str:
-    """A link for a person by their account's name, which opens this project alone: a new one becomes an expert unless
-    told otherwise, a known one keeps role and end unless given another role."""
+    """Return a link for a person by their account's name, which opens this project alone: a new one becomes an expert
+    unless told otherwise, a known one keeps role and end unless given another role.
+    """
     if actor.user is not None:
         may_manage_people(actor)
     known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
@@ -159,20 +162,23 @@ def link_for(actor: Actor, username: str, role: str | None = None, life: timedel
 
 @transaction.atomic
 def fresh_link(actor: Actor, membership_id: int) -> tuple[Membership, str]:
-    """Another link for somebody who is here, with the role and end they have."""
+    """Return another link for somebody who is here, with the role and end they have."""
     may_manage_people(actor)
     membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
     if membership is None:
         raise NotFound
     if not membership.is_current(timezone.now()):
-        raise Invalid(f"The time of {display_name(membership.user)} here is over; invite them with another end.")
+        raise Invalid(
+            f"The membership of {display_name(membership.user)} has expired. Invite them with a later expiry."
+        )
     record(actor, "made a link for", membership.user.username, f"as {membership.role}")
     return membership, issue_login_link(_opened_by(actor, membership), issued_by=actor.user)
 
 
 def _opened_by(actor: Actor, membership: Membership) -> list[Membership]:
-    """What a link by this admin opens of an account: this membership, and those of projects whose admin they are too.
-    Where somebody else decides who comes in, their link is no way in."""
+    """Return what a link by this admin opens of an account: this membership, and those of projects whose admin they are
+    too. Where somebody else decides who comes in, their link is no way in.
+    """
     mine = Membership.objects.filter(user=membership.user, project__in=_admin_of(actor)).exclude(pk=membership.pk)
     return [membership, *mine.select_related("user")]
 
@@ -194,8 +200,8 @@ def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) 
     username = _free_username(actor, name)
     _refuse_namesake(actor, username, role)
     if ends_at is not None and ends_at <= timezone.now():
-        raise Invalid("The end lies in the past.")
-    _refuse_last_admin_change(actor, username, role, ends_at)
+        raise Invalid("The expiry is in the past.")
+    refuse_last_admin_change(actor, username, role, ends_at)
     membership = ensure_member(actor.project, username, role, ends_at)
     if not membership.user.first_name:
         User.objects.filter(pk=membership.user.pk).update(first_name=name[:150])
@@ -204,42 +210,43 @@ def invite(actor: Actor, name: str, role: str, ends_at: datetime | None = None) 
 
 
 def _free_username(actor: Actor, name: str) -> str:
-    """The account this name means here. One that also belongs to a project whose admin the actor is not is somebody
-    else's, as whom others may be signed in; the new person gets a name of their own."""
+    """Return the account this name means here. One that also belongs to a project whose admin the actor is not is
+    somebody else's, as whom others may be signed in; the new person gets a name of their own.
+    """
     stem = slugify(name)[:140]
     if not stem:
-        raise Invalid("Give the person a name with at least one letter or digit.")
+        raise Invalid("Enter a name with at least one letter or digit.")
     admin_of = _admin_of(actor)
     for number in range(1, 1000):
         username = stem if number == 1 else f"{stem}-{number}"
         elsewhere = Membership.objects.filter(user__username=username).exclude(project__in=admin_of)
         if not elsewhere.exclude(project=actor.project).exists():
             return username
-    raise Invalid("Too many people have this name; use another one.")
+    raise Invalid("Too many people have this name. Use another one.")
 
 
 def _refuse_namesake(actor: Actor, username: str, role: str) -> None:
     """An invitation must not change somebody's role by the way."""
     known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
     if known is not None and known.role != role:
-        raise Invalid(f"{display_name(known.user)} is here already, as {known.role}. Give the new person another name.")
+        raise Invalid(f"{display_name(known.user)} is already a member, with role {known.role}. Use another name.")
 
 
 def _admins(now: datetime) -> QuerySet[Membership]:
-    """Those who are admins still; one whose membership has ended helps nobody."""
+    """Return those who are admins still; one whose membership has ended helps nobody."""
     return Membership.objects.filter(Q(ends_at__isnull=True) | Q(ends_at__gt=now), role=Role.ADMIN)
 
 
 def _admin_of(actor: Actor) -> QuerySet[Membership, Any]:
-    """Ids of the projects whose admin a person is; the house decides for one project at a time."""
+    """Return the ids of the projects whose admin a person is."""
     return _admins(timezone.now()).filter(user=actor.user).values_list("project", flat=True)
 
 
-def _refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: datetime | None) -> None:
+def refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: datetime | None) -> None:
     admins = scoped(_admins(timezone.now()).select_for_update(), actor.project)
     stays = role == Role.ADMIN and ends_at is None
     if not stays and [one.user.username for one in admins.select_related("user")] == [username]:
-        raise Invalid("The last admin of a project stays admin, without an end.")
+        raise Invalid("The last admin of a project cannot change role or get an expiry.")
 
 
 @transaction.atomic
@@ -262,7 +269,7 @@ def remove_member(actor: Actor, membership_id: int) -> None:
 
 @transaction.atomic
 def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[str]:
-    """What a person may be asked about: an ask that names skills goes to those who have all of them."""
+    """Return what a person may be asked about: an ask that names skills goes to those who have all of them."""
     may_manage_people(actor)
     plain = list(dict.fromkeys(" ".join(skill.split()) for skill in skills if skill.split()))
     if len(plain) > SKILLS_MAX or any(len(skill) > SKILL_CHARS for skill in plain):
@@ -281,15 +288,15 @@ def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[
 
 @transaction.atomic
 def issue_token(actor: Actor, name: str, scope: str, ends_at: datetime | None = None) -> tuple[ApiToken, str]:
-    """A new token and its secret, which is shown once and kept only as a digest."""
+    """Return a new token and its secret, which is shown once and kept only as a digest."""
     may_issue_tokens(actor)
     if scope not in TokenScope.values:
         raise Invalid(f"Scope must be one of {', '.join(TokenScope.values)}.")
     name = " ".join(name.split())
     if not name or len(name) > 120:
-        raise Invalid("Give the token a name of at most 120 characters.")
+        raise Invalid("Enter a token name of at most 120 characters.")
     if ends_at is not None and ends_at <= timezone.now():
-        raise Invalid("The end lies in the past.")
+        raise Invalid("The expiry is in the past.")
     secret = "awm_" + secrets.token_urlsafe(32)
     token = ApiToken.objects.create(
         project=actor.project, name=name, scope=scope, digest=digest(secret), issued_by=actor.user, ends_at=ends_at
@@ -308,7 +315,7 @@ def revoke_token(actor: Actor, token_id: str) -> None:
 
 
 def token_of(secret: str) -> ApiToken | None:
-    """The token that a secret belongs to, if it may still be used; notes the use at most twice a minute."""
+    """Return the token that a secret belongs to, if it may still be used; notes the use at most twice a minute."""
     now = timezone.now()
     token = ApiToken.objects.select_related("project").filter(digest=digest(secret)).first()
     if token is None or not token.is_current(now):
@@ -319,5 +326,5 @@ def token_of(secret: str) -> ApiToken | None:
 
 
 def house_actor(slug: str) -> Actor:
-    """The house acting in a project by its name, for commands."""
+    """Return the actor of awmweb in the project of this name, for commands."""
     return system(project_named(slug))

@@ -31,7 +31,7 @@ _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 
 
 def new_id() -> str:
-    """A 20-character id that sorts by the millisecond it was made in; the second half is random."""
+    """Return a 20-character id that sorts by the millisecond it was made in; the second half is random."""
     value = int(time.time() * 1000)
     head = ""
     for _ in range(9):
@@ -64,7 +64,8 @@ class JsonText(TextOfJson):
 
 
 def shown(value: Any) -> Any:
-    """The same JSON value fit for a page: lone surrogates cannot be written as UTF-8 and become question marks."""
+    """Return the same JSON value fit for a page: lone surrogates cannot be written as UTF-8 and
+    become question marks."""
     text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace").decode()
     return json.loads(text)
 
@@ -82,6 +83,7 @@ class TokenScope(models.TextChoices):
     EXPERT = "expert", "Expert"
     EXPORT = "export", "Export"
     LAUNCH = "launch", "Launch"
+    REVIEW = "review", "Review"
 
 
 class Project(models.Model):
@@ -91,6 +93,8 @@ class Project(models.Model):
     slug = models.SlugField(max_length=60, unique=True)
     name = models.CharField(max_length=120)
     created_at = models.DateTimeField(auto_now_add=True)
+    archived_at = models.DateTimeField(null=True, blank=True)
+    """An archived project is read-only and hidden from the project switcher until an admin restores it."""
 
     def __str__(self) -> str:
         return self.slug
@@ -186,5 +190,5 @@ class AuditEntry(models.Model):
 
 
 def display_name(user: User) -> str:
-    """How a person is called on pages and in exports of people's names."""
+    """Return how a person is called on pages and in exports of people's names."""
     return user.get_full_name() or user.get_username()

@@ -33,7 +33,7 @@ def right_of(actor: Actor, session: str = "") -> Right:
 
 
 def ended(rights: Collection[Right]) -> dict[Right, AppError]:
-    """Those of them that hold no longer, each with the refusal that it would meet now."""
+    """Return those of them that hold no longer, each with the refusal that it would meet now."""
     shown, members = _tokens(rights) | _sessions(rights), _members(rights)
     found: dict[Right, AppError] = {}
     for right in rights:
@@ -57,7 +57,10 @@ def _sessions(rights: Collection[Right]) -> set[str]:
 
 
 def _members(rights: Collection[Right]) -> set[str]:
-    """Another entry of the same membership is none of these: new rights end what was let in before."""
+    """Return the entries in force of these rights.
+
+    New rights give a membership another entry, which ends what was let in before.
+    """
     current = Q(ends_at__isnull=True) | Q(ends_at__gt=timezone.now())
     wanted = {right.entry for right in rights if right.entry}
     return set(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from people import views
+from people import project_pages, views
 
 urlpatterns = [
     path("login", views.login, name="login"),
@@ -12,5 +12,7 @@ urlpatterns = [
     path("logout", views.logout, name="logout"),
     path("people/", views.people, name="people"),
     path("tokens/", views.tokens, name="tokens"),
+    path("projects/", project_pages.projects_page, name="projects"),
+    path("audit/", project_pages.audit_page, name="audit"),
     path("projects/switch", views.switch_project, name="switch_project"),
 ]

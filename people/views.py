@@ -20,7 +20,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from people import members
+from people import members, projects
 from people.access import (
     SESSION_ENTRIES,
     SESSION_PROJECT,
@@ -37,10 +37,11 @@ from people.errors import AppError, Invalid, LinkSpent, NotFound
 from people.models import ApiToken, Membership, Role, display_name
 
 SCOPES = [
-    ("agent", "writes episodes and asks; never hears outcomes"),
-    ("expert", "reads, claims and answers asks"),
-    ("export", "reads and exports"),
-    ("launch", "creates runs, also with informed experts; never for the agent itself"),
+    ("agent", "Records episodes and asks. Can't see outcomes."),
+    ("expert", "Reads, claims and answers asks."),
+    ("export", "Reads and exports."),
+    ("launch", "Creates runs, including runs with informed experts. Not for agents."),
+    ("review", "Claims and gives reviews. Outcomes open after its own verdict."),
 ]
 
 
@@ -91,7 +92,7 @@ def _is_no_visit(request: HttpRequest) -> bool:
 
 
 def _safe(request: HttpRequest, url: str) -> str:
-    """Only paths of our own: another word would be taken for the name of a page."""
+    """Return `url` if it is a path on this host, otherwise the home page."""
     ours = url.startswith("/") and url_has_allowed_host_and_scheme(url, {request.get_host()})
     return url if ours else reverse("home")
 
@@ -149,20 +150,25 @@ def _member(row: Membership, actor: Actor) -> dict[str, Any]:
 
 
 def _people_headline(count: int, actor: Actor) -> str:
-    return f"{count} {'person is' if count == 1 else 'people are'} in the project {actor.project.name}."
+    return f"{count} {'member' if count == 1 else 'members'} in {actor.project.name}."
 
 
 def _people_form(request: MemberRequest) -> dict[str, Any] | None:
-    """Invite, renew a link, name skills or remove; a link comes back to be shown once."""
+    """Invite, renew a link, name skills, change a role or remove; a link comes back to be shown once."""
     actor = request.actor
-    deed = request.POST.get("do")
-    if deed == "remove":
+    action = request.POST.get("do")
+    if action == "remove":
         _remove(request, _number(request.POST.get("membership", "")))
         return None
-    if deed == "skills":
+    if action == "skills":
         _skills(request, _number(request.POST.get("membership", "")))
         return None
-    if deed == "link":
+    if action == "role":
+        membership, secret = projects.change_role(
+            actor, _number(request.POST.get("membership", "")), request.POST.get("role", "")
+        )
+        return _link(display_name(membership.user), secret)
+    if action == "link":
         return _new_link(actor, _number(request.POST.get("membership", "")))
     membership, secret = members.invite(
         actor, request.POST.get("name", ""), request.POST.get("role", ""), end_of(request.POST.get("ends", ""))
@@ -184,14 +190,14 @@ def _remove(request: MemberRequest, membership_id: int) -> None:
     left = sum(token.is_current(timezone.now()) for token in made.filter(issued_by=row.user_id if row else None))
     name = display_name(row.user) if row is not None else ""
     members.remove_member(request.actor, membership_id)
-    messages.success(request, f"Removed {name}. Their open pages stop at the next step.")
+    messages.success(request, f"Removed {name}. Their open pages stop working.")
     if row is not None and left:
-        works = "1 token that they made still works" if left == 1 else f"{left} tokens that they made still work"
-        messages.warning(request, f"{works}; revoke what they should not hold on the page Tokens.")
+        works = "1 API token they created still works" if left == 1 else f"{left} API tokens they created still work"
+        messages.warning(request, f"{works}. Revoke tokens they should not have on the API tokens page.")
 
 
 def _new_link(actor: Actor, membership_id: int) -> dict[str, Any]:
-    """The same person again: a fresh link with the role and end they have."""
+    """Return the same person again: a fresh link with the role and end they have."""
     membership, secret = members.fresh_link(actor, membership_id)
     return _link(display_name(membership.user), secret)
 
@@ -208,13 +214,13 @@ def _number(text: str) -> int:
 
 
 def end_of(text: str) -> datetime | None:
-    """The end of the given day, UTC; empty means no end."""
+    """Return the end of the given day, UTC; empty means no end."""
     if not text:
         return None
     try:
         return datetime.strptime(text, "%Y-%m-%d").replace(hour=23, minute=59, second=59, tzinfo=UTC)
     except ValueError as error:
-        raise Invalid("Give the end as a date, such as 2026-12-31.") from error
+        raise Invalid("Enter the expiry as a date such as 2026-12-31.") from error
 
 
 @require_http_methods(["GET", "POST"])
@@ -253,8 +259,8 @@ def tokens(request: MemberRequest) -> HttpResponse:
 def _tokens_headline(rows: list[ApiToken]) -> str:
     current = sum(row.is_current(timezone.now()) for row in rows)
     if not current:
-        return "No token works in this project."
-    return f"{current} {'token works' if current == 1 else 'tokens work'} in this project."
+        return "No active API tokens."
+    return f"{current} active API token{'' if current == 1 else 's'}."
 
 
 def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
@@ -263,7 +269,7 @@ def _tokens_form(request: MemberRequest) -> dict[str, str] | None:
         token_id = request.POST.get("token", "")[:60]
         members.revoke_token(actor, token_id)
         name = scoped(ApiToken.objects.all(), actor.project).get(pk=token_id).name
-        messages.success(request, f"Revoked the token {name}. Its next call is refused.")
+        messages.success(request, f"Revoked the token {name}.")
         return None
     name, scope = request.POST.get("name", ""), request.POST.get("scope", "")
     _, text = members.issue_token(actor, name, scope, end_of(request.POST.get("ends", "")))

@@ -3,6 +3,7 @@
 
 import { tick } from "./clock.js";
 import { bind, print } from "./keys.js";
+import { life } from "./page-life.js";
 import { part } from "./post.js";
 import { insert, page, sayNear, wordsNow } from "./ask-form.js";
 import { say } from "./toast.js";
@@ -13,7 +14,7 @@ const csrf = () => document.querySelector('meta[name="csrf"]').content;
 const place = (name) => document.querySelector(`[data-part="${name}"]`);
 
 /**
- * Put a fresh part in the place of the old one; the focus stays on what has the same deed.
+ * Put a fresh part in the place of the old one; the focus stays on what has the same action.
  * @param {Document} fresh
  * @param {string} name
  */
@@ -44,18 +45,18 @@ async function draft(query = "", body = null) {
   if (!url) return null;
   try {
     const box = swap(await part(`${url}${query}`, body, csrf()), "model-draft");
-    if (box) offerDeeds(box);
+    if (box) offerActions(box);
     return box;
   } catch (error) {
-    sayNear("[data-problem]", error instanceof TypeError ? "No contact with the server; no draft came." : error.message, true);
+    sayNear("[data-problem]", error instanceof TypeError ? "No draft: can't reach the server." : error.message, true);
     return null;
   }
 }
 
 /** Keys that make sense in the state in which the draft is. */
-function offerDeeds(box) {
+function offerActions(box) {
   const shown = "shown" in box.dataset;
-  if (shown) announce(`A draft by a model: ${box.querySelector("[data-words]").textContent.slice(0, 200)}`);
+  if (shown) announce(`Model draft: ${box.querySelector("[data-words]").textContent.slice(0, 200)}`);
   print();
 }
 
@@ -66,7 +67,7 @@ async function toggle() {
   if (!["idle", "writing"].includes(state)) return say(box.textContent.trim().replace(/\s+/g, " "), true);
   wanted = true;
   if (state === "idle") return draft("", bodyOf({}));
-  return announce("It is shown as soon as it is there.");
+  return announce("The draft opens when it is ready.");
 }
 
 function useDraft() {
@@ -105,15 +106,15 @@ function startDraft() {
   });
   document.addEventListener("awm:frame", async ({ detail }) => {
     if (detail.type === "gap" || (detail.type === "draft" && detail.ask === page.dataset.ask)) await arrived();
-  });
+  }, { signal: life() });
 }
 
 async function arrived() {
   if ("shown" in (place("model-draft")?.dataset || {})) return;
   const box = await draft();
   if (box?.dataset.state === "ready" && wanted) await draft("?show=1");
-  else if (box?.dataset.state === "ready") announce("A model draft is ready; it stays closed.");
-  else if (box?.dataset.state === "failed") announce("The model gave no draft.");
+  else if (box?.dataset.state === "ready") announce("A model draft is ready. It is hidden.");
+  else if (box?.dataset.state === "failed") announce("The model returned no draft.");
   if (box?.dataset.state !== "writing") wanted = false;
 }
 
@@ -125,7 +126,7 @@ async function replies(path = place("replies").dataset.url, body = null) {
     swap(await part(path, body, csrf()), "replies");
     return true;
   } catch (error) {
-    const words = error instanceof TypeError ? "No contact with the server." : error.message;
+    const words = error instanceof TypeError ? "Can't reach the server." : error.message;
     if (problem()) [problem().textContent, problem().hidden] = [words, false];
     else place("replies").textContent = words;
     return false;
@@ -137,7 +138,7 @@ function changeReply(button) {
   const text = form.querySelector("textarea");
   form.querySelector('input[name="id"]').value = button.dataset.edit;
   text.value = place("replies").querySelector(`[data-reply="${button.dataset.edit}"]`).textContent;
-  form.querySelector("[data-say]").textContent = "In other words";
+  form.querySelector("[data-say]").textContent = "Edit quick reply";
   text.focus();
 }
 
@@ -174,7 +175,7 @@ const ticked = new Map(); // what a person said about each, and those that came 
 
 /** The list is drawn anew by the server now and then; the ticks are the person's. */
 export function keepTicks() {
-  const boxes = [...document.querySelectorAll('[data-part="twins"] input[name="with"]')];
+  const boxes = [...document.querySelectorAll('[data-part="same"] input[name="with"]')];
   for (const box of boxes) {
     if (!ticked.has(box.value)) ticked.set(box.value, false);
     box.checked = ticked.get(box.value) && !box.disabled;
@@ -185,18 +186,20 @@ export function keepTicks() {
   if (send && send.textContent !== words) send.textContent = words;
 }
 
-function startTwins() {
-  for (const box of document.querySelectorAll('[data-part="twins"] input[name="with"]')) ticked.set(box.value, box.checked || box.disabled);
+function startSameQuestion() {
+  for (const box of document.querySelectorAll('[data-part="same"] input[name="with"]')) ticked.set(box.value, box.checked || box.disabled);
   document.addEventListener("change", ({ target }) => {
     if (!(target instanceof HTMLInputElement) || target.name !== "with") return;
     ticked.set(target.value, target.checked);
     keepTicks();
-  });
+  }, { signal: life() });
   keepTicks();
 }
 
 export function startAssist() {
+  wanted = false;
+  ticked.clear();
   startDraft();
   startReplies();
-  startTwins();
+  startSameQuestion();
 }

@@ -2,6 +2,7 @@
 
 import { isEmpty } from "./drafts.js";
 import { bind } from "./keys.js";
+import { life } from "./page-life.js";
 import { part, post } from "./post.js";
 import { swap } from "./answer-assist.js";
 import { say } from "./toast.js";
@@ -18,7 +19,7 @@ async function press(act) {
   try {
     swap(await part(form.action, body, csrf()), "tags");
   } catch (error) {
-    say(error instanceof TypeError ? "Not kept: no contact with the server." : error.message, true);
+    say(error instanceof TypeError ? "Not saved: can't reach the server." : error.message, true);
   }
 }
 
@@ -31,7 +32,7 @@ export function startTags() {
     if (!button) return;
     event.preventDefault();
     pressed = pressed.then(() => press(button.dataset.act));
-  });
+  }, { signal: life() });
 }
 
 const deliver = (path, given) => {

@@ -5,6 +5,8 @@ import { serverNow } from "./clock.js";
 import { Saver, Store, beganWith, best, same } from "./drafts.js";
 import { bind, print, unbind } from "./keys.js";
 import { Lease } from "./lease.js";
+import { ahead, lookAhead, showEarly } from "./next-ask.js";
+import { life } from "./page-life.js";
 import { NO_CONTACT, isOut, outWords, post } from "./post.js";
 import { CallBuilder, chosen } from "./schema-form.js";
 import { noteSent } from "./delivery-toast.js";
@@ -15,9 +17,11 @@ const QUIET_MS = 700;
 const SETTLE_MS = 1500;
 const CSRF = () => document.querySelector('meta[name="csrf"]').content;
 
-export const page = document.querySelector("[data-ask]");
-export const form = document.querySelector("form[data-answer]");
-const store = new Store(page.dataset.ask, globalThis.localStorage);
+/** @type {HTMLElement} */
+export let page = null;
+/** @type {HTMLFormElement} */
+export let form = null;
+let store = null;
 /** A field of the form by its name.
  * @type {(name: string) => HTMLTextAreaElement} */
 const field = (name) => /** @type {HTMLTextAreaElement} */ (form.elements[name]);
@@ -25,6 +29,19 @@ let builder = null;
 let begun = null; // the words with which the form came
 let saver = null;
 let lease = null;
+let swap = null; // puts the next ask in the place of this one, where the answer to a sent form carries it
+
+/**
+ * The ask that stands on the page now.
+ * @param {(next: import("./next-ask.js").Next) => void} swapTo
+ */
+export function mount(swapTo) {
+  page = document.querySelector("[data-ask]");
+  form = document.querySelector("form[data-answer]");
+  store = new Store(page.dataset.ask, globalThis.localStorage);
+  [builder, begun, saver, lease, swap] = [null, null, null, null, swapTo];
+  offered.length = 0;
+}
 
 /**
  * Words at a named place of the page; none hide it.
@@ -67,13 +84,13 @@ const SAID = {
   saving: () => ["saving", false],
   saved: (at) => [`saved ${new Date(at ? Date.parse(at) : serverNow()).toLocaleTimeString("en-GB")}`, false],
   here: () => ["saved on this device, not on the server yet", true],
-  closed: () => ["this device keeps nothing; the server does", true],
+  closed: () => ["can't save on this device; saved on the server", true],
   refused: (words) => [words, true],
 };
 
 function heardSaver(state, detail) {
   if (state === "out") return cast(detail);
-  if (state === "choose") return offer({ ...detail, drafted: detail.drafted_by, version: detail.version }, "You wrote on in another tab or on another device.");
+  if (state === "choose") return offer({ ...detail, drafted: detail.drafted_by, version: detail.version }, "This draft was edited in another tab or device.");
   if (state === "saving" && document.querySelector("[data-saved]").textContent) return; // do not flicker
   sayNear("[data-saved]", ...SAID[state](detail));
 }
@@ -97,11 +114,11 @@ function showOffer() {
   const [first] = offered;
   box.hidden = !first;
   if (!first) return;
-  box.querySelector("[data-say]").textContent = `${first.why} This is the other text:`;
+  box.querySelector("[data-say]").textContent = `${first.why} The other version:`;
   const calls = (first.other.calls || []).map((call) => `${call.name}(${JSON.stringify(call.arguments)})`);
   box.querySelector("[data-text]").textContent = visible([first.other.text, ...calls].join("\n"));
-  sayNear("[data-saved]", "not saved: choose one of two texts", true);
-  announce(`${first.why} Choose one of two texts.`);
+  sayNear("[data-saved]", "not saved: choose a version", true);
+  announce(`${first.why} Choose a version.`);
 }
 
 function choose(what) {
@@ -125,10 +142,10 @@ function startWords() {
   put(words);
   if (words.nonce) field("nonce").value = words.nonce;
   const back = words.text || words.calls.length;
-  if (back && words !== server) sayNear("[data-saved]", "your text from before is back");
+  if (back && words !== server) sayNear("[data-saved]", "earlier text restored");
   else if (version && back) heardSaver("saved", form.dataset.savedAt);
   if (keepHere(words)) store.dropOthers();
-  for (const other of others) offer(other, "There is a second text of yours for this ask.");
+  for (const other of others) offer(other, "You have another draft for this ask.");
   if (!same(words, server)) saver.save();
   listen();
 }
@@ -137,14 +154,15 @@ function listen() {
   form.addEventListener("input", (event) => {
     if (event.target === field("text") && !field("text").value.trim()) mark(""); // nothing of the draft is left
     if (event.target === field("text")) saver.touch();
+    if (form.dataset.next) lookAhead(form.dataset.next);
   });
   field("text").addEventListener("blur", () => saver.save());
-  addEventListener("pagehide", () => saver.leave());
+  addEventListener("pagehide", () => saver.leave(), { signal: life() });
   document.addEventListener("visibilitychange", () => {
     if (document.visibilityState === "hidden") saver.leave();
     else saver.retry();
-  });
-  addEventListener("online", () => saver.retry());
+  }, { signal: life() });
+  addEventListener("online", () => saver.retry(), { signal: life() });
   form.querySelector("[data-other]").addEventListener("click", (event) => {
     const what = event.target instanceof Element && event.target.closest("[data-choose]")?.dataset.choose;
     if (what) choose(what);
@@ -210,7 +228,7 @@ export function freeze(words, { out = false } = {}) {
 }
 
 /** What a frozen form asks. */
-export const keepWords = () => `Keep your text as an annotation of step ${page.dataset.seq}?`;
+export const keepWords = () => `Save your text as an annotation on step ${page.dataset.seq}?`;
 
 // the rest of a word that was being typed when the deadline came decides nothing
 let [pressedAt, pressedBefore] = [0, 0];
@@ -235,7 +253,7 @@ async function settle() {
 async function send(then, path = form.action) {
   if (form.dataset.sending) return;
   if (isBlank()) {
-    sayNear("[data-problem]", builder ? "Write the advice, or add a call." : "Write the advice.", true);
+    sayNear("[data-problem]", builder ? "Write an answer or add a call." : "Write an answer.", true);
     return field("text").focus();
   }
   if (form.dataset.problems) return sayNear("[data-problem]", form.dataset.problems, true);
@@ -245,11 +263,17 @@ async function send(then, path = form.action) {
   const before = saver.state;
   saver.stop();
   field("then").value = then;
-  const { ok, answer, error } = await deliver(path);
+  const known = ahead();
+  const sending = deliver(path, undefined, { headers: { "X-Swap": known?.ask || "page" } });
+  const early = then === "next" && known?.ask ? showEarly(known.page) : null;
+  const { ok, answer, error } = await sending;
+  if (!ok) early?.back();
   if (ok || error.code === "too_late") {
     store.clear();
     if (ok && answer.sent_at) noteSent(answer.ask, answer.sent_at);
-    if (ok) location.assign(answer.next);
+    const next = answer?.page || (answer?.lease && (early?.content || known.page));
+    if (ok && next) swap({ url: answer.next, page: next, lease: answer.lease });
+    else if (ok) location.assign(answer.next);
     else location.reload(); // the server keeps the text beside the ask, where the page shows it
     return;
   }
@@ -261,7 +285,7 @@ async function send(then, path = form.action) {
 function refused(error) {
   if (error.code === NO_CONTACT) {
     saver.touch();
-    sayNear("[data-problem]", "Not sent: no contact with the server. Your text is safe here; send again when the connection is back.", true);
+    sayNear("[data-problem]", "Not sent: can't reach the server. Your text is saved. Try again when you're online.", true);
   } else if (isOut(error)) cast(error);
   else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
   else sayNear("[data-problem]", error.message, true);
@@ -269,7 +293,7 @@ function refused(error) {
 }
 
 function cast(error) {
-  freeze(`${outWords(error)} Nothing more can be sent from here; your text stays, to be copied.`, { out: true });
+  freeze(`${outWords(error)} You can't send from this page anymore. Copy your text before you leave.`, { out: true });
 }
 
 /** Behind the end an answer is kept, not sent; the page then shows as what. */
@@ -323,7 +347,7 @@ function startCalls() {
     const shown = event.target instanceof Element && event.target.closest("[data-use-tool]")?.dataset.useTool;
     const { name } = shown ? chosen(shown, [...builder.tools.keys()]) : {};
     if (name) addCall(name);
-  });
+  }, { signal: life() });
 }
 
 const addCall = (name) => {
@@ -393,8 +417,8 @@ export function startForm() {
   bind("leave", leave);
   startLease();
   document.addEventListener("awm:deadline", (event) => {
-    if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline has passed and the agent went on without advice. ${keepWords()}`);
-  });
+    if (/** @type {Element} */ (event.target).closest("[data-in-hand]")) freeze(`The deadline passed before your answer was sent. ${keepWords()}`);
+  }, { signal: life() });
   field("text").setSelectionRange(field("text").value.length, field("text").value.length);
   if (matchMedia("(pointer: fine)").matches) field("text").focus({ preventScroll: true });
 }

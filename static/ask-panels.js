@@ -42,7 +42,7 @@ async function load(panel) {
   } catch (error) {
     const words = document.createElement("p");
     words.className = "problem";
-    words.textContent = error instanceof TypeError ? "No contact with the server; open this again when it is back." : error.message;
+    words.textContent = error instanceof TypeError ? "Can't reach the server. Open this again when you're online." : error.message;
     panel.replaceChildren(words);
   }
   panel.removeAttribute("aria-busy");

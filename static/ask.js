@@ -3,11 +3,13 @@
 
 import { startAssist, keepTicks } from "./answer-assist.js";
 import { startTags, startUnsent } from "./ask-feedback.js";
-import { form, freeze, heldBy, keepWords, page, startForm } from "./ask-form.js";
+import { form, freeze, heldBy, keepWords, mount, page, startForm } from "./ask-form.js";
 import { serverNow } from "./clock.js";
 import { startContext } from "./ask-panels.js";
 import { Store } from "./drafts.js";
 import { print } from "./keys.js";
+import { swapsTo } from "./next-ask.js";
+import { begin, every, life } from "./page-life.js";
 import { announce } from "./shell.js";
 import { startSimilar } from "./similar-answers.js";
 import { startJump, startSmall } from "./mobile-keyboard.js";
@@ -35,7 +37,7 @@ function refreshed() {
 
 function startLists() {
   const all = lists({
-    onNew: (from, to) => { if (page.dataset.status === "answered") announce(`The agent acted: step ${to}`); },
+    onNew: (from, to) => { if (page.dataset.status === "answered") announce(`New step: ${to}`); },
     onChange: refreshed,
   });
   const list = all.at(-1);
@@ -68,7 +70,7 @@ function startFamily(list) {
     const served = [...document.querySelectorAll("[data-part=family] [data-ask]")].map((row) => row.dataset.ask);
     const unsure = detail.type === "queue" || detail.type === "gap"; // something may have been missed before
     if (served.includes(detail.ask) || (unsure && served.length)) list.refresh().catch(() => {}); // lost: the slow timer asks again
-  });
+  }, { signal: life() });
 }
 
 function heard(frame) {
@@ -86,15 +88,23 @@ function heard(frame) {
   else if (!form && page.dataset.status === "open") location.reload();
 }
 
-if (form) {
-  startForm();
-  startAssist();
-  startSimilar();
-  startSmall(form);
-} else if (page.dataset.status !== "open") startUnsent(page, new Store(page.dataset.ask, globalThis.localStorage));
-startTags();
-startJump();
-setInterval(speakCountdown, 1000);
-const context = startLists();
-startContext((seq) => context?.choose(seq, "center"));
-print();
+/** Bind what stands on the page: once with the page, and again for each ask that is swapped in. */
+function start() {
+  begin();
+  spoken.clear();
+  mount(swapsTo(start));
+  if (form) {
+    startForm();
+    startAssist();
+    startSimilar();
+    startSmall(form);
+  } else if (page.dataset.status !== "open") startUnsent(page, new Store(page.dataset.ask, globalThis.localStorage));
+  startTags();
+  startJump();
+  every(speakCountdown, 1000);
+  const context = startLists();
+  startContext((seq) => context?.choose(seq, "center"));
+  print();
+}
+
+start();

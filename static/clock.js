@@ -1,5 +1,5 @@
-// Time as the server has it: countdowns, elapsed times, relative times and the clock in the key line.
-// Owns every element with data-deadline, data-since, data-time or data-server-clock. Frames of sockets correct the offset.
+// Time by the server's clock: countdowns, elapsed times and relative times. Owns every element with data-deadline,
+// data-since or data-time. Socket frames correct the offset.
 
 export const RING = 50.27;
 
@@ -91,18 +91,20 @@ export function tick(root = document) {
   for (const element of root.querySelectorAll('time[data-time="ago"]')) {
     say(element, ago((now - Date.parse(element.dateTime)) / 1000));
   }
-  for (const element of root.querySelectorAll("[data-server-clock]")) {
-    say(element, new Date(now).toLocaleTimeString("en-GB"));
-  }
 }
 
 /** Start the clock of this page. */
 export function start() {
   const meta = document.querySelector('meta[name="now"]');
   if (meta) syncTo(meta.content);
-  for (const element of document.querySelectorAll("time[data-time]")) localise(element);
+  localiseAll();
   tick();
   setInterval(tick, 250);
+}
+
+/** Every time of the page in the zone of its reader. */
+export function localiseAll() {
+  for (const element of document.querySelectorAll("time[data-time]")) localise(element);
 }
 
 /**

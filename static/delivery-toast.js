@@ -31,18 +31,19 @@ export function noteSent(ask, at) {
 }
 
 /**
- * "Delivered after 0.4 s"
+ * "Delivered in 0.4 s."
  * @param {string} sentAt
  * @param {string} deliveredAt
  */
 export function deliveredWords(sentAt, deliveredAt) {
-  return `Delivered after ${(Math.max(0, Date.parse(deliveredAt) - Date.parse(sentAt)) / 1000).toFixed(1)} s`;
+  const took = (Date.parse(deliveredAt) - Date.parse(sentAt)) / 1000;
+  return `Delivered in ${took < 0.05 ? "<0.1" : took.toFixed(1)} s.`;
 }
 
 function tell(one, deliveredAt) {
   save(load().filter((other) => other.ask !== one.ask));
   const page = `/asks/${one.ask}/`;
-  const way = page === location.pathname ? null : { href: page, words: "see what the agent does" };
+  const way = page === location.pathname ? null : { href: page, words: "Watch the agent" };
   say(deliveredWords(one.at, deliveredAt), false, way);
 }
 
@@ -54,9 +55,14 @@ function heard({ detail }) {
 
 /** Listen; what was delivered while the page changed is asked for once. */
 export function startSent() {
+  document.addEventListener("awm:frame", heard);
+  askOnce();
+}
+
+/** Frames that came before an answer was noted said nothing. */
+export function askOnce() {
   const fresh = load().filter((one) => Date.now() - Date.parse(one.at) < OLD_MS);
   save(fresh);
-  document.addEventListener("awm:frame", heard);
   for (const one of fresh) {
     fetch(`/api/v1/asks/${one.ask}`, { credentials: "same-origin" })
       .then((response) => (response.ok ? response.json() : null))

@@ -2,81 +2,126 @@
 // A page binds a handler with bind(id, fn), or carries an element with data-act="id", which is then clicked.
 // A key without either is printed nowhere.
 
+import { whenOver } from "./page-life.js";
+
 /** @typedef {{id: string, keys: string, words: string, page: string, line?: boolean, inField?: boolean}} Key */
 
 /** @type {Key[]} page is "*" or names separated by spaces; keys "g q" is a pair, "Ctrl+Enter" a chord */
 export const KEYS = [
-  { id: "go-home", keys: "g n", words: "now", page: "*" },
+  { id: "go-home", keys: "g h", words: "home", page: "*" },
   { id: "go-queue", keys: "g q", words: "queue", page: "*" },
   { id: "go-episodes", keys: "g e", words: "episodes", page: "*" },
+  { id: "go-review", keys: "g r", words: "review", page: "*" },
+  { id: "go-runs", keys: "g u", words: "runs", page: "*" },
   { id: "go-exports", keys: "g x", words: "exports", page: "*" },
   { id: "go-connect", keys: "g o", words: "connect", page: "*" },
-  { id: "next", keys: "Shift+N", words: "next for me", page: "*", line: true },
+  { id: "go-curriculum", keys: "g c", words: "curriculum", page: "*" },
+  { id: "next", keys: "Shift+N", words: "claim next ask", page: "*", line: true },
   { id: "newest-ask", keys: "Ctrl+Shift+J", words: "newest ask", page: "*", inField: true },
-  { id: "duty", keys: "Shift+A", words: "on duty or away", page: "*" },
+  { id: "duty", keys: "Shift+A", words: "switch Available/Away", page: "*" },
   { id: "search", keys: "/", words: "search", page: "*", line: true },
-  { id: "down", keys: "j", words: "next row", page: "home queue episodes", line: true },
-  { id: "up", keys: "k", words: "row before", page: "home queue episodes", line: true },
-  { id: "open", keys: "Enter", words: "open", page: "episodes", line: true },
+  { id: "down", keys: "j", words: "next row", page: "home queue episodes curriculum", line: true },
+  { id: "up", keys: "k", words: "previous row", page: "home queue episodes curriculum", line: true },
+  { id: "open", keys: "Enter", words: "open", page: "episodes curriculum", line: true },
   { id: "take", keys: "Enter", words: "claim and open", page: "home queue", line: true },
-  { id: "claim", keys: "c", words: "claim", page: "home queue ask", line: true },
+  { id: "claim", keys: "c", words: "claim", page: "home queue ask review", line: true },
   { id: "release-row", keys: "r", words: "release", page: "home queue", line: true },
-  { id: "pass-row", keys: "p", words: "pass", page: "queue", line: true },
-  { id: "hand-row", keys: "t", words: "hand over", page: "queue", line: true },
-  { id: "unfold", keys: "o", words: "unfold the group", page: "home queue" },
-  { id: "choose", keys: "x", words: "choose", page: "queue", line: true },
-  { id: "choose-down", keys: "Shift+J", words: "choose on, downwards", page: "queue" },
-  { id: "choose-up", keys: "Shift+K", words: "choose on, upwards", page: "queue" },
-  { id: "bulk", keys: "b", words: "act on the chosen", page: "queue", line: true },
+  { id: "pass-row", keys: "p", words: "decline", page: "queue" },
+  { id: "hand-row", keys: "t", words: "transfer", page: "queue" },
+  { id: "unfold", keys: "o", words: "show group", page: "home queue" },
+  { id: "choose", keys: "x", words: "select", page: "queue" },
+  { id: "choose-down", keys: "Shift+J", words: "extend selection down", page: "queue" },
+  { id: "choose-up", keys: "Shift+K", words: "extend selection up", page: "queue" },
+  { id: "bulk", keys: "b", words: "bulk actions", page: "queue" },
   { id: "views", keys: "Shift+V", words: "saved views", page: "queue", line: true },
   { id: "show-new", keys: ".", words: "show new rows", page: "home queue" },
-  { id: "unselect", keys: "Escape", words: "let go of the row", page: "home queue episodes" },
+  { id: "unselect", keys: "Escape", words: "clear selection", page: "home queue episodes curriculum" },
+  { id: "hold", keys: "h", words: "hold a phase", page: "curriculum", line: true },
+  { id: "copy-snapshot", keys: "i", words: "copy snapshot ID", page: "curriculum", line: true },
   { id: "build", keys: "Ctrl+Enter", words: "build export", page: "exports", line: true, inField: true },
   { id: "send", keys: "Ctrl+Enter", words: "send and next", page: "ask", line: true, inField: true },
   { id: "send-watch", keys: "Ctrl+Shift+Enter", words: "send and watch", page: "ask", line: true, inField: true },
   { id: "insert-call", keys: "i", words: "insert call", page: "ask", line: true },
-  { id: "write", keys: "w", words: "write advice", page: "ask", line: true },
+  { id: "write", keys: "w", words: "write answer", page: "ask" },
   { id: "draft", keys: "d", words: "model draft", page: "ask", line: true },
   { id: "use-draft", keys: "a", words: "insert the draft", page: "ask" },
-  { id: "redraft", keys: "Shift+D", words: "another draft, with a hint", page: "ask" },
+  { id: "redraft", keys: "Shift+D", words: "new draft with a hint", page: "ask" },
   { id: "replies", keys: ";", words: "quick replies", page: "ask", line: true },
   { id: "similar", keys: "h", words: "earlier answers", page: "ask", line: true },
   { id: "tables", keys: "t", words: "tables", page: "ask" },
   { id: "verifier", keys: "v", words: "verifier", page: "ask", line: true },
-  { id: "hand-up", keys: "u", words: "hand up", page: "ask", line: true },
-  { id: "hand-model", keys: "l", words: "hand to the model", page: "ask", line: true },
-  { id: "amend", keys: "e", words: "amend", page: "ask", line: true },
-  { id: "take-back", keys: "z", words: "take back", page: "ask", line: true },
-  { id: "tag-needed", keys: "1", words: "the question was needed, was not", page: "ask" },
-  { id: "tag-answerable", keys: "2", words: "it could be answered, could not", page: "ask" },
-  { id: "tag-late", keys: "3", words: "it was asked too late, in time", page: "ask" },
-  { id: "pass", keys: "p", words: "pass", page: "ask", line: true },
-  { id: "keep", keys: "y", words: "keep as annotation", page: "ask", line: true },
+  { id: "hand-up", keys: "u", words: "escalate", page: "ask" },
+  { id: "hand-model", keys: "l", words: "send to model", page: "ask" },
+  { id: "amend", keys: "e", words: "edit answer", page: "ask", line: true },
+  { id: "take-back", keys: "z", words: "withdraw answer", page: "ask", line: true },
+  { id: "tag-needed", keys: "1", words: "toggle: question was needed", page: "ask" },
+  { id: "tag-answerable", keys: "2", words: "toggle: question was answerable", page: "ask" },
+  { id: "tag-late", keys: "3", words: "toggle: asked too late", page: "ask" },
+  { id: "pass", keys: "p", words: "decline", page: "ask" },
+  { id: "keep", keys: "y", words: "save as annotation", page: "ask", line: true },
   { id: "discard", keys: "n", words: "discard", page: "ask", line: true },
-  { id: "leave", keys: "Escape", words: "leave field, again: release", page: "ask", line: true, inField: true },
-  { id: "save", keys: "Ctrl+Enter", words: "save", page: "desk", line: true, inField: true },
+  { id: "leave", keys: "Escape", words: "leave field, press again to release", page: "ask", inField: true },
+  { id: "save", keys: "Ctrl+Enter", words: "save", page: "desk curriculum", line: true, inField: true },
   { id: "pause", keys: "Space", words: "pause my view", page: "live", line: true },
   { id: "follow", keys: "f", words: "follow", page: "live", line: true },
   { id: "newest", keys: "Shift+G", words: "newest", page: "live", line: true },
   { id: "step-down", keys: "j", words: "next step", page: "live", line: true },
-  { id: "step-up", keys: "k", words: "step before", page: "live", line: true },
+  { id: "step-up", keys: "k", words: "previous step", page: "live", line: true },
   { id: "context-down", keys: "]", words: "next step", page: "ask", line: true },
-  { id: "context-up", keys: "[", words: "step before", page: "ask", line: true },
-  { id: "open-all", keys: "o", words: "open all", page: "live ask replay", line: true },
+  { id: "context-up", keys: "[", words: "previous step", page: "ask", line: true },
+  { id: "open-all", keys: "o", words: "open all", page: "live ask replay review", line: true },
   { id: "replay", keys: "r", words: "replay", page: "live" },
-  { id: "back", keys: "ArrowLeft", words: "step before", page: "replay", line: true },
-  { id: "forth", keys: "ArrowRight", words: "next step", page: "replay", line: true },
-  { id: "back-mark", keys: "Shift+ArrowLeft", words: "write, ask or error before", page: "replay" },
-  { id: "forth-mark", keys: "Shift+ArrowRight", words: "next write, ask or error", page: "replay", line: true },
-  { id: "first", keys: "Home", words: "first step", page: "live replay", line: true },
-  { id: "last", keys: "End", words: "last step", page: "live replay", line: true },
-  { id: "play", keys: "Space", words: "play", page: "replay", line: true },
-  { id: "palette", keys: "Ctrl+k", words: "find a deed or a place", page: "*", inField: true },
-  { id: "help", keys: "?", words: "all keys", page: "*", line: true },
+  { id: "back", keys: "ArrowLeft", words: "previous step", page: "replay review", line: true },
+  { id: "forth", keys: "ArrowRight", words: "next step", page: "replay review", line: true },
+  { id: "back-mark", keys: "Shift+ArrowLeft", words: "previous write, ask or error", page: "replay review" },
+  { id: "forth-mark", keys: "Shift+ArrowRight", words: "next write, ask or error", page: "replay review", line: true },
+  { id: "forth-ask", keys: "q", words: "next ask", page: "replay", line: true },
+  { id: "back-ask", keys: "Shift+Q", words: "previous ask", page: "replay" },
+  { id: "forth-error", keys: "e", words: "next error", page: "replay", line: true },
+  { id: "back-error", keys: "Shift+E", words: "previous error", page: "replay" },
+  { id: "forth-write", keys: "w", words: "next write", page: "replay" },
+  { id: "back-write", keys: "Shift+W", words: "previous write", page: "replay" },
+  { id: "first", keys: "Home", words: "first step", page: "live replay review", line: true },
+  { id: "last", keys: "End", words: "last step", page: "live replay review", line: true },
+  { id: "play", keys: "Space", words: "play", page: "replay review", line: true },
+  { id: "complete", keys: "Ctrl+Enter", words: "give verdict, then next", page: "review", line: true, inField: true },
+  { id: "accept", keys: "a", words: "accept", page: "review", line: true },
+  { id: "reject", keys: "x", words: "reject", page: "review", line: true },
+  { id: "label-1", keys: "1", words: "label 1", page: "review", line: true },
+  { id: "label-2", keys: "2", words: "label 2", page: "review" },
+  { id: "label-3", keys: "3", words: "label 3", page: "review" },
+  { id: "label-4", keys: "4", words: "label 4", page: "review" },
+  { id: "label-5", keys: "5", words: "label 5", page: "review" },
+  { id: "label-6", keys: "6", words: "label 6", page: "review" },
+  { id: "label-7", keys: "7", words: "label 7", page: "review" },
+  { id: "label-8", keys: "8", words: "label 8", page: "review" },
+  { id: "label-9", keys: "9", words: "label 9", page: "review" },
+  { id: "should-have", keys: "w", words: "should have done", page: "review", line: true },
+  { id: "note", keys: "n", words: "note", page: "review" },
+  { id: "verdict", keys: "g v", words: "verdict", page: "review" },
+  { id: "undo", keys: "z", words: "undo label or note", page: "review" },
+  { id: "decline-review", keys: "Shift+P", words: "decline", page: "review" },
+  { id: "next-review", keys: "Enter", words: "review next", page: "reviews", line: true },
+  { id: "palette", keys: "Ctrl+k", words: "search commands and pages", page: "*", inField: true },
+  { id: "help", keys: "?", words: "keyboard shortcuts", page: "*", line: true },
 ];
 
 const NAMES = { Escape: "Esc", ArrowLeft: "←", ArrowRight: "→", ArrowUp: "↑", ArrowDown: "↓", Shift: "⇧" };
 const PAIR_MS = 1200;
+const HINTS = 5; // in the key line; the sheet has all of them
+const GROUPS = ["List", "Ask", "Review", "Steps", "Go to", "General"];
+
+/**
+ * Return the heading of the sheet that a key is listed under.
+ * @param {Key} key
+ */
+export function groupOf({ id, page }) {
+  if (id.startsWith("go-") || id === "newest-ask") return "Go to";
+  if (/home|queue|episodes|curriculum/.test(page)) return "List";
+  if (/^reviews?$/.test(page)) return "Review";
+  if (/live|replay/.test(page)) return "Steps";
+  return page === "ask" ? "Ask" : "General";
+}
 
 /**
  * Keys of one page, its own first.
@@ -145,17 +190,18 @@ export function dispatcher({ page, registry = KEYS, usable, run, surroundings, n
 const handlers = new Map();
 
 /**
- * Give a key its deed. A deed that answers false did not take the key.
+ * Bind a handler to a key. Return false to leave the event unhandled.
  * @param {string} id
  * @param {(event: Event) => any} handler
  */
 export function bind(id, handler) {
   if (!KEYS.some((key) => key.id === id)) throw new Error(`no key called ${id}`);
   handlers.set(id, handler);
+  whenOver(() => { if (handlers.get(id) === handler) handlers.delete(id); });
 }
 
 /**
- * Take the key away again, from the handlers and from every printed line.
+ * Unbind a key and remove it from every printed list.
  * @param {string} id
  */
 export function unbind(id) {
@@ -219,7 +265,7 @@ function printLine(mine) {
   if (!line) return;
   // what does not fit is left out from the end, and the way to all keys must not be that
   const first = mine.filter((key) => key.line).sort((a, b) => Number(b.id === "help") - Number(a.id === "help"));
-  const spans = first.map((key) => {
+  const spans = first.slice(0, HINTS).map((key) => {
     const span = document.createElement("span");
     span.append(caps(key.keys), ` ${key.words}`);
     return span;
@@ -227,24 +273,31 @@ function printLine(mine) {
   line.replaceChildren(...spans);
 }
 
+function entryOf(key) {
+  const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
+  dt.append(caps(key.keys));
+  dd.textContent = key.words;
+  return [dt, dd];
+}
+
 function printSheet(mine) {
   const sheet = document.querySelector("[data-keysheet]");
   if (!sheet) return;
-  sheet.replaceChildren(...mine.flatMap((key) => {
-    const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
-    dt.append(caps(key.keys));
-    dd.textContent = key.words;
-    return [dt, dd];
+  sheet.replaceChildren(...GROUPS.flatMap((group) => {
+    const keys = mine.filter((key) => groupOf(key) === group);
+    const list = Object.assign(document.createElement("dl"), { className: "vocab" });
+    list.append(...keys.flatMap(entryOf));
+    return keys.length ? [Object.assign(document.createElement("h3"), { textContent: group }), list] : [];
   }));
 }
 
-/** The keys that have a deed on this page now. */
+/** Return the keys that have a command on this page now. */
 export function usableKeys() {
   return keysOf(document.body.dataset.page || "plain").filter((key) => usable(key.id));
 }
 
 /**
- * Do what a key does, without the key.
+ * Run the command of a key.
  * @param {string} id
  */
 export function act(id) {
@@ -265,13 +318,13 @@ export function start() {
   /** @type {HTMLDialogElement} */
   const sheet = document.getElementById("keys");
   bind("help", () => sheet?.showModal());
-  for (const [id, label] of [["go-home", "Now"], ["go-queue", "Queue"], ["go-episodes", "Episodes"], ["go-exports", "Exports"], ["go-connect", "Connect"]]) {
-    const link = [...document.querySelectorAll('nav[aria-label="Main"] a')].find((a) => a.textContent.trim() === label);
+  for (const [id, label] of [["go-home", "Home"], ["go-queue", "Queue"], ["go-episodes", "Episodes"], ["go-review", "Review"], ["go-runs", "Runs"], ["go-exports", "Exports"], ["go-connect", "Connect"], ["go-curriculum", "Curriculum"]]) {
+    const link = [...document.querySelectorAll('nav[aria-label="Main"] a, .menu-list a')].find((a) => a.textContent.trim() === label);
     if (link) bind(id, () => link.click());
   }
   const field = document.querySelector("[data-search]");
   if (field) bind("search", () => field.focus());
-  // all modules of the page have run by then: a key before that would meet a button whose deed nobody knows yet
+  // all modules of the page have run by then: an earlier key could hit a button without its handler
   if (document.readyState === "complete") listen();
   else document.addEventListener("DOMContentLoaded", listen, { once: true });
 }

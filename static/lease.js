@@ -1,6 +1,7 @@
-// The lease of the ask in hand: renewed while this page lives, and said in three colours: yours, no contact, gone.
+// The lease of the claimed ask: renewed while this page is open, shown in three colors: claimed, offline, lost.
 
 import { clock, serverNow } from "./clock.js";
+import { every, life } from "./page-life.js";
 import { NO_CONTACT, isOut } from "./post.js";
 import { whenRefused } from "./shell.js";
 import { visible } from "./visible-text.js";
@@ -9,14 +10,14 @@ const RENEW_MS = 25_000;
 const AGAIN_MS = 5_000;
 
 /**
- * What the chip says: words and colour (act, ask for no contact, bad for gone). Times in seconds.
+ * Return the label and color of the chip (act, ask when offline, bad when lost). Times in seconds.
  * @param {{left: number, toDeadline: boolean, nextIn: number, trouble: string, taken: boolean, holder: string}} state
  */
 export function leaseWords({ left, toDeadline, nextIn, trouble, taken, holder }) {
-  if (taken) return { words: holder ? `${visible(holder)} holds it now, your text is safe` : "No longer yours, your text is safe", css: "bad" };
-  if (left <= 0) return { words: "Lapsed, your text is safe", css: "bad" };
-  if (trouble) return { words: `${trouble}, yours for ${Math.round(left)} s more`, css: "ask" };
-  return { words: toDeadline ? "Yours to the deadline" : `Yours, renews in ${clock(Math.max(0, nextIn))}`, css: "act" };
+  if (taken) return { words: holder ? `Claimed by ${visible(holder)}; your text is saved` : "Claim lost; your text is saved", css: "bad" };
+  if (left <= 0) return { words: "Claim expired; text saved", css: "bad" };
+  if (trouble) return { words: `${trouble}, claimed for ${Math.round(left)} s more`, css: "ask" };
+  return { words: toDeadline ? "Claimed until the deadline" : `Claimed, renews in ${clock(Math.max(0, nextIn))}`, css: "act" };
 }
 
 /**
@@ -47,10 +48,10 @@ export class Lease {
     this.taken = false;
     this.holder = "";
     this.stopped = false;
-    setInterval(() => this.#tick(), 500);
+    every(() => this.#tick(), 500);
     const now = () => this.renew();
-    addEventListener("online", now);
-    document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") now(); });
+    addEventListener("online", now, { signal: life() });
+    document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") now(); }, { signal: life() });
     whenRefused(now); // the socket was cut off: ask what holds, in words
   }
 
@@ -64,19 +65,19 @@ export class Lease {
     else if (isOut(error)) this.cast(error);
     else if (error.code === "lease_lost") this.taken = true;
     else {
-      this.trouble = error.code === NO_CONTACT ? "Lost contact" : error.message.replace(/\.$/, "");
+      this.trouble = error.code === NO_CONTACT ? "Offline" : error.message.replace(/\.$/, "");
       this.nextAt = Date.now() + AGAIN_MS;
     }
     this.#say();
   }
 
-  /** A frame said who holds it. */
+  /** Show who claimed it, as a frame reported. */
   heldBy(name) {
     [this.taken, this.holder] = [true, name];
     this.#say();
   }
 
-  /** There is nothing to hold any more. */
+  /** Stop renewing; the ask is closed. */
   stop() {
     this.stopped = true;
     this.#say();

@@ -1,5 +1,5 @@
-// Lists under the keys: j and k move, Enter opens, c claims, r gives back, p passes, t hands over, x chooses, Esc lets go.
-// Rows are [data-key] inside [data-list]; what can be done to one stands below its data-deeds.
+// Keys for lists: j and k move, Enter opens, c claims, r releases, p declines, t transfers, x selects, Esc clears.
+// Rows are [data-key] inside [data-list]; what can be done to one stands below its data-actions.
 
 import { bind, print } from "./keys.js";
 import { release } from "./html-merge.js";
@@ -60,26 +60,26 @@ function open() {
   return true;
 }
 
-/** A deed on a row, without leaving the page; the row itself changes by what the server tells everybody. */
-async function deed(row, name, fields = {}) {
+/** An action on a row, without leaving the page; the row itself changes by what the server tells everybody. */
+async function action(row, name, fields = {}) {
   const token = document.querySelector('meta[name="csrf"]')?.content || "";
-  const { ok, answer, error } = await post(row.dataset.deeds.replace(/x$/, name), new URLSearchParams(fields), { token });
+  const { ok, answer, error } = await post(row.dataset.actions.replace(/x$/, name), new URLSearchParams(fields), { token });
   say(ok ? answer.said : error.message, !ok);
   document.dispatchEvent(new Event("awm:look-again"));
 }
 
 function claim() {
-  const row = selected()?.closest("[data-deeds]");
+  const row = selected()?.closest("[data-actions]");
   const button = part("claim");
   if (!button) return row && sayWhyNot(row);
-  if (row) deed(row, "claim");
+  if (row) action(row, "claim");
   else button.click();
   return true;
 }
 
 function sayWhyNot(row) {
   const why = [...row.querySelectorAll(":scope > .why p:not([data-reached]), :scope > .go small")].map((line) => line.textContent).join(" ");
-  say(gone(row) ? "This ask is closed." : why || "You cannot claim this one.", true);
+  say(gone(row) ? "This ask is closed." : why || "You can't claim this ask.", true);
   return true;
 }
 
@@ -88,16 +88,16 @@ function giveBack() {
   /** @type {HTMLButtonElement} */
   const button = row?.querySelector(':scope > .go [data-row="release"]');
   if (!button?.form) return false;
-  deed(row, "release", { lease_token: button.form.querySelector('input[name="lease_token"]').value });
+  action(row, "release", { lease_token: button.form.querySelector('input[name="lease_token"]').value });
   return true;
 }
 
-/** A deed on the selected row that a dialog asks about first. */
+/** An action on the selected row that a dialog asks about first. */
 function askFirst(name) {
   const row = selected();
   /** @type {HTMLDialogElement} */
   const dialog = document.getElementById(`${name}-row`);
-  if (!row?.dataset.deeds || gone(row)) return false;
+  if (!row?.dataset.actions || gone(row)) return false;
   dialog.querySelector("[data-question]").textContent = row.querySelector(".q").textContent;
   dialog.showModal();
   const form = dialog.querySelector("form");
@@ -106,14 +106,14 @@ function askFirst(name) {
     const fields = Object.fromEntries(new FormData(form));
     dialog.close();
     form.reset();
-    deed(row, name, fields);
+    action(row, name, fields);
   };
   return true;
 }
 
 function unfold() {
   /** @type {HTMLDetailsElement} */
-  const group = (selected() || document).querySelector("[data-twins]") || selected()?.closest("[data-twins]");
+  const group = (selected() || document).querySelector("[data-same]") || selected()?.closest("[data-same]");
   if (!group) return false;
   group.open = !group.open;
   if (!group.open && group.contains(selected())) select(group.closest("[data-key]"));
@@ -123,16 +123,16 @@ function unfold() {
 const boxes = () => [...document.querySelectorAll("input.tick")];
 
 /** A folded group is chosen as one. */
-function chooseTwins(box) {
-  const group = box.closest("[data-key]").querySelector(":scope > [data-twins]:not([open])");
-  for (const twin of group ? group.querySelectorAll("input.tick") : []) twin.checked = box.checked;
+function chooseAlike(box) {
+  const group = box.closest("[data-key]").querySelector(":scope > [data-same]:not([open])");
+  for (const other of group ? group.querySelectorAll("input.tick") : []) other.checked = box.checked;
 }
 
 /** Say how many are chosen; the bar itself shows by the boxes alone. */
 function countChosen() {
   const count = boxes().filter((box) => box.checked).length;
   const words = `${count} ${count === 1 ? "ask" : "asks"}`;
-  for (const slot of document.querySelectorAll("[data-chosen]")) slot.textContent = `${words} chosen`;
+  for (const slot of document.querySelectorAll("[data-chosen]")) slot.textContent = `${words} selected`;
   for (const slot of document.querySelectorAll("[data-chosen-words]")) slot.textContent = words;
 }
 
@@ -140,7 +140,7 @@ function choose(row = selected(), on = undefined) {
   const box = row?.querySelector(":scope > .when input.tick");
   if (!box) return false;
   box.checked = on ?? !box.checked;
-  chooseTwins(box);
+  chooseAlike(box);
   countChosen();
   return true;
 }
@@ -163,7 +163,7 @@ function startChoosing() {
   document.addEventListener("change", (event) => {
     const box = /** @type {HTMLInputElement} */ (event.target);
     if (!box.matches("input.tick")) return;
-    chooseTwins(box);
+    chooseAlike(box);
     countChosen();
   });
   document.getElementById("bulk").addEventListener("reset", () => {

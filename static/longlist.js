@@ -6,6 +6,7 @@
 import { Heights, stretch, windowFor } from "./height-index.js";
 import { AGAIN_MS, Kept } from "./row-cache.js";
 import { fetchFragment, mergeParts } from "./html-merge.js";
+import { life } from "./page-life.js";
 import { noteStep } from "./shell.js";
 import { coalesce, pauseBefore } from "./stream.js";
 
@@ -94,12 +95,12 @@ export class LongList {
   }
 
   #listen() {
-    for (const box of [this.view.pane, document]) box?.addEventListener("scroll", () => this.#scrolled(), { passive: true });
+    for (const box of [this.view.pane, document]) box?.addEventListener("scroll", () => this.#scrolled(), { passive: true, signal: life() });
     const byHand = () => { [this.goal, this.hand] = [null, true]; };
     for (const kind of ["wheel", "touchmove", "pointerdown"]) {
-      (this.view.pane || document).addEventListener(kind, byHand, { passive: true });
+      (this.view.pane || document).addEventListener(kind, byHand, { passive: true, signal: life() });
     }
-    document.addEventListener("keydown", (event) => { if (["PageUp", "PageDown"].includes(event.key)) byHand(); });
+    document.addEventListener("keydown", (event) => { if (["PageUp", "PageDown"].includes(event.key)) byHand(); }, { signal: life() });
     new ResizeObserver(() => this.#resized()).observe(this.list);
     this.list.addEventListener("toggle", (event) => {
       /** @type {import("./row-cache.js").Row} */
@@ -395,7 +396,11 @@ export class LongList {
 
   /** Move the choice; from nowhere it starts at what is seen. */
   move(step) {
-    if (this.current !== null) return this.choose(this.current + step);
+    if (this.current !== null) {
+      let seq = this.current + step;
+      while (this.#placedAt(seq)?.hidden) seq += step; // a step without a row
+      return this.choose(seq);
+    }
     const anchor = this.#anchor();
     return this.choose(step > 0 ? anchor?.seq ?? this.first : this.end);
   }

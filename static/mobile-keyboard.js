@@ -2,6 +2,7 @@
 // either shrink the page or slide it below the keyboard; the visual viewport says what is left in both cases.
 
 import { startMore } from "./disclosure.js";
+import { life } from "./page-life.js";
 
 const SMALL = "(max-width: 760px)";
 const ROOM = 620; // more height than this needs no help
@@ -31,9 +32,9 @@ export function startSmall(form) {
     if (was && !tight) document.getElementById("answer").scrollIntoView(); // the question is back above it
   };
   const soon = () => requestAnimationFrame(place);
-  for (const kind of ["resize", "scroll"]) view?.addEventListener(kind, soon);
-  for (const kind of ["focusin", "focusout"]) document.addEventListener(kind, soon);
-  addEventListener("resize", soon);
+  for (const kind of ["resize", "scroll"]) view?.addEventListener(kind, soon, { signal: life() });
+  for (const kind of ["focusin", "focusout"]) document.addEventListener(kind, soon, { signal: life() });
+  addEventListener("resize", soon, { signal: life() });
   place();
   startMore(form);
 }
@@ -49,6 +50,6 @@ export function startJump() {
       else link.removeAttribute("aria-current");
     }
   };
-  document.addEventListener("scroll", place, { passive: true });
+  document.addEventListener("scroll", place, { passive: true, signal: life() });
   place();
 }

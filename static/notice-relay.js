@@ -1,5 +1,5 @@
-// Notices on every page: what the socket brings is handed to the service worker, which shows it if nobody looks at any
-// page of ours; a notice whose ask has closed is taken away.
+// Notifications from the socket: passed to the service worker, which shows them if no awmweb page is visible. A
+// notification is removed when its ask closes.
 
 const worker = () => navigator.serviceWorker?.getRegistration("/");
 

@@ -1,17 +1,17 @@
-// The page Notices: switch on what only this browser can switch on, and say why it cannot.
+// The page Notifications: turn on the channels of this browser, or say why it cannot.
 
 import { post } from "./post.js";
 import { say } from "./toast.js";
 
-/** Why this browser cannot show notices, in words; empty if it can. */
+/** Return why this browser cannot show notifications; empty if it can. */
 export function obstacle({ secure, worker, notification, permission, push, wantsPush, ios, standalone }) {
-  if (!secure) return "Browsers show notices only over https, or on the machine itself. Ask the operator for an https address.";
+  if (!secure) return "Browsers show notifications only over HTTPS or on localhost. Ask the operator for an HTTPS address.";
   if (ios && !standalone && !(notification && (push || !wantsPush))) {
-    return "On an iPhone or iPad: Share, then Add to Home Screen, and open awmweb from there.";
+    return "On iPhone and iPad: tap Share, then Add to Home Screen, and open awmweb from there.";
   }
-  if (!worker || !notification) return "This browser has no notices, or this window is a private one.";
-  if (wantsPush && !push) return "This browser has no push.";
-  if (permission === "denied") return "This browser was told to refuse notices of this site. Allow them in its settings for this site, then reload.";
+  if (!worker || !notification) return "This browser does not support notifications, or this is a private window.";
+  if (wantsPush && !push) return "This browser does not support push notifications.";
+  if (permission === "denied") return "Notifications are blocked for this site. Allow them in the browser's site settings, then reload.";
   return "";
 }
 
@@ -51,7 +51,7 @@ function here(wantsPush) {
 }
 
 async function allowed() {
-  if ((await Notification.requestPermission()) !== "granted") throw new Error("This browser did not allow notices.");
+  if ((await Notification.requestPermission()) !== "granted") throw new Error("This browser did not allow notifications.");
   await navigator.serviceWorker.register("/sw.js", { scope: "/" });
   return navigator.serviceWorker.ready;
 }
@@ -85,7 +85,7 @@ async function switchOn(button) {
   } catch (error) {
     button.disabled = false;
     const words = document.querySelector(`[data-obstacle="${kind}"]`);
-    words.textContent = here(kind === "push") || `It did not work: ${error.message}`;
+    words.textContent = here(kind === "push") || `Could not turn it on: ${error.message}`;
     say(words.textContent, true);
   }
 }

@@ -32,7 +32,7 @@ function saidOf(status, type, body) {
   }
   if (type.startsWith("text/plain") && body) return { code: String(status), message: body };
   const head = /<h1[^>]*>([^<]*)</.exec(body);
-  return { code: String(status), message: head ? head[1].trim() : `The server answered ${status}.` };
+  return { code: String(status), message: head ? head[1].trim() : `The server responded ${status}.` };
 }
 
 /**
@@ -44,16 +44,16 @@ function saidOf(status, type, body) {
  * @param {{token?: string, fetch?: typeof fetch} & RequestInit} [options]
  * @returns {Promise<Result>}
  */
-export async function post(path, body, { token = "", fetch: ask = globalThis.fetch, ...more } = {}) {
+export async function post(path, body, { token = "", fetch: ask = globalThis.fetch, headers = {}, ...more } = {}) {
   let response;
   let text;
   try {
     response = await ask(path, {
-      method: "POST", credentials: "same-origin", headers: { Accept: "application/json", "X-CSRFToken": token }, body, ...more,
+      method: "POST", credentials: "same-origin", headers: { Accept: "application/json", "X-CSRFToken": token, ...headers }, body, ...more,
     });
     text = await response.text();
   } catch {
-    return { ok: false, error: { code: NO_CONTACT, message: "No contact with the server." } };
+    return { ok: false, error: { code: NO_CONTACT, message: "Can't reach the server." } };
   }
   if (response.redirected) return { ok: false, error: { code: "signed_out", message: "You are signed out." } };
   const type = response.headers.get("Content-Type") || "";
@@ -89,5 +89,5 @@ export function isOut(error) {
  */
 export function outWords(error) {
   if (error.code === "signed_out") return "You are signed out.";
-  return error.code === "forbidden" ? error.message : "You are no longer in this project.";
+  return error.code === "forbidden" ? error.message : "You are no longer a member of this project.";
 }

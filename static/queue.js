@@ -17,7 +17,7 @@ const states = new Map(); // the last state of each episode that was heard of
 
 /** Whether a frame changes what only the server can draw. What the agent does with an answer stands in no list. */
 export function matters(frame, known = states) {
-  if (frame.type === "draft" || frame.type === "lease" || (frame.type === "ask" && frame.status !== "open" && frame.delivered_at)) return false;
+  if (frame.type === "draft" || frame.type === "lease" || frame.type === "curriculum" || (frame.type === "ask" && frame.status !== "open" && frame.delivered_at)) return false;
   if (frame.type !== "episode") return true;
   const before = known.get(frame.episode);
   known.set(frame.episode, frame.state);
@@ -49,7 +49,7 @@ const rowOf = (ask) => document.querySelector(`.askrow[data-key="${CSS.escape(as
 function close({ ask, status }) {
   const at = performance.now();
   ended.set(ask, { status, at });
-  if (rowOf(ask)?.querySelector("[data-twins]")) look();
+  if (rowOf(ask)?.querySelector("[data-same]")) look();
   else nameGone(at);
 }
 

@@ -16,7 +16,7 @@ async function load(path = box().dataset.url, body = null) {
     box().replaceWith((await part(`${path}${location.search}`, body, csrf())).querySelector("[data-views]"));
     return true;
   } catch (error) {
-    const words = error instanceof TypeError ? "No contact with the server." : error.message;
+    const words = error instanceof TypeError ? "Can't reach the server." : error.message;
     if (problem()) [problem().textContent, problem().hidden] = [words, false];
     else box().textContent = words;
     return false;

@@ -129,12 +129,12 @@ const own = (values, name) => (Object.hasOwn(values, name) ? values[name] : unde
  */
 export function chosen(typed, names) {
   const part = typed.trim().toLowerCase();
-  if (!part) return { name: "", words: "Type a part of a tool's name." };
+  if (!part) return { name: "", words: "Enter part of a tool name." };
   const shown = new Map(names.map((name) => [name, visible(name).toLowerCase()]));
   const whole = names.find((name) => shown.get(name) === part);
   const found = whole ? [whole] : names.filter((name) => shown.get(name).includes(part));
   if (found.length === 1) return { name: found[0], words: "" };
-  if (!found.length) return { name: "", words: `The agent has no tool with "${visible(typed.trim())}" in its name.` };
+  if (!found.length) return { name: "", words: `No tool name contains "${visible(typed.trim())}".` };
   return { name: "", words: `${found.length} tools match: ${found.slice(0, 6).map(visible).join(", ")}${found.length > 6 ? " and more" : ""}.` };
 }
 
@@ -239,7 +239,7 @@ export class CallBuilder {
     fits.dataset.fits = "";
     const remove = document.createElement("button");
     Object.assign(remove, { type: "button", className: "btn quiet sm", textContent: "Remove" });
-    remove.setAttribute("aria-label", `Remove the call of ${visible(name)}`);
+    remove.setAttribute("aria-label", `Remove the call to ${visible(name)}`);
     remove.dataset.remove = "";
     head.append(title, fits, remove);
     card.append(head);
@@ -254,7 +254,7 @@ export class CallBuilder {
       grid.append(label);
     }
     if (!grid.children.length) grid.append("This tool takes no arguments.");
-    if (schema.left) grid.append(`${schema.left} more arguments have no field here.`);
+    if (schema.left) grid.append(`${schema.left} more arguments are not shown.`);
     card.append(grid);
     this.box.append(card);
     this.changed();

@@ -7,6 +7,7 @@ import { startFind } from "./steps.js";
 import { pictures } from "./strip.js";
 
 const PLAY_MS = 900;
+const KINDS = { ask: "olafdc", error: "e", write: "w" };
 const MARKS = "weoafdcdCXJv";
 const TICKS = 61;
 
@@ -80,9 +81,16 @@ function drawTicks(seq) {
   }
 }
 
+/**
+ * Hears the number of the step in view; the review page shows its forms for that step.
+ * @type {((at: number) => void) | null}
+ */
+let heard = null;
+
 function show(seq, block = "center") {
   if (!list.count) return;
   const at = list.choose(seq, block);
+  heard?.(at);
   clearTimeout(address);
   address = setTimeout(() => history.replaceState(null, "", withStep(location.href, at)), 60); // browsers limit how often
   drawTicks(at);
@@ -94,6 +102,12 @@ function show(seq, block = "center") {
 
 const here = () => list.current || 1;
 
+/** Milliseconds for each step at the chosen speed. */
+function pace() {
+  const speed = /** @type {HTMLSelectElement | null} */ (document.querySelector("select[data-speed]"));
+  return PLAY_MS / Number(speed?.value || 1);
+}
+
 function play() {
   const button = document.querySelector('[data-play]');
   if (playing) {
@@ -101,23 +115,39 @@ function play() {
     playing = null;
   } else {
     if (here() >= list.last) show(1);
-    playing = setInterval(() => (here() >= list.last ? play() : show(here() + 1)), PLAY_MS);
+    playing = setInterval(() => (here() >= list.last ? play() : show(here() + 1)), pace());
   }
   if (button) button.firstChild.textContent = playing ? "Stop " : "Play ";
 }
 
-export function start() {
+/**
+ * Start the scrubber; `onStep` hears every step that comes into view.
+ * @param {(at: number) => void} [onStep]
+ */
+export function start(onStep) {
+  if (onStep) heard = onStep;
   list = new LongList(document.querySelector("ol[data-steps]"));
-  const mark = (step) => nextMark(list.list.dataset.codes || "", here() - 1, step) + 1;
+  const mark = (step, marks) => nextMark(list.list.dataset.codes || "", here() - 1, step, marks) + 1;
   bind("back", () => show(here() - 1));
   bind("forth", () => show(here() + 1));
   bind("back-mark", () => show(mark(-1)));
   bind("forth-mark", () => show(mark(1)));
+  bind("back-ask", () => show(mark(-1, KINDS.ask)));
+  bind("forth-ask", () => show(mark(1, KINDS.ask)));
+  bind("back-error", () => show(mark(-1, KINDS.error)));
+  bind("forth-error", () => show(mark(1, KINDS.error)));
+  bind("back-write", () => show(mark(-1, KINDS.write)));
+  bind("forth-write", () => show(mark(1, KINDS.write)));
+  document.querySelector("[data-speed]")?.addEventListener("change", () => {
+    if (!playing) return;
+    play();
+    play();
+  });
   bind("first", () => show(1));
   bind("last", () => show(list.last));
   bind("play", play);
   bind("open-all", () => list.openAll());
-  startFind({ list: list.list, choose: show });
+  if (document.querySelector("[data-search]")) startFind({ list: list.list, choose: show });
   for (const button of document.querySelectorAll("[data-play]")) button.addEventListener("click", play);
   const slider = document.querySelector("input[data-slider]");
   slider?.addEventListener("input", () => show(Number(slider.value)));

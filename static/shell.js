@@ -1,10 +1,11 @@
 // What every page has: clock, keys, tabs, the queue's socket with the bell, and words about the connection.
 // Pages listen to "awm:frame" on document for frames of the queue, and call watch() for a socket of their own.
 
-import { start as startClock, clock, serverNow, syncTo, tick } from "./clock.js";
+import { start as startClock, clock, localiseAll, serverNow, syncTo, tick } from "./clock.js";
 import "./notice-relay.js";
 import { bind, print, start as startKeys } from "./keys.js";
 import { startPalette } from "./command-palette.js";
+import { whenOver } from "./page-life.js";
 import { post } from "./post.js";
 import { say } from "./toast.js";
 import { startSent } from "./delivery-toast.js";
@@ -54,6 +55,11 @@ export function watch(path, { onFrame, onGap, since, onLost, onBack }) {
     onState: (state, info) => showState(stream, state, info),
   });
   streams.set(stream, { onLost, onBack });
+  whenOver(() => {
+    stream.stop();
+    streams.delete(stream);
+    if (lost.delete(stream) && !lost.size) showBack();
+  });
   return stream.start();
 }
 
@@ -65,6 +71,7 @@ const cutOff = new Set();
  */
 export function whenRefused(heard) {
   cutOff.add(heard);
+  whenOver(() => cutOff.delete(heard));
 }
 
 function showRefused(stream, code) {
@@ -73,7 +80,7 @@ function showRefused(stream, code) {
   outage = null; // what was being fetched after it has nothing to say any more
   clearTimeout(bannerTimer);
   const banner = byId("connection");
-  const words = `${code === 4401 ? "You are signed out" : "You are no longer in this project"}. What you see is not renewed.`;
+  const words = `${code === 4401 ? "You are signed out" : "You are no longer a member of this project"}. This page no longer updates.`;
   banner.classList.add("lost");
   banner.querySelector("[data-say]").textContent = words;
   banner.querySelector("button").hidden = true;
@@ -81,7 +88,7 @@ function showRefused(stream, code) {
   banner.dataset.told = "refused";
   byId("dot")?.classList.add("lost");
   const state = byId("connection-words");
-  if (state) state.textContent = "Cut off";
+  if (state) state.textContent = "Disconnected";
   announce(words);
   for (const heard of cutOff) heard();
 }
@@ -125,7 +132,7 @@ function noteLost(stream, { away, heardAt }) {
  */
 export function lostWords({ silent, seq, safe }) {
   const since = silent >= 2000 ? `, last update ${Math.round(silent / 1000)} s ago` : "";
-  return `Reconnecting${since}. ${seq ? `You see step ${seq}` : "What you see may be old"}${safe ? "; your text is safe" : ""}.`;
+  return `Reconnecting${since}. ${seq ? `Showing step ${seq}` : "This page may be out of date"}.${safe ? " Your text is saved." : ""}`;
 }
 
 const EVENTS = new Set(["steps", "pictures", "episode", "ask"]);
@@ -134,7 +141,7 @@ let sayStep = 0;
 const seen = { step: null }; // the newest step that this page knows of
 
 /**
- * Lists of steps tell their newest number, for the key line and for the banner of a lost connection.
+ * Note the newest step of a list, for the tooltip in the key line and the banner of a lost connection.
  * @param {number} seq
  */
 export function noteStep(seq) {
@@ -142,18 +149,18 @@ export function noteStep(seq) {
   seen.step = seq;
   sayStep ||= setTimeout(() => {
     sayStep = 0;
-    sayLast(`, event ${seen.step}`);
+    sayLast(`Event ${seen.step}`);
   }, SAY_MS);
 }
 
 /** Where no list of steps is, the newest event has a time and no number. */
 function noteEvent(now) {
-  if (seen.step === null && now) sayLast(`, last event ${new Date(now).toLocaleTimeString("en-GB")}`);
+  if (seen.step === null && now) sayLast(`Last event ${new Date(now).toLocaleTimeString("en-GB")}`);
 }
 
 function sayLast(words) {
-  const last = byId("last-event");
-  if (last) last.textContent = words;
+  const state = byId("connection-words");
+  if (state) state.title = words;
 }
 
 function showLost() {
@@ -172,9 +179,9 @@ function showLost() {
 /** What the banner says of the steps that were missed, by list; null is a list that could not be fetched yet. */
 export function backWords(counts) {
   if (!counts.length) return "Everything is up to date.";
-  if (counts.includes(null)) return "The steps that you missed follow when the server answers.";
+  if (counts.includes(null)) return "Missed steps load when the server responds.";
   const fetched = counts.reduce((sum, count) => sum + count, 0);
-  return `${fetched} new ${fetched === 1 ? "step" : "steps"}, none is missing.`;
+  return `${fetched} new ${fetched === 1 ? "step" : "steps"}, all steps loaded.`;
 }
 
 async function showBack() {
@@ -208,14 +215,14 @@ export function ring(count, nearest) {
   const template = document.createElement("template");
   const icon = `<svg class="g ${count ? "" : "idle"}" aria-hidden="true"><use href="#a-open"/></svg>`;
   template.innerHTML = count
-    ? `${icon}<span>${Number(count)} open<span class="not-s">, next falls back in</span></span><b data-bare data-budget="300"><span data-left></span></b>`
+    ? `${icon}<span>${Number(count)} open<span class="not-s"> · next due in</span></span><b data-bare data-budget="300"><span data-left></span></b>`
     : `${icon}<span>0 open</span>`;
   const left = template.content.querySelector("b");
   if (left && nearest) left.dataset.deadline = nearest;
   else left?.remove();
   bell.replaceChildren(template.content);
   tick(bell);
-  if (count > before) announce(`${count - before} new ${count - before === 1 ? "ask" : "asks"}${nearest ? `, nearest ${clock((Date.parse(nearest) - serverNow()) / 1000)}` : ""}`);
+  if (count > before) announce(`${count - before} new ${count - before === 1 ? "ask" : "asks"}${nearest ? `, next due in ${clock((Date.parse(nearest) - serverNow()) / 1000)}` : ""}`);
 }
 
 const open = new Map();
@@ -281,6 +288,14 @@ function titleTick() {
   if (document.title !== want) document.title = want;
 }
 
+/** Other content came in the place of the first: what the shell does once for a page is done for it. */
+export function renew() {
+  seen.step = null;
+  startTabs();
+  localiseAll();
+  tick();
+}
+
 /** Tabs by the tab pattern: arrow keys move, one panel shows. Without this script all panels show. */
 function startTabs() {
   for (const list of document.querySelectorAll('[role="tablist"]')) {
@@ -334,9 +349,28 @@ function startDialogs() {
   });
 }
 
-/** Buttons that copy: data-copy names the element whose text is meant. */
+const COPIED_MS = 2000;
+
+/** Copy a short text and say so on the button for a moment; without a clipboard the button shows the text, selected. */
+async function copyText(button) {
+  const { copyText: text } = button.dataset;
+  button.dataset.label ??= button.textContent;
+  try {
+    await navigator.clipboard.writeText(text);
+    button.textContent = "Copied";
+    announce("Copied");
+    setTimeout(() => { button.textContent = button.dataset.label; }, COPIED_MS);
+  } catch {
+    button.textContent = text;
+    getSelection().selectAllChildren(button);
+  }
+}
+
+/** Buttons that copy: data-copy names the element whose text is meant, data-copy-text is the text. */
 function startCopies() {
   document.addEventListener("click", async (event) => {
+    const short = event.target instanceof Element && event.target.closest("[data-copy-text]");
+    if (short) return copyText(short);
     const button = event.target instanceof Element && event.target.closest("[data-copy]");
     if (!button) return;
     const source = /** @type {HTMLInputElement} */ (byId(button.dataset.copy));
@@ -354,25 +388,25 @@ function startCopies() {
 const BEAT_MS = 45_000;
 const duties = () => [...document.querySelectorAll("form[data-duty]")];
 
-/** On duty or away, in words, in every place that says so. */
+/** Show Available or Away in every place that does. */
 function showDuty(away) {
   for (const form of duties()) {
     const button = form.querySelector("button");
     button.value = away ? "0" : "1";
-    button.title = away ? "Away: no ask waits for you. Press when you are back." : "On duty: asks may wait for you. Press to be away.";
+    button.title = away ? "Away: you don't count as online and get no notifications. Click to become available." : "Available. Click to set yourself to Away.";
     form.querySelector(".dot").classList.toggle("off", away);
-    form.querySelector("[data-say]").textContent = away ? "Away" : "On duty";
+    form.querySelector("[data-say]").textContent = away ? "Away" : "Available";
   }
 }
 
-/** "I am here", told while the page is in view; with `away`, whether asks may wait for this person. */
+/** Report presence while the page is visible; with `away`, set Available or Away. */
 async function beat(fields = {}) {
   const [form] = duties();
   if (document.visibilityState !== "visible") return;
   const token = form.querySelector('input[name="csrfmiddlewaretoken"]').value;
   const { ok, answer, error } = await post(form.getAttribute("action"), new URLSearchParams(fields), { token });
   if (ok) showDuty(answer.away);
-  if ("away" in fields) say(ok ? (answer.away ? "You are away: no ask waits for you." : "You are on duty.") : error.message, !ok);
+  if ("away" in fields) say(ok ? (answer.away ? "You are set to Away." : "You are available.") : error.message, !ok);
 }
 
 function startDuty() {

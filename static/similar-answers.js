@@ -22,7 +22,7 @@ function takeUp(button) {
   const calls = JSON.parse(document.getElementById(button.dataset.calls).textContent);
   const left = unknownTools(calls, toolNames());
   insert(button.querySelector("[data-words]").textContent, { atEnd: true, calls, began: button.dataset.pick });
-  if (left.length) say(`Left out: the agent has no tool ${left.join(", ")}.`, true);
+  if (left.length) say(`Call skipped: the agent has no tool ${left.join(", ")}.`, true);
 }
 
 async function show(dialog) {
@@ -31,7 +31,7 @@ async function show(dialog) {
   try {
     box.replaceWith((await part(box.dataset.url)).querySelector('[data-part="similar"]'));
   } catch (error) {
-    box.textContent = error instanceof TypeError ? "No contact with the server." : error.message;
+    box.textContent = error instanceof TypeError ? "Can't reach the server." : error.message;
   }
   dialog.removeAttribute("aria-busy");
   dialog.querySelector("[data-pick]")?.focus();

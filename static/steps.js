@@ -3,6 +3,7 @@
 
 import { bind } from "./keys.js";
 import { LongList } from "./longlist.js";
+import { every, life } from "./page-life.js";
 import { wake, watch } from "./shell.js";
 
 const SLOW_MS = 10_000;
@@ -25,14 +26,14 @@ export function stepOf(address) {
 
 /** Keys that every list of steps has. */
 export function startKeys(list, ids) {
-  const deeds = {
+  const actions = {
     next: () => list.move(1),
     before: () => list.move(-1),
     first: () => list.choose(list.first),
     last: () => list.choose(list.last),
     open: () => list.openAll(),
   };
-  for (const [deed, id] of Object.entries(ids)) bind(id, deeds[deed]);
+  for (const [action, id] of Object.entries(ids)) bind(id, actions[action]);
 }
 
 /** Go where the address says, now and whenever it changes. */
@@ -42,7 +43,7 @@ export function startAddress(list, go = (seq) => list.choose(seq, "center")) {
     if (seq !== null) go(seq);
     return seq;
   };
-  addEventListener("hashchange", read);
+  addEventListener("hashchange", read, { signal: life() });
   return read();
 }
 
@@ -135,9 +136,9 @@ export function keepTrue(list, socket, { hold = () => false, heard = () => {} } 
       return (await catchUp()) === null ? null : list.last - lostAt;
     },
   });
-  const slow = setInterval(() => { if (document.visibilityState === "visible") catchUp(); }, SLOW_MS);
+  const slow = every(() => { if (document.visibilityState === "visible") catchUp(); }, SLOW_MS);
   let awake = Date.now();
-  setInterval(() => {
+  every(() => {
     if (Date.now() - awake > SLEPT_MS) woke(); // the machine slept: timers stood still and the socket may be a ghost
     awake = Date.now();
   }, 1000);
@@ -145,8 +146,8 @@ export function keepTrue(list, socket, { hold = () => false, heard = () => {} } 
     wake();
     catchUp();
   };
-  addEventListener("online", catchUp); // the lines themselves are woken for the whole page
-  addEventListener("pageshow", (event) => { if (event.persisted) woke(); });
-  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") catchUp(); });
+  addEventListener("online", catchUp, { signal: life() }); // the lines themselves are woken for the whole page
+  addEventListener("pageshow", (event) => { if (event.persisted) woke(); }, { signal: life() });
+  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") catchUp(); }, { signal: life() });
   return { catchUp, stop: () => clearInterval(slow) };
 }

@@ -12,7 +12,7 @@ worker.addEventListener("activate", (event) => event.waitUntil(worker.clients.cl
  * @param {{path?: string} | null | undefined} data
  */
 function pathOf(data) {
-  return /^\/(asks\/[0-9a-z]+|notices)\/$/.test(data?.path || "") ? data.path : "/queue/";
+  return /^\/(asks\/[0-9a-z]+|reviews\/mentions\/[0-9a-z]+|notices)\/$/.test(data?.path || "") ? data.path : "/queue/";
 }
 
 /** @param {{title?: string, body?: string, tag?: string, path?: string, ask?: string}} notice */

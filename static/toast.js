@@ -1,4 +1,4 @@
-// What came of a deed, in words that hide by themselves and move nothing.
+// What came of an action, in words that hide by themselves and move nothing.
 
 import { visible } from "./visible-text.js";
 

@@ -15,7 +15,7 @@ const ROOM = 22;
 const SLOW_MS = 30_000;
 const GONE_MS = 4000;
 const NEEDS = ["person", "stalled", "running", "queued"];
-const LIVE = { waiting: "person", running: "running", queued: "queued" };
+const LIVE = { waiting: "person", parked: "person", running: "running", queued: "queued" };
 
 /**
  * Where a row belongs, by state and by when it was last heard.

@@ -8,7 +8,7 @@ from tests.house import django_db_modify_db_settings, house_servers
 from tests.people_by_name import ada, edo, elsewhere, max_, project, rita
 from tests.running import Product, product
 
-LONG_FIRST = ["chaos", "product", "browser", "curriculum", "awmweb", "awmenv", "packs_starter"]
+LONG_FIRST = ["chaos", "product", "browser", "runs", "awmweb", "awmenv", "packs_starter"]
 """Folders whose tests start servers, those with the longest tests first."""
 
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]

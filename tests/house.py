@@ -27,13 +27,20 @@ os.environ["AWMENV_CACHE_DIR"] = str(VAR / "cache")
 
 from awmweb.embedded import paths, servers  # noqa: E402  the environment had to be set first
 
-paths.settle(paths.data_paths(VAR))
+paths.ensure_folders(paths.data_paths(VAR))
 _stack = ExitStack()
+
+TEMPLATE = "TESTS_PRODUCT_TEMPLATE"
+"""Names the folder in which all processes of one test run share a product's data after its first start (`running`)."""
+_mine = TEMPLATE not in os.environ
+if _mine:
+    os.environ[TEMPLATE] = tempfile.mkdtemp(prefix="awmweb-template-")
+    Path(os.environ[TEMPLATE]).chmod(0o711)
 
 
 def _end() -> None:
     _stack.close()
-    for folder in (VAR, paths.data_paths(VAR).home):
+    for folder in (VAR, paths.data_paths(VAR).home, *([Path(os.environ[TEMPLATE])] if _mine else [])):
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -13,29 +13,38 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeGuard
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = ("people", "notices", "episodes", "experts", "curriculum", "exports", "awmweb", "awmenv", "awmclient")
+APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports")
+PACKAGES = (*APPS, "awmweb", "awmenv", "awmclient")
 
 MAY_IMPORT = {
     "people": {"awmclient.schema"},
     "notices": {"people", "episodes.events"},
-    "episodes": {"people", "awmclient.fields", "awmclient.schema", "awmenv.packs", "awmenv.health", "awmenv.models"},
+    "episodes": {
+        *("people", "awmclient.fields", "awmclient.schema"),
+        *("awmenv.packs", "awmenv.health", "awmenv.models", "awmenv.attesting", "awmenv.errors"),
+    },
+    "reviews": {"people", "notices", "episodes", "awmclient.fields", "awmclient.schema"},
     "experts": {
         "people",
         "notices",
         "episodes",
+        "reviews",
         "awmclient.schema",
         "awmclient.metrics",
         "awmclient.chat",
         "awmclient.errors",
         "awmenv.packs",
     },
-    "curriculum": {
+    "curriculum": {"people", "episodes", "reviews", "experts", "runs", "awmclient.schema"},
+    "runs": {
         "people",
         "episodes",
+        "reviews",
         "experts",
         "awmclient",
         "awmenv.client",
@@ -45,11 +54,15 @@ MAY_IMPORT = {
         "awmenv.packs",
     },
     "exports": {
-        *("people", "episodes", "experts", "curriculum"),
+        *("people", "episodes", "reviews", "experts", "runs", "curriculum"),
         *("awmclient.schema", "awmclient.conversation", "awmclient.prompts"),
         *("awmenv.packs", "awmenv.health", "awmenv.errors"),
     },
-    "awmweb": {"people", "notices", "episodes", "experts", "curriculum", "exports", "awmclient"},
+    "imports": {
+        *("people", "episodes", "reviews"),
+        *("awmclient.fields", "awmclient.schema", "awmclient.conversation"),
+    },
+    "awmweb": {*APPS, "awmclient"},
     "awmenv": set[str](),
     "awmclient": set[str](),
 }
@@ -57,17 +70,60 @@ MAY_IMPORT = {
 # Rooms are paths below the package: a sub-package stands on one floor unless one of its modules is named by itself.
 EDGES = {
     *("views", "api", "intake", "consumers", "tasks", "local", "playing", "llm", "sending"),
-    *("http", "urls", "apps", "management", "pages", "mcp", "metrics.pages", "downloads"),
+    *(
+        "http",
+        "urls",
+        "apps",
+        "management",
+        "pages",
+        "mcp",
+        "metrics.pages",
+        "downloads",
+        "project_pages",
+        "comment_pages",
+    ),
+    "comparison",
 }
 WRITES = {
-    *("members", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
-    *("subscriptions", "deliveries", "allowances"),
+    *("annotating", "schemas", "assigning", "deciding", "correcting", "court", "leasing"),
+    *("members", "projects", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
+    *("subscriptions", "deliveries", "allowances", "admitting", "indexing", "saved_views"),
+    *("queueing", "planning"),
     *("launching", "importing", "splits", "ground", "datasets", "preview", "storing", "requesting", "working"),
+    *(
+        "mentions",
+        "preflight",
+        "parking",
+        "certifying",
+        "benchmarking",
+        "estimating",
+        "explaining",
+        "comparing",
+        "pushing",
+        "hub_commits",
+    ),
+    *("training", "steering", "snapshots"),
 }
 READS = {
-    *("access", "revalidation", "bodies", "turns", "plain_text", "truncation", "entries", "wire", "trajectory"),
+    *(
+        "access",
+        "audit",
+        "outcomes",
+        "revalidation",
+        "bodies",
+        "turns",
+        "plain_text",
+        "truncation",
+        "entries",
+        "wire",
+        "trajectory",
+    ),
     *(
         "annotated",
+        "reports",
+        "agreement",
+        "worth",
+        "visibility",
         "reading",
         "selection",
         "lists",
@@ -80,27 +136,47 @@ READS = {
         "similar",
     ),
     *("notifications", "wall", "windows", "routing", "availability", "suggested_calls", "tool_schemas", "packs"),
-    *("hub", "html_cache", "live_html"),
-    *("step_cards", "strip", "formatting", "legend", "templatetags", "charts"),
-    *("webpush", "outbound", "address_registry", "quoting"),
-    *("recipe", "record", "redaction", "tokenizing", "shaping", "pairs", "selecting", "building", "card"),
+    *("hub", "html_cache", "live_html", "durability"),
+    *("step_cards", "findings", "strip", "formatting", "legend", "templatetags", "charts"),
+    *("webpush", "outbound", "address_registry", "quoting", "attesting"),
+    *("recipe", "record", "redaction", "curricula", "tokenizing", "shaping", "pairs", "selecting", "building", "card"),
+    *("reasons", "readers", "search", "search_text", "facets", "alignment"),
     *("checking", "environment", "formats", "writers", "leakage", "ratio", "rewards", "compare"),
+    *(
+        "anytime",
+        "paired",
+        "comparison",
+        "plans",
+        "overview",
+        "drawing",
+        "report",
+        "near_tasks",
+        "splitting",
+        "rewarding",
+    ),
+    *("levels", "weights", "plan", "counting", "next_tasks", "cockpit", "series"),
 }
 GROUND = {"models", "subjects", "endings", "events", "errors", "migrations", "sessions"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)
-APPS = ("people", "notices", "episodes", "experts", "curriculum", "exports")
 
 CLIENT_FLOORS = (
     {"fields", "schema", "metrics"},
     {"errors", "wire", "bodies", "toolcalls", "prompts", "conversation", "memory_store", "observations", "blotting"},
-    {"policies", "outbox", "ports"},
-    {"client", "chat", "scripted"},
+    {"policies", "outbox", "ports", "standing"},
+    {"client", "chat", "scripted", "restoring"},
     {"rollout", "testing", "__init__"},
 )
 
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("awmenv.server.sandbox", "_open_socket"),  # a probe's own need; the process it is forked from stays small
+    ("reviews.agreement", "share"),  # scipy: thirty megabytes, for the processes in which somebody opens the figures
+    ("reviews.agreement", "alpha"),
+    ("exports.datasets", "_Build._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
+    ("exports.datasets", "_join"),
+    ("exports.redaction", "_library_rules"),  # twenty megabytes, for processes that redact
+    ("exports.redaction", "_people"),
+    ("exports.ground", "load"),  # tokenizers and jinja2, for the few recipes that name a tokenizer
     ("notices.pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page
 }
 
@@ -210,6 +286,68 @@ def upward_inside(tree: Tree, package: str, floors: tuple[set[str], ...]) -> lis
     return wrong
 
 
+OUTCOMES = {"episodes.outcomes", "episodes.recording", "episodes.admitting", "episodes.models"}
+JOINED = {
+    "experts.metrics.records": "counts asks by what became of their episodes, in one statement",
+    "exports.selecting": "a snapshot names the outcomes that it was made with, in one statement",
+}
+PAST_VISIBILITY = {
+    "episodes.visibility": "owns who sees an outcome",
+    "episodes.selection": "builds the condition of a filter; its callers narrow it by `visibility.told`",
+    "episodes.attesting": "asks whether a session was attested, which says nothing about its outcome",
+    "episodes.trajectory": "builds whole records for formats, never for a page",
+    "episodes.facets": "counts by outcome without the episodes that are withheld from who looks",
+    "runs.comparison": "compares a whole run, and refuses who has to review blind",
+    "runs.preflight": "tells the operator what the rollouts of a command earned",
+    "runs.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",
+    "curriculum.counting": "counts a whole run; its page and the next tasks refuse who has to review blind",
+    "curriculum.series": "draws a whole run; its page and file refuse who has to review blind",
+    "exports.reading": "builds what an export holds; who may have it was asked before",
+    "reviews.worth": "ranks queues, and shows outcomes to no one",
+}
+
+
+def reads_past_visibility(tree: Tree) -> list[str]:
+    """Modules that read outcomes without asking who looks, though `episodes.visibility` does that for all."""
+    return sorted({one.module for one in tree.imports if one.target == "episodes.outcomes"} - set(PAST_VISIBILITY))
+
+
+STATES = ("queued", "running", "waiting")
+
+
+def queries_of_outcomes(tree: Tree) -> list[str]:
+    """Modules that ask for outcomes, by the manager or through a join, though `episodes.outcomes` does that for all."""
+    found = []
+    for module, path in tree.modules.items():
+        if module in OUTCOMES or ".migrations." in module:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            asks = isinstance(node, ast.Attribute) and ast.unparse(node) == "VerifierOutcome.objects"
+            words = [node.arg or ""] if isinstance(node, ast.keyword) else [node.value] if _is_text(node) else []
+            joins = module not in JOINED and any("outcomes__" in word for word in words)
+            if asks or joins:
+                found.append(f"{module}:{getattr(node, 'lineno', 0)}")
+    return sorted(found)
+
+
+def _is_text(node: ast.AST) -> TypeGuard[ast.Constant]:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def lists_of_live_states(tree: Tree) -> list[str]:
+    """Places that spell two or more live states in a row, though `awmclient.schema` holds the tables."""
+    found = []
+    for module, path in tree.modules.items():
+        if module == "awmclient.schema" or ".migrations." in module:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Tuple | ast.List | ast.Set):
+                said = {ast.unparse(one).strip("'").rpartition(".")[2].lower() for one in node.elts}
+                if len(said) > 1 and said <= set(STATES):
+                    found.append(f"{module}:{node.lineno}")
+    return found
+
+
 def late_imports(tree: Tree) -> list[str]:
     allowed = LATE | {(module, "AppConfig.ready") for module in tree.modules if module.endswith(".apps")}
     return [f"{one} in {one.inside}" for one in tree.imports if one.inside and (one.module, one.inside) not in allowed]
@@ -267,17 +405,46 @@ def test_imports_stand_at_the_top_of_the_file(tree: Tree) -> None:
     assert late_imports(tree) == []
 
 
+def test_outcomes_are_queried_by_their_owner_alone(tree: Tree) -> None:
+    assert queries_of_outcomes(tree) == []
+
+
+def test_outcomes_are_read_through_visibility(tree: Tree) -> None:
+    assert reads_past_visibility(tree) == []
+
+
+def test_read_past_visibility_is_found_anywhere(tmp_path: Path) -> None:
+    files = {"episodes/outcomes.py": "", "reviews/pages.py": "from episodes import outcomes\n"}
+    assert reads_past_visibility(house(tmp_path, files)) == ["reviews.pages"]
+
+
+def test_live_states_stand_in_one_table(tree: Tree) -> None:
+    assert lists_of_live_states(tree) == []
+
+
+def test_layer_test_finds_outcome_queries_in_sub_packages(tmp_path: Path) -> None:
+    tree = house(
+        tmp_path,
+        {
+            "experts/metrics/pages.py": "found = VerifierOutcome.objects.all()\nsome = rows.filter(outcomes__pk=1)\n",
+            "exports/formats/raw.py": "live = [EpisodeState.RUNNING, EpisodeState.WAITING]\n",
+        },
+    )
+    assert queries_of_outcomes(tree) == ["experts.metrics.pages:1", "experts.metrics.pages:2"]
+    assert lists_of_live_states(tree) == ["exports.formats.raw:1"]
+
+
 def test_the_client_needs_httpx_and_pydantic_only(tree: Tree) -> None:
     assert tree.outside("awmclient") == {"httpx", "pydantic", "pydantic_core"}
 
 
-def test_the_public_modules_of_the_environment_need_neither_its_server_nor_django(tree: Tree) -> None:
+def test_public_awmenv_modules_import_no_server_or_django(tree: Tree) -> None:
     public = [one for one in tree.imports if one.module.startswith("awmenv") and "awmenv.server" not in one.module]
     assert [str(one) for one in public if one.target.startswith("awmenv.server")] == []
     assert {one.target.split(".")[0] for one in public} & (SERVER_SIDE | {"openenv", "fastapi", "starlette"}) == set()
 
 
-def test_the_environment_server_holds_no_database_driver_and_no_django(tree: Tree) -> None:
+def test_environment_server_imports_no_driver_or_django(tree: Tree) -> None:
     assert tree.outside("awmenv.server") & SERVER_SIDE == set()
 
 
@@ -296,11 +463,11 @@ def test_openenv_is_imported_by_the_environment_server_alone(tree: Tree) -> None
     assert [module for module in users if not module.startswith("awmenv.server.")] == []
 
 
-def test_web_and_worker_processes_load_neither_openenv_nor_the_environment_server(tmp_path: Path) -> None:
+def test_web_and_worker_import_no_openenv_or_server(tmp_path: Path) -> None:
     """What other people's packages import counts, too."""
     tmp_path.chmod(0o711)
     look = (
-        "import awmweb.asgi, awmweb.urls, awmweb.celery, curriculum.tasks, experts.tasks, notices.tasks, sys;"
+        "import awmweb.asgi, awmweb.urls, awmweb.celery, runs.tasks, experts.tasks, notices.tasks, sys;"
         "print([name for name in sys.modules if name.split('.')[0] == 'openenv' or name.startswith('awmenv.server')])"
     )
     environment = {**os.environ, "AWMWEB_VAR": str(tmp_path)}

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 FOLDER = ROOT / "templates"
 TEMPLATES = sorted(str(path.relative_to(FOLDER)) for path in FOLDER.rglob("*.html"))
 BY_DJANGO = {"403.html", "403_csrf.html", "404.html", "500.html"}
-APPS = ("awmweb", "people", "notices", "episodes", "experts", "exports")
+APPS = ("awmweb", "people", "notices", "episodes", "reviews", "experts", "exports", "imports", "runs", "curriculum")
 INLINE = re.compile(r"""<style|<script(?![^>]*\bsrc=)|\s(?:style|on[a-z]+)\s*=\s*["']|javascript:""")
 
 

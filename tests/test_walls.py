@@ -25,6 +25,7 @@ CHILDREN = {
     "awmenv/server/rehearsal.py": "the zygote's own app on its own rows, before anything of a pack is there",
     "awmenv/server/runner.py": "forked by the verifier zygote; confined before it reads a request's databases",
     "awmenv/server/diffing.py": "compares databases, for runner",
+    "awmenv/server/worldclock.py": "a scenario's clock in its SQL, for host",
 }
 STARTERS = {
     "awmenv/server/zygote.py": "imports them after its exec, to fork them",
@@ -33,6 +34,7 @@ STARTERS = {
 OTHERS = {
     "bench/worlds/neighbor.py": "code of packs of the benchmark's own, as text, which the server runs behind the walls",
     "awmenv/server/checkup.py": "its own records, by parameters: no statement and no file comes from a pack",
+    "exports/comparing.py": "keys of rows, by parameters, in a temporary database: no statement comes from a pack",
     "awmenv/server/preloading.py": "names of modules for the zygotes; imports none by itself",
     "packs/sources/build.py": "an author's tool: CREATE and INSERT of folders of their own",
     "packs/sources/database_changes.py": "text that becomes part of verifiers, which run behind the walls",
@@ -98,7 +100,7 @@ def test_engines_are_used_where_a_reason_says_so() -> None:
     assert users(ROOT) == {*CHILDREN, *OTHERS}
 
 
-def test_modules_of_sandboxed_children_are_imported_by_children_alone() -> None:
+def test_sandboxed_modules_are_imported_by_children_only() -> None:
     assert starters(ROOT, set(CHILDREN)) - set(CHILDREN) == set(STARTERS)
 
 

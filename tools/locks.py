@@ -37,8 +37,8 @@ WITHOUT_CUDA = WITHOUT_DEMO | dict.fromkeys(
     "for graphics cards; training tests run without",
 )
 
-FSSPEC = ("fsspec==2026.9.0",)
-"""datasets asks for this one; inspect_ai asks for one before, for object stores that no test reads from."""
+FOR_OTHERS = ("fsspec==2026.9.0", "botocore==1.44.5")
+"""datasets and moto ask for these; inspect_ai asks for others, for object stores that no training test reads from."""
 
 CPU_TORCH = {"torch": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"]}
 """The build without CUDA (2.13.0+cpu, CPython 3.11, Linux x86-64) is on PyTorch's own index, where uv does not look."""
@@ -60,7 +60,14 @@ LOCKS = (
     Lock("requirements.lock", "requirements.txt", WITHOUT_DEMO),
     Lock("awmenv/requirements.lock", "awmenv/requirements.txt", WITHOUT_DEMO, "requirements.lock"),
     Lock("requirements-dev.lock", "requirements-dev.txt", NOT_FOR_CHECKS, "requirements.lock"),
-    Lock("requirements-train.lock", "requirements-train.txt", WITHOUT_CUDA, "requirements-dev.lock", CPU_TORCH, FSSPEC),
+    Lock(
+        "requirements-train.lock",
+        "requirements-train.txt",
+        WITHOUT_CUDA,
+        "requirements-dev.lock",
+        CPU_TORCH,
+        FOR_OTHERS,
+    ),
 )
 
 

@@ -27,7 +27,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(
         prog="python -m awmenv.server", description="Serve packs of scenarios over the OpenEnv protocol."
     )
-    parser.add_argument("--packs", action="append", metavar="DIR", help="a folder of AWM-1K rows; may be repeated")
+    parser.add_argument("--packs", action="append", metavar="DIR", help="a folder of AWM-1K rows; repeatable")
+    parser.add_argument(
+        "--packs-in", action="append", metavar="DIR", help="a folder of packs; new ones are loaded as they come"
+    )
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     options = parser.parse_args(arguments)
@@ -43,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         signal.signal(ending, lambda *_: sys.exit(0))
     try:
         world.start()
-        logging.getLogger("awmenv").info("isolation tier %s, %d scenarios", world.tier, len(world.library.listed))
+        logging.getLogger("awmenv").info("sandbox level %s, %d scenarios", world.tier, len(world.library.listed))
         uvicorn.Server(_config(app, settings)).run()
     except EnvironmentFault as error:
         print(f"awmenv: {logs.shown(str(error))}", file=sys.stderr)
@@ -57,12 +60,13 @@ def _settings(options: argparse.Namespace) -> Settings:
     settings = Settings.from_environment()
     given = {
         "packs": tuple(Path(folder) for folder in options.packs) if options.packs else None,
+        "watched": tuple(Path(folder) for folder in options.packs_in) if options.packs_in else None,
         "host": options.host,
         "port": options.port,
     }
     settings = dataclasses.replace(settings, **{name: value for name, value in given.items() if value is not None})
     if not settings.packs:
-        raise BadSetting("no packs: give --packs DIR, AWMENV_PACKS or AWM_DATA_DIR")
+        raise BadSetting("no packs: pass --packs DIR, or set AWMENV_PACKS or AWM_DATA_DIR")
     return settings
 
 

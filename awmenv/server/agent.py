@@ -46,13 +46,13 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
         return (await answered(text.encode() if text is not None else b"\xff", connections, connection)).decode()
 
     try:
-        await pacing.converse(socket, told)
+        await pacing.converse(socket, told, lambda: connections.lose(connection))
     finally:
         connections.leave(connection)
 
 
 async def answered(body: bytes, connections: Connections, own: Connection | None = None) -> bytes:
-    """The answer to one request, as JSON. Whatever is asked, there is one."""
+    """Return the answer to one request, as JSON. Whatever is asked, there is one."""
     try:
         request = strict.read(body, pacing.FRAME)
     except strict.Unreadable as error:
@@ -61,7 +61,7 @@ async def answered(body: bytes, connections: Connections, own: Connection | None
 
 
 async def answer(request: Any, connections: Connections, own: Connection | None) -> bytes:
-    """The same for a request that has been read."""
+    """Return the same for a request that has been read."""
     identity = request.get("id") if isinstance(request, dict) else None
     try:
         result = await _result(_checked(request), connections, own)

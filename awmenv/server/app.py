@@ -50,7 +50,7 @@ STATELESS = {"detail": "An episode needs a connection: use the WebSocket at /ws,
 
 
 def build(settings: Settings) -> tuple[Asgi, World]:
-    """The application, and the world behind it, which the caller starts and stops with it."""
+    """Return the application, and the world behind it, which the caller starts and stops with it."""
     os.environ["ENABLE_WEB_INTERFACE"] = "false"
     world = World(settings)
     connections = Connections(world, settings.max_sessions, settings.detached_s)

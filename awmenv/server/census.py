@@ -57,7 +57,7 @@ def children(pid: int) -> list[int]:
 
 
 def _end(pid: int, parent: int) -> bool:
-    """Kill a process if it is a living child of this parent still: its number may have gone to another one."""
+    """Kill a process if it is still a living child of this parent; its number may belong to another one now."""
     try:
         pidfd = os.pidfd_open(pid)
     except OSError:

@@ -47,9 +47,10 @@ class Channel(asyncio.Protocol):
         return channel
 
     async def ask(self, message: dict[str, Any], limit_s: float, held_up: Callable[[], float]) -> Answer:
-        """One exchange. Lateness, nonsense and a process that is gone are a HostFailed; the caller then ends it.
+        """Send one request and return its response.
 
-        `held_up` tells the seconds that the process has waited for a core so far: they do not count.
+        Raises HostFailed on a timeout, an invalid response or an ended process; the caller then stops it. `held_up`
+        returns the seconds that the process has waited for a core so far: they do not count.
         """
         if self._broken is not None:
             raise HostFailed(self._broken)
@@ -80,7 +81,7 @@ class Channel(asyncio.Protocol):
             self._break(str(error))
             return
         if self._answer is None or self._answer.done():
-            self._break("the process spoke out of turn")
+            self._break("unexpected message from the scenario process")
         elif body is not None:
             self._buffer.clear()
             self._answer.set_result(body)
@@ -104,7 +105,7 @@ def _read(body: bytes) -> Answer:
         raise framing.BadFrame(f"a text of {len(literal)} bytes, more than {MAX_TEXT}")
     found = strict.read(head, HEAD)
     if type(found) is not dict:
-        raise framing.BadFrame("the scenario's process answered nonsense")
+        raise framing.BadFrame("invalid response from the scenario process")
     return Answer(found, strict.read_text(literal), literal)
 
 

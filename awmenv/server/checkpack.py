@@ -29,8 +29,8 @@ from awmenv.server.settings import BadSetting, Settings
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m awmenv.server.checkpack", description="Check verifiers of packs.")
     parser.add_argument("--packs", action="append", metavar="DIR", required=True)
-    parser.add_argument("--judge", action="store_true", help="ask the judge about evidence that says nothing itself")
-    parser.add_argument("--databases", action="store_true", help="build the databases, and run no verifier")
+    parser.add_argument("--judge", action="store_true", help="let the judge rule on SQL evidence")
+    parser.add_argument("--databases", action="store_true", help="only build the databases")
     options = parser.parse_args(arguments)
     logs.install(logging.WARNING)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
@@ -99,7 +99,7 @@ async def _check(world: World, with_judge: bool) -> None:
 
 
 async def _scenario(checkup: Checkup, pack: Pack, name: str) -> None:
-    """One scenario that cannot be tried keeps no other from it."""
+    """Check one scenario. A failure does not stop the others."""
     tasks = range(pack.scenario(name).task_count)
     try:
         found = await checkup.of(pack, name, tasks)

@@ -64,7 +64,7 @@ class Checkup:
         self._asked: dict[tuple[Path, str, int], asyncio.Task[Health]] = {}
 
     def ask(self, pack: Pack, scenario: str, task_idx: int) -> asyncio.Task[Health]:
-        """What is known of one task, or will be soon; whoever asks meanwhile waits for the same. Never fails."""
+        """Return what is known of one task, or will be soon; whoever asks meanwhile waits for the same. Never fails."""
         key = (pack.folder, scenario, task_idx)
         if key not in self._asked:
             self._asked[key] = asyncio.ensure_future(self._one(pack, scenario, task_idx))
@@ -83,7 +83,7 @@ class Checkup:
             self._asked.pop(key, None)
 
     async def of(self, pack: Pack, scenario: str, tasks: Iterable[int]) -> dict[int, Health]:
-        """The health of each task: from the records, else tried now on one database of the scenario.
+        """Return the health of each task: from the records, else tried now on one database of the scenario.
 
         Raises an EnvironmentFault where nothing can be tried; then nothing is recorded.
         """
@@ -154,7 +154,7 @@ class Checkup:
         about = {"task": subject.task, "steps": [], "evidence": found["raw_result"], "about": verifier.raw_response}
         ruling, said = await judge.rule(self.judge, about)
         if ruling == "judge_error":
-            log.warning("no ruling on the untouched database of task %d: %s", subject.task_idx, said)
+            log.warning("no ruling on the unmodified database of task %d: %s", subject.task_idx, said)
             return form
         return replace(form, says="complete" if ruling == "complete" else "others", judged=True)
 
@@ -179,7 +179,7 @@ def _digest(content: list[Any]) -> str:
 
 
 def form_of(found: dict[str, Any]) -> Form:
-    """What one run of `run_verifier` says about the verifier."""
+    """Return what one run of `run_verifier` says about the verifier."""
     if found["execution_status"] != "success":
         error = str(found["error_message"])
         reason = error.removeprefix("DoesNotCompile: ")
@@ -190,7 +190,7 @@ def form_of(found: dict[str, Any]) -> Form:
 
 
 def own_word(value: dict[str, Any]) -> str:
-    """The verdict that a result states itself; empty where it is evidence for a judge.
+    """Return the verdict that a result states itself; empty where it is evidence for a judge.
 
     Only names that can mean nothing else count: `status` or `success` may be part of the evidence.
     """

@@ -57,7 +57,7 @@ class Connections:
         return len(self._open)
 
     def open(self, *, over_http: bool = False) -> Connection:
-        """A new environment, of a socket or for whoever is told its id. Raises `Full`."""
+        """Create an environment for a socket, or for a client that gets its ID. Raises `Full`."""
         if len(self._open) >= self.most:
             raise Full(f"Server at capacity: {len(self._open)}/{self.most} sessions active")
         connection = Connection(WorldEnvironment(self.world), over_http, attached=not over_http)
@@ -83,10 +83,16 @@ class Connections:
         return connection
 
     def leave(self, connection: Connection) -> None:
-        """A socket is gone: its own episode ends, and one made over HTTP waits for the next socket."""
+        """Release a socket: its own episode ends; one created over HTTP waits for the next socket."""
         connection.attached = False
         connection.used_at = time.monotonic()
         if connection.closing or not connection.made_over_http:
+            self._end(connection)
+
+    def lose(self, connection: Connection) -> None:
+        """A socket went away in the middle of an answer: its own episode ends now, and with it the process that works
+        on it. One that was made over HTTP is let finish its call, since another socket may go on with it."""
+        if not connection.made_over_http:
             self._end(connection)
 
     def close(self, connection: Connection) -> bool:

@@ -36,15 +36,17 @@ async def serve(socket: WebSocket, connections: Connections) -> None:
         await socket.close()
         return
     try:
-        await pacing.converse(socket, lambda text: answered(text, connection, connections))
+        await pacing.converse(
+            socket, lambda text: answered(text, connection, connections), lambda: connections.lose(connection)
+        )
     finally:
         connections.leave(connection)
 
 
 async def answered(text: str | None, connection: Connection, connections: Connections) -> str | None:
-    """The frame that answers a text; None if it asks for the end."""
+    """Return the frame that answers a text; None if it asks for the end."""
     if text is None:
-        return error_frame("Invalid JSON: binary frames are not understood", "INVALID_JSON")
+        return error_frame("Invalid JSON: binary frames are not supported", "INVALID_JSON")
     try:
         message = strict.read(text.encode(), pacing.FRAME)
     except strict.Unreadable as error:
@@ -79,12 +81,14 @@ async def _done(kind: str, data: dict[str, Any], connection: Connection, connect
         offered = None
         if isinstance(action, CallToolAction) and action.tool_name in CONTROL_TOOLS:
             offered = action.arguments.get("control_key")
+        if environment.has_key and not connection.knows_key:
+            action.metadata = {}  # only the control side makes calls of a record again
         observation = await environment.step_async(action)
     return frame("observation", observation_data(_told(observation, offered, connection)))
 
 
 def _told(observation: WorldObservation, offered: Any, connection: Connection) -> WorldObservation:
-    """What this socket may know of it: with a key, metadata is for those who have shown it."""
+    """Return what this socket may know of it: with a key, metadata is for those who have shown it."""
     environment = connection.environment
     if offered is not None and environment.has_key and environment.holds_key(offered):
         connection.knows_key = True
@@ -94,7 +98,7 @@ def _told(observation: WorldObservation, offered: Any, connection: Connection) -
 
 
 def problem_of(message: Any) -> str | None:
-    """The error frame for a message that has none of the known forms, or None."""
+    """Return the error frame for a message that has none of the known forms, or None."""
     if not isinstance(message, dict):
         return error_frame("A message is a JSON object", "VALIDATION_ERROR")
     kind = message.get("type", "")

@@ -49,7 +49,7 @@ class _Room:
         self.left = characters
 
     def fitting(self, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The first of these rows, as many as there is room for."""
+        """Return the first of these rows, as many as there is room for."""
         shown = []
         for row in rows[:MAX_ROWS]:
             self.left -= len(json.dumps(row))

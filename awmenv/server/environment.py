@@ -8,6 +8,7 @@ metadata and tasks.
 """
 
 import hmac
+import json
 import logging
 import time
 import uuid
@@ -19,10 +20,12 @@ from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
 from openenv.core.env_server.types import Action, EnvironmentMetadata, State
 
 from awmenv import __version__
+from awmenv.attesting import Trail, sha256_of, signed
 from awmenv.errors import EnvironmentFault
 from awmenv.models import CONTROL_TOOLS, BuildReport
 from awmenv.server.library import SPLIT
-from awmenv.server.sessions import CallResult, Session, World
+from awmenv.server.marks import Mark, Start
+from awmenv.server.sessions import CallResult, Session, Verification, World
 from awmenv.server.strict import clean
 from awmenv.server.wire import WorldObservation, WorldState
 
@@ -89,12 +92,14 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         reward_config: Any = None,
         state_diff: Any = False,
         control_key: Any = None,
+        world: Any = False,
         split: Any = None,
         index: Any = None,
         **_others: Any,
     ) -> WorldObservation:
         """A new episode in this connection.
 
+        With `world` it is recorded: true begins one, and what a record says of its start begins the same one again.
         Anything wrong is a `reset_error`; llm_* arguments of upstream's clients are ignored. A key that was given once
         is needed from then on: without it nothing happens, and the episode that runs goes on.
         """
@@ -105,12 +110,13 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         if scenario is None and isinstance(index, int):
             scenario, task_idx = self._chosen(split, index)
         problem = _reset_problem(scenario, task_idx, task, reward_config, control_key)
-        if problem:
-            return _reset_error(problem)
+        record = _record(world)
+        if problem or record is None:
+            return _reset_error(problem or "Parameter 'world' must be true, false or what an earlier reset said of it")
         self._rewards = {**REWARDS, **reward_config} if reward_config else REWARDS
         session = Session(self.world)
         try:
-            await session.begin(scenario, task_idx, task, diff=state_diff is True)
+            await session.begin(scenario, task_idx, task, diff=state_diff is True, world=record)
         except (EnvironmentFault, OSError) as error:
             session.end()
             self.world.counts.fault("reset")
@@ -139,7 +145,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         return isinstance(offered, str) and hmac.compare_digest(self._key, offered.encode("utf-8", "replace"))
 
     def _chosen(self, split: Any, index: int) -> tuple[str | None, int | None]:
-        """The Task API's way to name a task."""
+        """Return the Task API's way to name a task."""
         try:
             return self.world.library.place(index)
         except IndexError:
@@ -154,7 +160,10 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             has_verifier=session.has_verifier,
             num_tools=len(session.tools.names),
             warning=None if session.tools.names else "The scenario offers no tools.",
-            metadata={"tier": self.world.tier, **_built(session)} if session.wants_diff else {},
+            metadata={
+                **({"tier": self.world.tier, **_built(session)} if session.wants_diff else {}),
+                **_start(session),
+            },
         )
 
     async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> WorldObservation:
@@ -174,7 +183,8 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             return self._refused("invalid_action", "", f"Unknown action type: {type(action).__name__}")
         if action.tool_name in CONTROL_TOOLS:
             return await self._control(action.tool_name, action.arguments)
-        return await self._tool_call(action.tool_name, action.arguments)
+        known = Mark.from_wire(action.metadata["mark"]) if "mark" in action.metadata else None
+        return await self._tool_call(action.tool_name, action.arguments, known)
 
     def _list_tools(self) -> WorldObservation:
         if self._session is None:
@@ -182,13 +192,15 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         self._session.used_at = time.monotonic()
         return WorldObservation(tools=self._session.tools.listed)
 
-    async def _tool_call(self, name: str, arguments: dict[str, Any]) -> WorldObservation:
+    async def _tool_call(self, name: str, arguments: dict[str, Any], known: Mark | None = None) -> WorldObservation:
         if self._session is None:
             return self._refused("server_error", name, NOT_STARTED)
-        result = await self._session.call(name, arguments)
+        result = await self._session.call(name, arguments, known)
         if result.cause == "sealed":
             return _ended()
         metadata = _metadata(result, self._session.partial) if self._session.wants_diff else {}
+        metadata |= {"mark": result.mark.wire()} if result.mark is not None else {}
+        _note(self._session, name, arguments, result)
         if result.cause == "ok":
             reward = self._reward("tool_call_ok")
             text = orjson.Fragment(result.literal)
@@ -257,8 +269,14 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             metadata["health"] = found.health.wire()
         if session.wants_diff and session.partial is not None:
             metadata["partial"] = session.partial.wire()
+        if session.final_digest:
+            metadata["world"] = {"final": session.final_digest}
+        reward = self._reward(found.reward_type)
+        if session.trail is not None and found.verifier_sha256 and session.database_sha256:
+            statement = _statement(session, session.trail, mode, found, reward)
+            metadata["attestation"] = signed(self.world.settings.attest_key, statement)
         return WorldObservation(
-            reward=self._reward(found.reward_type),
+            reward=reward,
             reward_type=found.reward_type,
             verify_result=found.result,
             steps_taken=self._state.step_count,
@@ -278,11 +296,11 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         return await self.world.library.task(index)
 
     def tools_for_agent(self) -> Any:
-        """The list of tools as /mcp tells it."""
+        """Return the list of tools as /mcp tells it."""
         return self._session.tools.listed_for_mcp if self._session else []
 
     async def agent_call(self, name: Any, arguments: Any) -> dict[str, Any]:
-        """A tool call of the agent: the result as MCP has it, with `data` for openenv's client.
+        """Return a tool call of the agent: the result as MCP has it, with `data` for openenv's client.
 
         Every refusal is an error with the agent's words. A control tool goes the way of any name that no scenario has,
         so that nothing tells the two apart, whatever the state of the episode.
@@ -294,7 +312,10 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         if self._session is None:
             raise ToolRefused(NOT_STARTED)
         self._state.step_count += 1
-        result = await self._session.call(name, arguments if isinstance(arguments, dict) else {})
+        session, given = self._session, arguments if isinstance(arguments, dict) else {}
+        result = await session.call(name, given)
+        if result.cause != "sealed":
+            _note(session, name, given, result)
         if result.cause == "ok":
             text = orjson.Fragment(result.literal)
             return {"content": [{"type": "text", "text": text}], "isError": False, "data": text}
@@ -311,6 +332,33 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
             session.end()
 
 
+def _note(session: Session, name: str, arguments: dict[str, Any], result: CallResult) -> None:
+    """Count a call for the statement that the server signs after `verify`, as its caller reads it."""
+    if session.trail is None:
+        return
+    if result.cause == "ok":
+        session.trail.add(name, arguments, result=json.loads(result.literal))
+    else:
+        session.trail.add(name, arguments, error=agent_words(name, result))
+
+
+def _statement(session: Session, trail: Trail, mode: str, found: Verification, reward: float) -> dict[str, Any]:
+    """Return what the server vouches for: which session came to what, by which verifier, after which calls."""
+    return {
+        "session": session.id,
+        "scenario": session.scenario,
+        "task_idx": session.task_idx,
+        "mode": mode,
+        "verifier_sha256": found.verifier_sha256,
+        "database_sha256": session.database_sha256,
+        "trail_sha256": trail.sha256(),
+        "calls": trail.calls,
+        "final_answer_sha256": sha256_of(found.final_answer),
+        "reward_type": found.reward_type,
+        "reward": reward,
+    }
+
+
 class ToolRefused(EnvironmentFault):
     """A tool call on /mcp that came to nothing; the message is for the agent."""
 
@@ -322,7 +370,7 @@ def unknown_tool(name: str) -> str:
 
 
 def agent_words(name: str, result: CallResult) -> str:
-    """What the agent reads about a call that failed: no traceback, no path, no pid."""
+    """Return what the agent reads about a call that failed: no traceback, no path, no pid."""
     if result.cause == "unknown_tool":
         return unknown_tool(name)
     if result.cause == "schema":
@@ -332,8 +380,18 @@ def agent_words(name: str, result: CallResult) -> str:
     return f"Error calling {name}. {result.text}"
 
 
+def _record(world: Any) -> Start | bool | None:
+    """Return what a reset asks for of its record; None if it is nothing that can be asked for."""
+    return world if isinstance(world, bool) else Start.from_wire(world)
+
+
+def _start(session: Session) -> dict[str, Any]:
+    """Return how a recorded world began, for the control side."""
+    return {"world": session.start.wire()} if session.start is not None else {}
+
+
 def _built(session: Session) -> dict[str, Any]:
-    """How the database came out, where it is not what the rows say."""
+    """Return how the database came out, where it is not what the rows say."""
     report = session.template.report if session.template else BuildReport()
     repaired = {"repaired": report.repaired} if report.repaired else {}
     return {**repaired, **({} if report.ok else {"partial": report.wire()})}
@@ -362,7 +420,7 @@ def _reset_error(message: str, code: str = "reset_error", **place: Any) -> World
 
 
 def _reset_problem(scenario: Any, task_idx: Any, task: Any, reward_config: Any, control_key: Any) -> str | None:
-    """Why these arguments cannot start an episode, in words for the caller."""
+    """Return why these arguments cannot start an episode, in words for the caller."""
     if not isinstance(scenario, str) or not scenario:
         return "Parameter 'scenario' is required"
     if len(scenario) > MAX_NAME:

@@ -14,7 +14,7 @@ _HEAD = struct.Struct("!I")
 
 
 class BadFrame(ValueError):
-    """Not a frame of ours: too long, cut short, or not strict JSON."""
+    """An invalid frame: too long, incomplete, or not strict JSON."""
 
 
 def encode(message: Any) -> bytes:
@@ -37,12 +37,13 @@ def _refuse(name: str) -> NoReturn:
 
 
 def literal(text: str) -> bytes:
-    """A text as JSON, as it may stand inside any other JSON."""
+    """Return a text as JSON, as it may stand inside any other JSON."""
     return json.dumps(text, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def answer(head: dict[str, Any], text: bytes) -> bytes:
-    """A frame of two parts: a short head, and on a line of its own a `literal`, which can be passed on as it is."""
+    """Return a frame of two parts: a short head, and on a line of its own a `literal`, which can be
+    passed on as it is."""
     return _framed(json.dumps(head, allow_nan=False).encode("ascii") + b"\n" + text)
 
 
@@ -51,7 +52,7 @@ def send(sock: socket.socket, message: Any) -> None:
 
 
 def receive(sock: socket.socket, limit: int) -> Any | None:
-    """The next frame, None at a clean end of the stream."""
+    """Return the next frame, None at a clean end of the stream."""
     head = _exactly(sock, _HEAD.size)
     if head is None:
         return None
@@ -79,14 +80,14 @@ def _exactly(sock: socket.socket, count: int) -> bytes | None:
 
 
 def only_body(stream: bytes) -> bytes:
-    """The body of the one frame that a whole stream consists of."""
+    """Return the body of the one frame that a whole stream consists of."""
     if len(stream) < _HEAD.size or _HEAD.unpack_from(stream)[0] != len(stream) - _HEAD.size:
         raise BadFrame("not exactly one frame")
     return stream[_HEAD.size :]
 
 
 def whole(buffer: bytearray, limit: int) -> bytes | None:
-    """The body of the one frame that a growing buffer holds, None while it is not complete."""
+    """Return the body of the one frame that a growing buffer holds, None while it is not complete."""
     if len(buffer) < _HEAD.size:
         return None
     (length,) = _HEAD.unpack_from(buffer)
@@ -100,7 +101,7 @@ def whole(buffer: bytearray, limit: int) -> bytes | None:
 
 
 async def read_body(reader: asyncio.StreamReader, limit: int) -> bytes:
-    """The body of the next frame of an asyncio stream; BadFrame also at its end."""
+    """Return the body of the next frame of an asyncio stream; BadFrame also at its end."""
     try:
         (length,) = _HEAD.unpack(await reader.readexactly(_HEAD.size))
         if length > limit:

@@ -74,7 +74,7 @@ class Gate:
         for name, value in scope["headers"]:
             origin = value.decode("latin-1")
             if name == b"origin" and not self._may_speak(origin, hosts[0] if hosts else ""):
-                raise Refused(403, f"a page of {origin[:100]!r} may not speak to this server (AWMENV_ALLOWED_ORIGINS)")
+                raise Refused(403, f"a page of {origin[:100]!r} is not allowed here (AWMENV_ALLOWED_ORIGINS)")
 
     def _is_ours(self, host: str) -> bool:
         """Loopback names, what this server was told that it is called, and addresses, which cannot be bent."""
@@ -86,7 +86,7 @@ class Gate:
         return _is_address(name) or any(entry.startswith(".") and name.endswith(entry) for entry in self._hosts)
 
     def _may_speak(self, origin: str, host: str) -> bool:
-        """Our own pages, and those that the settings name; a page without a name (`null`) is nobody's."""
+        """Return whether an origin is allowed: this server's own, or one from the settings; never `null`."""
         if "*" in self._origins or origin.lower() in self._origins:
             return True
         scheme = urlsplit(origin).scheme
@@ -124,11 +124,11 @@ async def _run(app: Asgi, scope: Scope, receive: Receive, send: Send) -> None:
 
 
 async def _received(scope: Scope, receive: Receive) -> Receive:
-    """The whole body, if it is small and comes in time, as an app reads it."""
+    """Return the whole body, if it is small and comes in time, as an app reads it."""
     most = pacing.FRAME.size if scope["path"] == "/mcp" else SMALL.size
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"")
     if length.isdigit() and int(length[:20]) > most:
-        raise Refused(413, f"a body is {most >> 10} KiB at the most")
+        raise Refused(413, f"a body can have at most {most >> 10} KiB")
     body = bytearray()
     try:
         async with asyncio.timeout(BODY_S):
@@ -138,11 +138,11 @@ async def _received(scope: Scope, receive: Receive) -> Receive:
                     break
                 body += message.get("body", b"")
                 if len(body) > most:
-                    raise Refused(413, f"a body is {most >> 10} KiB at the most")
+                    raise Refused(413, f"a body can have at most {most >> 10} KiB")
                 if not message.get("more_body", False):
                     break
     except TimeoutError as error:
-        raise Refused(408, f"a body comes within {BODY_S:g} s") from error
+        raise Refused(408, f"the body did not arrive within {BODY_S:g} s") from error
     if body and scope["path"] != "/mcp":  # what reads it there checks it
         try:
             strict.read(bytes(body), SMALL)

@@ -26,7 +26,7 @@ from urllib.parse import unquote
 from jsonschema import Draft202012Validator
 from jsonschema.exceptions import best_match
 
-from awmenv.server import database, framing, sandbox, seeding, sharing, tools
+from awmenv.server import database, framing, sandbox, seeding, sharing, tools, worldclock
 from awmenv.server.preloading import APP_MODULES, preload
 
 MAX_LOAD = 64 << 20
@@ -47,6 +47,7 @@ def preload_libraries() -> None:
     """
     _stub_servers()
     preload(APP_MODULES)
+    worldclock.install()
     _patch_engine()
     _patch_threads()
 
@@ -152,7 +153,8 @@ def run_template(request: dict[str, Any], fds: list[int], tier: str, parent: int
         app = _load(channel)
     if app is None:
         os._exit(0)
-    sharing.settle()
+    worldclock.let_go()
+    sharing.fill_gaps()
     _fork_on_request(socket.socket(fileno=control_fd), app, tier)
 
 
@@ -172,6 +174,8 @@ def _load(channel: socket.socket) -> App | None:
     request = framing.receive(channel, MAX_LOAD)
     if request is None:
         return None
+    clock = request["clock"]
+    worldclock.hold(clock, f"base/{clock}")
     report = seeding.build(database.FILE, [(table, statement) for table, statement in request["statements"]])
     framing.send(channel, report.wire())
     if not report.can_be_played(request["partial"]) or request["code"] is None:  # only the database was wanted
@@ -226,8 +230,8 @@ def _warm(app: App) -> None:
 
 
 def _harmless_reads(app: App) -> list[tuple[str, dict[str, Any]]]:
-    """Those that answer in time and without a fault, as a child finds out that is thrown away: one may hang or exit, or
-    break something that lives in the app.
+    """Return those that answer in time and without a fault, as a child finds out that is thrown away: one may hang or
+    exit, or break something that lives in the app.
     """
     reads = [operation for operation in app.operations.values() if operation.method == "GET"]
     calls = [(read.name, arguments) for read in reads for arguments in tools.samples(read)][:MAX_TRIALS]
@@ -302,6 +306,7 @@ def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, ti
     sandbox.confine("scenario", [(folder, sandbox.WORK), *app.libraries], tier)
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
+    _keep_time(request)
     startup = loop.run_until_complete(_start_up(app.asgi)) if app.starts_something else None
     framing.send(channel, {"hello": os.getpid(), "error": startup})
     while True:
@@ -312,7 +317,7 @@ def _serve_session(channel: socket.socket, request: dict[str, Any], app: App, ti
 
 
 def _answered(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) -> bytes:
-    """The frame of one answer. Its text goes as JSON, which the server passes on without making it again."""
+    """Return the frame of one answer. Its text goes as JSON, which the server passes on without making it again."""
     answer = _answer(loop, app, message)
     text = framing.literal(answer.pop("text"))
     if len(text) > MAX_RESPONSE:
@@ -320,7 +325,14 @@ def _answered(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]
     return framing.answer(answer, text)
 
 
+def _keep_time(request: dict[str, Any]) -> None:
+    """A session that is recorded says for its start-up and for each call what time it is."""
+    if "clock" in request:
+        worldclock.hold(request["clock"], request["seed"])
+
+
 def _answer(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]) -> dict[str, Any]:
+    _keep_time(message)
     try:
         return call(loop, app, message["tool"], message["arguments"])
     except Exception as error:
@@ -397,7 +409,7 @@ def _starts_something(app: Any) -> bool:
 
 
 async def _start_up(app: Any) -> str | None:
-    """The app's start-up events, as a server would fire them.
+    """Run the app's start-up events, as a server would.
 
     What goes wrong there is told, and the app serves as it is.
     """
@@ -426,7 +438,9 @@ async def _start_up(app: Any) -> str | None:
 
 
 def _detail(error: BaseException) -> str:
-    """The traceback from the scenario's own code on: what stands above it is our machinery and the operator's paths."""
+    """Return the traceback from the scenario's own code on: what stands above it is our machinery and the operator's
+    paths.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     first = next((index for index, frame in enumerate(frames) if frame.filename == SOURCE), 0)
     lines = [*traceback.format_list(frames[first:]), *traceback.format_exception_only(error)]

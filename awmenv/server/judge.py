@@ -34,7 +34,7 @@ Answer with one JSON object and nothing else: {"reasoning": "...", "classificati
 
 
 async def rule(judge: Judge, evidence: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """(reward type, what the judge said or why it could not)."""
+    """Return (reward_type, details): the judge's reply or the reason it failed."""
     if not judge.configured:
         return "judge_error", {
             "error": "no judge is configured on this server (AWMENV_JUDGE_BASE_URL, AWMENV_JUDGE_MODEL)"
@@ -52,7 +52,7 @@ async def rule(judge: Judge, evidence: dict[str, Any]) -> tuple[str, dict[str, A
 
 
 async def _ask(judge: Judge, evidence: dict[str, Any]) -> str:
-    """What the model says. An endpoint that is busy or away is asked again, all within the one limit."""
+    """Return what the model says. An endpoint that is busy or away is asked again, all within the one limit."""
     messages = [
         {"role": "system", "content": _INSTRUCTIONS},
         # The standard library's indentation would take a hundred times as long, and everybody would wait for it.
@@ -96,11 +96,11 @@ def _read(text: str) -> dict[str, Any]:
     found = re.search(r"\{.*\}", text, re.DOTALL)
     value = json.loads(found.group(0) if found else text)
     if not isinstance(value, dict):
-        raise ValueError("the judge's answer is no object")
+        raise ValueError("the judge's response is not an object")
     return value
 
 
 def _carried(judge: Judge, text: str, room: int) -> str:
-    """Text that any frame can carry, without the endpoint's secrets, which errors and answers may repeat."""
+    """Return text that any frame can carry, without the endpoint's secrets, which errors and answers may repeat."""
     secrets = secrets_of(judge.api_key, json.loads(judge.headers or "{}"), dict(parse_qsl(judge.query)))
     return blot(text, secrets)[:room].encode("utf-8", "replace").decode("utf-8")

@@ -62,8 +62,8 @@ class Zygote:
         with far:
             config = json.dumps({**self._config, "fd": far.fileno()})
             process = subprocess.Popen(
-                [sys.executable, "-I", "-B", "-c", _BOOT.format(root=_ROOT), config],
-                env={},
+                [sys.executable, "-s", "-P", "-B", "-c", _BOOT.format(root=_ROOT), config],
+                env={"PYTHONHASHSEED": "0"},  # the same order of sets in each zygote, for replays
                 cwd="/",
                 close_fds=True,
                 pass_fds=[far.fileno()],

@@ -1,5 +1,5 @@
-"""The packs a server was started with, as one shelf: which pack holds a scenario, what is listed, what the Task API
-tells.
+"""The packs of a server as one shelf: which pack holds a scenario, what is listed, what the Task API tells. Packs that
+are put into a watched folder while it runs join them.
 
 Called by `environment` and `app`. Reading only; `awmenv.packs` owns the format.
 """
@@ -8,29 +8,69 @@ import asyncio
 import bisect
 import functools
 import itertools
+import logging
 from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
-from awmenv.errors import UnknownScenario
+from awmenv.errors import PackError, UnknownScenario
 from awmenv.models import normalise_name
 from awmenv.packs import Pack, Scenario, load_pack
 from awmenv.server.strict import clean
 
+log = logging.getLogger("awmenv")
 SPLIT = "all"
 
 
 class Library:
     """Scenarios by name over all packs; the first pack that has a name keeps it."""
 
-    def __init__(self, folders: Iterable[Path | str], cache: Path | None = None) -> None:
-        self.packs = [load_pack(folder, cache=cache) for folder in folders]
+    def __init__(self, folders: Iterable[Path | str], cache: Path | None = None, watched: Iterable[Path] = ()) -> None:
+        self.packs: list[Pack] = []
+        self._cache = cache
+        self._watched = tuple(watched)
+        self._tried: set[Path] = set()
         self._by_name: dict[str, Pack] = {}
-        for pack in self.packs:
+        self._names: list[str] = []
+        self._ends: list[int] = []
+        first = [load_pack(folder, cache=cache) for folder in folders]
+        self._join([*first, *self._load(self._new())])
+
+    def _new(self) -> list[Path]:
+        """Return folders of rows in the watched folders that were not tried yet; `loadpack` renames whole ones to
+        there.
+        """
+        found = (folder for root in self._watched for folder in root.glob("*/") if any(folder.glob("*.jsonl")))
+        return sorted(folder for folder in found if folder not in self._tried)
+
+    def _load(self, folders: Iterable[Path]) -> list[Pack]:
+        """What cannot be read is said once, and keeps no other pack away."""
+        packs = []
+        for folder in folders:
+            self._tried.add(folder)
+            try:
+                packs.append(load_pack(folder, cache=self._cache))
+            except (PackError, OSError) as error:
+                log.warning("%s is not loaded: %s", folder, error)
+        return packs
+
+    def _join(self, packs: list[Pack]) -> None:
+        """New scenarios come after those that are listed, whose numbers in the Task API stay."""
+        for pack in packs:
             for name in pack.scenarios:
                 self._by_name.setdefault(name, pack)
-        self._names = sorted(self._by_name)
+        self.packs = [*self.packs, *packs]
+        self._names += sorted(self._by_name.keys() - set(self._names))
         self._ends = list(itertools.accumulate(self.scenario(name).task_count for name in self._names))
+        self.__dict__.pop("listed", None)
+
+    async def take_in(self) -> list[str]:
+        """Load packs that are new in the watched folders, and return their names."""
+        if not self._watched or not (folders := await asyncio.to_thread(self._new)):
+            return []
+        packs = await asyncio.to_thread(self._load, folders)
+        self._join(packs)
+        return [pack.name for pack in packs]
 
     def find(self, name: str) -> Pack:
         key = normalise_name(name)

@@ -26,7 +26,8 @@ LOOK_S = 0.1
 @dataclass(frozen=True)
 class Load:
     """One load: what is asked of the process, where it lies, and what it may take. Without code no app is wanted;
-    with `partial` a database is good enough where some of its statements fail."""
+    with `partial` a database is good enough where some of its statements fail. `clock` is the time, in milliseconds,
+    that the rows and the app are told."""
 
     scenario: str
     home: Path
@@ -36,6 +37,7 @@ class Load:
     partial: bool
     timeout_s: float
     disk: int
+    clock: int
 
 
 @dataclass
@@ -53,7 +55,7 @@ async def hear_load(channel: socket.socket, load: Load) -> Loaded:
     loaded, built = Loaded(), False
     try:
         async with asyncio.timeout(load.timeout_s):
-            asked = {"statements": load.statements, "code": load.code, "partial": load.partial}
+            asked = {"statements": load.statements, "code": load.code, "partial": load.partial, "clock": load.clock}
             writer.write(framing.encode(asked))
             await writer.drain()
             loaded.report = await _hear_build(reader, load)
@@ -71,7 +73,7 @@ async def hear_load(channel: socket.socket, load: Load) -> Loaded:
 
 
 def _failed(built: bool, app: str, rows: str) -> HostFailed | DatabaseBroken:
-    """Before the database stands no app has run: what broke then are rows."""
+    """Return the error of a failed load. Before the database exists no app has run, so the rows are the cause."""
     return HostFailed(f"the scenario's process {app}") if built else DatabaseBroken(f"the database {rows}")
 
 
@@ -110,7 +112,7 @@ def _tools_of(said: dict[str, Any], scenario: str) -> list[dict[str, Any]]:
 
 
 def _checked_tools(items: Any) -> list[dict[str, Any]]:
-    """The list as it may be shown: every entry of the right shape, no name twice, none of ours."""
+    """Return the list as it may be shown: every entry of the right shape, no name twice, none of ours."""
     if not isinstance(items, list):
         raise HostFailed("the scenario's app gave no list of tools")
     tools: dict[str, dict[str, Any]] = {}
@@ -140,7 +142,7 @@ async def hear_pid(leash: socket.socket) -> int:
 
 
 async def _exit_of(leash: socket.socket) -> str:
-    """How the process ended, as the zygote reports it; for the operator's eyes."""
+    """Return how the process ended, as the zygote reports it; for the operator's eyes."""
     try:
         report = json.loads(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), 1))
     except (TimeoutError, ValueError, OSError):

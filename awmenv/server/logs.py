@@ -28,7 +28,7 @@ class Record(logging.Formatter):
 
 
 def shown(text: str) -> str:
-    """A text with what a terminal obeys or hides as codes; newlines stay."""
+    """Return a text with what a terminal obeys or hides as codes; newlines stay."""
     return _UNSEEN.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

@@ -33,7 +33,7 @@ USUAL = 0.5  # of the loop: whoever takes less has nothing to make up for
 
 
 class Pace:
-    """What one client has taken of the loop lately; time that passes makes up for it."""
+    """The recent use of the loop by one client; it decays over time."""
 
     resting = 0  # clients that have to wait now: they share a fifth of the loop
 
@@ -42,7 +42,7 @@ class Pace:
         self._since = time.monotonic()
 
     def rest(self, worked: float) -> float:
-        """Seconds for which a client that has just made the loop work has to wait."""
+        """Return seconds for which a client that has just made the loop work has to wait."""
         now = time.monotonic()
         self._debt = max(0.0, self._debt - (now - self._since) * USUAL) + worked
         self._since = now
@@ -82,13 +82,20 @@ class Timed(Generic[T]):
                 step = functools.partial(steps.throw, error)
 
 
-async def converse(socket: WebSocket, answered: Callable[[str | None], Awaitable[str | None]]) -> None:
-    """Answer every message of a socket in order, None for one that is no text, until one side ends it."""
+async def converse(
+    socket: WebSocket, answered: Callable[[str | None], Awaitable[str | None]], gone: Callable[[], None]
+) -> None:
+    """Answer every message of a socket in order, None for one that is no text, until one side ends it.
 
-    async def exchange() -> bool:
-        message = await socket.receive()
-        if message["type"] == "websocket.disconnect":
-            return False
+    One message is received ahead, so that a client that leaves in the middle of an answer is noticed: `gone` is called
+    then, and may end what still works for it. Behind a message that waits, an end is only seen after the answer.
+    """
+
+    def look(received: asyncio.Future[Any]) -> None:
+        if not received.cancelled() and (received.exception() or received.result()["type"] == "websocket.disconnect"):
+            gone()
+
+    async def exchange(message: Any) -> bool:
         answer = await answered(message.get("text"))
         if answer is None:
             await socket.close()
@@ -96,12 +103,18 @@ async def converse(socket: WebSocket, answered: Callable[[str | None], Awaitable
         await socket.send_text(answer)
         return True
 
-    pace = Pace()
+    pace, ahead = Pace(), asyncio.ensure_future(socket.receive())
     try:
-        while await (exchanging := Timed(exchange())):
+        while (message := await ahead)["type"] != "websocket.disconnect":
+            ahead = asyncio.ensure_future(socket.receive())
+            ahead.add_done_callback(look)
+            if not await (exchanging := Timed(exchange(message))):
+                break
             await pace.wait(exchanging.worked)
     except WebSocketDisconnect:
         return  # it closed before its answer
+    finally:
+        ahead.cancel()
 
 
 class Admission:
@@ -112,7 +125,7 @@ class Admission:
         self._first = asyncio.Lock()
 
     async def served(self, work: Coroutine[Any, Any, T]) -> T:
-        """The result of one request, begun once those before it are made up for.
+        """Return the result of one request, begun once those before it are made up for.
 
         Most of what it costs is counted when it comes in, so that hundreds do not come in at once.
         """
@@ -130,7 +143,7 @@ class Admission:
 
 
 async def paced(work: Coroutine[Any, Any, T]) -> T:
-    """The result of one request that stands for itself, told once its work is made up for."""
+    """Return the result of one request that stands for itself, told once its work is made up for."""
     working = Timed(work)
     result = await working
     await Pace().wait(working.worked)

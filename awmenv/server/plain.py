@@ -19,7 +19,7 @@ class TooBig(ValueError):
 
 
 def plain(value: Any, depth: int = MAX_DEPTH) -> Any:
-    """The JSON twin of `value`; NaN and infinities become texts, unknown objects the name of their type."""
+    """Return the JSON twin of `value`; NaN and infinities become texts, unknown objects the name of their type."""
     budget = [MAX_NODES]
     return _copy(value, depth, budget)
 

@@ -97,7 +97,7 @@ def play(folder: str) -> None:
         _sort_in_the_working_folder()
         app = host.App(_app())
         loop = asyncio.new_event_loop()
-        sharing.settle()
+        sharing.fill_gaps()
         sharing.lay_together(lambda: _round(loop, app))
         for _ in range(ROUNDS):
             _round(loop, app)

@@ -91,7 +91,7 @@ def _write_all(write: Any, fd: int, frame: bytes) -> None:
 
 
 def _forget_tools() -> None:
-    """Hygiene, not a wall: what confined us need not lie around."""
+    """Remove ctypes and socket modules. Defense in depth; the kernel sandbox is the boundary."""
     for name in ("ctypes", "_ctypes", "socket", "_socket", "subprocess"):
         sys.modules.pop(name, None)
     ctypes._reset_cache()  # type: ignore[attr-defined]
@@ -132,7 +132,7 @@ def _work(request: dict[str, Any]) -> Any:
 
 
 def _load(code: str) -> dict[str, Any]:
-    """A real module object, because dataclasses and annotations look it up.
+    """Return a real module object, because dataclasses and annotations look it up.
 
     Not `__main__`, so that guarded blocks stay off.
     """

@@ -70,7 +70,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def landlock_abi() -> int:
-    """The kernel's Landlock version, 0 if there is none."""
+    """Return the kernel's Landlock version, 0 if there is none."""
     if not sys.platform.startswith("linux") or not syscalls.supported():
         return 0
     try:
@@ -198,9 +198,9 @@ def library_rules() -> list[tuple[str, int]]:
 
 
 def confine(profile: Profile, rules: Iterable[tuple[str, int]], tier: str) -> None:
-    """The walls of the tier, in the order that works.
+    """Apply the kernel restrictions of the tier, in the order that works.
 
-    `strict` needs all of them; the weaker tiers take what the kernel gives.
+    `strict` requires all of them; the weaker tiers use what the kernel offers.
     """
     if tier == STRICT:
         drop_privileges()
@@ -215,14 +215,11 @@ def confine(profile: Profile, rules: Iterable[tuple[str, int]], tier: str) -> No
 
 
 def _note_missing(error: OSError) -> None:
-    """A wall that a weaker tier does without; the tier in every record says so, so nothing more is owed here."""
+    """Accept a missing restriction on a weaker tier; every record names the tier."""
 
 
 def probe(base: str, uid: int | None) -> dict[str, bool]:
-    """What really holds here, found by trying it in forked children.
-
-    {wall: holds}. Each child is confined like a run.
-    """
+    """Test each restriction in forked children, confined like a run, and return {restriction: holds}."""
     folder = os.path.join(base, "probe")
     os.makedirs(folder, exist_ok=True)
     canary = os.path.join(base, "canary")
@@ -244,7 +241,7 @@ def probe(base: str, uid: int | None) -> dict[str, bool]:
 
 
 def reached(probes: dict[str, bool], declared: str) -> str:
-    """The tier that the probes prove; below strict, what the operator declared counts, and nothing else."""
+    """Return the tier that the probes prove; below strict, what the operator declared counts, and nothing else."""
     if probes and all(probes.values()):
         return STRICT
     return declared if declared in (CONTAINER, DEGRADED) else NONE

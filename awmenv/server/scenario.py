@@ -8,6 +8,7 @@ kernel and every read has a bound and a limit.
 
 import asyncio
 import contextlib
+import hashlib
 import itertools
 import json
 import logging
@@ -17,6 +18,7 @@ import signal
 import socket
 import struct
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,9 @@ class Template:
     leash: socket.socket
     snapshot: Path
     made_at: float
+    clock: int = 0  # the time that its rows and its app were told, in milliseconds
+    digest: str = ""  # of its database
+    rows: str = ""  # of its statements and its app
     tools: "ToolList" = field(default_factory=lambda: ToolList([]))
     report: BuildReport = field(default_factory=BuildReport)
     census: Census = field(default_factory=lambda: Census(0))
@@ -122,7 +127,7 @@ class Host:
             return answer
 
     def disk_use(self) -> int:
-        """Bytes that this session takes, named or not."""
+        """Return bytes that this session takes, named or not."""
         return database.disk_use(self.folder) + database.held_open(self.pid)
 
     def end(self) -> None:
@@ -165,7 +170,7 @@ class Host:
 
 
 def waited_for_a_core(pid: int) -> float:
-    """Seconds that a process was ready to run and did not; 0 where the kernel does not tell."""
+    """Return seconds that a process was ready to run and did not; 0 where the kernel does not tell."""
     try:
         return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
     except (OSError, ValueError, IndexError):
@@ -201,16 +206,22 @@ class ScenarioHouse:
             self._discard(template)
         self.zygote.stop()
 
-    async def template(self, pack: Pack, scenario: str) -> Template:
-        """The warm template of a scenario; loaded by the first who asks, while the others wait for the same one."""
+    async def template(self, pack: Pack, scenario: str, clock: int | None = None) -> Template:
+        """Return the warm template of a scenario; loaded by the first who asks, while the others wait for the same one.
+
+        With a `clock`, the one whose rows were built at that time.
+        """
         key = (str(pack.folder), scenario)
+        current = self.templates.get(key)
+        if clock is not None and not (current is not None and current.clock == clock and self._usable(current)):
+            key = (str(pack.folder), f"{scenario}@{clock}")
         async with self._locks.setdefault(key, asyncio.Lock()):
             found = self.templates.get(key)
             if found is not None and not self._usable(found):
                 self._retire(found)
                 found = None
             if found is None:
-                found = await self._load(pack, scenario, key)
+                found = await self._load(pack, scenario, key, clock=clock)
                 self.templates[key] = found
                 self._make_room(found)
             found.used_at = time.monotonic()
@@ -226,7 +237,7 @@ class ScenarioHouse:
             self._retire(template)
 
     def _retire(self, template: Template) -> None:
-        """No new sessions from it; it goes when its last one has gone."""
+        """Accept no new sessions for a template; it ends with its last one."""
         if self.templates.get(template.key) is template:
             del self.templates[template.key]
         template.retired = True
@@ -270,7 +281,7 @@ class ScenarioHouse:
         self._slots.discard(template.slot)
 
     async def untouched(self, pack: Pack, scenario: str) -> tuple[Path, BuildReport]:
-        """A new file with the database as its rows build it, made behind the same walls; no app is run.
+        """Return a new file with the database as its rows build it, made behind the same walls; no app is run.
 
         It is the caller's to remove. Raises DatabaseBroken where the rows do not build one.
         """
@@ -280,7 +291,9 @@ class ScenarioHouse:
         self._discard(template)
         return kept, template.report
 
-    async def _load(self, pack: Pack, scenario: str, key: tuple[str, str], *, with_app: bool = True) -> Template:
+    async def _load(
+        self, pack: Pack, scenario: str, key: tuple[str, str], *, with_app: bool = True, clock: int | None = None
+    ) -> Template:
         self._require_tier()
         slot = self._next_slot()
         uid = self.workplace.uid + slot if self._as_root else None
@@ -292,7 +305,9 @@ class ScenarioHouse:
         leash, far_leash = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         channel, far_channel = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         leash.setblocking(False)
-        template = Template(key, home, slot, control, leash, self.workplace.path / f"{home.name}.db", time.monotonic())
+        snapshot = self.workplace.path / f"{home.name}.db"
+        template = Template(key, home, slot, control, leash, snapshot, time.monotonic())
+        template.clock = time.time_ns() // 1_000_000 if clock is None else clock
         try:
             with far_leash, far_control, far_channel:
                 fds = [far_leash.fileno(), far_control.fileno(), far_channel.fileno()]
@@ -307,6 +322,7 @@ class ScenarioHouse:
                 await self._allow_processes(template)
             await self._copy_committed(template, template.loaded if with_app else template.built, template.snapshot)
             template.loaded.unlink(missing_ok=True)
+            template.digest = await database.digest_aside(template.snapshot)
         except BaseException:
             self._discard(template)
             raise
@@ -316,13 +332,21 @@ class ScenarioHouse:
     async def _to_load(self, template: Template, pack: Pack, scenario: str, with_app: bool) -> loading.Load:
         statements = await asyncio.to_thread(pack.statements, scenario)
         code = await asyncio.to_thread(pack.app_code, scenario) if with_app else None
-        timeout_s, disk = self.settings.load_timeout_s, self.settings.session_disk_mb << 20
+        template.rows = hashlib.sha256(json.dumps([statements, code]).encode()).hexdigest()[:32]
         return loading.Load(
-            scenario, template.home, template.leash, statements, code, self.settings.partial, timeout_s, disk
+            scenario,
+            template.home,
+            template.leash,
+            statements,
+            code,
+            self.settings.partial,
+            self.settings.load_timeout_s,
+            self.settings.session_disk_mb << 20,
+            template.clock,
         )
 
     def _next_slot(self) -> int:
-        """A user number that was not in use lately: the end of its last template may still be under way."""
+        """Return a user number that was not in use lately: the end of its last template may still be under way."""
         slot = next(number for number in self._order if number not in self._slots)
         self._slots.add(slot)
         return slot
@@ -331,7 +355,7 @@ class ScenarioHouse:
         self.zygote.start()
         if sandbox.TIERS.index(self.tier) < sandbox.TIERS.index(self.settings.min_tier):
             raise SandboxMissing(
-                f"sandbox_missing: isolation reached here is '{self.tier}', the minimum is '{self.settings.min_tier}'"
+                f"sandbox_missing: sandbox level '{self.tier}' is below AWMENV_MIN_TIER '{self.settings.min_tier}'"
             )
 
     def _process_limits(self) -> tuple[int, int]:
@@ -351,8 +375,8 @@ class ScenarioHouse:
             wanted = (
                 SPARE_PROCESSES + (template.live // STEP + 1) * STEP if self._as_root else self._process_limits()[1]
             )
-            settled = template.allowed - STEP <= wanted <= template.allowed if self._as_root else template.allowed > 0
-            if settled:
+            is_enough = template.allowed - STEP <= wanted <= template.allowed if self._as_root else template.allowed > 0
+            if is_enough:
                 return
             uid = self.workplace.uid + template.slot if self._as_root else None
             near, far = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -367,7 +391,7 @@ class ScenarioHouse:
             template.allowed = wanted
 
     def _limits(self, with_app: bool) -> dict[str, Any]:
-        """What a template may take; less where only the rows of its database are run."""
+        """Return what a template may take; less where only the rows of its database are run."""
         cpu_s, memory = self.settings.session_cpu_s, self.settings.session_memory_mb << 20
         return {
             "cpu_s": cpu_s if with_app else min(cpu_s, int(self.settings.load_timeout_s) + 1),
@@ -377,8 +401,14 @@ class ScenarioHouse:
             "processes": self._process_limits(),
         }
 
-    async def open(self, template: Template, start: Path | None = None) -> Host:
-        """A fresh session: a folder, a copy of the database (the template's, or `start`), a fork of the template."""
+    async def open(
+        self, template: Template, start: Path | None = None, moment: Mapping[str, Any] | None = None
+    ) -> Host:
+        """Return a fresh session: a folder, a copy of the database (the template's, or `start`), a fork of the
+        template.
+
+        `moment` is the clock and the seed of its start-up, if the session is recorded.
+        """
         template.live += 1
         folder = template.home / f"s-{secrets.token_hex(8)}"
         try:
@@ -389,14 +419,14 @@ class ScenarioHouse:
                 await self._allow_processes(template)
                 template.opening += 1
                 try:
-                    return await self._open(template, folder, start or template.snapshot)
+                    return await self._open(template, folder, start or template.snapshot, moment or {})
                 finally:
                     template.opening -= 1
         except BaseException:
             self.release(template, folder)
             raise
 
-    async def _open(self, template: Template, folder: Path, start: Path) -> Host:
+    async def _open(self, template: Template, folder: Path, start: Path, moment: Mapping[str, Any]) -> Host:
         folder.mkdir(mode=0o700)
         await database.copy_aside(start, folder / database.FILE, 0o600)
         if self._as_root:
@@ -408,7 +438,9 @@ class ScenarioHouse:
         near.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         try:
             with far:
-                socket.send_fds(template.control, [json.dumps({"folder": str(folder)}).encode()], [far.fileno()])
+                socket.send_fds(
+                    template.control, [json.dumps({"folder": str(folder), **moment}).encode()], [far.fileno()]
+                )
             hello, pid = await _hear_hello(near)
             if "failed" in hello:
                 raise framing.BadFrame(str(hello["failed"])[-500:])
@@ -469,7 +501,7 @@ class ScenarioHouse:
 
 
 async def _hear_hello(near: socket.socket) -> tuple[dict[str, Any], int]:
-    """The first frame, and the sender's pid as the kernel saw it: a hostile process may claim any other."""
+    """Return the first frame, and the sender's pid as the kernel saw it: a hostile process may claim any other."""
     loop = asyncio.get_running_loop()
     readable = loop.create_future()
     loop.add_reader(near.fileno(), lambda: None if readable.done() else readable.set_result(None))
@@ -485,7 +517,7 @@ async def _hear_hello(near: socket.socket) -> tuple[dict[str, Any], int]:
 
 
 def _tasks_of(uid: int) -> int:
-    """Processes and threads of a user, as RLIMIT_NPROC counts them."""
+    """Return processes and threads of a user, as RLIMIT_NPROC counts them."""
     count = 0
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -496,7 +528,7 @@ def _tasks_of(uid: int) -> int:
 
 
 def _connected(leash: socket.socket) -> bool:
-    """The zygote closes its end once the template has ended."""
+    """Return whether the template lives: the zygote closes its end once it has ended."""
     try:
         leash.recv(1, socket.MSG_PEEK)
     except BlockingIOError:

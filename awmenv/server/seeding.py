@@ -37,7 +37,7 @@ def build(path: str, statements: Iterable[tuple[str, str]]) -> BuildReport:
             held, failures = connection.in_transaction, report.failures
             _run(connection, table, statement, report)
             if report.failures > failures and held and not connection.in_transaction:
-                report.fail(f"{table}: what was built so far is gone with it")  # as SQLite does when memory runs out
+                report.fail(f"{table}: the database built so far is lost")  # as SQLite does when memory runs out
                 return report
         _finish(connection, report)
     finally:

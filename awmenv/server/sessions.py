@@ -7,18 +7,21 @@ session, kept by a lock.
 """
 
 import asyncio
+import hashlib
 import itertools
 import json
 import logging
 import resource
 import time
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from awmenv.errors import DatabaseBroken, EnvironmentFault, HostFailed
+from awmenv.attesting import Trail, sha256_of
+from awmenv.errors import DatabaseBroken, EnvironmentFault, HostFailed, WorldDiffers
 from awmenv.health import Health
 from awmenv.models import BuildReport
 from awmenv.packs import Mode, Pack
@@ -26,6 +29,7 @@ from awmenv.server import database, judge, strict
 from awmenv.server.channel import Answer
 from awmenv.server.checkup import Checkup
 from awmenv.server.library import Library
+from awmenv.server.marks import Mark, Start, WorldTime, digest_of
 from awmenv.server.scenario import Host, ScenarioHouse, Template, ToolList
 from awmenv.server.settings import Settings
 from awmenv.server.turns import Turns
@@ -54,7 +58,8 @@ class CallResult:
     """What one tool call came to, by cause; `detail` is for people and never for the agent.
 
     *dead*: the world ended by what was done in it. *lost*: it ended from outside, which says nothing about the agent.
-    `literal` is the text of a good answer as JSON, for whoever writes it into a frame.
+    `literal` is the text of a good answer as JSON, for whoever writes it into a frame. `database` is the digest of the
+    database, where a recorded call wrote; `mark` is for the control channel.
     """
 
     cause: Cause
@@ -63,6 +68,8 @@ class CallResult:
     detail: str | None = None
     diff: dict[str, Any] | None = None
     literal: bytes = b""
+    database: str = ""
+    mark: Mark | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,8 @@ class Verification:
     result: dict[str, Any]
     diff: dict[str, Any] | None = None
     health: Health | None = None
+    verifier_sha256: str = ""
+    final_answer: str | None = None
 
 
 @dataclass
@@ -94,7 +103,7 @@ class World:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.library = Library(settings.packs, settings.cache_dir)
+        self.library = Library(settings.packs, settings.cache_dir, settings.watched)
         self.workplace = Workplace(settings.run_dir, settings.uid)
         self.scenarios = ScenarioHouse(settings, self.workplace, die_with_thread=True)
         self.verifiers = VerifierHouse(settings, self.workplace, die_with_thread=True)
@@ -130,7 +139,7 @@ class World:
         return self.scenarios.tier if self.scenarios.tier == self.verifiers.tier else "none"
 
     def partial(self) -> dict[str, BuildReport]:
-        """Scenarios that are played though statements of theirs fail: known from load reports, or built since."""
+        """Return the partial scenarios: known from load reports, or built since."""
         if not self.settings.partial:
             return {}
         found = {name: built for pack in self.library.packs for name, built in pack.builds.items()}
@@ -141,12 +150,14 @@ class World:
         """Until cancelled.
 
         End the worlds of sessions unused for the idle time, or over their disk. Their connections stay. A session in a
-        call may write, and is looked at in every round, the others in every fifth.
+        call may write, and is looked at in every round, the others in every fifth. New packs are loaded.
         """
         idle = self.settings.idle_s
         for round_ in itertools.count():
             await asyncio.sleep(min(1.0, idle / 4))
             await self.scenarios.check()
+            for name in await self.library.take_in():
+                log.info("pack %s is loaded, %d scenarios in all", name, len(self.library.listed))
             watched = [one for one in self.sessions if round_ % 5 == 0 or one.lock.locked()]
             for session in watched:
                 await asyncio.sleep(0)  # a thousand looks at the disk in a row would hold up the calls
@@ -172,7 +183,7 @@ def allow_descriptors(sessions: int) -> None:
 
 
 class Session:
-    """One episode. Made by `begin`, gone with `end`."""
+    """One episode, created by `begin` and ended by `end`."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -200,6 +211,12 @@ class Session:
         self._trail: list[dict[str, Any]] = []
         self._verified: dict[Mode, Verification] = {}
         self._diff: dict[str, Any] | None = None
+        self.id = uuid.uuid4().hex
+        self.trail: Trail | None = None
+        self.database_sha256 = ""
+        self.time: WorldTime | None = None
+        self.start: Start | None = None
+        self.final_digest = ""
         world.sessions.add(self)
 
     @property
@@ -212,10 +229,13 @@ class Session:
     def running(self) -> bool:
         return self.host is not None and self.broken is None
 
-    async def begin(self, scenario: str, task_idx: int | None, task: str | None, *, diff: bool) -> None:
+    async def begin(
+        self, scenario: str, task_idx: int | None, task: str | None, *, diff: bool, world: Start | bool = False
+    ) -> None:
         """Fill this session.
 
-        Find the scenario and task, warm its template, fork its process. Raises an EnvironmentFault.
+        Find the scenario and task, warm its template, fork its process. With `world` the session is recorded, and
+        begins as another one did that is named. Raises an EnvironmentFault.
         """
         library = self.world.library
         pack = library.find(scenario)
@@ -228,7 +248,11 @@ class Session:
             self.task = task if task is not None else strict.clean(texts[task_idx])
             self.has_verifier = pack.has_verifier(self.scenario, task_idx)
         self.wants_diff = diff
-        self.template, self.host = await self._fork(pack)
+        self.trail = Trail() if diff and self.world.settings.attest_key else None
+        begun = world if isinstance(world, Start) else None
+        if world:
+            self.time = WorldTime(begun.seed) if begun else WorldTime()
+        self.template, self.host = await self._fork(pack, begun=begun)
         self.tools = self.template.tools
         self._folder = self.world.workplace.fresh("epi-")
         self._initial = await self._take_initial()
@@ -241,20 +265,36 @@ class Session:
         if not self.sealed and self.has_verifier and self.task_idx is not None:
             self.world.checkup.ask(self.world.library.find(self.scenario), self.scenario, self.task_idx)
 
-    async def _fork(self, pack: Pack, start: Path | None = None) -> tuple[Template, Host]:
-        """A process of its own, over the template's database or a copy of `start`. A template that has died since it
-        was last used is loaded again, once."""
+    async def _fork(self, pack: Pack, start: Path | None = None, begun: Start | None = None) -> tuple[Template, Host]:
+        """Return a process of its own, over the template's database or a copy of `start`. A template that has died
+        since it was last used is loaded again, once. With `begun`, a template that was built at that time, the same
+        bytes.
+        """
         house = self.world.scenarios
-        template = await house.template(pack, self.scenario)
-        try:
-            return template, await house.open(template, start)
-        except HostFailed as error:
-            log.warning("scenario %s: %s; loading it again", self.scenario, error)
-        template = await house.template(pack, self.scenario)
-        return template, await house.open(template, start)
+        for attempt in (1, 2):
+            template = await house.template(pack, self.scenario, begun.base_clock if begun else None)
+            if begun is not None and template.digest != begun.base_digest:
+                changed = "" if template.rows == begun.rows else "; the scenario's rows have changed"
+                raise WorldDiffers(f"The start database is not the one of the record{changed}.")
+            moment = self._moment_of_start(template, begun) if start is None else None
+            try:
+                return template, await house.open(template, start, moment)
+            except HostFailed as error:
+                if attempt == 2:
+                    raise
+                log.warning("scenario %s: %s; loading it again", self.scenario, error)
+        raise AssertionError("the second try returns or raises")
+
+    def _moment_of_start(self, template: Template, begun: Start | None) -> dict[str, Any] | None:
+        if self.time is None:
+            return None
+        clock = self.time.begin(begun.clock if begun else None)
+        clock = begun.clock if begun else clock
+        self.start = Start(template.clock, template.digest, self.time.seed, clock, template.rows)
+        return {"clock": clock, "seed": f"{self.time.seed}/start"}
 
     async def _take_initial(self) -> Path:
-        """The state before the agent's first call: the template's, unless the app's start-up changed it."""
+        """Return the state before the agent's first call: the template's, unless the app's start-up changed it."""
         host, template = self._needed()
         self._seen = database.fingerprint(host.database)
         if self._seen == database.fingerprint(template.snapshot):
@@ -276,51 +316,57 @@ class Session:
         return self._folder / f"{self._copies}.db"
 
     async def _snapshot(self) -> Path:
-        """A copy of the database as it is committed now."""
+        """Return a copy of the database as it is committed now."""
         host, _template = self._needed()
         target = self._new_copy_path()
         await self.world.scenarios.snapshot(host, target)
         return target
 
-    async def call(self, name: str, arguments: dict[str, Any]) -> CallResult:
-        """One tool call of the agent."""
+    async def call(self, name: str, arguments: dict[str, Any], known: Mark | None = None) -> CallResult:
+        """One tool call of the agent; in a recorded session `known` makes one of the record again, at its time."""
         async with self.lock:
             self.used_at = time.monotonic()
             if self.sealed:
                 return CallResult("sealed")
             if not self.running:
                 return self._refused()
+            moment = self.time.moment(known.clock if known else None) if self.time is not None else None
             if name not in self.tools.names:
-                return CallResult("unknown_tool")
+                return _marked(CallResult("unknown_tool"), moment)
             self.world.counts.calls += 1
-            result = await self._ask(name, arguments)
+            result = _marked(await self._ask(name, arguments, moment, known), moment)
             self._note(name, arguments, result)
             return result
 
-    async def _ask(self, name: str, arguments: dict[str, Any]) -> CallResult:
+    async def _ask(
+        self, name: str, arguments: dict[str, Any], moment: dict[str, Any] | None, known: Mark | None
+    ) -> CallResult:
         host, _template = self._needed()
         if host.channel.gone:
             return self._lose("it ended between two calls")
+        request = _request(name, arguments) | (moment or {})
         try:
-            answer = await host.ask(_request(name, arguments), self.world.settings.call_timeout_s)
+            answer = await host.ask(request, self.world.settings.call_timeout_s)
             result = _result(answer)
             if result.detail:
                 self.world.counts.fault("scenario_error")
                 log.warning("scenario %s, tool %s:\n%s", self.scenario, name, result.detail)
-            return await self._observed(result)
+            return await self._observed(result, known)
         except HostFailed as error:
+            if self.sealed:  # its client left in the middle of the call, and all that the session held is let go
+                return CallResult("sealed")
             if host.channel.gone and self.broken is None:
-                return await self._explain_death(host, name, arguments)
+                return await self._explain_death(host, request)
             return self._break(str(error))
         except DatabaseBroken as error:
             return self._break(str(error))
 
-    async def _explain_death(self, host: Host, name: str, arguments: dict[str, Any]) -> CallResult:
+    async def _explain_death(self, host: Host, request: dict[str, Any]) -> CallResult:
         """The process ended in the middle of this call: make the same call in a fresh process, over the data as they
         were before it. If that ends, too, the call does it and that is the world's answer; else the world was lost."""
         try:
             await host.gone()
-            kills = await self._kills_again(host, name, arguments)
+            kills = await self._kills_again(host, request)
         except EnvironmentFault as error:
             return self._lose(f"it ended in a call, and cannot be tried again: {error}")
         if not kills:
@@ -328,23 +374,23 @@ class Session:
         self._break("the process is gone")
         return CallResult("dead", KILLS)
 
-    async def _kills_again(self, host: Host, name: str, arguments: dict[str, Any]) -> bool:
+    async def _kills_again(self, host: Host, request: dict[str, Any]) -> bool:
         """Where no diffs are kept, the data before the call are not known: try those of the reset, and those now."""
-        if await self._ends_a_fresh_one(self._last or self._initial, name, arguments):
+        if await self._ends_a_fresh_one(self._last or self._initial, request):
             return True
         if self.wants_diff:
             return False
         target = self._new_copy_path()
         await self.world.scenarios.snapshot(host, target)
         try:
-            return await self._ends_a_fresh_one(target, name, arguments)
+            return await self._ends_a_fresh_one(target, request)
         finally:
             database.remove(target)
 
-    async def _ends_a_fresh_one(self, start: Path | None, name: str, arguments: dict[str, Any]) -> bool:
+    async def _ends_a_fresh_one(self, start: Path | None, request: dict[str, Any]) -> bool:
         _template, fresh = await self._fork(self.world.library.find(self.scenario), start)
         try:
-            await fresh.ask(_request(name, arguments), self.world.settings.call_timeout_s)
+            await fresh.ask(request, self.world.settings.call_timeout_s)
         except HostFailed:
             return fresh.channel.gone
         finally:
@@ -360,31 +406,33 @@ class Session:
         return self._refused()
 
     def _refused(self) -> CallResult:
-        """What a call hears once the world has ended."""
+        """Return what a call hears once the world has ended."""
         self._missed_calls = self.lost
         if self.lost:
             return CallResult("lost", f"{LOST} ({self.broken})")
         return CallResult("dead", self.broken or "the scenario is not running")
 
-    async def _observed(self, result: CallResult) -> CallResult:
-        """Whether the call wrote; what it wrote, if the session wants to know; and whether it keeps to its disk."""
+    async def _observed(self, result: CallResult, known: Mark | None) -> CallResult:
+        """Return whether the call wrote; what it wrote, if the session wants to know; and whether it keeps to its disk.
+
+        What a replayed call wrote is compared as bytes, and only where those differ as rows.
+        """
         host, _template = self._needed()
         if self.over_disk():
             raise HostFailed("the session used more disk than it may")
         seen = database.fingerprint(host.database)
-        if not self.wants_diff:
-            self._seen = seen
-            return result
-        if seen == self._seen:
-            return replace(result, diff={})
-        self._seen = seen
+        has_written, self._seen = seen != self._seen, seen
+        if not has_written or not (self.wants_diff or self.time is not None):
+            return replace(result, diff={}) if self.wants_diff else result
         before = self._last or self._initial
         after = await self._snapshot()
-        diff = await self._compare(before, after)
+        digest = await database.digest_aside(after) if self.time is not None else ""
+        is_known = known is not None and known.database == digest
+        diff = await self._compare(before, after) if self.wants_diff and not is_known else None
         if self._last is not None:
             database.remove(self._last)
         self._last = after
-        return replace(result, diff=diff)
+        return replace(result, diff=diff, database=digest)
 
     async def _compare(self, before: Path | None, after: Path) -> dict[str, Any] | None:
         """Return what changed between two copies; None where that cannot be told."""
@@ -398,9 +446,9 @@ class Session:
         return run.value if isinstance(run.value, dict) else None
 
     def _break(self, reason: str) -> CallResult:
-        """The process broke its limits or vanished: this session's world is gone, the others' are not.
+        """End this session's process after it exceeded its limits or vanished; other sessions are not affected.
 
-        A process that was ended for one reason is found gone in the middle of its call: the first reason stands.
+        A process that was stopped for one reason fails in the middle of its call: the first reason is kept.
         """
         if self.broken is not None:
             return CallResult("dead", self.broken)
@@ -431,7 +479,7 @@ class Session:
             if mode not in self._verified:
                 await self._seal()
                 found = await self._run_verifier(mode, final_answer)
-                self._verified[mode] = replace(found, health=await self._health())
+                self._verified[mode] = replace(found, health=await self._health(), final_answer=final_answer)
                 self.world.counts.verifications += 1
             return self._verified[mode]
 
@@ -445,6 +493,10 @@ class Session:
             target = self._new_copy_path()
             await self.world.scenarios.final(host, target)
             self._final = target
+            if self.time is not None:
+                self.final_digest = await database.digest_aside(target)
+            if self.trail is not None:
+                self.database_sha256 = await asyncio.to_thread(_digest, target)
         except (HostFailed, DatabaseBroken) as error:
             self._no_final = str(error)
             log.warning("the final database of %s cannot be had: %s", self.scenario, error)
@@ -452,12 +504,12 @@ class Session:
             self._diff = await self._compare(self._initial, self._final)
 
     async def _health(self) -> Health | None:
-        """What is known of the verifier that has just spoken; a verdict does not wait for it for long."""
+        """Return the check of the verifier that has just run; the outcome waits for it only briefly."""
         if not self.wants_diff or self.task_idx is None:
             return None
         asked = self.world.checkup.ask(self.world.library.find(self.scenario), self.scenario, self.task_idx)
         done, _ = await asyncio.wait({asked}, timeout=CHECKUP_WAIT_S)
-        return asked.result() if done else Health(unchecked="the verdict came before the check was through")
+        return asked.result() if done else Health(unchecked="the verifier ran before the check ended")
 
     async def _run_verifier(self, mode: Mode, final_answer: str | None) -> Verification:
         task_idx = self.task_idx if self.task_idx is not None else -1
@@ -467,7 +519,7 @@ class Session:
         if verifier is None or self._final is None or self._missed_calls:
             missing = "no verifier" if verifier is None else f"no final database: {self._no_final}"
             if self._missed_calls:
-                missing = "the world was lost before the agent was through"
+                missing = "the environment was lost before the agent finished"
             return Verification(
                 "judge_error", {"result": "others", "execution_status": "error", "error_message": missing}
             )
@@ -478,7 +530,7 @@ class Session:
         if result["execution_status"] != "success":
             return Verification("judge_error", result, self._diff)
         if mode == "code":
-            return Verification(result["result"], result, self._diff)
+            return Verification(result["result"], result, self._diff, verifier_sha256=sha256_of(verifier.code))
         evidence = {
             "task": self.task,
             "steps": self._trail,
@@ -486,7 +538,8 @@ class Session:
             "about": verifier.raw_response,
         }
         ruling, said = await judge.rule(self.world.settings.judge, evidence)
-        return Verification(ruling, {**result, **_ruled(ruling, said)}, self._diff)
+        told = {**result, **_ruled(ruling, said)}
+        return Verification(ruling, told, self._diff, verifier_sha256=sha256_of(verifier.code))
 
     def over_disk(self) -> bool:
         host = self.host
@@ -515,12 +568,26 @@ class Session:
             database.remove(folder)
 
 
+def _digest(file: Path) -> str:
+    with file.open("rb") as source:
+        return hashlib.file_digest(source, "sha256").hexdigest()
+
+
+def _marked(result: CallResult, moment: dict[str, Any] | None) -> CallResult:
+    """With the mark of a recorded call. A world that was lost from outside answers nothing, and has none."""
+    if moment is None or result.cause == "lost":
+        return result
+    answer = digest_of(result.cause, result.status, result.literal or result.text)
+    rows = digest_of(result.diff) if result.database and result.diff is not None else ""
+    return replace(result, mark=Mark(moment["clock"], answer, result.database, rows))
+
+
 def _request(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"op": "call", "tool": name, "arguments": arguments}
 
 
 def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:
-    """What a ruling makes of the verifier's result: a judge that failed is an error, and never a verdict."""
+    """Return what a ruling makes of the verifier's result: a judge that failed is an error, and never a verdict."""
     if ruling == "judge_error":
         reason = f"the judge gave no ruling: {said.get('error', 'no reason')}"
         return {"llm_judge": said, "execution_status": "error", "error_message": reason}
@@ -528,7 +595,7 @@ def _ruled(ruling: str, said: dict[str, Any]) -> dict[str, Any]:
 
 
 def _result(answer: Answer) -> CallResult:
-    """The child's answer, taken as data: only known forms, only texts, bounded."""
+    """Return the child's answer, taken as data: only known forms, only texts, bounded."""
     status = answer.head.get("status")
     if status == "ok":
         return CallResult("ok", answer.text, 200, literal=answer.literal)

@@ -44,6 +44,7 @@ class Settings:
     """The environment server's settings."""
 
     packs: tuple[Path, ...] = ()
+    watched: tuple[Path, ...] = ()  # folders of packs, looked through again while the server runs
     host: str = "127.0.0.1"
     port: int = 8100
     allowed_hosts: tuple[str, ...] = ()  # names it is reached by, besides loopback, its host and addresses
@@ -67,6 +68,7 @@ class Settings:
     session_disk_mb: int = 256
     labels: str = "cause"
     partial: bool = True
+    attest_key: str = field(default="", repr=False)  # shared with the dashboard; without it nothing is attested
     judge: Judge = field(default_factory=Judge)
 
     @classmethod
@@ -103,12 +105,13 @@ class Settings:
             session_disk_mb=read.whole("AWMENV_SESSION_DISK_MB", cls.session_disk_mb, 1, 10**6),
             labels=read.choice("AWMENV_LABELS", cls.labels, ("cause", "upstream")),
             partial=read.choice("AWMENV_PARTIAL", "1", ("0", "1")) == "1",
+            attest_key=_attest_key(env.get("AWMENV_ATTEST_KEY_FILE", "")),
             judge=_judge(env, read),
         )
 
 
 def _names(text: str, form: re.Pattern[str], setting: str, wanted: str) -> tuple[str, ...]:
-    """A list with commas, in lower case."""
+    """Return a list with commas, in lower case."""
     names = tuple(part.strip().lower() for part in text.split(",") if part.strip())
     wrong = next((name for name in names if not form.fullmatch(name)), None)
     if wrong is not None:
@@ -145,6 +148,18 @@ def _is_headers(text: str) -> bool:
     return isinstance(value, dict) and all(
         isinstance(part, str) and part.isascii() and part.isprintable() for pair in value.items() for part in pair
     )
+
+
+def _attest_key(file: str) -> str:
+    if not file:
+        return ""
+    try:
+        key = Path(file).read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(f"AWMENV_ATTEST_KEY_FILE: {error}") from error
+    if len(key) < 32:
+        raise BadSetting("AWMENV_ATTEST_KEY_FILE: the key needs at least 32 characters")
+    return key
 
 
 def _cache_dir(env: Mapping[str, str]) -> Path | None:

@@ -24,8 +24,11 @@ LARGE = (*range(65_536, 4096, -4096), *range(4096, 512, -256), *range(512, 16, -
 _ballast: list[list[object]] = []
 
 
-def settle() -> None:
-    """Before the first fork: what a child makes anew lands on new pages, and its garbage collector lets the old be."""
+def fill_gaps() -> None:
+    """Fill the gaps between old objects before the first fork, so that new objects of a child share new pages.
+
+    Also freezes the garbage collector's view of the old ones.
+    """
     gc.collect()
     for size in SMALL:
         _ballast.append(_fill_pools(size))

@@ -30,7 +30,7 @@ class Bounds:
 
 
 def read(data: bytes, bounds: Bounds) -> Any:
-    """The value of a JSON text within bounds. Raises `Unreadable`."""
+    """Return the value of a JSON text within bounds. Raises `Unreadable`."""
     if len(data) > bounds.size:
         raise Unreadable(f"larger than {bounds.size >> 10} KiB")
     opened = data.count(b"[") + data.count(b"{")
@@ -43,7 +43,7 @@ def read(data: bytes, bounds: Bounds) -> Any:
 
 
 def read_text(data: bytes) -> str:
-    """A JSON text that is one string; the caller has bounded its size."""
+    """Return a JSON text that is one string; the caller has bounded its size."""
     if data[:1] != b'"':
         raise Unreadable("not a text")
     try:
@@ -54,7 +54,7 @@ def read_text(data: bytes) -> str:
 
 
 def clean(text: str) -> str:
-    """A text that every writer of JSON can carry; rows of packs may hold halves of characters."""
+    """Return a text that every writer of JSON can carry; rows of packs may hold halves of characters."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 

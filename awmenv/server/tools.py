@@ -44,7 +44,7 @@ class Request:
 
 
 def operations(document: dict[str, Any]) -> list[Operation]:
-    """Every operation with an operation_id, in the document's order."""
+    """Return every operation with an operation_id, in the document's order."""
     found: list[Operation] = []
     for path, item in document.get("paths", {}).items():
         for method in METHODS:
@@ -109,7 +109,7 @@ def _add_body(document: dict[str, Any], operation: Operation, body: Any, require
 
 
 def _inline(document: dict[str, Any], node: Any, depth: int = 0) -> Any:
-    """References replaced by what they name; a schema that holds itself ends as an open object."""
+    """Return references replaced by what they name; a schema that holds itself ends as an open object."""
     if isinstance(node, list):
         return [_inline(document, part, depth) for part in node]
     if not isinstance(node, dict):
@@ -131,7 +131,7 @@ def _named(document: dict[str, Any], reference: str) -> dict[str, Any]:
 
 
 def request(operation: Operation, arguments: dict[str, Any]) -> Request:
-    """The HTTP request that a tool call stands for. Arguments nobody declared are dropped, as upstream does."""
+    """Return the HTTP request that a tool call stands for. Arguments nobody declared are dropped, as upstream does."""
     path = operation.path
     for name in operation.in_path:
         path = path.replace("{" + name + "}", quote(_text(arguments.get(name)), safe=""))
@@ -151,7 +151,9 @@ def request(operation: Operation, arguments: dict[str, Any]) -> Request:
 
 
 def samples(operation: Operation) -> list[dict[str, Any]]:
-    """Arguments that the operation is likely to take: what it requires, that and one more each, and all it knows."""
+    """Return arguments that the operation is likely to take: what it requires, that and one more each, and all it
+    knows.
+    """
     properties = operation.input_schema["properties"]
     required = operation.input_schema.get("required", [])
     optional = [name for name in properties if name not in required]
@@ -187,7 +189,7 @@ def _text(value: Any) -> str:
 
 
 def shown(body: bytes) -> str:
-    """A response body as the agent reads it: JSON with indent 2, anything else as text."""
+    """Return a response body as the agent reads it: JSON with indent 2, anything else as text."""
     text = body.decode("utf-8", "replace")
     try:
         value = json.loads(text)

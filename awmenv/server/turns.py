@@ -70,7 +70,7 @@ class Turns:
         self._serve()
 
     def _serve(self) -> None:
-        """Give away every place that somebody may take."""
+        """Assign every free place to a waiting task."""
         while self._free:
             may = [whose for whose in self._waiting if self._held[whose] < self._each]
             if not may:

@@ -31,7 +31,7 @@ VERDICTS = ("complete", "others")
 
 
 class RunFailed(EnvironmentFault):
-    """The child crashed, hung, was killed or answered nonsense."""
+    """The child crashed, hung, was killed or sent an invalid response."""
 
     code = "run_failed"
 
@@ -78,7 +78,7 @@ class VerifierHouse:
         if sandbox.TIERS.index(self.tier) < sandbox.TIERS.index(self.settings.min_tier):
             missing = ", ".join(name for name, holds in self.zygote.probes.items() if not holds)
             raise SandboxMissing(
-                f"sandbox_missing: isolation reached here is '{self.tier}', the minimum is '{self.settings.min_tier}'"
+                f"sandbox_missing: sandbox level '{self.tier}' is below AWMENV_MIN_TIER '{self.settings.min_tier}'"
                 + (f" (not held: {missing})" if missing else "")
             )
 
@@ -127,7 +127,9 @@ class VerifierHouse:
 
 
 def copy_database(source: str, target: Path) -> str:
-    """A private, read-only copy of a plain file. Never opened as a database here: its writer may have been hostile."""
+    """Return a private, read-only copy of a plain file. Never opened as a database here: its writer may have been
+    hostile.
+    """
     flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(source, flags)
@@ -162,24 +164,24 @@ def _talk(data: socket.socket, leash: socket.socket, request: bytes, ends_at: fl
         leash.settimeout(max(0.05, ends_at - time.monotonic()))
         return b"".join(parts), json.loads(leash.recv(4096) or b"{}")
     except TimeoutError as error:
-        raise RunFailed("the verifier did not end in time") from error
+        raise RunFailed("the verifier timed out") from error
     except (ConnectionError, ValueError) as error:
-        raise RunFailed(f"the verifier's process is gone: {error}") from error
+        raise RunFailed(f"the verifier's process has ended: {error}") from error
 
 
 def _accept(stream: bytes, report: dict[str, Any], nonce: str) -> Any:
-    """The value, only from a clean end with exactly one good frame."""
+    """Return the value, only from a clean end with exactly one good frame."""
     if report.get("timed_out"):
-        raise RunFailed("the verifier did not end in time")
+        raise RunFailed("the verifier timed out")
     if report.get("exit") != 0:
         raise RunFailed(f"the verifier's process ended with {report.get('exit', 'nothing')}")
     try:
         # A verifier may have found the nonce and written the frame itself.
         frame = strict.read(framing.only_body(stream), OUTPUT)
     except framing.BadFrame as error:
-        raise RunFailed(f"the verifier's answer is no answer: {error}") from error
+        raise RunFailed(f"invalid response from the verifier's process: {error}") from error
     if type(frame) is not dict or frame.get("nonce") != nonce:
-        raise RunFailed("the verifier's answer is not ours")
+        raise RunFailed("unexpected response from the verifier's process")
     if frame.get("ok") is not True:
         raise RunFailed(str(frame.get("error", "unknown error"))[:2000])
     return frame.get("value")

@@ -42,7 +42,9 @@ class WorldState(State):
 
 
 def observation_data(observation: Observation) -> dict[str, Any]:
-    """The `data` of an observation frame. Metadata stands in it twice, as openenv's clients of all ages look for it."""
+    """Return the `data` of an observation frame. Metadata stands in it twice, as openenv's clients of all ages look for
+    it.
+    """
     fields = {name: getattr(observation, name) for name in type(observation).model_fields}
     reward, done, metadata = fields.pop("reward"), fields.pop("done"), fields.pop("metadata")
     told = {name: value for name, value in fields.items() if value is not None}
@@ -55,7 +57,7 @@ def observation_data(observation: Observation) -> dict[str, Any]:
 
 
 def frame(kind: str, data: Any) -> str:
-    """A message of /ws."""
+    """Return a message of /ws."""
     return orjson.dumps({"type": kind, "data": data}).decode()
 
 

@@ -36,7 +36,7 @@ class Workplace:
         self.uid, self._claim = (uid, None) if uid else claim_users()
 
     def folder(self, name: str, uid: int | None = None) -> Path:
-        """A new folder in it: open to `uid` alone, or without one passable like this one."""
+        """Return a new folder in it: open to `uid` alone, or without one passable like this one."""
         path = self.path / name
         path.mkdir(mode=0o711)
         if uid is None:
@@ -59,7 +59,8 @@ class Workplace:
 
 
 def claim_users() -> tuple[int, socket.socket | None]:
-    """A block of users that no other server on this machine has: killing "all of a user" must never reach a stranger.
+    """Return a block of users that no other server on this machine has: killing "all of a user" must never reach a
+    stranger.
 
     The claim is an abstract socket's name, which the kernel gives back when its holder ends, however it ends.
     """
@@ -87,7 +88,7 @@ def _roomy() -> bool:
 
 
 def sweep(parent: str) -> None:
-    """Remove the folders of owners that are gone: ours, and no longer locked."""
+    """Remove the folders of ended servers: created by awmenv, and no longer locked."""
     for entry in os.scandir(parent):
         if not entry.name.startswith(PREFIX) or not entry.is_dir(follow_symlinks=False):
             continue
@@ -110,7 +111,7 @@ def _abandoned(folder: Path) -> bool:
 
 
 def _reachable_parent(wanted: str) -> str:
-    """The wanted folder, or the first usual one that another user can pass through.
+    """Return the wanted folder, or the first usual one that another user can pass through.
 
     As a plain user, any that is writable.
     """

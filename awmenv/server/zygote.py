@@ -159,7 +159,9 @@ class Zygote:
 
 
 def _open_own_children() -> int | None:
-    """The kernel's list of our children, opened while there is a /proc to be found; None where the kernel has none."""
+    """Return the kernel's list of our children, opened while there is a /proc to be found; None where the kernel has
+    none.
+    """
     try:
         return os.open(f"/proc/self/task/{os.getpid()}/children", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -203,7 +205,7 @@ def _widen(pid: int, uid: int | None, processes: int) -> None:
 
 
 def _as_user(uid: int, action: Callable[[], None]) -> None:
-    """Do one thing as another user, in a child that is gone afterwards."""
+    """Run one function as another user, in a temporary child."""
     pid = os.fork()
     if pid == 0:
         try:
@@ -222,6 +224,7 @@ def main() -> None:
     """argv[1]: JSON with kind, fd, folder, uid, tier, parent. Says hello with what the probe found, then serves."""
     config = json.loads(sys.argv[1])
     control = socket.socket(fileno=config["fd"])
+    os.environ.pop("PYTHONHASHSEED", None)  # it has done its work, and no scenario needs to see it
     os.chdir("/")
     signal.signal(signal.SIGTERM, _end_group)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -241,7 +244,7 @@ def main() -> None:
     if syscalls.supported():
         for profile in syscalls.ALLOWED:
             syscalls.program(profile)  # assembled once, for all forks
-    sharing.settle()
+    sharing.fill_gaps()
     control.send(json.dumps({"tier": tier, "probes": probes, "pid": os.getpid()}).encode())
     zygote.run()
     _end_group()
@@ -251,7 +254,7 @@ Work = Callable[[dict[str, Any], list[int]], None]
 
 
 def _verifier_work(tier: str) -> tuple[Work, list[str]]:
-    """What a request leads to, and the files that it may read."""
+    """Return what a request leads to, and the files that it may read."""
     preload(VERIFIER_MODULES)
     runner = importlib.import_module("awmenv.server.runner")
     parent = os.getpid()

@@ -1,10 +1,10 @@
-"""Everything in one file, and back: the database, the files beside it, the key that signs sessions.
+"""Backup and restore: the database, the data folder's files and the key that signs sessions in one file.
 
-Owns the backup file's layout. Speaks to the database through PostgreSQL's own programs, so it needs no Django and works
-with the embedded database as with one of the operator's. Called by `manage.py backup`, `restore` and `prepare`.
+Owns the file's layout. Uses PostgreSQL's programs, so it needs no Django and works with the embedded database and with
+an external one. Called by `manage.py backup`, `restore` and `prepare`.
 
 A backup is a plain tar: `database.dump` (pg_dump's custom format), `var/...`, and last `manifest.json` with versions,
-the migrations applied, and the size and SHA-256 of every other member.
+the applied migrations, and the size and SHA-256 of every other member.
 """
 
 import hashlib
@@ -60,13 +60,15 @@ class Database:
         try:
             done = subprocess.run([path, *arguments], env=environment, stderr=subprocess.PIPE, check=False, **options)
         except FileNotFoundError as error:
-            raise EmbeddedError(f"{program} is not installed; a backup needs PostgreSQL's client programs.") from error
+            raise EmbeddedError(
+                f"{program} is not installed. A backup requires PostgreSQL's client programs."
+            ) from error
         if done.returncode:
             raise EmbeddedError(f"{program}: {done.stderr.decode(errors='replace').strip()}")
         return done
 
     def rows(self, query: str) -> list[str]:
-        """The answer of one query, a line per row."""
+        """Return the answer of one query, a line per row."""
         done = self.run("psql", "-XqAt", "-v", "ON_ERROR_STOP=1", "-c", query, stdout=subprocess.PIPE)
         return [line for line in done.stdout.decode().splitlines() if line]
 
@@ -85,7 +87,7 @@ class Manifest:
 
 
 def database(url: str, here: Paths) -> Database:
-    """The database of a postgres:// address."""
+    """Return the database of a postgres:// address."""
     parts = urlsplit(url)
     fields = {
         "PGHOST": unquote(parts.netloc.rpartition("@")[2].partition(":")[0]),
@@ -123,7 +125,7 @@ def save(file: Path, source: Database, here: Paths, version: str) -> Manifest:
 
 
 def save_before_upgrade(source: Database, here: Paths, version: str) -> Path:
-    """A backup below `var/backups`, of which the last few are kept."""
+    """Return a backup below `var/backups`, of which the last few are kept."""
     folder = here.var / "backups"
     folder.mkdir(mode=0o700, exist_ok=True)
     file = folder / f"before-{version}-{time.strftime('%Y%m%dT%H%M%S')}.tar"
@@ -226,7 +228,7 @@ def _manifest(archive: tarfile.TarFile) -> Manifest:
     source = archive.extractfile("manifest.json")
     fields = json.load(source) if source else {}
     if set(fields) != set(Manifest.__dataclass_fields__):
-        raise ValueError("its manifest is not one of ours")
+        raise ValueError("its manifest is not from awmweb")
     manifest = Manifest(**fields)
     if manifest.format != FORMAT:
         raise ValueError(f"it has format {manifest.format}, and this version reads {FORMAT}")
@@ -256,10 +258,10 @@ def _refuse_to_overwrite(target: Database, here: Paths, unpacked: Path, force: b
     if force:
         return
     if target.rows(TABLES) != ["0"]:
-        raise EmbeddedError("The database is not empty. Restore into an empty folder (AWMWEB_VAR), or give --force.")
+        raise EmbeddedError("The database is not empty. Restore into an empty folder (AWMWEB_VAR), or pass --force.")
     folders = [path.name for path in (unpacked / "var").glob("*/") if any((here.var / path.name).glob("*"))]
     if folders:
-        raise EmbeddedError(f"{here.var / folders[0]} is not empty. Choose an empty AWMWEB_VAR, or give --force.")
+        raise EmbeddedError(f"{here.var / folders[0]} is not empty. Choose an empty AWMWEB_VAR, or pass --force.")
 
 
 def _load(unpacked: Path, target: Database) -> None:

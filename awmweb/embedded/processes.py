@@ -37,7 +37,7 @@ class Spec:
 
 
 class Child:
-    """A running process of ours in a group of its own."""
+    """A running child process with its own process group."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
@@ -91,7 +91,7 @@ class Identity(TypedDict, total=False):
 
 
 def identity(who: Account | None) -> Identity:
-    """What makes a child run as this account; nothing where we already are it."""
+    """Return what makes a child run as this account; nothing where we already are it."""
     return Identity(user=who.uid, group=who.gid, extra_groups=[]) if who else Identity()
 
 
@@ -106,7 +106,7 @@ def kill_group(group: int) -> None:
 
 
 def birth(pid: int) -> str:
-    """What tells a process from a later one that got the same number; empty once it is gone."""
+    """Return what tells a process from a later one that got the same number; empty once it is gone."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         return "" if fields[0] in "ZX" else fields[19]
@@ -161,7 +161,7 @@ def rotate(log: Path) -> None:
 
 
 def last_lines(log: Path, count: int = 12) -> list[str]:
-    """The end of a log, for the terminal."""
+    """Return the end of a log, for the terminal."""
     try:
         with log.open("rb") as file:
             file.seek(max(0, log.stat().st_size - 16_384))

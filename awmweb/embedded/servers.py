@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from awmweb.embedded import postgres, valkey
-from awmweb.embedded.paths import EmbeddedError, Paths, Urls, data_paths, make_var, settle, urls
+from awmweb.embedded.paths import EmbeddedError, Paths, Urls, data_paths, ensure_folders, make_var, urls
 from awmweb.embedded.processes import Child, end_leftovers
 
 
@@ -40,11 +40,11 @@ def locked(here: Paths) -> Iterator[None]:
 
 @contextmanager
 def running(var: Path, queue: bool = True) -> Iterator[Urls]:
-    """The servers of a data folder while the block lasts. Raises `AlreadyRunning` where somebody holds it."""
+    """Run the servers of a data folder while the block lasts. Raises `AlreadyRunning` if another process uses it."""
     here = data_paths(var)
     with locked(here):
         postgres.check_version(here)
-        passwords = settle(here)
+        passwords = ensure_folders(here)
         end_leftovers(here.children, keep=lambda name: name == postgres.NAME)
         started: list[Child] = []
         try:

@@ -10,7 +10,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from awmweb.embedded.paths import EmbeddedError
+from awmweb.embedded.paths import EmbeddedError, attest_key_file
 from awmweb.embedded.processes import Spec
 
 # The environment server asks the judge, and nobody else gets its key.
@@ -59,6 +59,7 @@ def commands(options: Options) -> dict[str, list[str]]:
     celery = ["-m", "celery", "-A", "awmweb"]
     worker = [*celery, "worker", "--loglevel", "info", "--pool", "threads", "--without-gossip", "--without-mingle"]
     packs = [part for folder in pack_folders(options) for part in ("--packs", str(folder))]
+    packs += ["--packs-in", str(Path(options.var) / "packs")]
     web = ["-m", "uvicorn", "awmweb.asgi:application", "--host", options.host, "--port", str(options.port)]
     if options.web_processes > 1:
         # a worker that is only slow to start or to be heard on a busy machine must not be killed with all its sockets
@@ -85,7 +86,7 @@ def commands(options: Options) -> dict[str, list[str]]:
 
 
 def specs(options: Options) -> dict[str, Spec]:
-    """What to run for each service, in the order of starting."""
+    """Return what to run for each service, in the order of starting."""
     var = Path(options.var)
     return {
         name: Spec(
@@ -101,16 +102,17 @@ def specs(options: Options) -> dict[str, Spec]:
 
 
 def _parents(options: Options) -> set[str]:
-    """Services that end processes of their own: env its sandboxes, a web process its workers."""
+    """Return services that end processes of their own: env its sandboxes, a web process its workers."""
     return {"env", "web"} if options.web_processes > 1 else {"env"}
 
 
 def environment(name: str, options: Options) -> dict[str, str]:
-    """The environment of one service."""
+    """Return the environment of one service."""
     ours = dict(os.environ)
     if name == "env":
         ours = {key: value for key, value in ours.items() if key in PLAIN or key.startswith(OPEN_TO_ENVIRONMENT_SERVER)}
         ours.setdefault("AWMENV_CACHE_DIR", str(Path(options.var) / "cache"))
+        ours.setdefault("AWMENV_ATTEST_KEY_FILE", str(attest_key_file(Path(options.var))))
     else:
         ours = {key: value for key, value in ours.items() if key not in SECRETS_OF_JUDGE}
         ours |= {"DJANGO_SETTINGS_MODULE": "awmweb.settings", "AWMWEB_VAR": options.var}
@@ -119,11 +121,8 @@ def environment(name: str, options: Options) -> dict[str, str]:
 
 
 def pack_folders(options: Options) -> list[Path]:
-    """Folders of rows: those shipped with the product and those loaded later."""
-    found = [
-        folder for root in (Path(options.base) / "packs", Path(options.var) / "packs") for folder in root.glob("*/")
-    ]
-    return sorted(folder for folder in found if any(folder.glob("*.jsonl")))
+    """Return folders of rows that are shipped with the product."""
+    return sorted(folder for folder in (Path(options.base) / "packs").glob("*/") if any(folder.glob("*.jsonl")))
 
 
 def check_ports(options: Options) -> None:
@@ -137,13 +136,15 @@ def check_ports(options: Options) -> None:
                 line.bind(address)
         except OSError as error:
             raise EmbeddedError(
-                f"Port {port} on {host} cannot be used ({error.strerror or error}). Set {setting} to a free port, "
+                f"Port {port} on {host} cannot be opened ({error.strerror or error}). Set {setting} to a free port, "
                 f"for example `{setting}={port + 1} make run`."
             ) from error
 
 
 def healthy(url: str) -> bool:
-    """Whether /health answers 200. A bare socket: an HTTP library would double the size of the supervising process."""
+    """Return whether /health answers 200. A bare socket: an HTTP library would double the size of the supervising
+    process.
+    """
     host, _, port = url.removeprefix("http://").rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), timeout=5) as line:

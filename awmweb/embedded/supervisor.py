@@ -18,13 +18,13 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-from awmweb.embedded import postgres, services, valkey
-from awmweb.embedded.paths import EmbeddedError, data_paths, postgres_programs, settle
+from awmweb.embedded import known_settings, postgres, services, valkey
+from awmweb.embedded.paths import EmbeddedError, data_paths, ensure_folders, postgres_programs
 from awmweb.embedded.processes import Child, end_leftovers, kill_group, last_lines, remember, rotate
 from awmweb.embedded.servers import locked
 
 BACK_OFF = (0.5, 30.0)  # first and longest pause before a restart
-SETTLED = 60.0  # after so many seconds alive a death counts as the first again
+STABLE_S = 60.0  # after so many seconds alive a death counts as the first again
 # Who ends when, and how long each stage may take: together under the twenty seconds that a stop may take. Rollouts end
 # before their environments, or they would blame the environment for what we did; the database is last, so that every
 # commit under way is kept.
@@ -55,7 +55,7 @@ class Kept:
     due: float = 0.0
 
     def pause(self) -> float:
-        """How long to wait before the next start: doubling, and forgotten after a long life."""
+        """Return how long to wait before the next start: doubling, and forgotten after a long life."""
         return min(BACK_OFF[1], BACK_OFF[0] * 2.0 ** (self.deaths - 1))
 
 
@@ -84,6 +84,7 @@ class Supervisor:
             self.ready = True
             address = self.options.public_url or self.options.local_url
             self.here.address.write_text(address)
+            known_settings.leave(self.here.var, os.environ)
             print(f"awmweb ready: {address}{login}", flush=True)
             while True:
                 self._tend(5.0)
@@ -96,9 +97,9 @@ class Supervisor:
 
     def _servers(self) -> None:
         postgres.check_version(self.here)
-        passwords = settle(self.here)
+        passwords = ensure_folders(self.here)
         for name in end_leftovers(self.here.children, keep=lambda name: name == postgres.NAME):
-            self._say(f"ended {name}, left behind by an unclean stop")
+            self._say(f"stopped leftover process {name}")
         if not self.options.external_database:
             if not self.here.database.exists():
                 self._say(f"creating the database in {self.here.database}")
@@ -144,7 +145,7 @@ class Supervisor:
                 kill_group(process.pid)
                 raise
         if process.returncode or not login:
-            raise EmbeddedError("The database could not be prepared; the reason stands above.")
+            raise EmbeddedError("The database could not be prepared. See the log lines above.")
         return login
 
     def _wait_healthy(self, name: str, url: str) -> None:
@@ -152,8 +153,8 @@ class Supervisor:
         while not services.healthy(url):
             self._tend(0.05)
             if time.monotonic() > end:
-                raise EmbeddedError(f"No answer from {name} within {READY_SECONDS:.0f} s; see {self.here.logs}.")
-        self._say(f"{name}: answers on {url}")
+                raise EmbeddedError(f"No answer from {name} within {READY_SECONDS:.0f} s. See {self.here.logs}.")
+        self._say(f"{name}: ready on {url}")
 
     def _keep(self, name: str, launch: Callable[[], Child]) -> None:
         kept = Kept(name, self.here.logs / f"{name}.log", launch)
@@ -180,18 +181,18 @@ class Supervisor:
         child.kill_group()
         lived = time.monotonic() - child.started
         kept.child = None
-        self._count_death(kept, lived, f"ended ({_cause(child.process.returncode)})")
+        self._count_death(kept, lived, f"exited with {_cause(child.process.returncode)}")
 
     def _count_death(self, kept: Kept, lived: float, what: str) -> None:
-        kept.deaths = 1 if lived >= SETTLED else kept.deaths + 1
+        kept.deaths = 1 if lived >= STABLE_S else kept.deaths + 1
         kept.due = time.monotonic() + kept.pause()
-        self._say(f"{kept.name} {what}; starting it again in {kept.pause():.1f} s")
+        self._say(f"{kept.name} {what}; restarting in {kept.pause():.1f} s")
         if kept.deaths % DEATHS_BEFORE_READY == 0:
             for line in last_lines(kept.log):
                 self._say(f"  {kept.name}: {line}")
-            self._say(f"{kept.name} keeps ending; its whole log is {kept.log}")
+            self._say(f"{kept.name} keeps failing; full log: {kept.log}")
             if not self.ready:
-                raise EmbeddedError(f"{kept.name} cannot run, so there is nothing to show. See the lines above.")
+                raise EmbeddedError(f"Startup failed: {kept.name} keeps exiting. See the log lines above.")
 
     def _restart(self, kept: Kept) -> None:
         try:
@@ -200,7 +201,7 @@ class Supervisor:
             self._count_death(kept, 0.0, f"did not start: {error}")
             return
         self._note_pids()
-        self._say(f"{kept.name} runs again")
+        self._say(f"{kept.name} restarted")
 
     def _stop(self) -> None:
         for names, patience in STAGES:
@@ -210,7 +211,8 @@ class Supervisor:
             self._wait_ended(children, patience)
             for child in children:
                 if child.running and child.spec.name == postgres.NAME:
-                    child.send(signal.SIGQUIT)  # it recovers from this at the next start
+                    # SIGQUIT skips the final checkpoint; PostgreSQL replays its WAL at the next start
+                    child.send(signal.SIGQUIT)
                     self._wait_ended([child], QUIT_SECONDS)
                 child.stop(0)
         self.here.children.unlink(missing_ok=True)
@@ -251,7 +253,7 @@ class Supervisor:
 
 
 def _cause(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"code {code}"
 
 
 def main() -> int:

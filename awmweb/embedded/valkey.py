@@ -61,7 +61,7 @@ def start(here: Paths, passwords: Secrets) -> Child:
 
 
 def ping(here: Paths, password: str) -> bool:
-    """Whether the server accepts the password and answers."""
+    """Return whether the server accepts the password and answers."""
     try:
         with socket.socket(socket.AF_UNIX) as line:
             line.settimeout(2)

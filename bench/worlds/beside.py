@@ -105,7 +105,7 @@ class Meter:
             await asyncio.sleep(0.1)
 
     async def cores(self) -> float:
-        """How many cores they took since the beginning."""
+        """Return how many cores they took since the beginning."""
         self._task.cancel()
         self._last |= {pid: seconds(pid) for pid in self._processes()}
         spent = sum(after - self._first.get(pid, 0.0) for pid, after in self._last.items())

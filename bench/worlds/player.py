@@ -92,7 +92,7 @@ class Player(asyncio.Protocol):
 
 
 def text_frame(text: str) -> bytes:
-    """A client's frame, masked with zeros."""
+    """Return a client's frame, masked with zeros."""
     body = text.encode()
     if len(body) < 126:
         return bytes((0x81, 0x80 | len(body))) + b"\0\0\0\0" + body

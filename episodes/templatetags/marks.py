@@ -16,7 +16,7 @@ from django.utils.safestring import SafeString
 from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes import strip as line
-from episodes.formatting import ago, clock, in_words
+from episodes.formatting import ago, clock, in_words, percent
 from episodes.html_cache import context_of, picture_of
 from episodes.step_cards import initials, number
 from episodes.windows import Shown
@@ -26,6 +26,7 @@ register = template.Library()
 register.filter("clean", clean)
 register.filter("initials", initials)
 register.filter("number", number)
+register.filter("percent", percent)
 register.filter("clock", clock)
 register.filter("in_words", in_words)
 
@@ -34,27 +35,23 @@ STATES = {
     "queued": ("e-queued", "idle", "Queued"),
     "running": ("e-running", "run", "Running"),
     "waiting": ("e-waiting", "ask", "Waiting"),
-    "finished": ("e-finished", "", "Finished"),
+    "parked": ("e-parked", "ask", "Parked"),
+    "finished": ("e-finished", "idle", "Finished"),
     "failed": ("e-failed", "bad", "Failed"),
     "cancelled": ("e-cancelled", "idle", "Cancelled"),
 }
 ASKS = {
     "open": ("a-open", "ask", "Open"),
-    "leased": ("a-leased", "ask", "Leased"),
+    "leased": ("a-leased", "ask", "Claimed"),
     "answered": ("a-answered", "ask", "Answered"),
     "fell_back": ("a-fell", "idle", "Fell back"),
     "declined": ("a-declined", "idle", "Declined"),
     "cancelled": ("a-cancelled", "idle", "Cancelled"),
 }
-OUTCOMES = {
-    "": ("v-hex", "idle", "Not verified yet"),
-    "complete": ("v-complete", "good", "Complete"),
-    "others": ("v-others", "bad", "Others"),
-    "judge_error": ("v-judge", "ver", "Judge error"),
-}
+OUTCOMES = {"complete": ("v-complete", "good"), "others": ("v-others", "bad"), "judge_error": ("v-judge", "ver")}
 TIERS = {
-    "container": ": as the operator declared, a throw-away container was the wall",
-    "degraded": ": the operator declared that the packs are trusted",
+    "container": ", a disposable container declared by the operator",
+    "degraded": ", packs declared trusted by the operator",
 }
 ARMS = {"off": ("B", "", "baseline"), "plain": ("E", "e", "expert"), "informed": ("E", "e", "informed expert")}
 
@@ -70,8 +67,10 @@ def _st(symbol: str, css: str, word: str) -> SafeString:
 
 
 @register.simple_tag
-def state(value: str) -> SafeString:
-    return _st(*STATES.get(value, ("e-queued", "idle", clean(value))))
+def state(value: str, fault: str = "") -> SafeString:
+    """Draw the state of an episode, and of a failed one its fault: "Failed: worker"."""
+    symbol, css, word = STATES.get(value, ("e-queued", "idle", clean(value)))
+    return _st(symbol, css, f"{word}: {clean(fault)}" if fault and value == "failed" else word)
 
 
 @register.simple_tag
@@ -81,15 +80,17 @@ def ask_state(value: str) -> SafeString:
 
 @register.simple_tag
 def outcome_state(value: str | None, ended: bool = False) -> SafeString:
-    """The hexagon; a reward type we have no shape for is shown by its own name in ink."""
-    if ended and not value:
-        return _st("v-hex", "idle", "Not verified")
-    return _st(*OUTCOMES.get(value or "", ("v-hex", "", clean(value).replace("_", " "))))
+    """Draw the hexagon of an outcome; a reward type without a shape of its own is shown by its wire name."""
+    if not value:
+        return _st("v-hex", "idle", "Not verified" if ended else "Not verified yet")
+    symbol, css = OUTCOMES.get(value, ("v-hex", "mono"))
+    words, title = clean(line.outcome_words(value)), f"reward_type {clean(value)}"
+    return format_html('<span class="st {}" title="{}">{}{}</span>', css, title, g(symbol), words)
 
 
 @register.simple_tag
 def health_remark(health: Health | None) -> SafeString | str:
-    """In a list, the worst that is known of a verifier, in words; one in good health is not spoken of."""
+    """Draw the most severe warning of a verifier check in a list; nothing if there is none."""
     if health is None or not health.words:
         return ""
     glyph = g("e-failed", "bad")
@@ -100,7 +101,7 @@ def health_remark(health: Health | None) -> SafeString | str:
 
 @register.inclusion_tag("episodes/_health.html")
 def verifier_health(health: Health | None) -> dict[str, Any]:
-    """Beside an outcome, all that is known of its verifier."""
+    """Return the check of the verifier, shown beside its outcome."""
     if health is None:
         return {}
     return {"remarks": health.remarks, "explanation": clean(health.explanation), "checked": not health.unchecked}
@@ -108,19 +109,19 @@ def verifier_health(health: Health | None) -> dict[str, Any]:
 
 @register.inclusion_tag("episodes/_partial.html")
 def partial_scenario(wire: Any) -> dict[str, Any]:
-    """Beside an episode, which SQL statements of its scenario failed; nothing for a whole one."""
+    """Return the failed SQL statements of a partial scenario; nothing for a complete one."""
     return {"report": BuildReport.from_wire(wire)}
 
 
 @register.filter
 def tier_words(tier: str) -> str:
-    """What an isolation tier below the full one stands for."""
+    """Return what a sandbox level below strict means."""
     return TIERS.get(tier, "")
 
 
 @register.simple_tag
 def arm(expert: str | None, name: str = "") -> SafeString:
-    """The help that an episode is offered, under the name that the loop gave its arm, if it gave one."""
+    """Draw the expert mode of an episode, under the arm's name if the loop gave one."""
     letter, css, word = ARMS.get(expert or "off", ARMS["off"])
     if not name:
         return format_html('<span class="arm {}"><b aria-hidden="true">{}</b>{}</span>', css, letter, word)
@@ -137,8 +138,9 @@ def strip(
     outcome: str | None = None,
     stalled: bool = False,
 ) -> SafeString:
-    """An episode in one line: its marks, then a dot for every step still allowed, or the hexagon of its outcome. One
-    that is stalled has no step in progress; `static/strip.js` draws the same from frames."""
+    """Return an episode in one line: its marks, then a dot for every step still allowed, or the hexagon of its outcome.
+    One that is stalled has no step in progress; `static/strip.js` draws the same from frames.
+    """
     codes += "n" if running and not stalled else line.outcome_letter(outcome) if outcome else ""
     marks, left_out = line.shown(codes, room)
     used = line.actions_in(codes)
@@ -205,7 +207,7 @@ def left(deadline: datetime) -> SafeString:
 
 @register.simple_tag
 def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
-    """A time: with seconds on live pages, else in relative words that `clock.js` keeps true."""
+    """Return a time: with seconds on live pages, else in relative words that `clock.js` keeps true."""
     if when is None:
         return ""
     local = timezone.localtime(when)
@@ -221,7 +223,7 @@ def moment(when: datetime | None, style: str = "seconds") -> SafeString | str:
 
 @register.simple_tag
 def step_picture(row: Shown, current: bool = False, ended: bool = False) -> str:
-    """The one fragment of a stored step."""
+    """Return the one fragment of a stored step."""
     return picture_of(row, current, ended)
 
 

@@ -28,6 +28,7 @@ from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,
     MAX_BATCH_BYTES,
+    MAX_DEADLINE_S,
     Advice,
     AskView,
     Finish,
@@ -68,7 +69,7 @@ TOOL = types.Tool(
             "deadline_s": {
                 "type": "integer",
                 "minimum": 1,
-                "maximum": 86_400,
+                "maximum": MAX_DEADLINE_S,
                 "description": "seconds after which an answer is of no use any more; 300 if left out",
             },
         },
@@ -257,7 +258,7 @@ class Exchange(EventStore):
         await self._send(dict(message))
 
     async def answer(self, tool: str, arguments: dict[str, Any], tell: Tell) -> types.CallToolResult:
-        """What the agent sees of a call."""
+        """Return what the agent sees of a call."""
         try:
             if tool != ASK_TOOL or self.call is None:
                 raise NotFound(f"There is no tool of this name; there is {ASK_TOOL}.")
@@ -286,7 +287,7 @@ class Exchange(EventStore):
             await asyncio.sleep(PROGRESS_S)
 
     async def _read(self, ask: Ask) -> AskView:
-        """Where the ask stands. A database that is away is waited for until the answer would come too late."""
+        """Return where the ask stands. A database that is away is waited for until the answer would come too late."""
         while True:
             try:
                 self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
@@ -300,7 +301,7 @@ class Exchange(EventStore):
         return self.call.event_id if self.call else ""
 
     async def replay_events_after(self, last_event_id: str, send_callback: Any) -> str | None:
-        """The rest of a call whose stream broke: the same wait again."""
+        """Return the rest of a call whose stream broke: the same wait again."""
         call = sessions.Call.after(last_event_id)
 
         async def tell(params: types.ProgressNotificationParams) -> None:
@@ -320,7 +321,9 @@ class Exchange(EventStore):
 
 
 def result_of(view: AskView) -> types.CallToolResult:
-    """The advice as text, beside the same as a value; its absence as a value alone, in no words that read as advice."""
+    """Return the advice as text, beside the same as a value; its absence as a value alone, in no words that read as
+    advice.
+    """
     advice = view.advice or Advice(text="", source="fallback", reason=view.reason or view.status)
     seen = shown(advice.observation())
     texts = [json.dumps(seen)] if advice.is_fallback else [seen["advice"], *map(json.dumps, seen.get("tool_calls", []))]

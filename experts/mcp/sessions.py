@@ -47,7 +47,7 @@ class Call(NamedTuple):
 
     @classmethod
     def of(cls, message: dict[str, Any]) -> Call:
-        """The call that a message makes. Its ask is named after its number and its words."""
+        """Return the call that a message makes. Its ask is named after its number and its words."""
         arguments = as_object(as_object(message.get("params")).get("arguments"))
         words = [arguments.get("question"), arguments.get("context")]
         token = as_object(as_object(message.get("params")).get("_meta")).get("progressToken")
@@ -56,13 +56,13 @@ class Call(NamedTuple):
 
     @classmethod
     def after(cls, event_id: str) -> Call:
-        """The call of an event that the caller heard last."""
+        """Return the call of an event that the caller heard last."""
         try:
             call = cls(*json.loads(base64.urlsafe_b64decode(event_id)))
         except (ValueError, TypeError):
             call = cls(None, "")
         if not isinstance(call.number, str | int) or not KEY.fullmatch(str(call.key)):
-            raise Invalid("Last-Event-ID is none of ours.")
+            raise Invalid("Unknown Last-Event-ID.")
         return call
 
     @property
@@ -71,7 +71,7 @@ class Call(NamedTuple):
 
 
 def asks_of_call(number: Any) -> str:
-    """How the keys of a call's asks begin."""
+    """Return how the keys of a call's asks begin."""
     return f"{OURS}{_short(number)}:"
 
 
@@ -81,7 +81,8 @@ def _short(value: Any) -> str:
 
 @transaction.atomic
 def begin(actor: Actor, params: dict[str, Any], query: str) -> str:
-    """The episode of a new session: named by its client, its task and run said by the address that was called."""
+    """Return the episode of a new session: named by its client, its task and run said by the
+    address that was called."""
     said: dict[str, Any] = dict(parse_qsl(query, keep_blank_values=True))
     if strange := set(said) - ADDRESS:
         raise Invalid(f"The address may say {', '.join(sorted(ADDRESS))}, and says {min(strange)}.")
@@ -105,7 +106,7 @@ def _name(client: types.Implementation) -> str:
 
 
 def _run_of(actor: Actor, client: str) -> str:
-    """The run in which this client of this token gathers its episodes."""
+    """Return the run in which this client of this token gathers its episodes."""
     mine = {"mcp": _token_id(actor)}
     known = scoped(Run.objects.filter(name=client, metadata=mine), actor.project).order_by("-created_at").first()
     return (known or recording.start_run(actor, RunStart(name=client, metadata=mine))[0]).pk
@@ -127,7 +128,7 @@ def enter(actor: Actor, session: str) -> str:
 
 @transaction.atomic
 def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) -> Ask:
-    """The ask of a call, at the next step number; the episode's lock keeps two calls at once apart."""
+    """Return the ask of a call, at the next step number; the episode's lock keeps two calls at once apart."""
     episode = visible_or_404(Episode.objects.select_for_update(), actor, session)
     known = _known(session, key)
     if known is not None:
@@ -143,8 +144,9 @@ def open_ask(actor: Actor, session: str, key: str, arguments: dict[str, Any]) ->
 
 
 def _known(session: str, key: str) -> Ask | None:
-    """The ask of this very call, or one of the same words whose end the agent has not heard: it lost the line, or its
-    patience, and asks again."""
+    """Return the ask of this very call, or one of the same words whose end the agent has not heard: it lost the line,
+    or its patience, and asks again.
+    """
     asks = Ask.objects.filter(episode=session, key__startswith=OURS)
     unheard = asks.filter(consumed_at__isnull=True, status__in=[AskStatus.OPEN, AskStatus.ANSWERED])
     same_words = unheard.filter(key__endswith=key.rpartition(":")[2])
@@ -159,8 +161,9 @@ def find(session: str, key: str) -> Ask:
 
 
 def look(actor: Actor, pk: str) -> AskView:
-    """Where an ask stands for a caller that is on the line. Its end is received in the same breath: from here the
-    answer stands, and these are its last words. One that was taken back just now is open again."""
+    """Return where an ask stands for a caller that is on the line. Its end is received in the same breath: from here
+    the answer stands, and these are its last words. One that was taken back just now is open again.
+    """
     ask = closing.look(actor, pk)
     recording.hear(actor, ask.episode_id)
     try:

@@ -19,7 +19,7 @@ SHORTEST = 3
 
 
 def next_call(steps: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] | None:
-    """The first call that the agent chose after its question. `steps` begin with the question's own."""
+    """Return the first call that the agent chose after its question. `steps` begin with the question's own."""
     asked = steps[0].get("turn") if steps else None
     later = (step for step in steps[1:] if step.get("kind") == "tool_call")
     return next((step for step in later if asked is None or step.get("turn") != asked), None)
@@ -77,7 +77,7 @@ def _values(value: object) -> Iterator[str]:
 
 
 def _says(words: str, value: str) -> bool:
-    """Whether the words hold this value by itself, not inside another one."""
+    """Return whether the words hold this value by itself, not inside another one."""
     at = words.find(value)
     while at >= 0:
         before, after = words[at - 1 : at] if at else "", words[at + len(value) : at + len(value) + 1]

@@ -1,4 +1,4 @@
-"""The page of the desk's numbers, and the same as a file of comma-separated values.
+"""The page Metrics, and the same values as a CSV file.
 
 Owns headline, columns and the text of a cell. Values come from `metrics/statistics.py`, rows from `metrics/records.py`.
 """
@@ -16,7 +16,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from episodes.formatting import clock, in_words
+from episodes.formatting import clock
 from experts.board import percent
 from experts.metrics import records
 from experts.metrics.records import TIMES, Look, Numbers
@@ -25,25 +25,31 @@ from people.access import MemberRequest, may_see_numbers, member_required
 from people.plain_text import clean
 
 COLUMNS = {
-    "asks": ("Answers", "whose advice the agent got; with those prepared for the deadline"),
-    "waited": ("Wait", "from the question to its answer, median"),
-    "took": ("Answer time", "from the claim to the answer, median"),
-    "per_hour": ("Useful per hour", "answers in time and read by the agent, by hours from claim to answer"),
-    "in_time": ("In time", "before the deadline"),
-    "followed": ("Followed", "the agent's next call did what the advice said, where that can be told"),
-    "passed": ("Passed", "declined"),
-    "drafted": ("Began as draft", "answers that began with a model's draft"),
-    "completed": ("Episode completed", "by the verifier's word, each episode once"),
+    "asks": ("Answers", "answers that agents got, including drafts used at the deadline"),
+    "waited": ("Wait", "median time from question to answer; p90 from 10 values, interval from 6"),
+    "took": ("Answer time", "median time from claim to answer; p90 from 10 values, interval from 6"),
+    "per_hour": (
+        "Used per hour",
+        "answers in time and read by the agent, per hour of claimed time; from 15 minutes on",
+    ),
+    "in_time": ("In time", "share answered before the deadline"),
+    "followed": ("Followed", "share where the agent's next call did what the answer said; unclear cases are excluded"),
+    "passed": ("Declined", "share that the expert declined"),
+    "drafted": ("Started from a draft", "share of answers that started from a model's draft"),
+    "completed": (
+        "Episode completed",
+        "share of episodes with the verifier outcome complete; each episode counts once",
+    ),
 }
-BESIDE = {"taken": ("Took up an earlier answer", "people's answers that began with one given before")}
-"""Figures of the desk as a whole that have no column."""
+BESIDE = {"taken": ("Reused an answer", "share of people's answers that started from an earlier answer")}
+"""Metrics of the project as a whole that have no column."""
 REASONS = {
-    "deadline": "nobody in time",
-    "declined": "everybody passed",
-    "budget": "human budget spent",
-    "backpressure": "wait above the limit",
-    "expert_fault": "the model broke",
-    "no_model": "no model set up",
+    "deadline": "no answer in time",
+    "declined": "every expert declined",
+    "budget": "budget for human answers used up",
+    "backpressure": "expected wait over the limit",
+    "expert_fault": "the model failed",
+    "no_model": "no model configured",
 }
 FORMULA = ("=", "+", "-", "@", "\u2212")
 
@@ -51,7 +57,7 @@ FORMULA = ("=", "+", "-", "@", "\u2212")
 @require_GET
 @member_required(may_see_numbers)
 def numbers_page(request: MemberRequest) -> HttpResponse:
-    """Filters and order stand in the query string."""
+    """Show the metrics. The query string holds filters and sort order."""
     look, now = Look.read(request.GET), timezone.now()
     found = records.numbers_of(request.actor, look, now)
     runs, arms = records.choices(request.actor, look)
@@ -72,7 +78,9 @@ def numbers_page(request: MemberRequest) -> HttpResponse:
         "columns": [_column(look, name) for name in ("name", *COLUMNS)],
         "arm_columns": [_column(look, name, asks="Asks", name="Run") for name in ("name", *COLUMNS)],
         "sorts": _sorts(look),
-        "reasons": [(REASONS.get(why, clean(why) or "no reason told"), n) for why, n in found.desk.fell_back.items()],
+        "reasons": [
+            (REASONS.get(why, clean(why) or "no reason recorded"), n) for why, n in found.desk.fell_back.items()
+        ],
         "file": look.query(),
         "all_asks": Look(time="all").query(),
         "plain": Look(time=look.time, sort=look.sort).query(),
@@ -82,21 +90,21 @@ def numbers_page(request: MemberRequest) -> HttpResponse:
 
 
 def _headline(found: Numbers) -> str:
-    """ "187 of 214 asks were answered before their deadline, half of them within 0:42." """
+    """Return the headline: "187 of 214 asks were answered in time. Median wait: 0:42."."""
     desk = found.desk
     closed = desk.in_time.of
     if not desk.asks:
-        return "No ask in this time."
+        return "No asks in this period."
     if not closed:
-        return f"{in_words(desk.asks)} {'ask' if desk.asks == 1 else 'asks'}, none of them answered or fallen back."
-    half = f", half of them within {clock(desk.waited.median)}" if desk.waited.median is not None else ""
+        return f"{_whole(desk.asks)} {'ask' if desk.asks == 1 else 'asks'}, none answered or fallen back yet."
+    wait = f" Median wait: {_time(desk.waited.median)}." if desk.waited.median is not None else ""
     were = "ask was" if closed == 1 else "asks were"
-    return f"{_whole(desk.answered)} of {_whole(closed)} {were} answered before the deadline{half}."
+    return f"{_whole(desk.answered)} of {_whole(closed)} {were} answered in time.{wait}"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One figure, below it what it rests on, and, where it is a share, its interval as a stretch from 0 to 100."""
+    """One value, the count and interval below it, and, for a share, the interval as a bar from 0 to 100."""
 
     words: str
     value: str
@@ -108,7 +116,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Shown:
-    """One line of a table: the name with words below it and where it leads, and its cells."""
+    """One row of a table: the name, a detail line, a link and the cells."""
 
     line: Line
     name: str
@@ -136,7 +144,7 @@ def _cell(line: Line, name: str) -> Cell:
 
 def _more(line: Line, name: str) -> str:
     if name == "followed" and line.cannot_tell:
-        return f"{_whole(line.cannot_tell)} left open"
+        return f"{_whole(line.cannot_tell)} can't tell"
     return f"kept {percent(line.kept.median)}" if name == "drafted" and line.kept.median is not None else ""
 
 
@@ -148,7 +156,7 @@ def _share(words: str, share: Share, more: str = "") -> Cell:
     low, high = 100 * share.low, 100 * share.high
     small = (
         f"{_whole(share.part)} of {_whole(share.of)}",
-        f"{low:.0f} to {high:.0f}\u00a0%",
+        f"{low:.0f} to {high:.0f}%",
         *([more] if more else []),
     )
     return Cell(
@@ -159,9 +167,14 @@ def _share(words: str, share: Share, more: str = "") -> Cell:
 def _middle(middle: Middle) -> tuple[str, tuple[str, ...]]:
     if middle.median is None:
         return "–", ()
-    between = [_span(clock(middle.low), clock(middle.high))] if middle.low is not None else []
-    p90 = [f"90\u00a0% under {clock(middle.p90)}"] if middle.p90 is not None else []
-    return clock(middle.median), (f"of {_whole(middle.n)}", *between, *p90)
+    known = middle.low is not None and middle.high is not None
+    between = [_span(_time(middle.low or 0), _time(middle.high or 0))] if known else []
+    p90 = [f"p90 {_time(middle.p90)}"] if middle.p90 is not None else []
+    return _time(middle.median), (f"n = {_whole(middle.n)}", *between, *p90)
+
+
+def _time(seconds: float) -> str:
+    return clock(seconds) if seconds >= 1 else "<1\u00a0s"
 
 
 def _rate(rate: Rate) -> tuple[str, tuple[str, ...]]:
@@ -180,31 +193,31 @@ def _short(value: float | None) -> str:
 
 
 def _whole(count: int) -> str:
-    return f"{count:,}".replace(",", "\u202f")
+    return f"{count:,}"
 
 
 def _calls(one: Calls) -> dict[str, Any]:
     cells = [
         Cell("Calls", _whole(one.calls)),
         Cell("Tokens", _whole(one.tokens)),
-        Cell("Time of a call", *_middle(one.took)),
+        Cell("Duration", *_middle(one.took)),
         _share("Faults", one.faults),
     ]
     return {"name": clean(one.name), "cells": cells, "words": one.words}
 
 
 def _facts(desk: Line) -> list[tuple[str, list[Cell]]]:
-    """The desk as a whole, in three columns."""
+    """Return the metrics of the whole project in three columns."""
     return [
         ("Answers", [_cell(desk, name) for name in ("in_time", "passed")]),
         ("Time", [_cell(desk, name) for name in ("waited", "took", "per_hour")]),
-        ("What came of it", [_cell(desk, name) for name in ("followed", "drafted", "taken", "completed")]),
+        ("Results", [_cell(desk, name) for name in ("followed", "drafted", "taken", "completed")]),
     ]
 
 
 def _column(look: Look, column: str, **words: str) -> dict[str, str]:
-    """A heading that sorts: downwards first, names upwards first."""
-    called, why = COLUMNS.get(column, ("Who", ""))
+    """Return a column heading that sorts: descending first, names ascending first."""
+    called, why = COLUMNS.get(column, ("Expert", ""))
     first, other = (column, f"-{column}") if column == "name" else (f"-{column}", column)
     return {
         "words": words.get(column, called),
@@ -215,7 +228,7 @@ def _column(look: Look, column: str, **words: str) -> dict[str, str]:
 
 
 def _sorts(look: Look) -> list[tuple[str, str]]:
-    """The orders to choose from where no heading can be pressed: most first, and the one that is chosen."""
+    """Return the sort orders for small screens, where the table has no headings."""
     known = {"name": "name"} | {f"-{name}": words.lower() for name, (words, _) in COLUMNS.items()}
     if look.sort not in known:
         known[look.sort] = f"{known.get(f'-{look.sort}', 'name')}, {'down' if look.sort == '-name' else 'up'}"
@@ -225,7 +238,7 @@ def _sorts(look: Look) -> list[tuple[str, str]]:
 @require_GET
 @member_required(may_see_numbers)
 def numbers_file(request: MemberRequest) -> HttpResponse:
-    """The same figures, one line for the desk, each expert and each arm, for a spreadsheet."""
+    """Return the metrics as CSV: one row for the project, each expert and each arm."""
     look = Look.read(request.GET)
     found = records.numbers_of(request.actor, look, timezone.now())
     answer = HttpResponse(content_type="text/csv; charset=utf-8")
@@ -238,7 +251,7 @@ def numbers_file(request: MemberRequest) -> HttpResponse:
 
 
 def _cells(line: Line) -> Iterator[tuple[str, Any]]:
-    """A line without nesting: `waited_median`, `in_time_low`, and so on."""
+    """Yield the cells of a row without nesting: `waited_median`, `in_time_low`, and so on."""
     for name, value in asdict(line).items():
         if name == "fell_back":
             yield name, _safe("; ".join(f"{why} {count}" for why, count in value.items()))

@@ -19,6 +19,7 @@ from django.db.models.lookups import IsNull
 from django.utils import timezone
 from django.utils.http import urlencode
 
+from episodes import visibility
 from episodes.models import Episode, Run, Step
 from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
@@ -27,10 +28,7 @@ from experts.models import Advice, Ask, Decline, ModelCall
 from people.access import Actor, is_id, may_see_numbers, scoped
 from people.plain_text import clean
 
-NOTE = (
-    "Asks differ in difficulty, and who gets which is not random unless it was drawn: a difference between two lines "
-    "is not the effect of one of them."
-)
+NOTE = "Differences between rows are not effects. Asks vary in difficulty; only randomized asks are assigned at random."
 MOST = 5_000
 """Asks that are counted, the newest; the page says so where there are more. A share of so many is known to 1.4 %."""
 COMPARED = 1_000
@@ -95,7 +93,7 @@ class Look:
 
     @classmethod
     def read(cls, query: Mapping[str, str]) -> Look:
-        """What is not known there counts as not said."""
+        """Parse the query string; ignore unknown values."""
         sort, span = query.get("sort", ""), query.get("time", "")
         days = {name: query.get(name, "") for name in ("since", "until") if _day(query.get(name, "")) is not None}
         texts = {name: query.get(name, "")[:200] for name in ("run", "arm") if is_id(query.get(name, ""))}
@@ -108,7 +106,7 @@ class Look:
         )
 
     def query(self, **other: str) -> str:
-        """The query string of this look, changed in these points."""
+        """Return the query string of this look, changed in these points."""
         said, plain = asdict(replace(self, **other)), asdict(Look())
         return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
 
@@ -117,7 +115,7 @@ class Look:
         return bool(self.since or self.until or self.run or self.arm or self.drawn)
 
     def within(self, now: datetime, path: str = "", at: str = "created_at") -> Q:
-        """The asks of this look, seen from a row that reaches them by `path`; `at` is the time that counts."""
+        """Return the asks of this look, seen from a row that reaches them by `path`; `at` is the time that counts."""
         begin, end = self.span(now)
         wanted: dict[str, Any] = {f"{at}__gte": begin, f"{at}__lt": end}
         wanted |= {f"{path}episode__run_id": self.run or None, f"{path}episode__arm": self.arm or None}
@@ -158,7 +156,8 @@ def numbers_of(actor: Actor, look: Look, now: datetime) -> Numbers:
     rows = _rows(actor, look, now)
     asks = rows[:MOST]
     did = _compared([row for row in asks if row.source in ADVISED and not row.unread][:COMPARED])
-    told = [_asked(row, did.get(row.pk, "")) for row in asks]
+    hidden = visibility.withheld(actor, {row.episode for row in asks})
+    told = [_asked(row, did.get(row.pk, ""), row.episode in hidden) for row in asks]
     begin, end = look.span(now)
     return Numbers(
         since=_oldest(asks) if len(rows) > MOST else begin,
@@ -173,7 +172,7 @@ def numbers_of(actor: Actor, look: Look, now: datetime) -> Numbers:
 
 
 def _rows(actor: Actor, look: Look, now: datetime) -> list[Row]:
-    """The newest asks, one more than are counted."""
+    """Return the newest asks, one more than are counted."""
     spoken = Q(episode__outcomes__source="verifier")
     asks = scoped(Ask.objects.filter(look.within(now)), actor.project)
     asks = asks.annotate(
@@ -197,7 +196,7 @@ def _authors(rows: QuerySet[Any]) -> ArraySubquery:
 
 
 def _names(rows: list[Row]) -> dict[str, str]:
-    """What those are called who came late or passed."""
+    """Return what those are called who came late or passed."""
     both = [one.partition("\n") for row in rows for one in (*row.late, *row.passed)]
     return {key: name for key, _, name in both}
 
@@ -206,7 +205,7 @@ def _keys(named: list[str]) -> tuple[str, ...]:
     return tuple(one.partition("\n")[0] for one in named)
 
 
-def _asked(row: Row, did: str) -> Asked:
+def _asked(row: Row, did: str, is_hidden: bool) -> Asked:
     return Asked(
         episode=row.episode,
         run=row.run or "",
@@ -224,7 +223,7 @@ def _asked(row: Row, did: str) -> Asked:
         taken=row.taken is not None,
         read=not row.unread,
         followed=did,
-        complete=row.verdict == "complete" if row.verdict not in (None, "judge_error") else None,
+        complete=row.verdict == "complete" if row.verdict not in (None, "judge_error") and not is_hidden else None,
         late_by=_keys(row.late),
         passed_by=_keys(row.passed),
     )
@@ -250,7 +249,8 @@ def _next_calls(asks: Collection[str]) -> dict[str, Any]:
 
 
 def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], list[str]]:
-    """The next calls among so many steps behind each question, and the asks for which these were too few to say."""
+    """Return the next calls among so many steps behind each question, and the asks for which these
+    were too few to say."""
     reach = Q(seq__gte=OuterRef("seq"), seq__lte=OuterRef("seq") + FAR, kind__in=["ask", "tool_call"])
     rows = Step.objects.filter(reach, episode=OuterRef("episode")).order_by("seq")
     after = ArraySubquery(rows.annotate(told=Coalesce("cut", "body")).values("told")[: steps + 1])
@@ -265,7 +265,7 @@ def _calls_among(asks: Collection[str], steps: int) -> tuple[dict[str, Any], lis
 
 
 def _tools(rows: list[Row]) -> dict[str, set[str]]:
-    """Names of tools by scenario, from one episode of each."""
+    """Return names of tools by scenario, from one episode of each."""
     one = {row.scenario: row.episode for row in rows}
     some = dict(list(one.items())[:TOOLSETS])
     known = Episode.objects.filter(pk__in=some.values()).values_list("scenario", "tools")
@@ -273,7 +273,7 @@ def _tools(rows: list[Row]) -> dict[str, set[str]]:
 
 
 def _runs(asks: list[Asked]) -> dict[str, str]:
-    """Names of the runs among these asks."""
+    """Return names of the runs among these asks."""
     wanted = {one.run for one in asks} - {""}
     return {pk: clean(name) for pk, name in Run.objects.filter(pk__in=wanted).values_list("pk", "name")}
 
@@ -285,12 +285,12 @@ def _called(actor: Actor, look: Look, now: datetime) -> list[Called]:
 
 
 def has_asks(actor: Actor) -> bool:
-    """Whether anything was ever asked in this project."""
+    """Return whether anything was ever asked in this project."""
     return scoped(Ask.objects.all(), actor.project).exists()
 
 
 def choices(actor: Actor, look: Look) -> tuple[list[tuple[str, str]], list[str]]:
-    """The newest runs, and the arms of the newest episodes, to narrow the asks by."""
+    """Return the newest runs, and the arms of the newest episodes, to narrow the asks by."""
     runs = scoped(Run.objects.order_by("-created_at"), actor.project).values_list("pk", "name")
     known = [(pk, clean(name)) for pk, name in runs[:CHOICES]]
     if look.run and look.run not in dict(known):

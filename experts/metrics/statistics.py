@@ -165,7 +165,7 @@ class Calls:
 
 
 def wilson(part: int, of: int) -> tuple[float, float]:
-    """The 95 % score interval of a share, kept between 0 and 1."""
+    """Return the 95 % score interval of a share, kept between 0 and 1."""
     share, spread = part / of, Z * Z / of
     middle = share + spread / 2
     reach = Z * math.sqrt(share * (1 - share) / of + spread / (4 * of))
@@ -174,8 +174,9 @@ def wilson(part: int, of: int) -> tuple[float, float]:
 
 
 def ranks_below(n: int) -> int:
-    """The rank from either end at which a 95 % interval of the median ends; 0 where so few values have none (under
-    six). Exact for few, by the normal curve for many."""
+    """Return the rank from either end at which a 95 % interval of the median ends; 0 where so few values have none
+    (under six). Exact for few, by the normal curve for many.
+    """
     if n > EXACT_TO:
         return math.floor((n - Z * math.sqrt(n)) / 2)
     rank, tail = 0, 0
@@ -260,7 +261,7 @@ def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
 
 
 def _expert_of(one: Asked) -> str:
-    """Whose line an ask's advice stands in; an answer that the cache gave again is nobody's work."""
+    """Return whose line an ask's advice stands in; an answer that the cache gave again is nobody's work."""
     return "cache" if one.source == "cache" else one.author_key if one.source in ("human", "llm") else ""
 
 

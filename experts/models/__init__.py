@@ -1,34 +1,30 @@
 """The rows of this app, by subject: what is said to asks, and the desk. Django finds its models here."""
 
+from episodes.models import Privilege
 from experts.models.asks import (
     EARLIER,
     LATE,
     MODEL,
     TOKEN,
     Advice,
-    Annotation,
     Ask,
     AskEvent,
     AskQuerySet,
     AskStatus,
     Assignment,
-    AssignmentState,
     Decline,
     Draft,
-    Privilege,
     Tier,
 )
 from experts.models.desk import Desk, ModelCall, Presence, QueueView, QuickReply
 
 __all__ = [
     "Advice",
-    "Annotation",
     "Ask",
     "AskEvent",
     "AskQuerySet",
     "AskStatus",
     "Assignment",
-    "AssignmentState",
     "Decline",
     "Desk",
     "Draft",

@@ -1,8 +1,7 @@
-"""Rows about what people and models said: asks, assignments, advice, drafts, declines, annotations, and their history.
+"""Rows about what people and models said to an ask: asks, assignments, advice, drafts, declines, and their history.
 
 Owns what a row may contain and facts about one row. Leaves changes of an ask to `queue.py`, `advising.py` and
-`closing.py`, of drafts to `desk.py`, of annotations to `review.py`. Advice, declines, annotations and events are
-append-only.
+`closing.py`, of drafts to `desk.py`. Advice, declines and events are append-only; annotations are rows of `reviews`.
 """
 
 from __future__ import annotations
@@ -17,7 +16,8 @@ from django.utils import timezone
 
 from awmclient.schema import Advice as AdviceValue
 from awmclient.schema import ToolCall
-from episodes.models import AppendOnly, Episode
+from episodes.models import AppendOnly, Episode, Privilege
+from people.leasing import Slot, SlotState
 from people.models import IdField, JsonText, Project
 
 MODEL = "model:"
@@ -35,18 +35,6 @@ class AskStatus(models.TextChoices):
     ANSWERED = "answered", "Answered"
     FELL_BACK = "fell_back", "Fell back"
     CANCELLED = "cancelled", "Cancelled"
-
-
-class AssignmentState(models.TextChoices):
-    QUEUED = "queued", "Queued"
-    CLAIMED = "claimed", "Claimed"
-    SUBMITTED = "submitted", "Submitted"
-    VOID = "void", "Void"
-
-
-class Privilege(models.TextChoices):
-    BLIND = "blind", "Blind"
-    SEES_VERIFIER = "sees_verifier", "Sees verifier"
 
 
 class Tier(models.TextChoices):
@@ -67,11 +55,11 @@ class AskQuerySet(models.QuerySet["Ask"]):
 
     def to_take(self, now: datetime) -> AskQuerySet:
         """Open before people, and in nobody's hands."""
-        free = Q(assignment__state=AssignmentState.QUEUED) | Q(assignment__lease_until__lte=now)
-        return self.open().filter(free, tier__in=[Tier.PEOPLE, Tier.SENIOR], deadline_at__gt=now)
+        open_to_all = Q(assignment__state=SlotState.QUEUED) | Q(assignment__lease_until__lte=now)
+        return self.open().filter(open_to_all, tier__in=[Tier.PEOPLE, Tier.SENIOR], deadline_at__gt=now)
 
     def in_turn(self) -> AskQuerySet:
-        """The queue's order: nearest deadline first, then priority."""
+        """Return the queue's order: nearest deadline first, then priority."""
         return self.order_by("deadline_at", F("priority").desc(), "pk")
 
 
@@ -145,29 +133,18 @@ class Ask(models.Model):
         return self.episode.run_id or self.episode_id
 
 
-class Assignment(models.Model):
-    """The slot of work on an ask. Each claim gets a new lease token; a lease lapses by itself."""
+class Assignment(Slot):
+    """The slot of work on an ask."""
 
     id = IdField()
     ask = models.OneToOneField(Ask, on_delete=models.CASCADE, related_name="assignment")
-    state = models.CharField(max_length=10, choices=AssignmentState.choices, default=AssignmentState.QUEUED)
-    holder = models.CharField(max_length=160, blank=True)
-    holder_name = models.CharField(max_length=160, blank=True)
-    lease_token = models.CharField(max_length=64, blank=True)
-    lease_until = models.DateTimeField(null=True, blank=True)
-    claimed_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         indexes = [models.Index(fields=["holder"], condition=Q(state="claimed"), name="assignments_held")]
-        constraints = [
-            models.CheckConstraint(condition=Q(state__in=AssignmentState.values), name="assignment_state_known")
-        ]
+        constraints = [models.CheckConstraint(condition=Q(state__in=SlotState.values), name="assignment_state_known")]
 
     def __str__(self) -> str:
         return f"assignment of {self.ask_id}"
-
-    def is_held(self, now: datetime) -> bool:
-        return self.state == AssignmentState.CLAIMED and self.lease_until is not None and self.lease_until > now
 
 
 class Advice(AppendOnly):
@@ -216,7 +193,7 @@ class Advice(AppendOnly):
         return self.source == "human" and self.author_key.startswith(TOKEN)
 
     def value(self) -> AdviceValue:
-        """The advice as it crosses a process."""
+        """Return the advice as it crosses a process."""
         return AdviceValue(
             text=self.text,
             source=self.source,
@@ -281,25 +258,3 @@ class AskEvent(AppendOnly):
 
     def __str__(self) -> str:
         return self.verb
-
-
-class Annotation(AppendOnly):
-    """A label or comment on a step or on a whole episode."""
-
-    id = IdField()
-    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="annotations")
-    seq = models.IntegerField(null=True, blank=True)
-    ask = models.ForeignKey(Ask, null=True, blank=True, on_delete=models.SET_NULL, related_name="annotations")
-    label = models.CharField(max_length=60)
-    text = JsonText(blank=True)
-    author = models.CharField(max_length=160)
-    author_key = models.CharField(max_length=160)
-    author_kind = models.CharField(max_length=5, choices=[("human", "Human"), ("model", "Model"), ("code", "Code")])
-    privilege = models.CharField(max_length=14, choices=Privilege.choices, default=Privilege.BLIND)
-    created_at = models.DateTimeField(auto_now_add=True)
-
-    class Meta:
-        indexes = [models.Index(fields=["episode", "seq"], name="annotations_of_step")]
-
-    def __str__(self) -> str:
-        return f"{self.label} by {self.author}"

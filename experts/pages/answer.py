@@ -33,15 +33,18 @@ from people.plain_text import clean
 
 ask_page = member_required(may_see_queue, rows=Ask.objects.all)
 ask_form = member_required(may_advise, rows=Ask.objects.all)
-TAG_WORDS = {
-    "question_needed": ("Needed", "Not needed", "Needed?"),
-    "answerable": ("Answerable", "Not answerable", "Answerable?"),
-    "asked_too_late": ("Asked too late", "Asked in time", "Asked too late?"),
+TRANSFERRED = {
+    "llm": "Sent to the model.",
+    "people": "Transferred to people.",
+    "senior": "Escalated to the senior expert.",
 }
+TAG_WORDS = {"question_needed": "needed", "answerable": "answerable", "asked_too_late": "too late"}
+TAG_STATES = {"yes": "yes", "no": "no", "": "not set"}
 
 
 def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
-    """What a form sends as an answer, within the limits of an answer and with calls that the agent's tools take."""
+    """Return what a form sends as an answer, within the limits of an answer and with calls that the
+    agent's tools take."""
     calls = calls_of(request.POST.get("tool_calls", ""))
     body = {"lease_token": token, "text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
     try:
@@ -105,7 +108,7 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
     """The verifier's text, for those only who are to answer with it in sight. It is read here and never run."""
     one = _one(request, pk)
     if one.privilege != Privilege.SEES_VERIFIER:
-        raise Forbidden("This ask is answered blind; nobody who answers it sees the verifier.")
+        raise Forbidden("This ask is blind: experts cannot see the verifier.")
     text = packs.verifier_text(one.episode.scenario, one.episode.task_idx)
     return _fragment("experts/_verifier.html", {"text": clean(text)})
 
@@ -126,13 +129,13 @@ def tables(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
-    """The tags with this person's word on each, and what the next press says: yes, no, nothing."""
+    """Return each tag with this person's value and the value that the next press sets: yes, no, not set."""
     said, yes_no = tags_of(actor, ask), review.TAG_VALUES
     order = dict(zip(yes_no, (*yes_no[1:], yes_no[0]), strict=True))
     tags = {}
-    for label, (yes, no, asks) in TAG_WORDS.items():
+    for label, words in TAG_WORDS.items():
         value = said.get(label, "")
-        tags[label] = {"value": value, "next": order[value], "words": {"yes": yes, "no": no, "": asks}[value]}
+        tags[label] = {"value": value, "next": order[value], "words": words, "state": TAG_STATES[value]}
     return tags
 
 
@@ -178,7 +181,7 @@ def take_back(request: MemberRequest, pk: str) -> HttpResponse:
     """The ask is open again and in my hands; one of several that were answered together leads back to where it was."""
     try:
         advising.take_back(request.actor, pk)
-        messages.success(request, "You took it back; the ask is open again and yours.")
+        messages.success(request, "Answer withdrawn. The ask is open again and claimed by you.")
     except AppError as refused:
         messages.warning(request, refused.message)
     back = request.POST.get("back", "")
@@ -196,9 +199,7 @@ def hand_over(request: MemberRequest, pk: str) -> HttpResponse:
     except AppError as refused:
         messages.warning(request, refused.message)
         return redirect("ask", pk)
-    messages.success(
-        request, f"Handed to {'the model' if to == 'llm' else 'the senior expert' if to == 'senior' else 'people'}."
-    )
+    messages.success(request, TRANSFERRED[to])
     return redirect("queue")
 
 

@@ -7,6 +7,7 @@ shown is `board.py`'s.
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +24,7 @@ from experts import advising, board, closing, desk, endings, queue
 from experts.errors import AlreadyClaimed, TooLate
 from experts.models import Advice, Ask, Tier
 from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
-from experts.panels import family_of, mine_of, model_draft, passed_on, twins_of, unsent, ways, written_by
+from experts.panels import family_of, mine_of, model_draft, passed_on, same_question_of, unsent, ways, written_by
 from experts.reading import asks_of
 from people.access import (
     Actor,
@@ -36,11 +37,14 @@ from people.access import (
 from people.errors import AppError
 from people.plain_text import clean
 
+SWAPPED = "experts/_swapped.html"
+"""What stands around an ask that is put into an open page."""
+
 
 @require_GET
 @ask_page
 def ask(request: MemberRequest, pk: str) -> HttpResponse:
-    closing.settle(pk)
+    closing.close_if_due(pk)
     return _ask(request, pk)
 
 
@@ -50,7 +54,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
     one = visible_or_404(asks_of(actor), actor, pk)
     now, slot = timezone.now(), one.assignment
     held = slot.is_held(now)
-    mine = slot.holder == actor.key and slot.state == "claimed"
+    mine = (slot.holder == actor.key and slot.state == "claimed") or bool(given.get("ahead"))
     said = mine_of(actor, one, now)
     amending = said.may_amend and "amend" in request.GET
     context = {
@@ -65,18 +69,18 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "amending": amending,
         "writes": amending or (one.is_open and mine),
         "written": written_by(actor, one) if amending or one.is_open else None,
-        "looking": desk.look_at(actor, one.pk) if one.is_open else [],
+        "looking": desk.look_at(actor, one.pk) if one.is_open and not given.get("ahead") else [],
         "reached": board.reached(one, held) if one.is_open else "",
         "passed_on": passed_on(one) if one.is_open else [],
-        "before": _before(one),
+        "before": _before(actor, one),
         "fixed_before": not one.is_open,
         "top_seq": one.seq if one.is_open else None,
-        "after": None if one.is_open else windows.around(one.episode, one.seq, first=one.seq),
+        "after": None if one.is_open else windows.around(actor, one.episode, one.seq, first=one.seq),
         "context": clean(one.context or ""),
         "budget_s": board.budget_of(one),
         "mine": mine,
         "held_by": slot.holder_name if held and not mine else "",
-        "lease_until": slot.lease_until,
+        "lease_until": slot.lease_until or now,
         "lease_token": slot.lease_token if mine else "",
         "nonce": given.get("nonce") or secrets.token_urlsafe(12),
         "tools": wall.tools_of(one.episode),
@@ -88,31 +92,43 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
     return render(request, "experts/ask.html", context, status=status)
 
 
+@require_GET
+@ask_form
+def ahead(request: MemberRequest, pk: str) -> HttpResponse:
+    """The page of the ask that this person would get after this one, as if they had claimed it; nothing is claimed."""
+    found = board.next_for(request.actor, timezone.now(), after=pk)
+    if found is None:
+        return HttpResponse(status=204)
+    page = _ask(request, found.pk, ahead=True, frame=SWAPPED).content.decode()
+    return JsonResponse({"ask": found.pk, "page": page})
+
+
 def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
-    """What stands beside the form of who holds the ask."""
+    """Return what stands beside the form of who holds the ask."""
     found = ways(actor, one)
     return {
         "draft": model_draft(one, now),
-        "twins": twins_of(actor, one, now),
+        "same_question": same_question_of(actor, one, now),
         "up": [way for way in found if way.to != Tier.LLM and not way.why_not],
         "model": next((way for way in found if way.to == Tier.LLM and not way.why_not), None),
-        "no_way": [way for way in found if way.why_not],
     }
 
 
-def _before(one: Ask) -> windows.Steps:
-    """Steps before the question, which stands on top of the page; what goes on beside an open one comes after them."""
-    return windows.around(one.episode, last=_shown_to(one) if one.is_open else one.seq - 1)
+def _before(actor: Actor, one: Ask) -> windows.Steps:
+    """Return steps before the question, which stands on top of the page; what goes on beside an open one comes after
+    them.
+    """
+    return windows.around(actor, one.episode, last=_shown_to(actor, one) if one.is_open else one.seq - 1)
 
 
-def _shown_to(one: Ask) -> int:
-    """The last number beside an ask; an open question that nothing follows stands on top of the page already."""
-    last = windows.last_of(one.episode)
+def _shown_to(actor: Actor, one: Ask) -> int:
+    """Return the last number beside an ask; an open question that nothing follows stands on top of the page already."""
+    last = windows.last_of(one.episode, actor)
     return last - 1 if one.is_open and last == one.seq else last
 
 
 def _after(one: Ask, actor: Actor) -> dict[str, Any]:
-    """What happened from the ask on, and what this person may still do about it."""
+    """Return what happened from the ask on, and what this person may still do about it."""
     return {
         "said": mine_of(actor, one, timezone.now()),
         "family": [] if one.is_open else family_of(actor, one),
@@ -121,7 +137,7 @@ def _after(one: Ask, actor: Actor) -> dict[str, Any]:
         "episode": one.episode,
         "ended": not one.episode.is_live,
         "budget": one.episode.max_steps if one.episode.is_live else None,
-        "outcome": board.outcome_of(one),
+        "outcome": board.outcome_of(actor, one),
         "after_headline": endings.headline(one),
         "after_line": endings.line(one),
     }
@@ -134,7 +150,8 @@ def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     one = visible_or_404(asks_of(request.actor), request.actor, pk)
     since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
     again = numbers(request.GET.get("again", ""))
-    steps = windows.after(one.episode, since, windows.WINDOW if limit is None else limit, again, _shown_to(one))
+    count, last = windows.WINDOW if limit is None else limit, _shown_to(request.actor, one)
+    steps = windows.after(request.actor, one.episode, since, count, again, last)
     context = {"ask": one, "ended": not one.episode.is_live, "steps": steps}
     beside = _beside(request.actor, one) if request.GET.get("parts") != "0" else {}
     return render(request, "experts/_fragments.html", {**context, **beside})
@@ -142,8 +159,8 @@ def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
 
 def _beside(actor: Actor, one: Ask) -> dict[str, Any]:
     mine = one.is_open and one.assignment.holder == actor.key
-    twins = twins_of(actor, one, timezone.now()) if mine else None
-    return {"parts": True, "looking": desk.look_at(actor, one.pk), "twins": twins, **_after(one, actor)}
+    same = same_question_of(actor, one, timezone.now()) if mine else None
+    return {"parts": True, "looking": desk.look_at(actor, one.pk), "same_question": same, **_after(one, actor)}
 
 
 @require_POST
@@ -153,7 +170,7 @@ def claim(request: MemberRequest, pk: str) -> HttpResponse:
     try:
         queue.claim(request.actor, pk)
     except AlreadyClaimed:
-        messages.warning(request, "Somebody was faster.")
+        messages.warning(request, "Someone else claimed this ask first.")
     except AppError as refused:
         messages.warning(request, refused.message)
     return redirect("ask", pk)
@@ -187,7 +204,7 @@ def pass_on(request: MemberRequest, pk: str) -> HttpResponse:
     except AppError as refused:
         messages.warning(request, refused.message)
         return redirect("ask", pk)
-    messages.success(request, "You passed; the others still see it.")
+    messages.success(request, "Declined. Others can still answer.")
     return redirect("queue")
 
 
@@ -214,9 +231,18 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
         late = isinstance(refused, TooLate)
         given = {} if late else {"given_text": request.POST.get("text", ""), "nonce": request.POST.get("nonce", "")}
         return _ask(request, pk, refused.message, refused.status, **given)
-    where = reverse("ask", args=[pk]) if _watches(request) else _next_url(request)
-    at = sent.created_at.isoformat()
-    return JsonResponse({"next": where, "ask": pk, "sent_at": at}) if wants_json else redirect(where)
+    following, lease = (None, None) if _watches(request) else _claim_next(request)
+    shown = pk if _watches(request) else following
+    where = reverse("ask", args=[shown]) if shown else reverse("queue")
+    if not wants_json:
+        return redirect(where)
+    told: dict[str, Any] = {"next": where, "ask": pk, "sent_at": sent.created_at.isoformat()}
+    if following and (fetched := request.headers.get("X-Swap")):
+        if lease is not None and fetched == following and not len(messages.get_messages(request)):
+            told["lease"] = {"token": lease.lease_token, "until": lease.lease_until.isoformat()}
+        else:  # a second request for the page would double the wait
+            told["page"] = _ask(request, following, frame=SWAPPED).content.decode()
+    return JsonResponse(told)
 
 
 def _watches(request: MemberRequest) -> bool:
@@ -224,7 +250,9 @@ def _watches(request: MemberRequest) -> bool:
 
 
 def _send(request: MemberRequest, pk: str) -> Advice:
-    """The answer to this ask, then to those chosen that ask the same; who did not get it is said on the next page."""
+    """Return the answer to this ask, then to those chosen that ask the same; who did not get it is said on the next
+    page.
+    """
     actor, slot, token = _lease(request, pk)
     checked = checked_body(request, asks_of(actor).get(pk=pk), token)
     given, drafted_by = (checked.text, checked.nonce, checked.tool_calls), request.POST.get("drafted_by", "")
@@ -240,22 +268,26 @@ def _send(request: MemberRequest, pk: str) -> Advice:
 def _tell_family(request: MemberRequest, said: dict[str, str]) -> None:
     served = sum(not why for why in said.values())
     if served:
-        messages.success(request, f"One answer served {served + 1} asks.")
+        messages.success(request, f"Sent to {served + 1} asks.")
     names = {one.pk: str(one.episode) for one in asks_of(request.actor).filter(pk__in=said)}
     for pk, why in said.items():
         if why:
             messages.warning(request, f"Not sent to {names[pk]}: {why}")
 
 
-def _next_url(request: MemberRequest) -> str:
-    """Send and next: claim the next one, or back to the queue if none is free."""
+def _claim_next(request: MemberRequest) -> tuple[str | None, queue.Claim | None]:
+    """Claim the ask that this person should answer next: its ID, if there is one, and the lease unless it was lost."""
     actor = request.actor
+    fetched = request.headers.get("X-Swap", "")
+    if fetched not in ("", "page"):  # was next a moment ago, and the page forgets it as soon as another ask opens
+        with suppress(AppError):
+            return fetched, queue.claim(actor, fetched)
     found = board.next_for(actor, timezone.now())
     if found is None:
-        messages.success(request, "Sent. No other ask is free.")
-        return reverse("queue")
+        messages.success(request, "Sent. No other asks to claim.")
+        return None, None
     try:
-        queue.claim(actor, found.pk)
+        return found.pk, queue.claim(actor, found.pk)
     except AppError:
-        messages.warning(request, "Sent. Somebody was faster with the next one.")
-    return reverse("ask", args=[found.pk])
+        messages.warning(request, "Sent. Someone else claimed the next ask first.")
+    return found.pk, None

@@ -21,7 +21,8 @@ from django.views.decorators.http import require_GET, require_POST
 
 from experts import availability, board, closing, desk, eligibility, filters, queue
 from experts.errors import TooLate
-from experts.models import Ask, AssignmentState
+from experts.models import Ask
+from experts.pages.answer import TRANSFERRED
 from experts.reading import asks_of
 from people.access import (
     Actor,
@@ -34,9 +35,9 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, Invalid, NotFound
+from people.leasing import SlotState
 
 BULK_MAX = 500
-TIERS = {"llm": "the model", "people": "people", "senior": "the senior expert"}
 
 
 @require_GET
@@ -74,11 +75,11 @@ def queue_page(request: MemberRequest) -> HttpResponse:
 def _headline(seen: board.Board, wish: filters.Wish, now: datetime) -> tuple[str, datetime | None]:
     if seen.rows or not wish.q:
         return board.headline(seen.found, now)
-    return f"No open ask says “{wish.q}”.", None
+    return f"No open asks match “{wish.q}”.", None
 
 
 def _day(actor: Actor, wish: filters.Wish, now: datetime) -> dict[str, Any]:
-    """Who is here, what became of the asks of today, and those that were closed last."""
+    """Return who is here, what became of the asks of today, and those that were closed last."""
     outlook = availability.outlook(actor.project, now)
     today = board.closed_today(actor, timezone.localtime(now).replace(hour=0, minute=0, second=0, microsecond=0))
     return {
@@ -93,7 +94,7 @@ def _day(actor: Actor, wish: filters.Wish, now: datetime) -> dict[str, Any]:
 @require_POST
 @member_required(may_advise)
 def next_ask(request: MemberRequest) -> HttpResponse:
-    """Next for me: go on with mine, else claim the first in turn; somebody quicker means the one after it."""
+    """Open the ask this person holds, or claim the next one; retry if someone else claims it first."""
     actor = request.actor
     for _ in range(5):
         found = board.next_for(actor, timezone.now())
@@ -102,14 +103,14 @@ def next_ask(request: MemberRequest) -> HttpResponse:
         try:
             queue.claim(actor, found.pk)
         except AppError:
-            continue  # taken or closed between the look and the claim; look again
+            continue  # claimed or closed between the query and the claim; retry
         return redirect("ask", found.pk)
-    messages.info(request, f"No ask is free for you now{_why_none(actor)}.")
+    messages.info(request, f"No ask to claim right now{_why_none(actor)}.")
     return redirect("queue")
 
 
 def _why_none(actor: Actor) -> str:
-    """What keeps the open asks from this person, as the end of a sentence."""
+    """Return what keeps the open asks from this person, as the end of a sentence."""
     now = timezone.now()
     reasons = board.reasons(eligibility.spots(actor, now), now, availability.desk_of(actor.project).capacity)
     return "".join((": ", ", ".join(one.words for one in reasons))) if reasons else ""
@@ -122,20 +123,20 @@ def newest_ask(request: MemberRequest) -> HttpResponse:
     found = eligibility.newest_of(eligibility.spots(request.actor, timezone.now()))
     if found is not None:
         return redirect("ask", found.pk)
-    messages.info(request, f"No ask is open for you{_why_none(request.actor)}.")
+    messages.info(request, f"No ask to open right now{_why_none(request.actor)}.")
     return redirect("queue")
 
 
 @require_POST
 @member_required(may_advise, rows=Ask.objects.all)
-def row_deed(request: MemberRequest, pk: str, deed: str) -> HttpResponse:
-    """Claim, give back or pass on an ask and stay in the queue. Scripts get JSON, plain forms the queue again."""
-    deeds = {"claim": _claim, "release": _release, "pass": _pass, "hand": _hand}
-    if deed not in deeds:
+def row_action(request: MemberRequest, pk: str, action: str) -> HttpResponse:
+    """Claim, release, decline or transfer an ask and stay in the queue. Return JSON for scripts, else redirect."""
+    actions = {"claim": _claim, "release": _release, "pass": _pass, "hand": _hand}
+    if action not in actions:
         raise NotFound
     wants_json = request.headers.get("Accept") == "application/json"
     try:
-        words = deeds[deed](request, pk)
+        words = actions[action](request, pk)
     except AppError as refused:
         if wants_json:
             error = {"code": refused.code, "message": refused.message}
@@ -150,35 +151,35 @@ def row_deed(request: MemberRequest, pk: str, deed: str) -> HttpResponse:
 
 def _claim(request: MemberRequest, pk: str) -> str:
     queue.claim(request.actor, pk)
-    return "Yours. Enter opens it."
+    return "Claimed. Press Enter to open it."
 
 
 def _release(request: MemberRequest, pk: str) -> str:
     slot = visible_or_404(asks_of(request.actor), request.actor, pk).assignment
     queue.release(request.actor, slot.pk, request.POST.get("lease_token", ""))
-    return "Given back; it is open for everybody again."
+    return "Released. Anyone can claim it."
 
 
 def _pass(request: MemberRequest, pk: str) -> str:
     queue.pass_over(request.actor, pk, request.POST.get("reason", "")[:1000])
-    return "You passed; the others still see it."
+    return "Declined. Others can still answer."
 
 
 def _hand(request: MemberRequest, pk: str) -> str:
-    """What one holds may be handed on by oneself, the rest by those who run the place."""
+    """Transfer an ask: one's own with the lease, others with a manager role."""
     actor, to, reason = request.actor, request.POST.get("to", ""), request.POST.get("reason", "")[:1000]
     slot = visible_or_404(asks_of(actor), actor, pk).assignment
-    if slot.holder == actor.key and slot.state == AssignmentState.CLAIMED:
+    if slot.holder == actor.key and slot.state == SlotState.CLAIMED:
         queue.escalate(actor, slot.pk, slot.lease_token, to, reason)
     else:
         queue.hand(actor, pk, to, reason)
-    return f"Handed to {TIERS[to]}."
+    return TRANSFERRED[to]
 
 
 @require_POST
 @member_required()
 def presence(request: MemberRequest) -> HttpResponse:
-    """I am here; with `away`, whether asks may wait for me. Sent by every page that somebody looks at."""
+    """Record presence; with `away`, set Available or Away. Sent by every visible page."""
     said = request.POST.get("away", "")
     desk.seen(request.actor, {"1": True, "0": False}.get(said))
     away = availability.is_away(request.actor)
@@ -218,18 +219,18 @@ def _query(back: str) -> str:
 
 
 def _bulk_act(request: MemberRequest) -> tuple[Callable[[str], Any], str]:
-    """What is to be done to each, and how it is told afterwards."""
+    """Return what is to be done to each, and how it is told afterwards."""
     actor, do, to = request.actor, request.POST.get("do", ""), request.POST.get("do", "").removeprefix("to-")
     if not request.POST.getlist("ask"):
-        raise Invalid("Choose asks first: x, or the box in front of the row.")
+        raise Invalid("Select asks first (x or the checkbox).")
     if do == "priority":
         priority = _priority(request.POST.get("priority", ""))
-        return partial(queue.set_priority, actor, priority=priority), f"now with priority {priority}"
+        return partial(queue.set_priority, actor, priority=priority), f"set to priority {priority}"
     if do == "cancel":
         return partial(_cancel, actor), "cancelled"
     if do.startswith("to-"):
-        return partial(queue.hand, actor, to=to), f"handed to {'the model' if to == 'llm' else to}"
-    raise Invalid("Say what is to be done: a priority, to whom, or cancel.")
+        return partial(queue.hand, actor, to=to), TRANSFERRED.get(to, "transferred.")[:-1].lower()
+    raise Invalid("Choose an action: priority, transfer or cancel.")
 
 
 def _cancel(actor: Actor, pk: str) -> None:
@@ -242,4 +243,4 @@ def _priority(text: str) -> int:
     try:
         return int(text)
     except ValueError as error:
-        raise Invalid("A priority is a whole number, for example 5 or -2.") from error
+        raise Invalid("Enter a priority as a whole number, for example 5 or -2.") from error

@@ -1,7 +1,7 @@
-"""The page Desk: how a project wants its asks routed, in words, with the models that may answer and who changed what.
+"""The page Routing: how a project routes its asks, the models that can answer, and the history of changes.
 
-Owns the words of the form and the reading of what was typed. What a value may be is `desk.py`'s to say; nothing that
-was typed is lost when it refuses.
+Owns the labels of the form and the parsing of its values. `desk.py` validates them; the form keeps what was typed
+when a value is refused.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CHANGES = 20
 
 @dataclass(frozen=True)
 class Knob:
-    """One value of the desk as it stands in the form. `kind`: switch, share, whole, limit, choice or person."""
+    """One setting in the form. `kind`: switch, share, whole, limit, choice or person."""
 
     name: str
     label: str
@@ -47,95 +47,98 @@ SECTIONS: list[tuple[str, list[Knob]]] = [
         [
             Knob(
                 "model_first",
-                "The model answers first",
-                "Off: people are asked, and a model is the last resort. On: a model answers, and people get the shares "
-                "below and whatever the model is unsure of.",
+                "Model answers first",
+                "Off: people answer; the model drafts, and answers only if no person does. On: the model answers; "
+                "people get the audit share, large groups and asks with low model confidence.",
                 "switch",
             ),
             Knob(
                 "people_while_free",
                 "People first while they have capacity",
-                "With the model first: an ask goes to people who are online and have capacity before the model sees "
-                "it. Off: only the audit share and large groups do.",
+                "With the model first: asks go to people who are online and have capacity before the model sees "
+                "them. Off: people get only the audit share and large groups.",
                 "switch",
             ),
             Knob(
                 "audit_share",
                 "Audit share",
-                "How likely an ask goes to people although the model is first; 0.05 is one in twenty.",
+                "Share of asks sent to people even when the model answers first (0.05 = 5%).",
                 "share",
             ),
             Knob(
                 "low_confidence",
                 "Low confidence",
-                "A model that is less sure than this passes the ask on to people; its text is kept as an unseen draft.",
+                "If the model's confidence is below this, the ask goes to people and the answer is kept as a hidden "
+                "draft.",
                 "share",
             ),
             Knob(
                 "large_group",
                 "Large group",
-                "From so many open asks that ask the same on, they go to people: one answer serves all.",
+                "When this many open asks share a question, send them to people. One answer covers all of them.",
                 "whole",
                 "asks",
             ),
-            Knob("seed", "Seed", "The draw follows from it and the ask's id, so it can be checked later.", "whole"),
+            Knob("seed", "Seed", "Seed of the random draw. The same seed and ask ID always draw the same.", "whole"),
+            Knob(
+                "model_tokens_per_hour",
+                "Model tokens per hour",
+                "Tokens that the models of this project can use per hour. Above it they decline asks. Empty: no limit.",
+                "limit",
+                "tokens",
+            ),
         ],
     ),
     (
-        "Human time",
+        "People",
         [
-            Knob("capacity", "Capacity", "Asks that one person may hold at once.", "whole", "asks"),
+            Knob("capacity", "Claim limit", "Open asks one person can claim at the same time.", "whole", "asks"),
             Knob(
                 "per_hour",
                 "Budget per hour",
-                "Asks of one run that may go to people within an hour. Empty: no limit. 0: none.",
+                "Asks of one run sent to people per hour. Empty: no limit. 0: none.",
                 "limit",
                 "asks",
             ),
             Knob(
                 "per_training_step",
                 "Budget per training step",
-                "Asks of one run that may go to people within one training step. Empty: no limit.",
+                "Asks of one run sent to people per training step. Empty: no limit. 0: none.",
                 "limit",
                 "asks",
             ),
             Knob(
                 "wait_limit_s",
                 "Wait limit",
-                "Where people would take longer than this, the ask is not put before them; without a model it falls "
-                "back at once. Empty: no limit.",
+                "If the expected wait is longer, skip people. Without a model, the ask falls back immediately. Empty: "
+                "no limit.",
                 "limit",
                 "s",
             ),
-            Knob("senior", "Senior expert", "One person behind the others: who passes upwards reaches them.", "person"),
+            Knob("senior", "Senior expert", "Receives escalated asks.", "person"),
         ],
     ),
     (
-        "Models and the cache",
+        "Answer cache",
         [
             Knob(
                 "cache",
-                "Answers that serve again",
-                "Whether the exact repeat of a question of the same task gets the answer that was given before.",
+                "Answer cache",
+                "Reuse an earlier answer when the same task asks exactly the same question.",
                 "choice",
-            ),
-            Knob(
-                "model_tokens_per_hour",
-                "Model tokens per hour",
-                "What the models of this project may use; beyond it they pass every ask on. Empty: no limit.",
-                "limit",
-                "tokens",
             ),
         ],
     ),
 ]
+FOR_MODELS = SECTIONS[0][0]
+"""The section whose values do nothing while no expert model is configured."""
 KNOBS = {knob.name: knob for _, knobs in SECTIONS for knob in knobs}
 
 
 @require_http_methods(["GET", "POST"])
 @member_required(may_see_queue)
 def desk_page(request: MemberRequest) -> HttpResponse:
-    """Everybody reads; admins and researchers change. What was typed stays where a value is refused."""
+    """Show the settings to every member; save them for admins and researchers. Keep typed values that are refused."""
     if request.method == "GET":
         return _page(request, _texts(availability.desk_of(request.project)), {})
     may_set_desk(request.actor)
@@ -150,7 +153,7 @@ def desk_page(request: MemberRequest) -> HttpResponse:
 
 
 def _save(request: MemberRequest, touched: Mapping[str, str]) -> None:
-    """Only what this form changed, so that what somebody else changed meanwhile stays."""
+    """Save only the values that this form changed, so that concurrent changes of others stay."""
     wanted: dict[str, Any] = {}
     unread: dict[str, str] = {}
     for name, text in touched.items():
@@ -163,7 +166,7 @@ def _save(request: MemberRequest, touched: Mapping[str, str]) -> None:
         raise PolicyRefused(problems)
     desk.set_policy(request.actor, **wanted)
     names = ", ".join(KNOBS[name].label.lower() for name in wanted)
-    messages.success(request, f"Saved: {names}. Asks that come from now on follow it." if names else "Nothing changed.")
+    messages.success(request, f"Saved: {names}. Applies to new asks." if names else "No changes.")
 
 
 def _typed(request: MemberRequest, knob: Knob) -> str:
@@ -173,7 +176,7 @@ def _typed(request: MemberRequest, knob: Knob) -> str:
 
 
 def _was(text: str) -> dict[str, str]:
-    """What the form showed when it was opened."""
+    """Return the values that the form showed when it was opened."""
     try:
         given = parse_json(text.encode("utf-8", "surrogatepass"))
     except BadJson:
@@ -182,7 +185,7 @@ def _was(text: str) -> dict[str, str]:
 
 
 def _texts(row: Desk) -> dict[str, str]:
-    """The values as the form shows them."""
+    """Return the values as the form shows them."""
     return {name: _text(getattr(row, name)) for name in KNOBS}
 
 
@@ -195,7 +198,7 @@ def _text(value: Any) -> str:
 
 
 def _value(request: MemberRequest, knob: Knob, text: str) -> Any:
-    """What a text means; a ValueError says what it should have been."""
+    """Return the value of a text. Raises ValueError with what the text should be."""
     if knob.kind == "switch":
         return text == "on"
     if knob.kind == "choice":
@@ -207,9 +210,7 @@ def _value(request: MemberRequest, knob: Knob, text: str) -> Any:
     try:
         return float(text.replace(",", ".")) if knob.kind == "share" else int(text)
     except ValueError:
-        raise ValueError(
-            f"{text or 'Nothing'} is not a {'share' if knob.kind == 'share' else 'whole number'}."
-        ) from None
+        raise ValueError(f"Enter a {'share from 0 to 1' if knob.kind == 'share' else 'whole number'}.") from None
 
 
 def _person(request: MemberRequest, text: str) -> Membership | None:
@@ -217,7 +218,7 @@ def _person(request: MemberRequest, text: str) -> Membership | None:
         return None
     people = {str(one.pk): one for one in availability.advisers(request.project, timezone.now())}
     if text not in people:
-        raise ValueError("Somebody of this project who may answer.")
+        raise ValueError("Choose a member of this project who can answer asks.")
     return people[text]
 
 
@@ -229,16 +230,13 @@ def _page(
     advisers = availability.advisers(actor.project, now)
     choices = {
         "cache": Desk._meta.get_field("cache").flatchoices,
-        "senior": [("", "Nobody"), *((str(one.pk), display_name(one.user)) for one in advisers)],
+        "senior": [("", "No one"), *((str(one.pk), display_name(one.user)) for one in advisers)],
     }
     outlook = availability.outlook(actor.project, now)
     context = {
         "frame": "experts/_parts.html" if request.htmx else "base.html",  # type: ignore[attr-defined]
         "headline": headline(row),
-        "sections": [
-            (words, [(knob, texts[knob.name], choices.get(knob.name), problems.get(knob.name, "")) for knob in knobs])
-            for words, knobs in SECTIONS
-        ],
+        **_sections(texts, choices, problems),
         "was": json.dumps(dict(was if was is not None else texts)),
         "problems": problems,
         "may_set": holds(actor, may_set_desk),
@@ -251,22 +249,35 @@ def _page(
     return render(request, "experts/desk.html", context, status=422 if problems else 200)
 
 
+def _sections(texts: Mapping[str, str], choices: Mapping[str, Any], problems: Mapping[str, str]) -> dict[str, Any]:
+    """Return the sections of the form; those that need a model are folded while none is configured."""
+    shown = [
+        (words, [(knob, texts[knob.name], choices.get(knob.name), problems.get(knob.name, "")) for knob in knobs])
+        for words, knobs in SECTIONS
+    ]
+    if settings.EXPERT_ENDPOINTS:
+        return {"sections": shown}
+    folded = [one for one in shown if one[0] == FOR_MODELS]
+    wrong = any(problem for _, knobs in folded for *_, problem in knobs)
+    return {"sections": [one for one in shown if one not in folded], "folded": folded, "folded_open": wrong}
+
+
 def headline(row: Desk) -> str:
-    """What the desk does now, as a sentence."""
+    """Return how asks are routed now, in one sentence."""
     if not settings.EXPERT_ENDPOINTS:
-        return "People answer every ask; no expert model is set up."
+        return "People answer every ask. No expert model is configured."
     if row.model_first:
-        share = f"{row.audit_share * 100:.3g}\u00a0%"
+        share = f"{row.audit_share * 100:.3g}%"
         if row.people_while_free:
-            return f"People come first while they have capacity, then the model; when busy, they get {share}."
-        return f"The model answers first; people get {share} and whatever it is unsure of."
-    return "People are asked first; the model is the last resort."
+            return f"People first while they have capacity, then the model; {share} go to people."
+        return f"Model first; {share} and asks with low model confidence go to people."
+    return "People first; the model answers only if no person does."
 
 
 @require_POST
 @member_required(may_set_desk)
 def test_expert(request: MemberRequest, name: str) -> HttpResponse:
-    """Ask this model for one word and show what it says, its own error included."""
+    """Send this model a short test request and show its reply or its error."""
     endpoint = settings.EXPERT_ENDPOINTS.get(name)
     if endpoint is None:
         raise NotFound("No expert model has this name.")

@@ -36,7 +36,7 @@ def drop(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _here(request: MemberRequest) -> Wish:
-    """What is looked at now; a page of it is no part of a view."""
+    """Return what is looked at now; a page of it is no part of a view."""
     return replace(Wish.read(request.GET), page=1)
 
 

@@ -6,14 +6,26 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from exports.formats import atif, conversational, inspect_log, openai, openenv, preference, raw, tasks, tokens
+from exports.formats import (
+    atif,
+    conversational,
+    curriculum,
+    inspect_log,
+    openai,
+    openenv,
+    preference,
+    raw,
+    tasks,
+    tokens,
+)
 from exports.leakage import Ground
 from exports.pairs import Episode
 from exports.record import Record
 from exports.shaping import Shaped
 
-Needs = Literal["complete", "both", "tasks"]
-"""Complete episodes; those that were judged, complete or not; or tasks, whatever came of their episodes."""
+Needs = Literal["complete", "both", "tasks", "curriculum"]
+"""Complete episodes; those that were judged, complete or not; tasks, whatever came of their episodes; or the tasks of a
+curriculum, without episodes."""
 
 
 @dataclass(frozen=True)
@@ -64,10 +76,15 @@ FORMATS: dict[str, Format] = {
     ),
     "openai": Format(openai.VERSION, "OpenAI fine-tuning", "complete", of_episode=openai.rows),
     "prompts": Format(
-        tasks.PROMPTS, "Prompts to play (GRPO)", "tasks", tasks.PROMPTS_FEATURES, of_episode=tasks.prompts
+        tasks.PROMPTS, "Prompts to run (GRPO)", "tasks", tasks.PROMPTS_FEATURES, of_episode=tasks.prompts
+    ),
+    "curriculum": Format(
+        *(curriculum.VERSION, "Curriculum: tasks with level and weight", "curriculum", curriculum.FEATURES),
+        of_episode=curriculum.rows,
+        tells=False,
     ),
     "ask_decision": Format(
-        tasks.ASKING, "When to ask: one row a turn", "both", tasks.ASKING_FEATURES, of_episode=tasks.ask_decision
+        tasks.ASKING, "When to ask: one row per turn", "both", tasks.ASKING_FEATURES, of_episode=tasks.ask_decision
     ),
     "atif": Format(atif.VERSION, "ATIF trajectories", "complete", of_episode=atif.rows),
     "inspect": Format(

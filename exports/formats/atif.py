@@ -78,8 +78,9 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _metrics(told: list[Mapping[str, Any]], ground: Ground) -> dict[str, Any]:
-    """Tokens of a turn as the loop counted them. Token ids hold the text that redaction and `distil` cut out, so they
-    come along only where neither was asked for."""
+    """Return tokens of a turn as the loop counted them. Token ids hold the text that redaction and `distil` cut out, so
+    they come along only where neither was asked for.
+    """
     usage: Mapping[str, Any] = next((one["usage"] for one in told if isinstance(one.get("usage"), Mapping)), {})
     counts = {name: usage[name] for name in ("prompt_tokens", "completion_tokens") if _is_count(usage.get(name))}
     if ground.recipe.redact != "off" or ground.recipe.advice not in ("keep", "keep_masked"):
@@ -95,7 +96,7 @@ def _is_count(value: Any) -> bool:
 
 
 def _all(value: Any, *kinds: type) -> bool:
-    """Whether this is a list of values of these kinds, and not empty."""
+    """Return whether this is a list of values of these kinds, and not empty."""
     return isinstance(value, list) and bool(value) and all(type(one) in kinds for one in value)
 
 

@@ -7,12 +7,12 @@ model would then be trained on.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from exports.leakage import Ground, result_of
 from exports.record import Record
+from exports.writers import jsonl
 
 TEXT = {"dtype": "string", "_type": "Value"}
 WHOLE = {"dtype": "int64", "_type": "Value"}
@@ -57,11 +57,12 @@ SOURCE: dict[str, Any] = {
 
 
 def sha256(value: Any) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")).hexdigest()
+    """Return the digest of a value's JSON as the rows are written."""
+    return hashlib.sha256(jsonl.text(value)).hexdigest()
 
 
 def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Where a row comes from; every column is always there, empty or null where nothing is known."""
+    """Return where a row comes from; every column is always there, empty or null where nothing is known."""
     result = result_of(record, ground)
     prompt = [message for message in messages if message["role"] in ("system", "user")][:2]
     text_calls = any(m["role"] == "assistant" and "<tool_call>" in m["content"] for m in messages)
@@ -93,3 +94,17 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
         "prompt_sha256": sha256(prompt),
         "dataset_revision": str(record.policy.get("dataset_revision", "")),
     }
+
+
+def provenance(row: Mapping[str, Any]) -> dict[str, str]:
+    """Return what the index of rows says of a row of any format: its outcome, and the episode of its rejected side."""
+    extra = row.get("extra") or {}
+    about: Mapping[str, Any] = row if "outcome_word" in row else row.get("metadata") or extra.get("awm") or extra
+    stated = row.get("outcome")
+    if isinstance(stated, Mapping):
+        about = {"reward_type": stated["reward_type"], "outcome_word": stated["source"], "reward": stated["reward"]}
+    outcome = f"{about['reward_type']} ({about['outcome_word']})" if about.get("reward_type") else ""
+    found = {
+        "outcome": f"{outcome}, reward {about['reward']:g}" if outcome and about["reward"] is not None else outcome
+    }
+    return {**found, **({"rejected": row["rejected_episode_id"]} if row.get("rejected_episode_id") else {})}

@@ -69,7 +69,7 @@ def _call(call: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(message: Mapping[str, Any], names: Mapping[str, str], step: Mapping[str, Any]) -> dict[str, Any]:
-    """What a result has beside its text: whose call it answers, and whether it is an error."""
+    """Return what a result has beside its text: whose call it answers, and whether it is an error."""
     call_id = message.get("tool_call_id")
     told: dict[str, Any] = {} if call_id is None else {"tool_call_id": call_id, "function": names.get(call_id)}
     if step.get("error") is not None:
@@ -82,7 +82,7 @@ def _about(line: Line) -> dict[str, Any]:
 
 
 def _output(messages: list[dict[str, Any]], model: str) -> dict[str, Any]:
-    """The agent's last message, as the model's output."""
+    """Return the agent's last message, as the model's output."""
     last = next(one for one in reversed(messages) if one["role"] == "assistant")
     stop = "tool_calls" if last.get("tool_calls") else "stop"
     return {"model": model, "choices": [{"message": last, "stop_reason": stop}], "completion": last["content"]}

@@ -7,7 +7,7 @@ from typing import Any
 
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, WHOLE, YES_NO, sha256, source
 from exports.leakage import Ground
-from exports.pairs import Episode, Pair, from_advice, siblings
+from exports.pairs import Episode, Pair, from_advice, from_corrections, siblings
 
 DPO, KTO = "awmweb.pref/2", "awmweb.kto/1"
 DPO_FEATURES: dict[str, Any] = {
@@ -31,7 +31,7 @@ KTO_FEATURES: dict[str, Any] = {
 
 
 def dpo(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]:
-    """At most `pairs_per_task` pairs of one task: those from advice first, then siblings."""
+    """At most `pairs_per_task` pairs of one task: those from corrections first, then from advice, then siblings."""
     seen: set[str] = set()
     for pair in _all_pairs(episodes):
         if len(seen) >= ground.recipe.pairs_per_task:
@@ -42,8 +42,9 @@ def dpo(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]
 
 
 def _all_pairs(episodes: Sequence[Episode]) -> Iterator[Pair]:
-    for episode in episodes:
-        yield from from_advice(episode)
+    for pairs_of in (from_corrections, from_advice):
+        for episode in episodes:
+            yield from pairs_of(episode)
     yield from siblings(episodes)
 
 

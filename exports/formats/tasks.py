@@ -41,7 +41,7 @@ ASKING_FEATURES: dict[str, Any] = {
 
 
 def prompts(record: Record, shaped: Shaped, _ground: Ground) -> Iterator[dict[str, Any]]:
-    """One row for each distinct prompt of a task, to be played by a trainer. It holds no reward and no answer."""
+    """Return one row per distinct prompt of a task, for a trainer to run. It has no reward and no answer."""
     prompt = []
     for line in shaped.lines:
         if line.said.part != "prompt":
@@ -90,7 +90,7 @@ def _about_ask(record: Record, ask: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _fails_after(lines: tuple[Line, ...], place: int) -> bool:
-    """Whether a call of the next turn that calls anything but the expert came back as an error."""
+    """Return whether a call of the next turn that calls anything but the expert came back as an error."""
     for line in lines[place + 1 :]:
         calls = [call for call in line.said.calls if call.get("name") != ASK_TOOL and call.get("kind") != "ask"]
         if calls:

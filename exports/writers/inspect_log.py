@@ -59,7 +59,7 @@ def _lines(parts: Sequence[Path]) -> Iterator[bytes]:
 
 
 def header(dataset: str, found: Facts) -> dict[str, Any]:
-    """The log without its samples. Everything in it follows from the samples and the dataset's id."""
+    """Return the log without its samples. Everything in it follows from the samples and the dataset's id."""
     model = next(iter(found.models)) if len(found.models) == 1 else "several"
     spec = {
         "eval_id": dataset[:22],
@@ -115,7 +115,7 @@ def write_eval(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> No
 
 
 def _member(name: str) -> ZipInfo:
-    """A member without a clock, so that the same samples give the same bytes."""
+    """Return a member without a clock, so that the same samples give the same bytes."""
     info = ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
     info.compress_type = ZIP_DEFLATED
     return info

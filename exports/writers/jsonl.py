@@ -9,12 +9,19 @@ import orjson
 
 
 def line(row: dict[str, Any]) -> bytes:
-    """Return the row as one line. Keys keep their order: it is the order in which an agent wrote its arguments.
+    """Return the row as one line."""
+    return text(row) + b"\n"
+
+
+def text(value: Any) -> bytes:
+    """Return a value as JSON without spaces.
+
+    Keys keep their order: it is the order in which an agent wrote its arguments.
 
     The fast writer knows no number of more than 64 bits and no half of a pair; rows that hold one are written by the
     standard library, with the same separators.
     """
     try:
-        return orjson.dumps(row) + b"\n"
+        return orjson.dumps(value)
     except (orjson.JSONEncodeError, RecursionError):
-        return json.dumps(row, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False).encode("utf-8", "replace")

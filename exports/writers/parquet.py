@@ -10,9 +10,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from exports.writers import jsonl
 
 ROWS_AT_ONCE = 200
 
@@ -35,7 +36,7 @@ def _type(feature: dict[str, Any]) -> pa.DataType:
 
 
 def _storage(kind: pa.DataType) -> pa.DataType:
-    """The same type with JSON as text, in which rows can be given."""
+    """Return the same type with JSON as text, in which rows can be given."""
     if isinstance(kind, pa.JsonType):
         return pa.utf8()
     if pa.types.is_list(kind):
@@ -83,22 +84,15 @@ def _holds_json(feature: dict[str, Any]) -> bool:
 
 
 def _to_text(feature: dict[str, Any]) -> Any:
-    """A function that writes the JSON inside a value of this feature as text."""
+    """Return a function that writes the JSON inside a value of this feature as text."""
     kind = feature.get("_type")
     if kind == "Json":
-        return _json
+        return lambda value: jsonl.text(value).decode()
     if kind == "List":
         each = _to_text(feature["feature"])
         return lambda value: None if value is None else [each(item) for item in value]
     parts = {name: _to_text(inner) for name, inner in feature.items() if _holds_json(inner)}
     return lambda value: {name: parts[name](inner) if name in parts else inner for name, inner in value.items()}
-
-
-def _json(value: Any) -> str:
-    try:
-        return orjson.dumps(value).decode()
-    except (orjson.JSONEncodeError, RecursionError):
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def join(parts: Iterable[Path], target: Path, features: dict[str, Any]) -> None:

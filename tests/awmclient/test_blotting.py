@@ -55,7 +55,7 @@ def test_arguments_of_a_call_stay_json_when_a_secret_is_blotted() -> None:
         assert json.loads(blot(arguments, [secret]))["n"] == 1, one.name
 
 
-def test_secrets_are_key_headers_and_query_but_no_words_and_no_dates() -> None:
+def test_secrets_include_headers_and_query_not_plain_words() -> None:
     headers = {"Authorization": "Bearer tok-abcdef", "X-Team": "blue", "Accept": "application/json"}
     query = {"api-version": "2024-10-21", "preview": "2025-01-01-preview", "code": "a-code-of-ours"}
     assert secrets_of("sk-123456", headers, query) == {"sk-123456", "Bearer tok-abcdef", "tok-abcdef", "a-code-of-ours"}

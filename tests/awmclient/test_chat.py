@@ -116,7 +116,7 @@ async def test_a_busy_endpoint_is_asked_again_as_it_wishes(serve):
     assert message["content"] == "ready" and len(server.bodies) == 3
 
 
-async def test_the_endpoints_own_error_is_the_fault_and_the_key_is_not_in_it(serve):
+async def test_model_endpoint_error_is_reported_without_the_key(serve):
     server = await serve(lambda body: "never", key="another")
     dash = MemoryDashboard()
     policy = ChatPolicy(server.base_url, model="toy", api_key=KEY)

@@ -107,7 +107,7 @@ async def test_the_same_key_goes_on_where_the_record_ends(server, dash):
         await dash.start_episode("Something else", key="mine")
 
 
-async def test_steps_handed_in_while_the_dashboard_is_dead_are_kept_and_go_first(server):
+async def test_steps_buffered_during_an_outage_are_sent_first(server):
     async with HttpDashboard(server.url, TOKEN, retry_s=0.3) as dash:
         episode = await dash.start_episode("Look")
         await server.kill()
@@ -236,7 +236,7 @@ async def test_several_questions_may_be_open_and_steps_go_on(server, dash):
     assert [(await asked).text for asked in (first, second)] == ["to a?", "to b?"]
 
 
-async def test_a_dead_dashboard_gives_a_local_fallback_in_time_and_a_note_later(server):
+async def test_dead_dashboard_gives_local_fallback_and_later_report(server):
     async with HttpDashboard(server.url, TOKEN, retry_s=0.3) as dash:
         episode = await dash.start_episode("Look", expert="plain")
         await episode.append(NOTE)
@@ -255,7 +255,7 @@ async def test_a_dead_dashboard_gives_a_local_fallback_in_time_and_a_note_later(
         await episode.finish("done")
 
 
-async def test_a_dashboard_that_dies_during_the_wait_leaves_the_ask_at_its_number(server):
+async def test_ask_keeps_its_number_when_dashboard_dies_while_waiting(server):
     async with HttpDashboard(server.url, TOKEN, retry_s=0.3) as dash:
         episode = await dash.start_episode("Look", expert="plain")
         asking = asyncio.create_task(episode.ask("How much?", deadline_s=2))
@@ -283,7 +283,7 @@ async def test_a_dashboard_that_comes_back_in_time_still_delivers(server, dash):
     assert await episode.append(NOTE) == 2
 
 
-async def test_a_question_that_arrived_though_nobody_heard_the_answer_is_found_again(server):
+async def test_ask_with_lost_response_is_found_again(server):
     async with HttpDashboard(server.url, TOKEN, retry_s=0.2) as dash:
         episode = await dash.start_episode("Look", expert="plain")
         server.lose_answers = 1_000
@@ -295,7 +295,7 @@ async def test_a_question_that_arrived_though_nobody_heard_the_answer_is_found_a
         assert next(iter(server.book.asks.values())).status in ("cancelled", "fell_back")
 
 
-async def test_advice_that_came_while_nobody_could_hear_is_marked_unheard(server):
+async def test_advice_without_a_listener_is_marked_unheard(server):
     async with HttpDashboard(server.url, TOKEN, retry_s=0.2) as dash:
         episode = await dash.start_episode("Look", expert="plain")
         asking = asyncio.create_task(episode.ask("How much?", deadline_s=1))
@@ -345,7 +345,7 @@ async def test_a_refused_question_raises_and_gives_its_number_back(server, dash)
         await episode.ask("Still?", deadline_s=5)
 
 
-async def test_cancelling_the_wait_withdraws_the_question_at_the_next_word(server, dash):
+async def test_cancelled_wait_withdraws_the_ask_at_next_request(server, dash):
     episode = await dash.start_episode("Look", expert="plain")
     asking = asyncio.create_task(episode.ask("How much?", deadline_s=60))
     await until(lambda: server.book.asks)

@@ -76,7 +76,7 @@ async def test_a_policy_never_sees_a_reward():
 
 
 @pytest.mark.parametrize("name", sorted(CONTROL_TOOLS) + [" Verify", "ask_expert"])
-async def test_a_control_tool_gets_the_words_of_an_unknown_tool_and_is_not_sent(name):
+async def test_control_tool_call_is_unknown_and_not_sent(name):
     env = FakeEnv()
     _, steps = await run(Watching(calls(name), calls("nowhere")), env)
     assert steps[2]["error"] == f"Unknown tool: {name}" and steps[2]["reward_type"] == "tool_not_found"
@@ -142,7 +142,7 @@ async def test_questions_are_bounded_and_then_there_is_no_advice():
     assert steps[4]["result"] == {"status": "no_advice", "reason": "no questions left"}
 
 
-async def test_a_turn_that_only_asks_costs_no_step_and_waiting_costs_no_time():
+async def test_ask_only_turn_costs_no_step_or_time():
     async def slow(question):
         await asyncio.sleep(0.6)
         return "Go on."
@@ -166,7 +166,7 @@ async def test_a_policy_that_takes_too_long_ends_by_timeout():
     assert (result.stop_reason, result.fault) == ("timeout", None)
 
 
-async def test_words_that_cannot_be_read_are_told_and_three_in_a_row_end_it():
+async def test_three_unreadable_replies_in_a_row_end_the_episode():
     policy = Watching(*[Turn(content="<tool_call>{", malformed="The tool call is not valid JSON.")] * 5)
     result, steps = await run(policy)
     assert result.stop_reason == "gave_up"
@@ -190,7 +190,7 @@ async def test_a_nudge_is_kept_apart_from_the_result_it_follows():
     assert steps[3]["error"] == "No item 'cup'"
 
 
-async def test_two_errors_in_a_row_are_followed_by_a_reminder_where_an_expert_can_be_asked():
+async def test_two_errors_add_a_reminder_if_an_expert_is_offered():
     wrong = [calls("get_item", item="cup")] * 4
     for expert, kinds in (("plain", ["tool_call", "tool_call", "nudge"]), ("off", ["tool_call"] * 3)):
         _, steps = await run(Watching(*wrong), expert=expert)
@@ -199,7 +199,7 @@ async def test_two_errors_in_a_row_are_followed_by_a_reminder_where_an_expert_ca
     assert "nudge" not in {step["kind"] for step in steps}, "nobody is left to be asked"
 
 
-async def test_five_turns_that_bring_nothing_new_are_followed_by_a_reminder():
+async def test_five_turns_without_progress_add_a_reminder():
     same = [calls("list_items")] * 6
     _, steps = await run(Watching(*same), expert="plain")
     assert [step["kind"] for step in steps[2:9]] == [*["tool_call"] * 6, "nudge"]
@@ -222,7 +222,7 @@ async def test_a_call_id_that_no_record_can_hold_is_left_out():
     assert "call_id" not in steps[2] and "call_id" not in steps[3]
 
 
-async def test_the_finish_stands_before_the_verifier_is_asked_and_done_comes_last():
+async def test_finish_is_stored_before_verify_and_done_is_last():
     env, dash, order = FakeEnv(), MemoryDashboard(), []
 
     async def verify(environment, final_answer):
@@ -283,7 +283,7 @@ async def test_a_broken_policy_is_a_fault_of_the_policy():
     assert dash.book.entry(result.episode).detail == "ValueError: no idea"
 
 
-async def test_a_dead_dashboard_is_a_fault_and_the_environment_is_let_go():
+async def test_dead_dashboard_is_a_fault_and_closes_the_environment():
     class Dead(MemoryDashboard):
         async def start_episode(self, task, **fields):
             raise Unreachable("nobody there")
@@ -338,7 +338,7 @@ class Strange(FakeEnv):
         )
 
 
-async def test_results_that_are_no_json_become_text_and_odd_signals_are_left_out():
+async def test_non_json_results_become_text():
     _, steps = await run(Watching(calls("odd")), Strange())
     assert steps[2]["result"] == {"nan": "nan", "set": "{1}", "3": [1, 2]}
     assert "reward" not in steps[2] and "reward_type" not in steps[2]
@@ -399,7 +399,7 @@ class Breaking(FakeEnv):
         )  # fmt: skip
 
 
-async def test_a_traceback_is_recorded_for_people_and_never_in_sight_of_the_agent():
+async def test_traceback_is_recorded_but_hidden_from_the_agent():
     policy = Watching(calls("get_item", item="mug"), Turn(answer="It broke."))
     result, steps = await run(policy, Breaking())
     (broken,) = [step for step in steps if step["kind"] == "tool_call"]

@@ -65,7 +65,7 @@ async def test_without_usable_advice_the_other_way_is_taken(expert):
     assert result.final_answer == "Left it as it was."
 
 
-async def test_where_no_expert_is_the_ask_is_an_unknown_tool_and_the_script_goes_on():
+async def test_ask_without_expert_is_an_unknown_tool():
     env, result, steps = await played(None, mode="off")
     refused = next(step for step in steps if step.get("name") == "ask_expert")
     assert refused["error"] == "Unknown tool: ask_expert"

@@ -35,7 +35,7 @@ def test_several_native_calls_keep_their_order_and_ids():
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_arguments_that_cannot_be_read_are_said_in_words_for_the_agent(arguments, words):
+def test_unreadable_arguments_give_the_agent_an_error_text(arguments, words):
     with pytest.raises(MalformedCall, match=words):
         native_calls([native("get_item", arguments)])
 
@@ -57,7 +57,7 @@ def test_calls_in_text_are_found_and_thinking_is_skipped():
     assert text_calls(text) == [Call("get_item", {"item": "mug"}), Call("list_items", {})]
 
 
-def test_a_wrapped_call_is_unwrapped_also_with_its_arguments_as_text():
+def test_wrapped_call_is_unwrapped_with_text_arguments():
     inner = json.dumps({"item": "mug"})
     wrapped = {"name": "call_tool", "arguments": {"tool_name": "get_item", "arguments": inner}}
     assert text_calls(f"<tool_call>{json.dumps(wrapped)}</tool_call>") == [Call("get_item", {"item": "mug"})]

@@ -137,6 +137,6 @@ EVER_S = 30
 
 def eventually(check: Callable[[], bool], seconds: float = EVER_S) -> bool:
     ends = time.monotonic() + seconds
-    while time.monotonic() < ends and not check():
+    while not (found := check()) and time.monotonic() < ends:
         time.sleep(0.02)
-    return check()
+    return found

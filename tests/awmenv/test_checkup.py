@@ -35,19 +35,19 @@ CASES = {
     "one_form_only": (OTHERS, None, []),
     "no_python": ("def verify_task_completion(:", EVIDENCE, ["the code form does not compile"]),
     "null_byte": ("\0", EVIDENCE, ["the code form does not compile"]),
-    "sql_raises": (OTHERS, SQL + "return 1 / 0", ["the SQL form does not run on the untouched database"]),
-    "raises_at_import": ("raise SyntaxError('no')", None, ["the code form does not run on the untouched database"]),
-    "hangs": (CODE + "while True: pass", EVIDENCE, ["the code form does not run on the untouched database"]),
-    "no_verdict": (CODE + "return {'result': 'maybe'}", None, ["the code form does not run on the untouched database"]),
-    "always_complete": (COMPLETE, EVIDENCE, ["it says complete though nothing was done"]),
-    "both_complete": (COMPLETE, SQL + "return {'result': 'complete'}", ["it says complete though nothing was done"]),
-    "disagree": (OTHERS, SQL + "return {'task_completed': True}", ["code and SQL disagree on doing nothing"]),
+    "sql_raises": (OTHERS, SQL + "return 1 / 0", ["the SQL form does not run on the unmodified database"]),
+    "raises_at_import": ("raise SyntaxError('no')", None, ["the code form does not run on the unmodified database"]),
+    "hangs": (CODE + "while True: pass", EVIDENCE, ["the code form does not run on the unmodified database"]),
+    "no_verdict": (CODE + "return {'result': 'maybe'}", None, ["the code form does not run on the unmodified database"]),
+    "always_complete": (COMPLETE, EVIDENCE, ["returns complete on the unmodified database"]),
+    "both_complete": (COMPLETE, SQL + "return {'result': 'complete'}", ["returns complete on the unmodified database"]),
+    "disagree": (OTHERS, SQL + "return {'task_completed': True}", ["code and SQL disagree on the unmodified database"]),
     "hides_an_error": (
         CODE + "try:\n        open('/nowhere')\n    except Exception as e:\n        return {'result': 'others', 'error': str(e)}",
         EVIDENCE,
-        ["the code form hides an error of its own"],
+        ["the code form swallows an error"],
     ),
-    "several": ("(", SQL + "return 5", ["the code form does not compile", "the SQL form does not run on the untouched database"]),
+    "several": ("(", SQL + "return 5", ["the code form does not compile", "the SQL form does not run on the unmodified database"]),
 }  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def doctor(world: World, cache: Path | None = None) -> Checkup:
 
 
 @pytest.mark.parametrize("name", CASES)
-async def test_a_verifier_is_known_by_what_it_does_where_nothing_was_done(world: World, rows: Pack, name: str) -> None:
+async def test_verifier_check_runs_on_the_unmodified_database(world: World, rows: Pack, name: str) -> None:
     health = (await doctor(world).of(rows, name, [0]))[0]
     assert health.remarks == CASES[name][2], health
     assert bool(health.words) == bool(CASES[name][2])
@@ -98,7 +98,7 @@ async def test_doing_nothing_may_be_the_task(world: World, rows: Pack) -> None:
     assert (await doctor(world).of(rows, "meant_so", [0]))[0].remarks == []
     assert (await doctor(world).of(rows, "not_so", [0]))[
         0
-    ].words == "verifier: it says others though doing nothing is the task"
+    ].words == "verifier: returns others although the task needs no change"
 
 
 async def test_the_same_content_is_tried_once_and_other_content_anew(
@@ -143,12 +143,12 @@ async def test_a_database_that_cannot_be_built_leaves_nothing_to_tell(world: Wor
 @pytest.mark.parametrize(
     ("said", "remarks"),
     [
-        ('{"classification": "complete"}', ["code and SQL disagree on doing nothing"]),
+        ('{"classification": "complete"}', ["code and SQL disagree on the unmodified database"]),
         ('{"classification": "incomplete"}', []),
         ("hm", []),
     ],
 )
-async def test_with_a_judge_evidence_is_compared_too_and_a_judge_that_fails_says_nothing(
+async def test_judge_checks_evidence_and_its_failure_is_no_result(
     world: World, rows: Pack, tmp_path: Path, said: str, remarks: list[str]
 ) -> None:
     without = (await doctor(world, tmp_path).of(rows, "honest", [0]))[0]
@@ -163,7 +163,7 @@ async def test_with_a_judge_evidence_is_compared_too_and_a_judge_that_fails_says
     assert (await doctor(world, tmp_path).of(rows, "honest", [0]))[0] == (found if said != "hm" else without)
 
 
-async def test_without_walls_nothing_is_tried_nothing_recorded_and_later_it_is(
+async def test_check_without_sandbox_runs_and_records_nothing(
     world: World, rows: Pack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one = doctor(world, tmp_path)
@@ -171,7 +171,7 @@ async def test_without_walls_nothing_is_tried_nothing_recorded_and_later_it_is(
         monkeypatch.setattr(zygote, "tier", "none")
         assert "sandbox_missing" in (await one.ask(rows, "always_complete", 0)).unchecked
         monkeypatch.undo()
-    assert (await one.ask(rows, "always_complete", 0)).remarks == ["it says complete though nothing was done"]
+    assert (await one.ask(rows, "always_complete", 0)).remarks == ["returns complete on the unmodified database"]
 
 
 @pytest.mark.parametrize(
@@ -183,10 +183,9 @@ def test_what_is_no_record_says_nothing(wire: Any) -> None:
 
 def test_words_of_what_was_tried() -> None:
     health = Health(Form("runs", "complete"), Form("runs", "others", judged=True))
-    assert health.words == "verifier: code and SQL disagree on doing nothing"
+    assert health.words == "verifier: code and SQL disagree on the unmodified database"
     assert health.explanation == (
-        "Run on the database before anything was done: "
-        "The code form says complete. The SQL form gives a judge evidence for others."
+        "Run on the unmodified database: The code form returns complete. The SQL form returns evidence that the judge rated others."
     )
 
 
@@ -201,7 +200,7 @@ async def test_people_get_the_health_with_the_verdict_and_agents_never(server: S
         assert "health" not in (await env.verify()).metadata
 
 
-def test_a_whole_pack_is_checked_by_a_process_of_its_own_and_twice_costs_nothing(tmp_path: Path) -> None:
+def test_pack_check_runs_in_its_process_once(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "awmenv.server.checkpack", "--packs", str(TINY)]
     environment = {**os.environ, "AWMENV_RUN_DIR": str(tmp_path), "AWMENV_CACHE_DIR": str(tmp_path / "cache")}
     said = [subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True) for _ in range(2)]

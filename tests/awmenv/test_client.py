@@ -42,7 +42,7 @@ async def test_a_dropped_socket_is_a_lost_session_and_stays_one() -> None:
             await env.open()
 
 
-async def test_a_late_answer_ends_the_connection_instead_of_being_taken_for_the_next() -> None:
+async def test_late_response_closes_the_connection() -> None:
     async def never(connection: ServerConnection) -> None:
         await connection.wait_closed()
 
@@ -83,7 +83,7 @@ async def test_an_answer_that_is_none_ends_the_connection(text: str) -> None:
             await env.call_tool("list_notes")
 
 
-async def test_an_error_frame_is_raised_with_the_servers_code_and_the_session_goes_on() -> None:
+async def test_error_frame_raises_its_code_and_session_continues() -> None:
     async def refuse(connection: ServerConnection) -> None:
         async for _message in connection:
             await connection.send(json.dumps({"type": "error", "data": {"code": "EXECUTION_ERROR", "message": "no"}}))
@@ -95,7 +95,7 @@ async def test_an_error_frame_is_raised_with_the_servers_code_and_the_session_go
             assert caught.value.code == "execution_error"
 
 
-async def test_a_refusal_is_read_although_the_server_has_closed_already() -> None:
+async def test_refusal_is_read_after_the_server_closed() -> None:
     async def full(connection: ServerConnection) -> None:
         await connection.send(json.dumps({"type": "error", "data": {"code": "CAPACITY_REACHED", "message": "full"}}))
         await connection.close()

@@ -53,7 +53,7 @@ async def test_what_is_removed_is_gone_soon_and_holds_nobody(tmp_path: Path) -> 
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_of_more_files_than_anybody_may_have_is_not_walked_through(tmp_path: Path) -> None:
+def test_folder_over_the_file_limit_is_not_scanned(tmp_path: Path) -> None:
     for number in range(database.MAX_FILES):
         (tmp_path / str(number)).touch()
     assert database.disk_use(tmp_path) == database.MAX_FILES * 4096

@@ -143,7 +143,7 @@ async def test_nothing_works_before_reset_but_the_list_of_scenarios(server: Serv
         assert (await env.verify()).reward_type == "server_error"
 
 
-async def test_the_first_verification_seals_the_episode_and_is_repeated_unchanged(server: Server) -> None:
+async def test_first_verification_is_final_and_repeatable(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="notes_1", task_idx=1)
         first = await env.verify(final_answer="many")
@@ -161,7 +161,7 @@ async def test_the_final_answer_reaches_the_verifier(server: Server) -> None:
         assert (await env.verify(final_answer="there are 3")).reward_type == "complete"
 
 
-async def test_sql_mode_without_a_judge_is_a_judge_error_that_keeps_the_evidence(server: Server) -> None:
+async def test_sql_mode_without_judge_is_an_error_with_evidence(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="notes_1", task_idx=0)
         await env.call_tool("create_note", {"title": "Milk"})
@@ -177,7 +177,7 @@ async def test_an_episode_without_a_task_has_no_verifier(server: Server) -> None
         assert (await env.verify()).reward_type == "no_verifier"
 
 
-async def test_a_control_key_is_asked_of_verify_and_done_in_the_words_of_an_unknown_tool(server: Server) -> None:
+async def test_verify_and_done_without_control_key_are_unknown_tools(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="notes_1", task_idx=1, control_key="open sesame")
         for arguments in ({}, {"control_key": "wrong"}, {"control_key": 5}):
@@ -254,7 +254,7 @@ async def test_two_sessions_of_one_scenario_do_not_see_each_other(server: Server
         assert "Ada's own" not in (await edo.call_tool("list_notes")).tool_result
 
 
-async def test_plain_def_endpoints_and_bodies_with_path_parameters_work(server: Server) -> None:
+async def test_sync_endpoints_and_bodies_with_path_params_work(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="lamps_1", task_idx=0)
         assert (await env.call_tool("set_lamp", {"lamp_id": 1, "lit": False, "level": 0})).ok

@@ -94,7 +94,7 @@ def test_the_form_of_a_message_is_judged_without_raising(message: Any) -> None:
     assert problem is None or json.loads(problem)["type"] == "error"
 
 
-async def test_a_message_that_is_longer_than_any_ends_its_connection_alone(server: Server) -> None:
+async def test_oversized_message_closes_only_its_connection(server: Server) -> None:
     async with connect(f"{server.url.replace('http', 'ws')}/ws", proxy=None, max_size=None) as other:
         async with connect(f"{server.url.replace('http', 'ws')}/ws", proxy=None, max_size=None) as socket:
             await socket.send('"' + "a" * MAX_RECEIVED + '"')

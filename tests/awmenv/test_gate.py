@@ -190,7 +190,7 @@ LISTS = b"[" + b"[]," * 700 + b"[]]"
     ],
     ids=range(12),
 )
-def test_gate_refuses_requests_that_are_large_or_many_and_serves_on(server: Server, sent: bytes, status: int) -> None:
+def test_gate_refuses_large_or_many_requests_and_continues(server: Server, sent: bytes, status: int) -> None:
     assert status in statuses(server, sent)[-1:]
     assert status_of(server, "/health", "localhost") == 200
 

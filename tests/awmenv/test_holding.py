@@ -66,7 +66,7 @@ def test_nothing_that_a_neighbor_does_holds_the_loop(noting: Server, kind: str) 
     assert acts[0] > 0, "it did nothing"
 
 
-def test_a_scenario_with_the_longest_list_of_tools_holds_nobody_while_it_loads(noting: Server, tmp_path: Path) -> None:
+def test_longest_tool_list_does_not_block_other_sessions(noting: Server, tmp_path: Path) -> None:
     longest_hold(noting)
     with neighbor("longest_tool_list", noting.port):
         held_ms, culprit = longest_hold(noting)

@@ -195,7 +195,7 @@ async def test_a_scenario_inherits_no_environment_and_is_another_user(hostile: S
         assert os.getuid() != 0 or here["uid"] > 50_000
 
 
-async def test_two_scenarios_are_two_users_and_sessions_of_one_cannot_open_each_others_files(hostile: Server) -> None:
+async def test_scenarios_and_sessions_cannot_open_each_others_files(hostile: Server) -> None:
     async with (
         EnvironmentClient(hostile.url) as ada,
         EnvironmentClient(hostile.url) as edo,
@@ -273,9 +273,7 @@ async def test_an_odd_answer_ends_no_connection(hostile: Server, value: str) -> 
 
 
 @pytest.mark.parametrize("name", BAD_APPS)
-async def test_an_app_that_cannot_be_loaded_is_a_reset_error_and_the_next_scenario_works(
-    hostile: Server, name: str
-) -> None:
+async def test_unloadable_app_fails_reset_and_next_scenario_works(hostile: Server, name: str) -> None:
     async with EnvironmentClient(hostile.url) as env:
         await env.reset(scenario="open_1")
         before = _processes_of(hostile)
@@ -300,7 +298,7 @@ def _eventually(check: Callable[[], bool], seconds: float = 5) -> bool:
     return check()
 
 
-async def test_disk_is_bounded_while_an_app_is_imported_and_in_the_middle_of_a_call(hostile: Server) -> None:
+async def test_disk_is_bounded_during_import_and_calls(hostile: Server) -> None:
     async with EnvironmentClient(hostile.url) as env:
         started = time.monotonic()
         with pytest.raises(ResetFailed, match="more disk than it may"):
@@ -400,9 +398,7 @@ async def test_rows_that_attack_their_builder_end_the_reset_alone(hostile: Serve
         assert (await other.call_tool("add_row")).ok
 
 
-async def test_a_scenario_that_lies_about_its_pid_cannot_make_the_server_kill_another(
-    prey: Arena, hostile: Server
-) -> None:
+async def test_scenario_with_false_pid_cannot_kill_another_process(prey: Arena, hostile: Server) -> None:
     async with EnvironmentClient(hostile.url) as env:
         await asyncio.wait_for(_try_reset(env), 30)
     assert prey.victim is not None and prey.victim.poll() is None
@@ -416,7 +412,7 @@ async def _try_reset(env: EnvironmentClient) -> None:
         return
 
 
-async def test_write_ahead_logging_is_folded_back_before_anybody_compares(hostile: Server) -> None:
+async def test_wal_is_checkpointed_before_comparison(hostile: Server) -> None:
     async with EnvironmentClient(hostile.url) as env:
         await env.reset(scenario="writes_ahead", state_diff=True)
         first = await env.call_tool("add_row")

@@ -87,7 +87,7 @@ def _let_contacts_arrive(arena: Arena, attack: Attack) -> None:
 
 
 @pytest.mark.parametrize(("name", "body"), FORGERIES, ids=[name for name, _body in FORGERIES])
-def test_a_forged_verdict_of_a_run_that_did_not_end_well_is_no_verdict(
+def test_forged_outcome_of_a_failed_verifier_run_is_ignored(
     arena: Arena, verifiers: VerifierHouse, name: str, body: str
 ) -> None:
     code = f"def verify_task_completion(a, b, c=None):\n    {body}\n    return {{'result': 'others'}}\n"
@@ -178,9 +178,7 @@ def verify_task_completion(a, b, c=None):
     ],
     ids=["surrogate", "deep", "huge_number", "many", "error"],
 )
-def test_a_frame_that_a_verifier_wrote_itself_can_still_be_sent_on(
-    arena: Arena, verifiers: VerifierHouse, rest: str
-) -> None:
+def test_frame_written_by_a_verifier_can_be_forwarded(arena: Arena, verifiers: VerifierHouse, rest: str) -> None:
     result = verdict(verifiers, f"REST = {rest!r}\n{BY_HAND}", "code", *arena.databases(), None)
     assert "nonce" not in str(result["error_message"]), "the frame was found"
     assert to_json(result)

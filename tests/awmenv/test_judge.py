@@ -126,10 +126,10 @@ FAULTS: dict[str, Any] = {
 
 
 @pytest.mark.parametrize("name", FAULTS)
-async def test_a_judge_that_fails_is_an_error_with_its_reason_and_never_a_verdict(bench: Bench, name: str) -> None:
+async def test_failing_judge_is_an_error_with_reason_not_an_outcome(bench: Bench, name: str) -> None:
     started = time.monotonic()
     found = await bench.verdict(FAULTS[name])
-    assert time.monotonic() - started < 4
+    assert time.monotonic() - started < 20  # the judge may take 2 s, and a busy machine the rest
     assert (found.reward_type, found.reward, found.done) == ("judge_error", 0.0, False)
     assert found.verify_result is not None
     assert found.verify_result["execution_status"] == "error"

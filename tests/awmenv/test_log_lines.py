@@ -53,7 +53,7 @@ def test_logs_take_half_a_character_and_a_traceback() -> None:
     Record().format(record).encode()
 
 
-async def test_a_scenario_and_an_agent_forge_no_line_of_the_servers_log(
+async def test_scenario_and_agent_text_cannot_forge_log_lines(
     make_server: Callable[..., Server], tmp_path: Path
 ) -> None:
     loud = f"raise RuntimeError({FORGED + chr(10) + OBEYED + chr(10) + FORGED!r})"

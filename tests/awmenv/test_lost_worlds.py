@@ -52,7 +52,7 @@ def body(code: str) -> dict[str, str]:
     return {"code": f"def verify_task_completion(a, b):\n    {code}\n    return {{}}\n"}
 
 
-async def test_a_world_killed_between_two_calls_is_lost_and_gets_no_verdict(server: Server) -> None:
+async def test_world_killed_between_calls_is_lost_without_outcome(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1", task_idx=0, state_diff=True)
         assert (await env.call_tool("add_row")).ok
@@ -61,7 +61,7 @@ async def test_a_world_killed_between_two_calls_is_lost_and_gets_no_verdict(serv
             with pytest.raises(WorldLost, match="not by this call"):
                 await env.call_tool("add_row")
         said = await env.verify()
-        assert said.reward_type == "judge_error" and "world was lost" in said.verify_result["error_message"]
+        assert said.reward_type == "judge_error" and "environment was lost" in said.verify_result["error_message"]
 
 
 async def test_a_world_killed_in_the_middle_of_a_call_is_lost(server: Server) -> None:
@@ -75,7 +75,7 @@ async def test_a_world_killed_in_the_middle_of_a_call_is_lost(server: Server) ->
             await calling
 
 
-async def test_a_call_that_kills_each_fresh_process_is_the_worlds_answer(server: Server) -> None:
+async def test_call_killing_every_fresh_process_is_a_tool_error(server: Server) -> None:
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1", task_idx=0, state_diff=True)
         assert (await env.call_tool("add_row")).ok
@@ -88,7 +88,7 @@ async def test_a_call_that_kills_each_fresh_process_is_the_worlds_answer(server:
     assert await asyncio.to_thread(eventually, lambda: not session_pids(server))
 
 
-async def test_a_call_that_kills_only_on_the_sessions_own_rows_is_found_out(server: Server) -> None:
+async def test_call_killing_on_session_rows_only_is_detected(server: Server) -> None:
     count = "import os, sqlite3; rows = sqlite3.connect(a).execute('SELECT count(*) FROM t').fetchone()[0]"
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1", task_idx=0, state_diff=True)
@@ -111,7 +111,7 @@ class Kills:
         return Turn(calls=[Call("add_row", {})])
 
 
-async def test_a_rollout_in_a_lost_world_ends_with_the_fault_environment(server: Server) -> None:
+async def test_rollout_in_a_lost_world_ends_with_environment_fault(server: Server) -> None:
     verified = []
 
     async def verify(*_about: Any) -> None:

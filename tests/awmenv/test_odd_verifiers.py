@@ -114,7 +114,7 @@ def test_the_final_answer_arrives_as_the_signature_expects_it(
     assert verdict(verifiers, code, "code", *databases, given)["raw_result"]["got"] == wanted
 
 
-def test_run_verifier_works_imported_alone_and_keeps_the_databases_as_they_are(databases: tuple[str, str]) -> None:
+def test_run_verifier_standalone_leaves_databases_unchanged(databases: tuple[str, str]) -> None:
     before = [Path(path).read_bytes() for path in databases]
     result = run_verifier(HONEST["plain"], "code", *databases)
     assert set(result) >= {"result", "execution_status", "raw_result", "error_message", "tier", "duration_ms"}

@@ -82,7 +82,7 @@ def server(tmp_path_factory: OpenFolders, python: str, arena: Arena) -> Iterator
     running.stop()
 
 
-def test_it_runs_behind_the_full_walls_and_all_of_it_as_that_user(server: Server) -> None:
+def test_environment_runs_fully_sandboxed_as_its_user(server: Server) -> None:
     assert json.loads(server.get("/health"))["tier"] == "strict"
     processes = [psutil.Process(server.process.pid), *psutil.Process(server.process.pid).children(recursive=True)]
     assert len(processes) > 2 and {process.uids().real for process in processes} == {USER}
@@ -142,7 +142,7 @@ async def test_no_import_reaches_anything(server: Server, arena: Arena) -> None:
     assert {attack.name: said for attack, said in zip(attacks, found, strict=True) if said} == {}
 
 
-async def test_an_episode_is_played_compared_and_verified_and_leaves_nothing(
+async def test_episode_is_played_diffed_verified_and_cleaned_up(
     make_server: Callable[..., Server], python: str, tmp_path: Path
 ) -> None:
     tmp_path.chmod(0o777)

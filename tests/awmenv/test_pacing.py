@@ -207,7 +207,7 @@ async def test_socket_keeps_no_pongs_for_who_reads_none() -> None:
     end.connection_lost(ConnectionError())
 
 
-def test_socket_puts_a_message_in_fragments_together_and_ends_one_of_too_many(server: Server) -> None:
+def test_socket_joins_fragments_up_to_a_limit(server: Server) -> None:
     message = b'{"type":"state"}'
     with raw_socket(server) as line:
         parts = [

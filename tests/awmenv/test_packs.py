@@ -1,5 +1,6 @@
 """Packs: what is indexed, joined, refused and reported."""
 
+import asyncio
 import json
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from awmenv import indexes, packs
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.models import RESERVED_TOOLS, BuildReport, normalise_name
 from awmenv.packs import Pack, load_pack
+from awmenv.server.library import Library
 from tests.awmenv.conftest import ROOT, TINY, OpenFolders
 
 FILES = {
@@ -45,7 +47,7 @@ def changed(name: str, rows: Any) -> dict[str, Any]:
     return {name: rows}
 
 
-def test_rows_of_one_scenario_find_each_other_however_its_name_is_written(tmp_path: Path) -> None:
+def test_rows_match_their_scenario_across_name_spellings(tmp_path: Path) -> None:
     pack = load_pack(write(tmp_path))
     assert list(pack.scenarios) == ["shop_1"]
     assert pack.tasks("Shop  1") == ["Buy milk.", "Sell milk."]
@@ -72,7 +74,7 @@ def test_an_unknown_scenario_is_said_by_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("broken", ["{not json\n", "[1, 2]\n", "null\n", "[" * 100_000 + "\n", '{"scenario": 5}\n'])
-def test_a_broken_row_is_reported_with_its_line_and_the_others_stay(tmp_path: Path, broken: str) -> None:
+def test_invalid_row_is_reported_by_line_and_others_are_kept(tmp_path: Path, broken: str) -> None:
     rows = [broken, *FILES["gen_tasks.jsonl"]]
     pack = load_pack(write(tmp_path, **changed("gen_tasks.jsonl", rows)))
     assert list(pack.scenarios) == ["shop_1"]
@@ -80,7 +82,7 @@ def test_a_broken_row_is_reported_with_its_line_and_the_others_stay(tmp_path: Pa
 
 
 @pytest.mark.parametrize("missing", ["gen_tasks.jsonl", "gen_db.jsonl", "gen_envs.jsonl"])
-def test_a_scenario_without_a_needed_row_is_rejected_with_the_reason(tmp_path: Path, missing: str) -> None:
+def test_scenario_missing_a_row_is_rejected_with_reason(tmp_path: Path, missing: str) -> None:
     pack = load_pack(write(tmp_path, **changed(missing, None)))
     assert list(pack.rejected) == ["shop_1"]
     assert f"no row in {missing}" in pack.rejected["shop_1"].problems
@@ -110,7 +112,7 @@ FAILING = BuildReport(3, 0, 2, 1, [], ["t: no such table: a", "t: no such table:
 SUMMARY = "2 of 3 SQL statements fail, first t: no such table: a"
 
 
-def test_build_report_becomes_findings_and_failures_reject_the_scenario(tmp_path: Path) -> None:
+def test_build_failures_reject_the_scenario_with_findings(tmp_path: Path) -> None:
     pack = load_pack(write(tmp_path))
     pack.note_build("shop_1", BuildReport(3, 1, 0, 1, ["t: backslash-escaped quotes: x"], []), playable=True)
     assert list(pack.scenarios) == ["shop_1"] and pack.scenario("shop_1").partial == ""
@@ -120,7 +122,7 @@ def test_build_report_becomes_findings_and_failures_reject_the_scenario(tmp_path
     assert said == [("warning", "sql_repaired", "shop_1"), *[("error", "sql_failed", "shop_1")] * 2]
 
 
-def test_playable_scenario_with_failures_is_partial_also_for_later_loads(tmp_path: Path) -> None:
+def test_scenario_with_failures_stays_partial_on_reload(tmp_path: Path) -> None:
     folder, cache = write(tmp_path), tmp_path / "cache"
     pack = load_pack(folder, cache=cache)
     pack.note_build("shop_1", FAILING, playable=True)
@@ -204,7 +206,7 @@ def test_findings_show_no_control_characters_of_a_row(tmp_path: Path) -> None:
     assert all(one.message.isprintable() for one in pack.report.findings)
 
 
-def test_rows_are_read_when_asked_for_and_a_changed_file_is_noticed(tmp_path: Path) -> None:
+def test_rows_load_lazily_and_detect_a_changed_file(tmp_path: Path) -> None:
     pack = load_pack(write(tmp_path))
     (tmp_path / "gen_tasks.jsonl").write_text("nothing of the kind\n")
     with pytest.raises(PackError, match="changed since"):
@@ -222,9 +224,7 @@ def found(pack: Pack) -> Any:
     )
 
 
-def test_an_index_that_was_kept_says_the_same_without_reading_the_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_saved_index_equals_a_fresh_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write(tmp_path, **changed("gen_tasks.jsonl", ["{broken\n", *FILES["gen_tasks.jsonl"]]))
     first = load_pack(folder, cache=tmp_path / "cache")
     monkeypatch.setattr("awmenv.rows._lines", lambda *_: pytest.fail("the files were read again"))
@@ -252,9 +252,7 @@ def test_where_nothing_can_be_kept_a_pack_loads_all_the_same(tmp_path: Path) -> 
     assert list(load_pack(write(tmp_path), cache=tmp_path / "cache").scenarios) == ["shop_1"]
 
 
-def test_of_a_row_that_is_too_long_only_its_beginning_is_held_and_the_next_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_too_long_row_is_cut_and_the_next_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("awmenv.rows.MAX_ROW_BYTES", 200)
     rows = [json.dumps({"scenario": "long_1", "tasks": ["x" * size]}) + "\n" for size in (150, 200, 1000, 3000)]
     pack = load_pack(write(tmp_path, **changed("gen_tasks.jsonl", [*rows, *FILES["gen_tasks.jsonl"]])))
@@ -297,3 +295,23 @@ def test_rows_of_any_shape_are_a_report_and_never_an_error(tmp_path_factory: Ope
 @given(st.text(max_size=30))
 def test_normalising_twice_changes_nothing(name: str) -> None:
     assert normalise_name(normalise_name(name)) == normalise_name(name)
+
+
+def test_pack_in_watched_folder_loads_with_task_numbers(tmp_path):
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    (broken / "notes.jsonl").write_text("{}")
+    library = Library([TINY], watched=[tmp_path])
+    before = [library.place(index) for index in range(library.task_count)]
+    assert asyncio.run(library.take_in()) == []
+    own = tmp_path / "unfinished" / "own"
+    own.mkdir(parents=True)
+    for file in TINY.glob("*.jsonl"):
+        renamed = file.read_text().replace("notes_1", "a_notes_1")
+        (own / file.name).write_text(renamed)
+    assert asyncio.run(library.take_in()) == []
+    own.rename(tmp_path / "own")
+    assert asyncio.run(library.take_in()) == ["own"]
+    assert [library.place(index) for index in range(len(before))] == before
+    assert [one["name"] for one in library.listed] == ["lamps_1", "notes_1", "a_notes_1"]
+    assert asyncio.run(library.take_in()) == []

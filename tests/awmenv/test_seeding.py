@@ -43,13 +43,13 @@ def test_a_backslash_escaped_quote_is_repaired_and_told(built: Built) -> None:
     assert len(repaired) == 1 and failed == []
 
 
-def test_a_statement_that_fails_for_another_reason_is_not_rewritten(built: Built) -> None:
+def test_statement_failing_for_another_reason_is_unchanged(built: Built) -> None:
     rows, repaired, failed = built("INSERT INTO t VALUES ('a')", "INSERT INTO t VALUES ('a', 'b')")
     assert rows == [("a", "b")]
     assert repaired == [] and len(failed) == 1 and "t: " in failed[0]
 
 
-def test_a_statement_that_stays_broken_is_a_failure_and_not_a_dropped_row(built: Built) -> None:
+def test_unfixable_statement_is_a_failure_not_a_skipped_row(built: Built) -> None:
     _rows, repaired, failed = built(r"INSERT INTO t VALUES ('Ada\'s, 'b'")
     assert repaired == [] and len(failed) == 1
 
@@ -111,7 +111,7 @@ def test_database_that_a_failure_rolled_back_is_not_partial(tmp_path: Path) -> N
     unique = ("t", "CREATE UNIQUE INDEX i ON t (a)")
     report = seeding.build(str(tmp_path / "x.db"), [TABLE, unique, *(("t", insert) for insert in lost)])
     assert (report.statements, report.failures, report.tables) == (4, 2, 0)
-    assert "gone with it" in report.failed[1] and not report.can_be_played(True)
+    assert "is lost" in report.failed[1] and not report.can_be_played(True)
 
 
 def test_report_is_bounded_printable_and_survives_the_wire() -> None:

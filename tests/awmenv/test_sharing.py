@@ -22,7 +22,7 @@ from awmenv.server import sharing
 old = [(str(number) * 9, [number]) for number in range(12_000)]
 del old[::2]
 if {settled}:
-    sharing.settle()
+    sharing.fill_gaps()
 pages = {{id(part) >> 12 for pair in old for part in pair}}
 new = [(str(number) * 9, [number]) for number in range(5_000)]
 print(sum(id(part) >> 12 in pages for pair in new for part in pair) / 10_000)
@@ -35,7 +35,7 @@ def share_on_old_pages(settled: bool) -> float:
     return float(done.stdout)
 
 
-def test_what_is_made_after_settling_shares_no_page_with_what_was_there() -> None:
+def test_memory_after_freeze_shares_no_page() -> None:
     assert share_on_old_pages(settled=False) > 0.5
     assert share_on_old_pages(settled=True) < 0.05
 
@@ -110,7 +110,7 @@ def odd(tmp_path_factory: OpenFolders) -> Iterator[Server]:
 
 
 @pytest.mark.parametrize("scenario", ODD_READS)
-async def test_what_a_read_does_before_the_first_session_does_not_reach_it(odd: Server, scenario: str) -> None:
+async def test_read_effects_before_a_session_do_not_reach_it(odd: Server, scenario: str) -> None:
     async with EnvironmentClient(odd.url) as env:
         assert (await env.reset(scenario=scenario)).reward_type == "reset_ok"
         assert json.loads((await env.call_tool("show_state")).tool_result) == {"broken": False}

@@ -73,7 +73,7 @@ HUGE = {
 
 
 @pytest.mark.parametrize("kind", HUGE)
-def test_strict_refuses_15_mb_at_once_where_a_parser_takes_seconds(kind: str) -> None:
+def test_strict_json_refuses_15_mb_before_parsing(kind: str) -> None:
     """Even if its size is allowed: then the values are counted, and nothing is built."""
     for bounds, limit_s in ((ROOMY, 0.005), (Bounds(size=64 << 20), 0.4)):
         started = time.thread_time()

@@ -76,7 +76,7 @@ async def test_app_with_thread_pools_and_background_tasks_works(threaded: Server
         assert json.loads(str((await env.call_tool("add_row")).tool_result)) == 12, "its background tasks were done"
 
 
-async def test_thread_of_an_apps_own_is_refused_with_an_error_it_can_handle(threaded: Server) -> None:
+async def test_app_thread_is_refused_with_runtime_error(threaded: Server) -> None:
     async with EnvironmentClient(threaded.url) as env:
         await env.reset(scenario="open_1")
         assert (await env.call_tool("own_thread")).tool_result == '"can\'t start new thread"'

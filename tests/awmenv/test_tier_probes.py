@@ -78,14 +78,14 @@ async def test_below_the_minimum_the_server_answers_and_runs_no_code(
     assert tier(server) == reached
     async with EnvironmentClient(server.url) as env:
         with pytest.raises(
-            ResetFailed, match=f"reached here is '{reached[0]}', the minimum is '{reached[1]}'"
+            ResetFailed, match=f"sandbox level '{reached[0]}' is below AWMENV_MIN_TIER '{reached[1]}'"
         ) as caught:
             await env.reset(scenario="notes_1", task_idx=0)
         assert caught.value.code == "sandbox_missing"
         assert len(await env.list_scenarios()) == 2
 
 
-async def test_what_the_operator_declared_runs_and_is_told_with_every_outcome(weak: Callable[..., Server]) -> None:
+async def test_declared_sandbox_level_is_on_every_outcome(weak: Callable[..., Server]) -> None:
     declared = "container"
     server = weak(AWMENV_DECLARED_TIER=declared, AWMENV_MIN_TIER=declared)
     assert tier(server) == (declared, declared)

@@ -66,7 +66,7 @@ def tool(name: str) -> Operation:
     return next(operation for operation in operations(DOCUMENT) if operation.name == name)
 
 
-def test_path_query_and_body_are_merged_flat_and_references_are_resolved() -> None:
+def test_path_query_and_body_merge_with_references_resolved() -> None:
     schema = tool("change_item").input_schema
     assert list(schema["properties"]) == ["item_id", "tag", "name", "parent"]
     assert schema["required"] == ["item_id", "name"]
@@ -109,7 +109,7 @@ def database(path: Path, rows: list[tuple[Any, ...]], extra: str = "") -> str:
     return str(path)
 
 
-def test_rows_added_removed_and_changed_are_told_by_key_with_only_what_changed(tmp_path: Path) -> None:
+def test_row_changes_are_reported_by_key(tmp_path: Path) -> None:
     before = database(tmp_path / "a.db", [(1, "a", None), (2, "b", 1), (3, "c", 1)])
     after = database(tmp_path / "b.db", [(1, "a", 5), (3, "c", 1), (4, "d", b"xyz")])
     assert diff(before, after) == {
@@ -122,7 +122,7 @@ def test_rows_added_removed_and_changed_are_told_by_key_with_only_what_changed(t
     }
 
 
-def test_unchanged_tables_are_left_out_and_new_ones_are_all_added(tmp_path: Path) -> None:
+def test_diff_omits_unchanged_tables_and_adds_new_ones(tmp_path: Path) -> None:
     before = database(tmp_path / "a.db", [(1, "a", None)])
     after = database(tmp_path / "b.db", [(1, "a", None)], 'CREATE TABLE "o""dd" (n); INSERT INTO "o""dd" VALUES (7);')
     assert diff(before, after) == {'o"dd': {"added": [{"n": 7}], "removed": [], "changed": [], "more": 0}}

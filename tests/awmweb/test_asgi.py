@@ -111,7 +111,7 @@ def watching(transactional_db, project, ada):
     return watch
 
 
-async def test_a_waiting_poll_by_cookie_is_503_while_the_database_is_away(monkeypatch):
+async def test_poll_by_cookie_is_503_without_a_database(monkeypatch):
     monkeypatch.setattr(auth, "get_user", gone)
     poll = Call("http", "/api/v1/asks/one", COOKIE, query=b"wait=1")
     await poll.send_input({"type": "http.request"})

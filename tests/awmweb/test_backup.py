@@ -43,7 +43,7 @@ var, other = Path("var").absolute(), Path("other").absolute()
 """
 
 
-def test_what_was_saved_is_there_after_restoring_into_an_empty_folder(person):
+def test_backup_restores_into_an_empty_folder(person):
     output = person.run(
         PROLOGUE
         + """

@@ -50,7 +50,7 @@ def filled():
     shutil.rmtree(folder)
 
 
-def test_preparing_an_empty_folder_migrates_and_ends_with_the_owners_way_in(filled):
+def test_prepare_migrates_and_prints_the_owner_link(filled):
     var, said = filled
     lines = said.splitlines()
     assert lines[0].startswith("migrations: applying") and lines[1] == "@migrated"
@@ -67,14 +67,14 @@ def test_preparing_again_changes_nothing_but_the_link(filled):
     assert set(content(var)) == before and not (var / "backups").exists()
 
 
-def test_everything_is_there_after_restoring_into_an_empty_folder(filled, own_folder):
+def test_restore_into_an_empty_folder_is_complete(filled, own_folder):
     var, _ = filled
     (var / "media").mkdir(exist_ok=True)
     (var / "media" / "blob").write_bytes(b"\0" * 5000)
     file, other = own_folder / "saved.tar", own_folder / "other"
-    assert "the database and 3 files" in manage(var, "backup", str(file))
+    assert "the database and 4 files" in manage(var, "backup", str(file))
     said = manage(other, "restore", str(file))
-    assert "restored what 0." in said
+    assert "Restored a backup made by 0." in said
     expected = content(var)
     assert content(other) == expected and len(expected) > 15
     assert (other / "media" / "blob").read_bytes() == b"\0" * 5000
@@ -82,7 +82,7 @@ def test_everything_is_there_after_restoring_into_an_empty_folder(filled, own_fo
     assert (other / "credentials.json").read_text() != (var / "credentials.json").read_text()
 
 
-def test_both_work_while_the_database_runs_and_overwriting_wants_force(filled, own_folder):
+def test_backup_and_restore_work_online_overwrite_needs_force(filled, own_folder):
     var, _ = filled
     file = own_folder / "saved.tar"
     with running(var):
@@ -109,7 +109,7 @@ def test_a_database_changed_by_newer_code_is_refused(filled):
     rows(var, "INSERT INTO django_migrations (app, name, applied) VALUES ('people', '9999_future', now())")
     with running(var):
         said = manage(var, "prepare", fails=True)
-        assert "newer version of awmweb (people.9999_future)" in said and "@migrated" not in said
+        assert "changed the database (people.9999_future)" in said and "@migrated" not in said
     rows(var, "DELETE FROM django_migrations WHERE name = '9999_future'")
 
 

@@ -140,7 +140,7 @@ def end(process: subprocess.Popen) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-def test_every_service_starts_with_its_command_and_passes_its_health_check(host):
+def test_compose_services_start_and_are_healthy(host):
     host.initialise_database()
     with ExitStack() as running:
         for name in ORDER:
@@ -171,7 +171,7 @@ def test_our_services_run_the_commands_of_make_run(host):
         assert host.services[name]["command"] == ["python", *expected]
 
 
-def test_the_environment_server_shares_no_secret_and_no_network_with_the_database(host):
+def test_environment_shares_no_secret_or_network_with_database(host):
     given = host.services["env"]
     assert not [name for name in given["environment"] if not name.startswith("AWMENV_")]
     assert not set(given["networks"]) & set(host.services["postgres"]["networks"])
@@ -184,7 +184,7 @@ def test_compose_does_not_start_without_passwords():
         compose(FILE, {})
 
 
-def test_the_example_settings_name_every_variable_of_the_compose_file():
+def test_example_settings_cover_all_compose_variables():
     named = {line.split("=")[0] for line in (ROOT / ".env.example").read_text().splitlines() if "=" in line}
     asked: set[str] = set()
 
@@ -209,7 +209,7 @@ def test_image_settings_replace_every_base_image():
     assert len(built) == 6 and all(args == {"PYTHON_IMAGE": images["PYTHON"]} for args in built)
 
 
-def test_the_durable_settings_of_the_compose_file_are_those_of_the_embedded_server(host):
+def test_compose_durability_equals_embedded_settings(host):
     command = host.services["postgres"]["command"]
     assert {"fsync=on", "synchronous_commit=on", "full_page_writes=on"} <= set(command)
     assert "--data-checksums" in host.services["postgres"]["environment"]["POSTGRES_INITDB_ARGS"]

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from django.test import Client
 
-from curriculum import environment
+from runs import environment
 from tests.browsing import as_person, html
 from tests.running import free_ports
 
@@ -49,27 +49,27 @@ def page(actor):
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        (STRICT, "Code of packs runs behind tier strict."),
-        (WEAK, "Nothing runs: the walls reach tier none, and strict is the minimum."),
-        ({**WEAK, "tier": "degraded", "min_tier": "degraded"}, "Code of packs runs behind tier degraded."),
-        (None, "The environment server tells no isolation tier."),
-        ([1], "The environment server tells no isolation tier."),
+        (STRICT, "Pack code runs at sandbox level strict."),
+        (WEAK, "Pack code is blocked: sandbox level none is below the minimum, strict."),
+        ({**WEAK, "tier": "degraded", "min_tier": "degraded"}, "Pack code runs at sandbox level degraded."),
+        (None, "The environment server does not report a sandbox level."),
+        ([1], "The environment server does not report a sandbox level."),
     ],
 )
-def test_everybody_in_a_project_reads_how_the_server_stands(stats, rita, body, words):
+def test_environment_page_shows_the_sandbox_level(stats, rita, body, words):
     stats["body"] = body
     said = page(rita)
     assert words in said and "sandbox_missing" in said and "&lt;1&gt;" in said
-    assert ("does not hold: it opens no socket" in said) == (
+    assert ("failed: opening sockets is blocked" in said) == (
         isinstance(body, dict) and not body["probes"]["no_network"]
     )
 
 
 @pytest.mark.parametrize("url", ["ws://127.0.0.1:{}/ws", "http://127.0.0.1:{}", "nonsense"])
-def test_a_server_that_is_away_is_said_with_the_reason(settings, rita, url):
+def test_environment_page_names_an_unreachable_server(settings, rita, url):
     settings.AWMENV_URL = url.format(free_ports(1)[0])
     said = page(rita)
-    assert "The environment server does not answer." in said and "fault environment" in said
+    assert "The environment server does not respond." in said and "stay queued" in said
 
 
 def test_a_stranger_is_sent_to_the_door(db):

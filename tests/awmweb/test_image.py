@@ -70,9 +70,9 @@ class Image:
         )
 
 
-@pytest.mark.slow
+@pytest.mark.image
 @pytest.mark.timeout(1200)
-def test_the_steps_of_the_dockerfile_make_a_product_that_starts_and_stops(own_folder):
+def test_dockerfile_steps_build_a_working_product(own_folder):
     python = interpreter_for(pwd.getpwnam("nobody").pw_uid)
     if python is None or os.geteuid() != 0:
         pytest.skip("the steps change owners, which only root may")

@@ -12,12 +12,12 @@ import pytest
 
 from awmweb.embedded import paths as module
 from awmweb.embedded import secret_key, urls
-from awmweb.embedded.paths import EmbeddedError, data_paths, reachable, settle, valkey_program
+from awmweb.embedded.paths import EmbeddedError, data_paths, ensure_folders, reachable, valkey_program
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")
 
 
-def test_addresses_are_known_before_the_first_start_and_nothing_is_made(own_folder):
+def test_addresses_are_known_before_first_start(own_folder):
     var = own_folder / "var"
     known = urls(var)
     assert dj_database_url.parse(known.database)["HOST"] == str(var / "sockets")
@@ -26,10 +26,10 @@ def test_addresses_are_known_before_the_first_start_and_nothing_is_made(own_fold
     assert not var.exists()
 
 
-def test_passwords_are_generated_once_and_readable_by_the_owner_alone(own_folder):
+def test_passwords_are_generated_once_and_owner_readable(own_folder):
     here = data_paths(own_folder / "var")
-    first = settle(here)
-    assert settle(here) == first
+    first = ensure_folders(here)
+    assert ensure_folders(here) == first
     assert first.database != first.admin != first.queue
     assert stat.S_IMODE(here.credentials.stat().st_mode) == 0o600
     assert urlsplit(urls(here.var).database).password == first.database
@@ -41,7 +41,7 @@ def test_the_socket_folder_is_private_and_its_paths_stay_short(own_folder):
     for var in (own_folder / "var", deep):
         here = data_paths(var)
         assert len(os.fsencode(here.sockets / ".s.PGSQL.5432")) < 100
-        settle(here)
+        ensure_folders(here)
         assert stat.S_IMODE(here.sockets.stat().st_mode) == 0o700
         assert data_paths(var) == here
     data_paths(deep).sockets.rmdir()
@@ -52,7 +52,7 @@ def test_a_socket_folder_of_somebody_else_is_refused(own_folder, monkeypatch):
     here.sockets.mkdir(mode=0o700)
     monkeypatch.setattr(os, "geteuid", lambda: 4242)
     try:
-        with pytest.raises(EmbeddedError, match="belongs to somebody else"):
+        with pytest.raises(EmbeddedError, match="belongs to another user"):
             module.own_folder(here.sockets, None, 0o700)
     finally:
         here.sockets.rmdir()
@@ -76,14 +76,14 @@ def test_the_signing_key_is_made_once_even_by_many_at_once(own_folder):
 
 
 @as_root
-def test_root_under_a_closed_home_keeps_the_servers_data_elsewhere(own_folder, monkeypatch):
+def test_root_with_closed_home_keeps_server_data_elsewhere(own_folder, monkeypatch):
     monkeypatch.setattr(module, "STATE_BASE", own_folder / "state")
     (own_folder / "state").mkdir()
     closed = own_folder / "home"
     closed.mkdir(mode=0o700)
     here = data_paths(closed / "var")
     assert here.home.parent == own_folder / "state"
-    settle(here)
+    ensure_folders(here)
     closed.chmod(0o755)
     assert data_paths(closed / "var") == here, "a choice once made stays"
 
@@ -91,7 +91,7 @@ def test_root_under_a_closed_home_keeps_the_servers_data_elsewhere(own_folder, m
 @as_root
 def test_root_with_an_open_folder_keeps_the_servers_data_in_it(own_folder):
     here = data_paths(own_folder / "var")
-    settle(here)
+    ensure_folders(here)
     assert here.home == here.var
     assert reachable(here.sockets.parent, module.SERVICE_UID)
 
@@ -99,8 +99,8 @@ def test_root_with_an_open_folder_keeps_the_servers_data_in_it(own_folder):
 def test_data_without_its_passwords_is_refused_untouched(own_folder):
     here = data_paths(own_folder / "var")
     here.database.mkdir(parents=True)
-    with pytest.raises(EmbeddedError, match="passwords .* are gone"):
-        settle(here)
+    with pytest.raises(EmbeddedError, match="passwords .* are missing"):
+        ensure_folders(here)
     assert [path.name for path in here.var.iterdir()] == ["postgres"]
 
 

@@ -86,7 +86,7 @@ def run(person):
     wait_until(lambda: not processes_of(person.folder), 20, "the end of every child")
 
 
-def test_everything_runs_once_the_ready_line_stands_and_ends_with_it(run):
+def test_ready_line_means_all_services_run_and_stop(run):
     run.start().until_ready()
     assert run.lines[-1] == f"awmweb ready: http://127.0.0.1:{run.port}/login/once/abc"
     assert set(run.pids()) == NAMES
@@ -100,7 +100,7 @@ def test_everything_runs_once_the_ready_line_stands_and_ends_with_it(run):
 def test_progress_is_said_with_the_seconds_that_passed(run):
     run.start().until_ready()
     said = [line for line in run.lines if re.match(r"\[ +\d+\.\d s\] ", line)]
-    for word in ("database: PostgreSQL 18", "queue: Valkey", "packs: none", "web: answers", "env: answers"):
+    for word in ("database: PostgreSQL 18", "queue: Valkey", "packs: none", "web: ready", "env: ready"):
         assert any(word in line for line in said), (word, run.output)
     run.stop(signal.SIGINT)
 
@@ -111,12 +111,12 @@ def test_every_child_comes_back_after_kill_9(run):
         before = run.pids()[name]
         psutil.Process(before).kill()
         wait_until(lambda name=name, before=before: run.pids().get(name, before) != before, 30, f"a new {name}")
-        wait_until(lambda name=name: f"{name} runs again" in run.output, 10, f"news of {name}")
+        wait_until(lambda name=name: f"{name} restarted" in run.output, 10, f"news of {name}")
     assert set(run.pids()) == NAMES
     assert run.stop() < 20
 
 
-def test_children_die_with_a_killed_supervisor_and_the_next_start_recovers(run):
+def test_killed_supervisor_ends_children_and_restart_recovers(run):
     run.start().until_ready()
     pids = run.pids()
     run.process.kill()
@@ -128,7 +128,7 @@ def test_children_die_with_a_killed_supervisor_and_the_next_start_recovers(run):
 
 
 @as_self
-def test_a_service_that_ignores_the_request_to_end_is_made_to_within_twenty_seconds(run):
+def test_service_ignoring_sigterm_is_killed_within_20_s(run):
     run.environment = {"STAND_IN_STUBBORN": "1"}
     run.start().until_ready()
     assert run.stop() < 20
@@ -157,11 +157,11 @@ def test_a_port_in_use_names_the_setting_before_anything_starts(run, name, setti
 
 
 @as_self
-def test_a_service_that_keeps_dying_shows_its_last_words_and_ends_the_start(run):
+def test_failing_service_shows_its_log_and_stops_startup(run):
     run.environment = {"STAND_IN_WEB_FAILS": "1"}
     run.start().wait_ended()
     assert run.process.returncode == 1
-    assert "no module named nothing" in run.output and "web cannot run" in run.output
+    assert "no module named nothing" in run.output and "web keeps exiting" in run.output
     assert str(run.person.var / "logs" / "web.log") in run.output
 
 
@@ -174,7 +174,7 @@ def test_a_failed_preparation_ends_the_start_with_its_reason(run):
 
 
 @as_self
-def test_servers_of_ones_own_are_used_instead_of_the_embedded_ones(run):
+def test_external_servers_replace_the_embedded_ones(run):
     run.start(external_database=True, external_queue=True).until_ready()
     assert set(run.pids()) == NAMES - {"postgres", "valkey"}
     assert not (run.person.var / "postgres").exists()
@@ -207,7 +207,7 @@ def test_a_log_stays_small_and_its_writer_goes_on(own_folder):
     assert (own_folder / "web.log.1").stat().st_size == processes.LOG_LIMIT + 1
 
 
-def test_pauses_double_up_to_half_a_minute_and_are_forgotten_after_a_long_life():
+def test_restart_pauses_double_to_30_s_and_reset():
     kept = Kept("web", Path("web.log"), lambda: None)
     pauses = []
     for kept.deaths in range(1, 10):

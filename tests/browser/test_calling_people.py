@@ -1,4 +1,4 @@
-"""Notices in a browser: switched on by keys, tried, received by the real service worker, and said where they cannot be.
+"""Notifications in a browser: turned on by keys, tested, shown by the real service worker, refused with a reason.
 
 The push service of a browser vendor is not reached: the page's `PushManager` hands out an address of ours, whose keys
 this test holds. What the house sends there is decrypted and given to the service worker through the browser's own door.
@@ -11,6 +11,7 @@ import json
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.conftest import WHOLE, browser
 from tests.notices.receivers import Browser, receiver
 from tests.running import product, until
 
@@ -33,6 +34,13 @@ Notification.requestPermission = async () => "granted";
 def house():
     with product(AWMWEB_NOTICES_PRIVATE="1") as running:
         yield running
+
+
+@pytest.fixture(scope="module")
+def chromium():
+    """A browser that can notify."""
+    with browser(WHOLE) as one:
+        yield one
 
 
 @pytest.fixture(scope="module")
@@ -64,13 +72,13 @@ def test_push_is_switched_on_by_keys_tried_and_brings_an_ask(house, loop, there,
     endpoint = f"{there.url}/push/1"
     page.add_init_script(STUB.replace("ENDPOINT", json.dumps(endpoint)).replace("KEYS", json.dumps(keys.secret)))
     notices_of(page, house)
-    page.get_by_role("button", name="Switch on push here").focus()
+    page.get_by_role("button", name="Turn on push here").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", level=1)).to_have_text("You hear of asks by push.")
+    expect(page.get_by_role("heading", level=1)).to_have_text("You're notified by push.")
     expect(page.locator("[data-this]")).to_be_visible()
-    page.get_by_role("button", name="Test Push").focus()
+    page.get_by_role("button", name="Send test by Push").focus()
     page.keyboard.press("Enter")
-    expect(page.locator("[data-test=sent]")).to_have_text("Test by push: the push service took it (201)")
+    expect(page.locator("[data-test=sent]")).to_have_text("Test by push: Accepted by the push service (201).")
 
     ask = open_ask(loop, "push", "Into which one?\nsecond line")
     posted = until(lambda: there.posted[1:], 10)[0]
@@ -104,7 +112,7 @@ def notifications(page):
     )
 
 
-def test_an_open_page_hands_its_notice_to_the_worker_which_is_silent_while_somebody_looks(house, loop, person):
+def test_open_page_notice_is_silent_while_visible(house, loop, person):
     page = person(house.link("lena", "expert"))
     page.add_init_script(
         """Notification.requestPermission = async () => "granted";
@@ -115,8 +123,8 @@ def test_an_open_page_hands_its_notice_to_the_worker_which_is_silent_while_someb
            };"""
     )
     notices_of(page, house)
-    page.get_by_role("button", name="Switch on", exact=True).first.click()
-    expect(page.get_by_role("heading", level=1)).to_have_text("You hear of asks by open pages.")
+    page.get_by_role("button", name="Turn on for open tabs", exact=True).first.click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("You're notified by open tabs.")
     expect(page.locator("#connection-words")).to_have_text("Live")
     ask = open_ask(loop, "pages", "Which colour?")
     told = until(lambda: page.evaluate("window.told"), 10)
@@ -128,8 +136,8 @@ def test_a_browser_that_refuses_is_told_so_in_words(house, person):
     page = person(house.link("mira", "expert"))
     page.add_init_script("Object.defineProperty(Notification, 'permission', {get: () => 'denied'});")
     page.goto(f"{house.url}/notices/")
-    expect(page.locator('[data-obstacle="push"]')).to_contain_text("was told to refuse")
-    expect(page.get_by_role("button", name="Switch on push here")).to_be_disabled()
+    expect(page.locator('[data-obstacle="push"]')).to_contain_text("Notifications are blocked for this site.")
+    expect(page.get_by_role("button", name="Turn on push here")).to_be_disabled()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -79,7 +79,7 @@ def append(agent, pk, first, count, name="look"):
     assert agent.post(f"/episodes/{pk}/steps", json={"steps": steps}).status_code == 200
 
 
-def test_steps_written_while_the_web_process_is_dead_are_there_when_it_is_back(running, episode, watcher):
+def test_steps_written_during_web_downtime_appear_later(running, episode, watcher):
     watcher.evaluate("window.sameDocument = true")
     running.kill("web")
     running.manage("shell", "-c", WRITE.format(pk=episode, name="meanwhile", first=21, last=60))
@@ -96,25 +96,25 @@ def test_a_lost_network_is_said_with_the_age_and_made_good(running, agent, episo
     watcher.evaluate("window.dispatchEvent(new Event('offline'))")
     running.kill("web")  # an open socket outlives the browser's offline mode
     expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"), timeout=15_000)
-    expect(banner).to_contain_text("You see step 20")
+    expect(banner).to_contain_text("Showing step 20")
     expect(watcher.locator("#connection-words")).to_have_text("Reconnecting")
     until(running.healthy, 60)
     append(agent, episode, 21, 30, "away")
     watcher.context.set_offline(False)
     until(lambda: in_view(watcher, 50), 20)
-    expect(banner).to_contain_text("30 new steps, none is missing", timeout=15_000)
+    expect(banner).to_contain_text("30 new steps, all steps loaded", timeout=15_000)
     expect(banner).to_be_hidden(timeout=10_000)
 
 
-def test_a_dead_network_of_which_no_socket_was_told_shows_by_itself(episode, watcher):
+def test_silent_network_loss_shows_a_banner(episode, watcher):
     """Open sockets outlive the browser's offline mode, as they outlive a network that swallows everything."""
     banner = watcher.locator("#connection")
     watcher.context.set_offline(True)
     expect(banner).to_be_visible(timeout=40_000)
-    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago. You see step 20"))
+    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago. Showing step 20"))
     expect(watcher.locator("#connection-words")).to_have_text("Reconnecting")
     watcher.context.set_offline(False)
-    expect(banner).to_contain_text("0 new steps, none is missing", timeout=15_000)
+    expect(banner).to_contain_text("0 new steps, all steps loaded", timeout=15_000)
     expect(watcher.locator("#connection-words")).to_have_text("Live")
 
 
@@ -139,7 +139,7 @@ window.addEventListener("DOMContentLoaded", () => {
 """
 
 
-def test_a_line_that_breaks_while_another_is_away_is_of_the_same_outage(running, agent, episode, person):
+def test_second_lost_connection_joins_the_same_outage(running, agent, episode, person):
     """As after a dead network: the bell's socket heard of it at once, that of the episode only when it was over."""
     page = person(running.link("vera", "viewer"))
     page.add_init_script(LINES)
@@ -154,7 +154,7 @@ def test_a_line_that_breaks_while_another_is_away_is_of_the_same_outage(running,
     until(lambda: page.evaluate("window.lines.at.queue.readyState") == 1, 10)
     expect(page.locator("#connection-words")).to_have_text("Reconnecting")
     page.evaluate("window.lines.closed.clear(); document.querySelector('[data-act=reconnect]').click()")
-    expect(banner).to_contain_text("30 new steps, none is missing")
+    expect(banner).to_contain_text("30 new steps, all steps loaded")
     assert page.evaluate("window.hides") == 0
     expect(banner).to_be_hidden(timeout=10_000)
 
@@ -170,9 +170,7 @@ def test_a_follower_on_a_phone_sees_that_the_line_is_lost(running, episode, pers
     expect(page.get_by_role("button", name="Try now")).to_be_in_viewport(ratio=1)
 
 
-def test_nothing_is_called_whole_that_was_not_fetched_and_an_end_of_rights_stays_the_last_word(
-    running, episode, person
-):
+def test_reconnect_counts_fetched_steps_and_revoked_stays(running, episode, person):
     page = person(running.link("vera", "viewer"))
     page.add_init_script(LINES)
     page.goto(f"{running.url}/episodes/{episode}/")
@@ -183,7 +181,7 @@ def test_nothing_is_called_whole_that_was_not_fetched_and_an_end_of_rights_stays
     page.evaluate("window.cut('queue')")
     expect(banner).to_be_visible(timeout=15_000)
     page.evaluate(reopen)
-    expect(banner).to_contain_text("follow when the server answers")
+    expect(banner).to_contain_text("load when the server responds")
     page.unroute(back)
 
     held = []
@@ -193,14 +191,14 @@ def test_nothing_is_called_whole_that_was_not_fetched_and_an_end_of_rights_stays
     page.evaluate(reopen)
     until(lambda: page.evaluate("window.lines.at.queue.readyState") == 1 and held, 10)
     page.evaluate("window.lines.at.episodes.onclose({ code: 4403 })")
-    expect(banner).to_contain_text("You are no longer in this project")
+    expect(banner).to_contain_text("You are no longer a member of this project")
     for one in held:
         one.continue_()
     page.wait_for_timeout(500)  # nothing is to happen
-    expect(banner).to_contain_text("You are no longer in this project")
+    expect(banner).to_contain_text("You are no longer a member of this project")
 
 
-def test_a_follower_stays_at_the_end_when_the_pane_grows_while_steps_are_on_their_way(running, agent, episode, deaf):
+def test_following_page_stays_at_the_end_while_the_pane_grows(running, agent, episode, deaf):
     """The banner of a lost line goes, and so the pane grows, at the very time when the missed steps are fetched."""
     held = []
     deaf.route(re.compile(r"steps\.html\?since=20&limit=30"), lambda route: held.append(route))

@@ -84,7 +84,7 @@ def test_an_odd_address_names_no_step_and_breaks_nothing(running, long, reader, 
     reader.goto(f"{running.url}/episodes/{long}/{address}")
     until(lambda: in_view(reader, COUNT), 40)
     expect(reader.locator("#connection-words")).to_have_text("Live")
-    expect(reader.locator("#last-event")).to_have_text(f", event {COUNT}")
+    expect(reader.locator("#connection-words")).to_have_attribute("title", f"Event {COUNT}")
 
 
 def test_a_text_is_found_in_steps_that_are_not_on_the_page(running, long, reader):
@@ -119,7 +119,7 @@ def test_a_change_of_more_than_eight_lines_opens_its_rest(running, long, reader)
     expect(step).to_contain_text("tickets 19")
 
 
-def test_who_follows_sees_the_newest_and_who_reads_elsewhere_is_told(running, agent, reader):
+def test_following_page_shows_newest_and_others_get_a_count(running, agent, reader):
     episode = agent.post("/episodes", json={"key": "follow", "task": "be followed"}).json()["id"]
     append(agent, episode, 1, 200)
     reader.goto(f"{running.url}/episodes/{episode}/")
@@ -167,7 +167,7 @@ def test_sixty_episodes_on_the_wall_change_in_place(running, agent, person):
         append(agent, pk, 1, 3)
     expect(row.locator("[data-cell=count]")).to_have_text("3")
     expect(row.locator("[data-cell=action]")).to_have_text("look")
-    expect(owner.locator("#last-event")).to_have_text(re.compile(r"^, last event \d\d:\d\d:\d\d$"))
+    expect(owner.locator("#connection-words")).to_have_attribute("title", re.compile(r"^Last event \d\d:\d\d:\d\d$"))
     expect(row.locator(".strip use")).to_have_count(4)
     assert owner.evaluate("pk => document.querySelector(`tr[data-episode='${pk}']`).marked", pks[0])
     assert fetched == []

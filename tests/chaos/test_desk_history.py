@@ -167,7 +167,8 @@ def run(victims, seconds, folder: Path):
     assert late < LATE_S + slow
 
 
-def test_a_history_of_several_processes_is_legal_although_some_are_killed(tmp_path):
+@pytest.mark.chaos
+def test_history_is_linearizable_with_killed_processes(tmp_path):
     run(["web", "valkey"], 9, tmp_path)
 
 

@@ -132,7 +132,7 @@ def run(victims, writers, watchers_each, **settings):
         load.print()
 
 
-def test_processes_may_die_under_writers_and_watchers_and_nobody_misses_a_step():
+def test_killed_processes_lose_no_step_for_writer_or_watcher():
     run(["one web process", "valkey", "postgres"], [{}, {"twice": True}], 1)
 
 

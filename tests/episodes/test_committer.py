@@ -59,7 +59,7 @@ def numbers(episode):
     return list(Step.objects.filter(episode=episode).order_by("seq").values_list("seq", flat=True))
 
 
-def test_batches_of_many_episodes_and_several_of_one_stand_after_one_commit(start, append):
+def test_grouped_batches_are_stored_in_one_commit(start, append):
     one, two = start("one"), start("two")
     assert commit([append(one, 1, 2), append(two, 1), append(one, 3)]) == [2, 1, 3]
     assert (numbers(one), numbers(two)) == ([1, 2, 3], [1])
@@ -83,7 +83,7 @@ def test_a_bad_batch_fails_alone(start, append, max_):
     assert (numbers(one), numbers(two)) == ([1, 2], [1])
 
 
-def test_the_same_batch_twice_in_one_group_and_again_later_is_a_quiet_yes(start, append):
+def test_repeated_batch_is_idempotent(start, append):
     one = start("one")
     assert commit([append(one, 1, 2), append(one, 1, 2), append(one, 2, 3)]) == [2, 2, 3]
     assert commit([append(one, 1, 2, 3)]) == [3]
@@ -106,7 +106,7 @@ def test_an_ended_episode_takes_repeats_and_nothing_new(start, append, ada):
     assert numbers(one) == [1]
 
 
-def test_a_token_that_ended_while_its_batch_waited_writes_nothing_more(project, ada, start, append):
+def test_token_revoked_while_batch_waits_writes_nothing(project, ada, start, append):
     one, two = start("one"), start("two")
     revoked, _ = issue_token(ada, "mine", "agent")
     over, _ = issue_token(ada, "short", "agent", timezone.now() + timedelta(days=1))
@@ -118,7 +118,7 @@ def test_a_token_that_ended_while_its_batch_waited_writes_nothing_more(project, 
     assert (numbers(one), numbers(two)) == ([], [1])
 
 
-def test_an_episode_given_up_for_lost_goes_on_in_the_order_of_its_batches(start, append, settings):
+def test_lost_episode_continues_in_batch_order(start, append, settings):
     one, two = start("one"), start("two")
     recording.lose_silent(timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1))
     assert commit([append(one, 1), append(one, 2)]) == [1, 2]
@@ -164,7 +164,7 @@ def test_every_kind_of_step_is_stored_as_recording_stores_it(ada, start, append,
     assert Episode.objects.get(pk=one).strip == Episode.objects.get(pk=two).strip == "uutttt"
 
 
-def test_an_absent_database_is_everybodys_error_and_nothing_is_lost(start, append, monkeypatch):
+def test_absent_database_fails_all_writes_and_loses_nothing(start, append, monkeypatch):
     one = start("one")
 
     def away(group):
@@ -202,7 +202,7 @@ def test_a_full_queue_is_refused_at_once(start, ada, monkeypatch):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_episode_that_another_transaction_holds_does_not_hold_up_its_neighbours(project, ada, start, append):
+def test_locked_episode_does_not_block_other_episodes(project, ada, start, append):
     held, free = start("held"), start("free")
     locked, done = threading.Event(), threading.Event()
 
@@ -224,7 +224,7 @@ def test_an_episode_that_another_transaction_holds_does_not_hold_up_its_neighbou
 
 
 @pytest.mark.django_db(transaction=True)
-def test_many_at_once_through_the_writer_get_their_answers_after_the_commit(project, ada, start):
+def test_concurrent_writes_are_answered_after_the_commit(project, ada, start):
     episodes = [start(f"e{number}") for number in range(8)]
     one = Committer()
 
@@ -239,7 +239,7 @@ def test_many_at_once_through_the_writer_get_their_answers_after_the_commit(proj
 
 
 @pytest.mark.django_db(transaction=True)
-def test_appends_and_answers_of_the_same_episodes_never_lock_each_other_out(project, ada, start):
+def test_concurrent_appends_and_answers_do_not_deadlock(project, ada, start):
     """An episode is locked first by everybody, so nobody waits in a circle."""
     episodes = [start(f"e{number}") for number in range(6)]
     one, stop, broken = Committer(), threading.Event(), []
@@ -271,7 +271,7 @@ def test_appends_and_answers_of_the_same_episodes_never_lock_each_other_out(proj
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_writer_outlives_a_connection_that_breaks_between_two_groups(project, ada, start, monkeypatch):
+def test_writer_survives_a_broken_connection(project, ada, start, monkeypatch):
     episode, one = start("one"), Committer()
     breaks, really_close = iter([OperationalError("broken")]), committer.close_old_connections
 
@@ -289,7 +289,7 @@ def test_the_writer_outlives_a_connection_that_breaks_between_two_groups(project
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_writer_takes_another_connection_when_the_database_ends_its_own(project, ada, start, monkeypatch):
+def test_writer_reconnects_after_the_database_closes(project, ada, start, monkeypatch):
     episode, one = start("one"), Committer()
     monkeypatch.setattr(committer, "append_together", lambda group: [_end_session(), *append_together(group)][1:])
 
@@ -312,7 +312,7 @@ def _end_session():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_second_web_process_that_appends_to_the_same_episode_is_not_overtaken(project, ada, start, append):
+def test_two_web_processes_append_to_an_episode_in_order(project, ada, start, append):
     """Two processes hold what they believe to be the next step: one stands, the other hears that it is another one."""
     episode = start("one")
     first, second = append(episode, 1), append(episode, 1, word="looked elsewhere")
@@ -335,7 +335,7 @@ def _committed(append):
         connection.close()
 
 
-def test_a_step_keeps_the_order_of_its_arguments_and_a_repeat_in_another_order_is_the_same(ada, start):
+def test_step_keeps_argument_order_and_ignores_it_in_repeats(ada, start):
     one = start("one")
 
     def append(**arguments):

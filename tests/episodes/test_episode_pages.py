@@ -46,7 +46,7 @@ def text(client, url):
 
 def test_the_list_counts_filters_and_pages(ada, episode, ended):
     client = as_person(ada)
-    assert "1 episode is recorded, 0 live; 0 of 1 verified are complete." in text(client, "/episodes/")
+    assert "0 of 1 verified episode is complete. 1 recorded, 0 live." in text(client, "/episodes/")
     assert "helpdesk_2 / 4" in text(client, "/episodes/?state=finished&outcome=others&q=ticket&scenario=helpdesk_2")
     for query in (
         "state=running",
@@ -55,12 +55,12 @@ def test_the_list_counts_filters_and_pages(ada, episode, ended):
         "q=nothing",
         "page=99&q=zz",
     ):
-        assert "No episode matches." in text(client, f"/episodes/?{query}"), query
+        assert "No matching episodes." in text(client, f"/episodes/?{query}"), query
 
 
 def test_a_stranger_finds_nothing_of_an_episode(max_, episode):
     client = as_person(max_)
-    assert "No episode has been recorded yet." in text(client, "/episodes/")
+    assert "No episodes yet." in text(client, "/episodes/")
     for path in ("", "steps.html", "replay/", "?raw=1"):
         assert client.get(f"/episodes/{episode.pk}/{path}").status_code == 404
     assert client.post(f"/episodes/{episode.pk}/stop").status_code == 404
@@ -68,16 +68,16 @@ def test_a_stranger_finds_nothing_of_an_episode(max_, episode):
 
 def test_the_live_page_keeps_the_verifier_closed_until_the_end(rita, ada, episode):
     outside = text(as_person(rita), f"/episodes/{episode.pk}/")
-    assert "No verifier belongs to this episode" in outside and "The verifier speaks" not in outside
+    assert "This episode has no verifier" in outside and "The verifier runs" not in outside
     Episode.objects.filter(pk=episode.pk).update(origin="builtin")
     page = text(as_person(rita), f"/episodes/{episode.pk}/")
-    assert "The agent is at work, 3 actions in." in page and "The verifier speaks when the agent is through" in page
+    assert "The agent is working (3 actions so far)." in page and "The verifier runs when the agent finishes" in page
     assert page.count('class="step"') == 4 and 'data-live="yes"' in page
 
 
 def test_after_the_end_the_page_shows_outcome_answer_and_changes(rita, ended):
     page = text(as_person(rita), f"/episodes/{ended.pk}/")
-    assert "The task is not complete, after 3 actions." in page and "Others" in page and "It is open." in page
+    assert "The task is not complete, after 3 actions." in page and "Not complete" in page and "It is open." in page
     assert "Changed between start and end" in page and "<del>new</del>" in page and "<ins>open</ins>" in page
     assert 'data-live="no"' in page
 
@@ -94,7 +94,7 @@ def test_fragments_hold_only_the_steps_that_are_asked_for(ada, episode):
     ]
 
 
-def test_the_replay_shows_the_step_of_the_address_and_bears_nonsense(rita, ended):
+def test_replay_opens_the_step_in_the_url(rita, ended):
     client = as_person(rita)
     for query, at in (
         ("step=2", 2),
@@ -123,11 +123,11 @@ def test_who_may_launch_may_stop_and_others_may_not(ada, rita, episode):
 def test_a_fault_is_shown_as_a_fault_and_not_as_a_failed_task(rita, ada, episode):
     recording.fail(ada, episode.pk, "environment", "1011 keepalive <ping>")
     page = text(as_person(rita), f"/episodes/{episode.pk}/")
-    assert "The environment broke after 3 actions; this says nothing about the task." in page
+    assert "Failed with fault environment after 3 actions. Not counted as a failed task." in page
     assert "1011 keepalive &lt;ping&gt;" in page
 
 
-def test_connect_shows_the_loop_for_this_server_and_turns_green_at_the_first_event(ada, rita, settings):
+def test_connect_page_shows_loop_and_first_event(ada, rita, settings):
     client = as_person(ada)
     page = html(client.post("/connect/", {"name": "trainer"}))
     secret = re.search(r'id="secret" readonly value="(awm_[\w-]+)"', page)[1]
@@ -157,3 +157,12 @@ def test_the_vocabulary_draws_every_mark(rita):
     page = text(as_person(rita), "/vocabulary/")
     for symbol in ("e-queued", "a-leased", "v-judge", "p-sees", "k-now"):
         assert f'href="#{symbol}"' in page
+
+
+def test_episode_and_run_ids_can_be_copied(ada):
+    run, _ = recording.start_run(ada, RunStart(name="nightly"))
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="copy", task="t", run=run.pk))
+    client = as_person(ada)
+    for path in (f"/episodes/{episode.pk}/", f"/episodes/{episode.pk}/replay/"):
+        assert f'data-copy-text="{episode.pk}"' in html(client.get(path))
+    assert f'data-copy-text="{run.pk}"' in html(client.get(f"/episodes/{episode.pk}/"))

@@ -81,7 +81,7 @@ async def test_of_several_states_of_an_episode_the_last_is_told(valkey):
         assert [json.loads(text) for text in payload.texts] == [["e", 2], ["f", 2]]
 
 
-def test_a_frame_that_grows_too_large_is_parted_and_keeps_its_order(monkeypatch):
+def test_oversized_frame_is_split_in_order(monkeypatch):
     monkeypatch.setattr(events, "FRAME_BYTES", 30)
     pending = Pending()
     for seq in range(1, 8):
@@ -90,7 +90,7 @@ def test_a_frame_that_grows_too_large_is_parted_and_keeps_its_order(monkeypatch)
     assert len(parts) > 1 and sum(parts, []) == [1, 2, 3, 4, 5, 6, 7]
 
 
-def test_a_listener_that_does_not_read_holds_a_bounded_queue_and_then_a_gap():
+def test_slow_listener_queue_is_bounded_then_gets_a_gap():
     listener = Listener()
     for number in range(QUEUE_FRAMES):
         listener.put(Payload(str(number)))
@@ -122,7 +122,7 @@ class FullLine:
         self.stalls += 1
 
 
-def test_frames_go_straight_to_a_socket_once_the_first_ones_have_left():
+def test_frames_are_sent_directly_after_the_first_ones():
     line = FullLine()
     listener = SocketListener(line, line.stalled)
     listener.put(Payload("before"))
@@ -165,7 +165,7 @@ def test_a_prepared_frame_is_what_the_websocket_protocol_says(size):
 
 
 @pytest.mark.parametrize("size", [1, 2_000, 200_000])
-def test_a_shared_compressed_frame_reads_the_same_whatever_came_before(size):
+def test_shared_compressed_frame_decodes_after_any_prefix(size):
     from websockets.extensions.permessage_deflate import PerMessageDeflate
     from websockets.frames import Frame, Opcode
     from websockets.streams import StreamReader
@@ -239,20 +239,20 @@ class Paced:
         return self.left
 
 
-def test_a_hint_after_a_quiet_time_leaves_at_once_and_the_next_ones_together_when_the_pause_is_over(monkeypatch):
+def test_hints_are_sent_first_immediately_then_batched(monkeypatch):
     told = Paced(monkeypatch).tell(0, 0.005, 0.012, 0.5)
     assert told == [(0, ("0",)), (0.02, ("0.005", "0.012")), (0.5, ("0.5",))]
 
 
 @pytest.mark.parametrize(("writing", "pause"), [(0.001, 0.02), (0.015, 0.03), (0.05, 0.1), (0.2, 0.2), (0.06, 0.12)])
-def test_writing_takes_half_of_the_loops_time_at_most_until_the_longest_pause(monkeypatch, writing, pause):
+def test_writer_uses_at_most_half_of_the_loop_time(monkeypatch, writing, pause):
     paced = Paced(monkeypatch)
     paced.heavy = writing
     paced.tell(0, 0.0005)
     assert [moment for moment, _ in paced.left] == [0, pause]
 
 
-async def test_a_hub_comes_back_after_its_connection_was_cut_and_says_gap(valkey):
+async def test_hub_reconnects_after_a_cut_and_sends_gap(valkey):
     async with Hub().listening("episode:e") as listener:
         await past_the_first_gap(listener)
         valkey.client_kill_filter(_type="pubsub")
@@ -261,7 +261,7 @@ async def test_a_hub_comes_back_after_its_connection_was_cut_and_says_gap(valkey
         assert numbers(await heard(listener)) == [5]
 
 
-async def test_what_could_not_be_told_is_followed_by_a_gap_for_its_readers(valkey, monkeypatch):
+async def test_unsent_events_are_followed_by_a_gap(valkey, monkeypatch):
     teller, away = Teller(), True
 
     class Broken:
@@ -282,7 +282,7 @@ async def test_what_could_not_be_told_is_followed_by_a_gap_for_its_readers(valke
         assert numbers(await heard(other)) == [1]
 
 
-def test_a_publisher_whose_queue_is_full_remembers_whom_it_told_nothing(monkeypatch):
+def test_full_publisher_queue_records_unsent_channels(monkeypatch):
     monkeypatch.setattr(events, "WAITING_BYTES", 40)
     teller = Teller()
     monkeypatch.setattr(teller, "_start", lambda: None)

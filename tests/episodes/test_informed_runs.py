@@ -8,7 +8,6 @@ import pytest
 from django.test import Client
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
-from curriculum import launching
 from episodes import recording
 from episodes.models import Episode, Run
 from experts import queue
@@ -17,6 +16,7 @@ from experts.models import Ask
 from people import access
 from people.errors import NotFound, WrongScope
 from people.models import TokenScope
+from runs import launching
 from tests.browsing import as_person, html
 from tests.people_by_name import person, token
 
@@ -48,13 +48,13 @@ def test_an_agents_token_cannot_call_its_own_episode_informed(callers):
     agent = callers["agent"]
     for more in ({}, {"run": agent.post("/runs", name="mine").json()["id"]}):
         answer = agent.post("/episodes", key="e", task="t", expert="informed", **more)
-        assert refusal(answer) == (403, "scope") and "plain at the most" in answer.json()["error"]["message"]
+        assert refusal(answer) == (403, "scope") and "expert mode plain" in answer.json()["error"]["message"]
     assert refusal(agent.post("/runs", name="mine", expert="informed")) == (403, "scope")
     assert not Episode.objects.exists() and [run.expert for run in Run.objects.all()] == ["plain"]
     assert agent.post("/episodes", key="e", task="t", expert="plain").status_code == 201
 
 
-def test_a_run_made_with_a_launch_right_may_allow_informed_experts(callers):
+def test_run_with_launch_right_can_allow_informed_experts(callers):
     made = callers["launch"].post("/runs", name="nightly", expert="informed")
     assert made.status_code == 201 and made.json() == {**made.json(), "name": "nightly", "expert": "informed"}
     body = {"key": "e", "task": "t", "expert": "informed", "run": made.json()["id"]}
@@ -154,7 +154,7 @@ def test_a_run_of_ours_lends_agents_no_informed_expert(callers, ours, project):
     assert Ask.objects.get().privilege == "sees_verifier"
 
 
-def test_an_informed_episode_of_ours_is_played_again_by_who_may_launch(ada, edo, ours):
+def test_informed_episode_is_rerun_with_launch_right_only(ada, edo, ours):
     Episode.objects.filter(pk=ours.pk).update(state="failed")
     assert as_person(edo).post(f"{ours.get_absolute_url()}again").status_code == 403
     assert launching.play_again(ada, ours.pk).expert == "informed"
@@ -163,7 +163,7 @@ def test_an_informed_episode_of_ours_is_played_again_by_who_may_launch(ada, edo,
 def test_the_page_of_tokens_makes_one_that_launches(ada, project):
     client = as_person(ada)
     assert 'value="launch"' in html(client.get("/tokens/"))
-    assert "creates runs, also with informed experts" in html(client.get("/tokens/"))
+    assert "Creates runs, including runs with informed experts" in html(client.get("/tokens/"))
     client.post("/tokens/", {"do": "issue", "name": "trainer", "scope": "launch"})
     [made] = project.tokens.all()
     assert (made.scope, made.name) == ("launch", "trainer")

@@ -33,7 +33,7 @@ def keys(page):
     return [item.key for item in page.items]
 
 
-def test_pages_are_newest_first_and_whole_although_new_episodes_come_between(ada, played):
+def test_pages_stay_complete_while_new_episodes_arrive(ada, played):
     page = lists.episodes(ada, {}, "", 4)
     assert keys(page) == ["e5", "e4", "e3", "e2"] and page.next
     recording.start_episode(ada, EpisodeStart(key="e6", task="t"))
@@ -99,12 +99,12 @@ def test_another_project_is_not_in_the_list(ada, elsewhere, played):
     assert lists.episodes(there, {}, "", 50).items == [] and lists.runs(there, {}, "", 50).items == []
 
 
-def test_the_page_shows_the_arm_as_the_loop_gave_it_and_names_an_unknown_value(ada, played):
+def test_page_shows_reported_arm_and_unknown_filter_values(ada, played):
     client = as_person(ada)
     page = html(client.get("/episodes/?arm=react"))
     assert page.count('<span class="vh">, baseline</span>') == 3 and "react" in page
     assert "Unknown filter value: state=asleep." in html(client.get("/episodes/?state=asleep"))
-    assert html(client.get("/episodes/?arm=other")).count("No episode matches.") == 1
+    assert html(client.get("/episodes/?arm=other")).count("No matching episodes.") == 1
 
 
 def test_asks_come_by_pages_and_by_run(ada, played):

@@ -46,7 +46,7 @@ def episode(ada):
     return recording.start_episode(ada, EpisodeStart(key="one", task="be seen", expert="plain"))[0].pk
 
 
-def test_frames_that_waited_are_drawn_as_one_and_the_others_stay_as_they_are(ada, episode):
+def test_waiting_frames_are_merged_before_drawing(ada, episode):
     append(ada, episode, call(1), call(2))
     first = told(episode)
     append(ada, episode, call(3))
@@ -98,7 +98,7 @@ def hear(house_servers):
     return lambda seq: valkey.publish(events.CHANNEL, hint("episode:e", events.STEPS, "e", json.dumps(call(seq))))
 
 
-async def test_all_pages_of_an_episode_hear_one_drawing_and_who_has_left_hears_nothing(hear, monkeypatch):
+async def test_episode_pages_share_one_rendering_until_they_leave(hear, monkeypatch):
     times = []
     monkeypatch.setattr(live_html, "drawn", lambda texts: times.append(texts) or texts)
     shown, ada, rita, max_ = Showings(), Listener(), Listener(), Listener()
@@ -113,7 +113,7 @@ async def test_all_pages_of_an_episode_hear_one_drawing_and_who_has_left_hears_n
     assert shown._showings == {}
 
 
-async def test_steps_that_cannot_be_drawn_are_a_gap_and_the_next_ones_come(hear, monkeypatch, caplog):
+async def test_undrawable_steps_are_a_gap_and_the_next_follow(hear, monkeypatch, caplog):
     def breaks_once(texts):
         if '"seq": 1,' in "".join(texts):
             raise ValueError("no picture")

@@ -51,7 +51,7 @@ def test_what_the_reader_knows_anyway_is_no_quotation():
     assert quotes(f"{said} {SOURCE}", SOURCE, {"task": said})
 
 
-def test_looking_for_quotations_takes_time_in_proportion_to_the_texts():
+def test_quotation_search_is_linear():
     text = "a b " * 50_000
     started = time.process_time()
     assert quotes(text, text) and not quotes(text, text, text)

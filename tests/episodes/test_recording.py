@@ -31,7 +31,7 @@ def episode(ada):
     return recording.start_episode(ada, EpisodeStart(key="one", task="close the ticket", expert="plain"))[0]
 
 
-def test_steps_come_back_as_they_were_sent_u0000_and_lone_surrogates_included(ada, episode):
+def test_steps_round_trip_with_nul_and_lone_surrogates(ada, episode):
     odd = "null \x00, half a pair \ud800, emoji \U0001f600"
     body = {"seq": 1, "kind": "tool_call", "name": "x", "arguments": {odd: [1, 1.0, None]}, "result": odd}
     recording.append_steps(ada, episode.pk, steps(body))
@@ -59,7 +59,7 @@ def test_a_batch_without_steps_is_refused_and_moves_nothing(ada, episode):
     assert Episode.objects.get(pk=episode.pk).last_seq == 1
 
 
-def test_another_body_at_the_same_number_is_a_conflict_and_nothing_of_the_batch_stays(ada, episode):
+def test_conflicting_step_number_rejects_the_whole_batch(ada, episode):
     recording.append_steps(ada, episode.pk, steps(note(1)))
     with pytest.raises(StepConflict):
         recording.append_steps(ada, episode.pk, steps(note(1, "something else"), note(2)))
@@ -73,7 +73,7 @@ def test_a_gap_is_refused_whole(ada, episode, numbers):
     assert not Step.objects.filter(episode=episode).exists()
 
 
-def test_a_step_after_the_end_is_refused_but_a_repeat_of_an_old_one_is_not(ada, episode):
+def test_step_after_the_end_is_refused_unless_a_repeat(ada, episode):
     recording.append_steps(ada, episode.pk, steps(note(1)))
     recording.finish(ada, episode.pk, Finish(stop_reason="done"))
     assert recording.append_steps(ada, episode.pk, steps(note(1))) == 1
@@ -81,7 +81,7 @@ def test_a_step_after_the_end_is_refused_but_a_repeat_of_an_old_one_is_not(ada, 
         recording.append_steps(ada, episode.pk, steps(note(2)))
 
 
-def test_the_same_end_again_is_a_quiet_yes_and_another_end_is_refused(ada, episode):
+def test_repeated_finish_is_idempotent_and_another_is_refused(ada, episode):
     recording.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="7"))
     recording.finish(ada, episode.pk, Finish(stop_reason="done", final_answer="7"))
     with pytest.raises(EpisodeEnded):
@@ -117,7 +117,7 @@ def test_an_expert_token_may_not_record(project, ada, episode):
         recording.append_steps(bearer(token), episode.pk, steps(note(1)))
 
 
-def test_the_same_key_and_body_is_the_same_episode_and_another_body_a_conflict(ada, episode):
+def test_episode_key_with_another_body_is_a_conflict(ada, episode):
     again, made = recording.start_episode(ada, EpisodeStart(key="one", task="close the ticket", expert="plain"))
     assert (again.pk, made) == (episode.pk, False)
     with pytest.raises(KeyConflict):
@@ -129,7 +129,7 @@ def test_two_projects_may_use_the_same_key(ada, max_, episode):
     assert made and other.pk != episode.pk
 
 
-def test_a_silent_loop_is_lost_and_is_taken_back_when_it_speaks_again(ada, episode, settings):
+def test_silent_loop_is_lost_and_reopens_when_it_reports(ada, episode, settings):
     later = timezone.now() + timedelta(seconds=settings.AWMWEB_HEARTBEAT_S + 1)
     assert recording.lose_silent(later) == 1
     episode.refresh_from_db()

@@ -10,6 +10,7 @@ from django.test import Client
 from awmclient.schema import CUT_ABOVE_BYTES, STEP, EpisodeStart
 from episodes import events, recording, trajectory
 from episodes.entries import for_agents, text_of
+from episodes.models import Episode
 from people.members import issue_token
 from tests.browsing import as_person, html
 
@@ -36,7 +37,7 @@ def test_people_see_it_with_the_step(rita, told):
     one, _ = told
     for page in ("", "replay/", "steps.html?since=0"):
         text = html(as_person(rita).get(f"/episodes/{one.pk}/{page}"))
-        assert "what broke inside the tool" in text and "inner-secret" in text and "changed-secret" in text
+        assert "Traceback of the tool" in text and "inner-secret" in text and "changed-secret" in text
         assert "&lt;b&gt;" in text and "\u202e" not in text
     assert "inner-secret" in json.dumps(trajectory.build(one).model_dump(mode="json"))
 
@@ -69,3 +70,16 @@ def test_the_same_batch_again_is_still_a_quiet_yes(ada, told):
     one, _ = told
     (stored,) = trajectory.steps_of(one)
     assert recording.append_steps(ada, one.pk, [STEP.validate_python({k: stored[k] for k in stored if k != "at"})]) == 1
+
+
+def test_world_marks_go_only_to_the_loop_that_recorded_them(ada, django_capture_on_commit_callbacks):
+    meta = {"world": {"clock": 1, "rows": "mark-secret"}}
+    step = {"kind": "tool_call", "name": "get_item", "arguments": {}, "result": 1, "seq": 1, "meta": meta}
+    one = recording.start_episode(ada, EpisodeStart(key="marks", task="t"))[0]
+    recording.append_steps(ada, one.pk, [STEP.validate_python(step)])
+    agent = Client(headers={"Authorization": f"Bearer {issue_token(ada, 'agent', 'agent')[1]}"})
+    for origin, kept in (("builtin", False), ("external", True)):
+        Episode.objects.filter(pk=one.pk).update(origin=origin)
+        for call in ("/steps", "/steps/1"):
+            assert ("mark-secret" in html(agent.get(f"/api/v1/episodes/{one.pk}{call}"))) is kept
+    assert "mark-secret" not in json.dumps(trajectory.told_after(one.pk, 0, 10, verification=True))

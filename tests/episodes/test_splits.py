@@ -40,7 +40,7 @@ def test_pin_refuses_a_task_on_both_sides_and_a_strange_unit(ada):
         pin(ada, unit="world")
 
 
-def test_pin_needs_the_launch_right_and_another_project_keeps_its_own(edo, ada, elsewhere):
+def test_split_pin_needs_launch_right_and_is_per_project(edo, ada, elsewhere):
     with pytest.raises(Forbidden):
         pin(edo)
     pin(ada)

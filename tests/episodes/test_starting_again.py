@@ -22,12 +22,12 @@ FORMS = {
 }
 
 
-def test_a_run_that_is_started_again_under_its_key_is_the_same_run(ada):
+def test_run_started_again_with_its_key_is_the_same_run(ada):
     plan = RunStart(name="nightly", key="n1", policy={"model": "m"})
     run, made = recording.start_run(ada, plan)
     again, made_again = recording.start_run(ada, plan)
     assert (run.pk, made, made_again) == (again.pk, True, False)
-    with pytest.raises(KeyConflict, match="a run that was started with other values of: arm, policy"):
+    with pytest.raises(KeyConflict, match="for a run with different values of: arm, policy"):
         recording.start_run(ada, RunStart(name="nightly", key="n1", arm="b"))
 
 
@@ -39,7 +39,7 @@ def test_runs_without_a_key_are_runs_of_their_own(ada):
 def test_a_conflict_of_episodes_names_the_fields_that_differ(ada):
     run, _ = recording.start_run(ada, RunStart(name="nightly"))
     recording.start_episode(ada, EpisodeStart(key="e", task="t", seed=0, scenario="shop"))
-    with pytest.raises(KeyConflict, match="an episode that was started with other values of: task, seed, run"):
+    with pytest.raises(KeyConflict, match="for an episode with different values of: task, seed, run"):
         recording.start_episode(ada, EpisodeStart(key="e", task="u", scenario="shop", run=run.pk))
 
 
@@ -51,7 +51,7 @@ def test_a_default_that_is_said_is_no_other_body(ada):
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_tools_are_taken_as_openai_and_mcp_write_them_and_kept_in_one_form(ada, form):
+def test_openai_and_mcp_tools_are_stored_in_one_form(ada, form):
     plan = EpisodeStart.model_validate({"key": form, "task": "t", "tools": [FORMS[form]]})
     episode, _ = recording.start_episode(ada, plan)
     assert episode.tools == [FORMS["ours"]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from django.template import Context, Template
 
@@ -44,7 +46,7 @@ def test_json_inside_a_string_is_read_as_json():
     assert ("jk", '"id"') in card.result.pieces
 
 
-def test_a_list_of_flat_objects_is_a_table_and_a_nested_one_is_not():
+def test_flat_object_list_is_a_table_and_nested_is_not():
     table = table_of({"tickets": [{"id": 1, "status": "open"}, {"id": 2, "by": None}]})
     assert table.columns == ["id", "status", "by"] and table.rows[1] == ["2", "", ""]
     assert table_of([{"id": {"deep": 1}}]) is None
@@ -117,9 +119,9 @@ def test_an_ask_without_advice_of_an_ended_episode_is_cancelled():
 def test_advice_of_a_person_speaks_serif_and_of_a_model_sans():
     advice = {"text": "Reopen it.", "source": "human", "author": "Edo", "privilege": "blind"}
     step = {"seq": 4, "kind": "ask", "question": "Which?", "advice": advice}
-    assert 'class="voice"' in drawn(step) and "answered blind" in drawn(step)
+    assert 'class="voice"' in drawn(step) and "answered, blind" in drawn(step)
     model = drawn({**step, "advice": {**advice, "source": "llm", "privilege": "sees_verifier"}})
-    assert 'class="voice"' not in model and "having seen the verifier" in model
+    assert 'class="voice"' not in model and "sees verifier" in model
 
 
 def test_a_fallback_never_reads_as_advice():
@@ -154,3 +156,11 @@ def test_rows_beyond_the_limit_of_a_diff_are_counted():
 def test_a_key_of_several_columns_names_its_row():
     diff = {"t": {"changed": [{"key": {"a": 1, "b": 2}, "before": {"c": 1}, "after": {"c": None}}]}}
     assert [(line.row, line.new) for line in diff_lines(diff)] == [("t 1 2", "null")]
+
+
+@pytest.mark.parametrize(
+    ("role", "content", "hidden"), [("assistant", " \n", True), ("assistant", "so", False), ("user", "", False)]
+)
+def test_an_empty_message_of_the_agent_makes_no_row(role, content, hidden):
+    row = re.search(r"<li[^>]*>", drawn({"seq": 2, "kind": "message", "role": role, "content": content}))[0]
+    assert (" hidden" in row) is hidden

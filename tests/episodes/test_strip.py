@@ -44,7 +44,7 @@ def test_a_long_strip_keeps_the_newest_and_counts_the_rest():
     assert "+41" in strip("r" * 50 + "w", 60, room=10)
 
 
-def test_an_unknown_letter_of_a_newer_version_is_drawn_as_a_thought():
+def test_unknown_step_letter_is_drawn_as_a_thought():
     assert marks_of("r§")[1].word == "thought"
 
 

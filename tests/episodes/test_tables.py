@@ -17,7 +17,7 @@ def shown(table):
     return [(row.word, [(cell.before, cell.after) for cell in cells], row.steps) for row, cells in table.rows]
 
 
-def test_a_row_that_two_steps_changed_shows_its_first_value_and_its_last():
+def test_row_changed_twice_shows_first_and_last_values():
     steps = [step(3, tickets=changed(7, {"status": "new"}, {"status": "open"}))]
     steps += [step(5, tickets=changed(7, {"status": "open", "by": None}, {"status": "solved", "by": "Edo"}))]
     [table] = touched(steps)

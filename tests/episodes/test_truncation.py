@@ -45,7 +45,7 @@ def test_a_large_step_is_cut_below_the_limit_and_says_so(name):
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_what_is_cut_keeps_its_types_so_that_readers_of_steps_can_read_it(name):
+def test_truncated_step_keeps_its_types(name):
     short = cut(tool_call(LARGE[name]))
     assert type(short["result"]) is type(LARGE[name])
     short.pop("cut")
@@ -58,7 +58,7 @@ def test_a_small_step_is_told_as_it_is():
     assert cut_text(json.dumps(body)) == json.dumps(body)
 
 
-def test_a_step_with_too_many_fields_of_every_kind_keeps_what_it_is():
+def test_step_with_too_many_fields_keeps_its_kind():
     body = tool_call("x" * 9000) | {"arguments": {"a": ["y" * 1500] * 500}, "meta": {"z": [[0] * 500] * 500}}
     short = cut(body)
     assert (short["seq"], short["kind"], short["turn"]) == (3, "tool_call", 2)
@@ -70,7 +70,7 @@ def episode(ada):
     return recording.start_episode(ada, EpisodeStart(key="one", task="t"))[0]
 
 
-def test_the_stream_tells_a_large_step_cut_and_http_gives_it_whole(ada, episode):
+def test_stream_truncates_large_step_and_http_returns_it(ada, episode):
     steps = [{"seq": 1, "kind": "note", "content": "z" * 100_000}, {"seq": 2, "kind": "note", "content": "small"}]
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
     told = [json.loads(text) for _, text in trajectory.told_after(episode.pk, 0, 10, verification=True)[0]]
@@ -80,7 +80,7 @@ def test_the_stream_tells_a_large_step_cut_and_http_gives_it_whole(ada, episode)
     assert [len(one["content"]) for one in trajectory.steps_for(ada, episode.pk)] == [100_000, 5]
 
 
-def test_a_row_that_was_stored_without_its_cut_form_is_cut_when_it_is_told(ada, episode):
+def test_row_without_truncated_form_is_truncated_when_sent(ada, episode):
     steps = StepBatch.model_validate({"steps": [{"seq": 1, "kind": "note", "content": "z" * 100_000}]}).steps
     recording.append_steps(ada, episode.pk, steps)
     Step.objects.update(cut=None)

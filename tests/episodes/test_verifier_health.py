@@ -21,7 +21,7 @@ LISTS = ("/episodes/", "/")
 
 
 def ended(ada, project, health, tier="strict", reward_type="others"):
-    """An episode that our verifier has spoken about; with `health` None, somebody else's environment."""
+    """Return an episode with an outcome of awmweb's verifier; with `health` None, of an external environment."""
     plan = EpisodeStart(key=f"k{tier}{reward_type}{health}"[:200], task="t", scenario="helpdesk_1", task_idx=0)
     one = recording.start_episode(ada, plan)[0]
     body = {"seq": 1, "kind": "tool_call", "name": "look", "arguments": {}, "result": 1}
@@ -40,58 +40,58 @@ def texts(actor, pages, one):
         yield html(answer)
 
 
-def test_a_verifier_at_odds_with_itself_is_named_beside_its_verdict_everywhere(rita, ada, project):
+def test_contradicting_verifier_is_warned_of_on_every_page(rita, ada, project):
     one = ended(ada, project, QUARREL)
     for page in texts(rita, PAGES, one):
-        assert "Verifier: code and SQL disagree on doing nothing" in page
-        assert "The code form says others. The SQL form says complete." in page
+        assert "Verifier: code and SQL disagree on the unmodified database" in page
+        assert "The code form returns others. The SQL form returns complete." in page
     for page in texts(rita, LISTS, one):
-        assert page.count("verifier: code and SQL disagree on doing nothing") == 1
-        assert 'title="Run on the database before anything was done' in page
+        assert page.count("verifier: code and SQL disagree on the unmodified database") == 1
+        assert 'title="Run on the unmodified database' in page
 
 
-def test_of_several_remarks_a_list_tells_the_worst_and_hostile_text_stays_text(rita, ada, project):
+def test_list_shows_the_worst_warning_as_text(rita, ada, project):
     one = ended(ada, project, BROKEN)
     for page in texts(rita, PAGES, one):
-        assert "the code form does not compile" in page and "does not run on the untouched database" in page
+        assert "the code form does not compile" in page and "does not run on the unmodified database" in page
         assert "&lt;b&gt;" in page and "<b>\u202e" not in page
     for page in texts(rita, LISTS, one):
         assert "verifier: the code form does not compile, and 1 more" in page
 
 
-def test_a_sound_verifier_is_not_spoken_of_in_lists_and_quietly_beside_its_verdict(rita, ada, project):
+def test_sound_verifier_has_no_warning_in_lists(rita, ada, project):
     one = ended(ada, project, SOUND)
-    assert all("its verifier passed the check" in page for page in texts(rita, PAGES, one))
+    assert all("Verifier check: no problems found" in page for page in texts(rita, PAGES, one))
     assert not any("verifier:" in page.lower() for page in texts(rita, LISTS, one))
 
 
 @pytest.mark.parametrize(("health", "said"), [(None, False), (UNCHECKED, True)])
-def test_what_nobody_checked_is_not_called_sound(rita, ada, project, health, said):
+def test_unchecked_verifier_is_not_called_sound(rita, ada, project, health, said):
     one = ended(ada, project, health)
     for page in texts(rita, PAGES, one):
         assert ("was not checked: sandbox_missing" in page) == said
-        assert "passed the check" not in page and "Verifier: " not in page
+        assert "no problems found" not in page and "Verifier: " not in page
     assert not any("not checked" in page for page in texts(rita, LISTS, one))
 
 
 @pytest.mark.parametrize(
     ("tier", "words"),
     [
-        ("strict", "in isolation tier <b>strict</b>."),
-        ("degraded", "in isolation tier <b>degraded</b>: the operator declared that the packs are trusted."),
-        ("container", "in isolation tier <b>container</b>: as the operator declared"),
+        ("strict", "Sandbox level: <b>strict</b>."),
+        ("degraded", "Sandbox level: <b>degraded</b>, packs declared trusted by the operator."),
+        ("container", "Sandbox level: <b>container</b>, a disposable container"),
     ],
 )
-def test_every_outcome_says_behind_which_walls_it_was_found(rita, ada, project, tier, words):
+def test_outcome_shows_its_sandbox_level(rita, ada, project, tier, words):
     assert all(words in page for page in texts(rita, PAGES, ended(ada, project, SOUND, tier)))
 
 
-def test_a_verifier_that_broke_decided_nothing_and_no_rate_counts_it(rita, ada, project):
+def test_judge_error_is_in_no_rate(rita, ada, project):
     one = ended(ada, project, BROKEN, reward_type="judge_error")
     ended(ada, project, SOUND, reward_type="complete")
     (page,) = texts(rita, PAGES[:1], one)
-    assert "Nobody knows whether the task is complete" in page
-    assert "1 of 1 verified are complete" in next(texts(rita, LISTS, one))
+    assert "Unknown outcome" in page
+    assert "1 of 1 verified episode is complete" in next(texts(rita, LISTS, one))
 
 
 def test_an_agent_never_receives_the_health_of_a_verifier(

@@ -8,8 +8,9 @@ from episodes import recording, trajectory
 from experts import advising, queue
 from experts.errors import TooLate
 from experts.metrics.statistics import Asked, desk_line
-from experts.models import Advice, Annotation
+from experts.models import Advice
 from people.access import system
+from reviews.models import Annotation
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 
@@ -28,23 +29,23 @@ def step_of(ada, ask):
     return trajectory.steps_for(ada, ask.episode_id)[0]
 
 
-def test_the_step_says_so_beside_the_advice_and_the_page_in_words(ada, script, asked):
+def test_late_advice_is_marked_on_step_and_page(ada, script, asked):
     ask = asked()
     said, step = answer(script, ask), step_of(ada, ask)
     assert said.source == "human" and said.is_by_script
     assert set(step["advice"]) == {"text", "source", "author", "privilege"} and step["advice"]["source"] == "human"
     assert step["meta"] == {"answered_by": "script"}
     page = html(as_person(ada).get(f"/episodes/{ask.episode_id}/"))
-    assert "a script answered blind" in page and 'class="avatar sm bot"' in page
+    assert "answered (script), blind" in page and 'class="avatar sm bot"' in page
 
 
 def test_of_a_person_nothing_is_said(ada, edo, asked):
     ask = asked()
     assert not answer(edo, ask).is_by_script and "meta" not in step_of(ada, ask)
-    assert "a script answered" not in html(as_person(ada).get(f"/episodes/{ask.episode_id}/"))
+    assert "answered (script)" not in html(as_person(ada).get(f"/episodes/{ask.episode_id}/"))
 
 
-def test_who_takes_it_back_leaves_no_word_of_it_and_another_answer_counts_anew(ada, edo, script, asked):
+def test_withdrawn_answer_is_gone_and_a_new_one_counts(ada, edo, script, asked):
     ask = asked()
     answer(script, ask)
     lease = advising.take_back(script, ask.pk)
@@ -71,7 +72,7 @@ def test_its_late_text_is_an_annotation_by_code(script, asked):
     assert Annotation.objects.get().author_kind == "code" and Advice.objects.get(late=True).is_by_script
 
 
-def test_the_numbers_count_people_alone_where_they_speak_of_people():
+def test_human_metrics_count_people_only():
     edo, bot = {"author_key": "user:1", "author": "edo"}, {"author_key": "token:1", "author": "token bot"}
     asks = [Asked("a", source="human", drafted_by="small", **edo), Asked("b", source="human", **bot)]
     drafted = desk_line(asks, "desk", "desk", "All").drafted

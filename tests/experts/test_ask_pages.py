@@ -56,14 +56,14 @@ def send(client, ask, **fields):
 
 def test_the_queue_shows_the_question_as_text_and_who_may_claim(edo, rita, ask):
     page = html(as_person(edo).get("/queue/"))
-    assert "One ask is open." in page and "Into which &lt;b&gt;one&lt;/b&gt;?" in page and "helpdesk_2 / 4" in page
+    assert "1 ask is open, due in" in page and "Into which &lt;b&gt;one&lt;/b&gt;?" in page and "helpdesk_2 / 4" in page
     assert f"/asks/{ask.pk}/claim" in page
     assert f"/asks/{ask.pk}/claim" not in html(as_person(rita).get("/queue/"))
 
 
 def test_an_empty_queue_says_so_and_a_filter_says_what_it_hides(edo, project, ask):
     hides = html(as_person(edo).get("/queue/?show=mine"))
-    assert "No open ask matches." in hides and "1 open ask is outside this filter" in hides
+    assert "No open asks match." in hides and "1 open ask outside this filter" in hides
     Ask.objects.all().delete()
     assert "No agent is stuck." in html(as_person(edo).get("/queue/"))
 
@@ -73,35 +73,35 @@ def test_a_stranger_finds_nothing_of_an_ask(max_, ask):
     assert "Into which" not in html(client.get("/queue/"))
     for path in ("", "steps.html"):
         assert client.get(f"/asks/{ask.pk}/{path}").status_code == 404
-    for deed in ("claim", "renew", "release", "pass", "answer"):
-        assert client.post(f"/asks/{ask.pk}/{deed}").status_code == 404
+    for action in ("claim", "renew", "release", "pass", "answer"):
+        assert client.post(f"/asks/{ask.pk}/{action}").status_code == 404
 
 
-def test_an_address_that_leads_to_nothing_keeps_the_way_back_for_whoever_is_signed_in(edo, client):
+def test_not_found_page_keeps_navigation_when_signed_in(edo, client):
     lost = as_person(edo).get("/nowhere/")
     assert lost.status_code == 404 and 'aria-label="Main"' in html(lost)
     assert 'aria-label="Main"' not in html(client.get("/nowhere/"))
 
 
-def test_whoever_is_not_signed_in_is_sent_to_sign_in_and_comes_back(client, db, ask):
+def test_anonymous_visitor_signs_in_and_returns(client, db, ask):
     answer = client.get(f"/asks/{ask.pk}/")
     assert answer.status_code == 302 and answer["Location"] == f"/login?next=%2Fasks%2F{ask.pk}%2F"
 
 
 def test_a_reviewer_reads_an_ask_and_may_not_claim_it(rita, ask):
     client = as_person(rita)
-    assert "Your role here may look" in html(client.get(f"/asks/{ask.pk}/"))
+    assert "Your role can view asks but not answer them." in html(client.get(f"/asks/{ask.pk}/"))
     assert client.post(f"/asks/{ask.pk}/claim").status_code == 403
 
 
 def test_claiming_shows_the_form_with_the_agents_tools(edo, ask):
     client = as_person(edo)
     page = client.post(f"/asks/{ask.pk}/claim", follow=True)
-    assert page.status_code == 200 and hidden(page, "lease_token") and "Yours to" in html(page)
+    assert page.status_code == 200 and hidden(page, "lease_token") and "Claimed until" in html(page)
     assert json.loads(re.search(r'id="tools-data"[^>]*>(.*?)</script>', html(page))[1])[0]["name"] == "merge"
 
 
-def test_somebody_elses_lease_is_named_and_its_token_is_not_shown(edo, ada, ask):
+def test_foreign_lease_shows_holder_without_token(edo, ada, ask):
     token = queue.claim(edo, ask.pk).lease_token
     client = as_person(ada)
     page = html(client.post(f"/asks/{ask.pk}/claim", follow=True))
@@ -122,7 +122,7 @@ def test_an_answer_reaches_the_ask_once_however_often_it_is_sent(edo, ask):
     assert first.status_code == second.status_code == 302 and first["Location"] == f"/asks/{ask.pk}/"
     assert Advice.objects.filter(ask=ask).count() == 1
     after = html(client.get(f"/asks/{ask.pk}/"))
-    assert "edo answered after" in after and "Into 4127." in after and "The agent has not fetched it yet." in after
+    assert "edo answered in" in after and "Into 4127." in after and "Not delivered yet." in after
 
 
 def test_send_and_next_claims_the_next_one(edo, ada, episode, ask):
@@ -145,7 +145,7 @@ def test_the_script_gets_json_with_the_contracts_code(edo, ask):
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"text": "", "tool_calls": "[]"}, "Write the advice"),
+        ({"text": "", "tool_calls": "[]"}, "Write an answer"),
         ({"tool_calls": '[{"name": "nope", "arguments": {}}]'}, "has no tool nope"),
         ({"tool_calls": '[{"name": "merge", "arguments": {"into": "x"}}]'}, "into is not of type integer"),
         ({"tool_calls": '[{"name": "merge"}]'}, "required property"),
@@ -164,7 +164,7 @@ def test_a_refused_answer_keeps_the_words_and_the_ask_open(edo, ask, fields, wor
     assert ask.is_open and not Advice.objects.exists()
 
 
-def test_a_broken_schema_of_the_agents_own_does_not_stop_an_answer(edo, ask):
+def test_invalid_agent_schema_does_not_block_an_answer(edo, ask):
     client = as_person(edo)
     client.post(f"/asks/{ask.pk}/claim")
     assert send(client, ask, tool_calls='[{"name": "odd", "arguments": {}}]').status_code == 302
@@ -179,19 +179,19 @@ def test_a_late_answer_is_kept_beside_the_ask_and_shown_as_late(edo, ask):
     late = client.post(f"/asks/{ask.pk}/answer", body)
     text = html(late)
     assert late.status_code == 409 and "No answer before the deadline." in text
-    assert "too late, kept with the ask" in text and "Too slow, into 4127." in text
+    assert "too late; saved as an annotation" in text and "Too slow, into 4127." in text
 
 
 @pytest.mark.parametrize(
     ("reason", "words"),
-    [("asker", "The agent took its question back."), ("desk", "Someone cancelled this ask on the queue page.")],
+    [("asker", "The agent withdrew its question."), ("desk", "Someone cancelled this ask on the queue page.")],
 )
 def test_a_cancelled_ask_of_an_agent_at_work_waits_nowhere(edo, ada, episode, ask, reason, words):
     closing.cancel(ada, ask.pk, reason)
     seen = html(as_person(edo).get(f"/asks/{ask.pk}/"))
     assert words in seen and "cancelled ask" in seen and "Waiting for advice" not in seen
     live = html(as_person(edo).get(f"/episodes/{episode.pk}/"))
-    assert "cancelled ask" in live and "Open the ask" not in live and "The agent is at work" in live
+    assert "cancelled ask" in live and "Open the ask" not in live and "The agent is working" in live
 
 
 def test_passing_frees_the_ask_for_others_and_next_skips_it(edo, ask):
@@ -199,7 +199,7 @@ def test_passing_frees_the_ask_for_others_and_next_skips_it(edo, ask):
     page = client.post(f"/asks/{ask.pk}/claim", follow=True)
     client.post(f"/asks/{ask.pk}/pass", {"lease_token": hidden(page, "lease_token"), "reason": "not mine"})
     assert board.next_for(edo, timezone.now()) is None
-    assert "No ask is free for you now: you passed on 1." in html(client.post("/queue/next", follow=True))
+    assert "No ask to claim right now: you declined 1." in html(client.post("/queue/next", follow=True))
 
 
 def test_next_for_me_goes_on_with_what_i_hold(edo, ada, episode, ask):
@@ -215,7 +215,7 @@ def test_renewing_pushes_the_lease_and_a_stranger_token_does_not(edo, ask):
     assert client.post(f"/asks/{ask.pk}/renew", {"lease_token": "x"}).json()["error"]["code"] == "lease_lost"
 
 
-def test_fragments_of_an_open_ask_leave_the_question_to_the_top_of_the_page(edo, ada, episode):
+def test_open_ask_fragments_omit_the_question(edo, ada, episode):
     step = {"seq": 1, "kind": "message", "role": "assistant", "content": "hm"}
     from awmclient.schema import STEP
 
@@ -234,4 +234,47 @@ def test_fragments_of_an_open_ask_leave_the_question_to_the_top_of_the_page(edo,
 
 def test_the_first_page_names_the_open_ask_and_the_agent_at_work(ada, ask):
     page = html(as_person(ada).get("/"))
-    assert "One ask is open. It falls back in" in page and "1 live, 1 needs a person" in page
+    assert "1 ask is open, due in" in page and "1 live, 1 needs a person" in page
+
+
+def test_next_ask_is_fetched_unclaimed_and_claimed_by_the_answer(edo, ada, ask):
+    other = recording.start_episode(ada, EpisodeStart(key="two", task="close the ticket", expert="plain"))[0]
+    after = queue.open_ask(ada, AskOpen(key="q", episode=other.pk, seq=1, question="Which way round?"))[0]
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    ahead = client.get(f"/asks/{ask.pk}/next").json()
+    assert ahead["ask"] == after.pk and "Which way round?" in ahead["page"] and 'name="lease_token"' in ahead["page"]
+    after.assignment.refresh_from_db()
+    assert after.assignment.state == "queued"
+    body = {"lease_token": hidden(client.get(f"/asks/{ask.pk}/"), "lease_token"), "nonce": "n", "text": "That one."}
+    headers = {"Accept": "application/json", "X-Swap": after.pk}
+    told = client.post(f"/asks/{ask.pk}/answer", {**body, "tool_calls": "[]"}, headers=headers).json()
+    after.assignment.refresh_from_db()
+    assert told["next"] == f"/asks/{after.pk}/" and "page" not in told
+    assert told["lease"]["token"] == after.assignment.lease_token
+    assert client.get(f"/asks/{after.pk}/next").status_code == 204
+
+
+def test_answer_loads_the_page_if_next_ask_changed(edo, ada, ask):
+    other = recording.start_episode(ada, EpisodeStart(key="two", task="close the ticket", expert="plain"))[0]
+    after = queue.open_ask(ada, AskOpen(key="q", episode=other.pk, seq=1, question="Which way round?"))[0]
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    body = {"lease_token": hidden(client.get(f"/asks/{ask.pk}/"), "lease_token"), "nonce": "n", "text": "That one."}
+    headers = {"Accept": "application/json", "X-Swap": "page"}
+    told = client.post(f"/asks/{ask.pk}/answer", {**body, "tool_calls": "[]"}, headers=headers).json()
+    after.assignment.refresh_from_db()
+    assert f'value="{after.assignment.lease_token}"' in told["page"] and "lease" not in told
+
+
+def test_fetched_ask_that_someone_else_claimed_is_not_opened(edo, ada, ask):
+    other = recording.start_episode(ada, EpisodeStart(key="two", task="close the ticket", expert="plain"))[0]
+    after = queue.open_ask(ada, AskOpen(key="q", episode=other.pk, seq=1, question="Which way round?"))[0]
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    queue.claim(ada, after.pk)
+    body = {"lease_token": hidden(client.get(f"/asks/{ask.pk}/"), "lease_token"), "nonce": "n", "text": "That one."}
+    headers = {"Accept": "application/json", "X-Swap": after.pk}
+    told = client.post(f"/asks/{ask.pk}/answer", {**body, "tool_calls": "[]"}, headers=headers).json()
+    after.assignment.refresh_from_db()
+    assert told["next"] == "/queue/" and "lease" not in told and after.assignment.holder == ada.key

@@ -36,7 +36,7 @@ def test_a_priority_out_of_bounds_is_refused_in_words(asked, ada, priority):
         queue.set_priority(ada, asked().pk, priority)
 
 
-def test_what_a_model_holds_can_be_handed_to_people_and_its_late_words_are_kept(asked, ada, edo, models, project):
+def test_model_claim_can_go_to_people_and_late_text_is_kept(asked, ada, edo, models, project):
     desk.set_policy(ada, model_first=True, audit_share=0.0)
     ask, model = asked(), expert_model(project, MODEL)
     _, lease = queue.claim_for_model(model)
@@ -50,7 +50,7 @@ def test_what_a_model_holds_can_be_handed_to_people_and_its_late_words_are_kept(
 def test_what_a_person_holds_is_not_handed_over(asked, ada, edo, models):
     ask = asked()
     queue.claim(edo, ask.pk)
-    with pytest.raises(AlreadyClaimed, match="edo is answering it"):
+    with pytest.raises(AlreadyClaimed, match="edo has claimed this ask"):
         queue.hand(ada, ask.pk, "llm")
     assert fresh(ask).tier == "people"
 
@@ -69,23 +69,23 @@ def test_a_model_that_passed_is_not_asked_again(asked, ada, edo, models, project
     desk.seen(edo)
     queue.decline(model, lease.assignment_id, lease.lease_token, "low_confidence")
     assert fresh(ask).tier == "people"
-    with pytest.raises(Invalid, match="passed on this ask already"):
+    with pytest.raises(Invalid, match="already declined this ask"):
         queue.hand(ada, ask.pk, "llm")
     own = queue.claim(edo, ask.pk)
-    with pytest.raises(Invalid, match="passed on this ask already"):
+    with pytest.raises(Invalid, match="already declined this ask"):
         queue.escalate(edo, own.assignment_id, own.lease_token, "llm", "over to you")
 
 
 @pytest.mark.parametrize(
     ("to", "words"),
-    [("llm", "No expert model may help"), ("senior", "names no senior"), ("cache", "can be handed to")],
+    [("llm", "No expert model is available"), ("senior", "has no senior expert"), ("cache", "can be transferred to")],
 )
 def test_an_ask_is_handed_to_nobody_who_cannot_take_it(asked, ada, to, words):
     with pytest.raises(Invalid, match=words):
         queue.hand(ada, asked().pk, to)
 
 
-def test_passing_from_the_queue_needs_no_claim_and_leaves_the_others_their_chance(asked, ada, edo):
+def test_declining_from_the_queue_needs_no_claim(asked, ada, edo):
     ask = asked()
     for _ in range(2):
         queue.pass_over(edo, ask.pk, "not my field")
@@ -127,13 +127,13 @@ def test_passing_on_a_models_ask_does_not_take_it_from_the_model(asked, ada, edo
 def test_a_closed_ask_is_left_alone(asked, ada, edo):
     ask = asked()
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
-    for deed in (
+    for action in (
         lambda: queue.pass_over(edo, ask.pk),
         lambda: queue.hand(ada, ask.pk, "people"),
         lambda: queue.set_priority(ada, ask.pk, 1),
     ):
         with pytest.raises(TooLate):
-            deed()
+            action()
 
 
 def test_a_stranger_steers_nothing_and_an_expert_may_only_pass(asked, ada, edo, rita, max_, project):

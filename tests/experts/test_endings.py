@@ -50,7 +50,7 @@ def told(ask):
 @pytest.mark.parametrize(("reason", "words"), REASONS.items())
 def test_a_fallback_says_its_own_reason(asked, reason, words):
     ask = fell_back(asked(), reason)
-    assert told(ask) == (words, "The agent gets no advice; it has not heard so yet.")
+    assert told(ask) == (words, "The agent continues without advice. Not delivered yet.")
     assert card(ask).no_advice == f"{words} No advice was sent."
 
 
@@ -61,13 +61,13 @@ def test_a_prepared_draft_is_named_and_never_called_no_advice(asked, project, ad
     ask = fell_back(ask, reason)
     assert (ask.accepted.source, ask.accepted.reason) == ("llm", "prepared")
     headline, line = told(ask)
-    assert headline == REASONS[reason] and line.startswith(f"The agent gets the draft that the model {MODEL} had")
+    assert headline == REASONS[reason] and line.startswith(f"The agent gets the draft by {MODEL}.")
     assert "no advice" not in line and "without" not in line
     shown = card(ask)
     assert shown.no_advice == "" and shown.text == "Take the oldest."
-    assert shown.said == "no expert answered, so the agent got a model's draft, written blind"
+    assert shown.said == "draft, sent because no expert answered, blind"
     closing.deliver(system(project), ask.pk)
-    assert "Delivered to the agent after" in endings.line(fresh(ask))
+    assert "Delivered in" in endings.line(fresh(ask))
 
 
 def test_a_fallback_that_the_agent_heard_or_could_not_hear(asked, project, ada):
@@ -75,13 +75,13 @@ def test_a_fallback_that_the_agent_heard_or_could_not_hear(asked, project, ada):
     closing.deliver(system(project), heard.pk)
     recording.finish(ada, unheard.episode_id, Finish(stop_reason="done"))
     assert endings.line(fresh(heard)) == "The agent continued without advice."
-    assert endings.line(fresh(unheard)) == "The episode ended before the agent heard of it."
+    assert endings.line(fresh(unheard)) == "The episode ended before the agent was told."
 
 
 @pytest.mark.parametrize(
     ("end", "words"),
     [
-        (lambda ask, ada: closing.cancel(ada, ask.pk), "The agent took its question back."),
+        (lambda ask, ada: closing.cancel(ada, ask.pk), "The agent withdrew its question."),
         (lambda ask, ada: closing.cancel(ada, ask.pk, "desk"), "Someone cancelled this ask on the queue page."),
         (
             lambda ask, ada: recording.finish(ada, ask.episode_id, Finish(stop_reason="done")),
@@ -108,11 +108,11 @@ def answered_by(actor, ask):
 
 def test_an_answer_says_who_gave_it(asked, ada, edo, project, models):
     script = bearer(issue_token(ada, "clerk", "expert")[0])
-    assert endings.headline(answered_by(edo, asked())) == "edo answered after less than 1 s."
-    assert endings.headline(answered_by(script, asked())) == "The script clerk answered after less than 1 s."
+    assert endings.headline(answered_by(edo, asked())) == "edo answered in under 1 s."
+    assert endings.headline(answered_by(script, asked())) == "The script clerk answered in under 1 s."
     desk.set_policy(ada, model_first=True, audit_share=0.0, cache="all")
     by_model = answered_by(expert_model(project, MODEL), asked(question="By a model?"))
-    assert endings.headline(by_model) == f"The model {MODEL} answered after less than 1 s."
+    assert endings.headline(by_model) == f"The model {MODEL} answered in under 1 s."
     again = fresh(asked(question="By a model?"))
     assert again.accepted.source == "cache"
     assert endings.headline(again) == f"An earlier answer by {MODEL} was reused."
@@ -128,7 +128,7 @@ def test_the_frame_of_an_end_carries_its_sentence(asked, monkeypatch):
 
 def test_a_notice_that_is_not_sent_names_the_state(asked):
     standing = notifications.AskSubject(fell_back(asked(), "declined")).standing("people", timezone.now())
-    assert standing.why == "the ask was already closed (fell back)"
+    assert standing.why == "Not sent: the ask was already closed (fell back)."
 
 
 def test_home_does_not_call_the_desk_empty_while_models_answer(ada, project, models):

@@ -73,7 +73,7 @@ def test_kept_is_measured_before_anything_is_locked(asked, ada, edo, project, mo
         return kept(before, text)
 
     monkeypatch.setattr(advising, "kept", measured)
-    first, twin = asked(), asked()
+    first, second = asked(), asked()
     model = expert_model(project, MODEL)
     desk.want_draft(edo, first.pk)
     assert desk.begin_draft(model).pk == first.pk
@@ -81,8 +81,8 @@ def test_kept_is_measured_before_anything_is_locked(asked, ada, edo, project, mo
     lease = queue.claim(edo, first.pk)
     words = ("Take the oldest one.", "n", None)
     advising.answer(edo, lease.assignment_id, lease.lease_token, *words, drafted_by=model.key)
-    chosen = advising.answer_group(edo, first, words[0], None, "n", [twin.pk], drafted_by=model.key)
-    assert chosen == {twin.pk: ""}
+    chosen = advising.answer_group(edo, first, words[0], None, "n", [second.pk], drafted_by=model.key)
+    assert chosen == {second.pk: ""}
     advising.amend(edo, first.pk, "Take the very oldest.", None, "m")
     assert locked == [False, False, False]
     assert [0.8 < one.draft_kept < 0.95 for one in Advice.objects.all()] == [True] * 3

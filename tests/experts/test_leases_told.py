@@ -29,7 +29,7 @@ def heard(monkeypatch, django_capture_on_commit_callbacks):
     return hear
 
 
-def test_a_lease_renewed_each_second_is_told_seldom_and_before_the_end_that_was_told(edo, asked, heard, monkeypatch):
+def test_frequent_lease_renewals_are_announced_rarely_in_time(edo, asked, heard, monkeypatch):
     ask, clock = asked(), SimpleNamespace(at=timezone.now())
     monkeypatch.setattr(queue, "timezone", SimpleNamespace(now=lambda: clock.at))
     lease = queue.claim(edo, ask.pk)
@@ -43,7 +43,7 @@ def test_a_lease_renewed_each_second_is_told_seldom_and_before_the_end_that_was_
     assert 4 <= told <= 6
 
 
-def test_a_lease_that_ends_with_the_deadline_has_no_later_end_to_tell(edo, asked, heard):
+def test_lease_ending_at_the_deadline_is_not_announced_again(edo, asked, heard):
     ask = asked(deadline_s=30)
     lease = queue.claim(edo, ask.pk)
     assert heard(lambda: queue.renew(edo, lease.assignment_id, lease.lease_token)) == []
@@ -57,7 +57,7 @@ def test_a_lapsed_lease_that_is_renewed_is_news_to_everybody(edo, asked, heard):
     assert (frame["type"], frame["held_by"]) == ("ask", "edo") and frame["lease_until"]
 
 
-def test_of_a_long_queue_the_rest_that_people_can_take_is_counted(ada, edo, asked, models, monkeypatch):
+def test_long_queue_counts_the_remaining_human_asks(ada, edo, asked, models, monkeypatch):
     asks = [asked(f"question {number}", task=f"task {number}") for number in range(5)]
     assert reading.more_to_take(ada, reading.open_asks(ada)) == 0
     monkeypatch.setattr(reading, "LISTED", 2)

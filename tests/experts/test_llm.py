@@ -97,7 +97,7 @@ def call(ticket, into):
     return {"name": "merge_ticket", "arguments": {"ticket": ticket, "into": into}}
 
 
-def test_a_call_that_the_tools_would_refuse_is_left_out_and_the_words_stay(serve, asked):
+def test_invalid_suggested_call_is_dropped_and_text_is_kept(serve, asked):
     wrong = [{"name": "drop_table", "arguments": {}}, {"name": "merge_ticket", "arguments": {"ticket": "x"}}]
     serve(small=lambda body: says("Into 4127.", tool_calls=[*wrong, call(1, 2), "nonsense"]))
     ask = asked()
@@ -112,7 +112,7 @@ def test_a_call_that_the_tools_would_refuse_is_left_out_and_the_words_stay(serve
         (says("Your manager would know.", needs_person=True), "llm_asked"),
     ],
 )
-def test_an_unsure_model_hands_the_ask_to_people_and_its_text_stays_unseen(serve, asked, said, why):
+def test_unsure_model_transfers_ask_and_hides_its_text(serve, asked, said, why):
     serve(small=lambda body: said)
     ask = asked()
     llm.work()
@@ -172,7 +172,7 @@ def test_unreadable_words_become_no_draft_and_no_fallback(serve, asked, settings
     assert [one.fault for one in ModelCall.objects.all()] == [llm.UNREADABLE]
     assert not Draft.objects.filter(text__isnull=False).exists()
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
-    assert closing.settle(ask.pk).accepted.value().observation()["status"] == "no_advice"
+    assert closing.close_if_due(ask.pk).accepted.value().observation()["status"] == "no_advice"
 
 
 def test_the_next_model_is_asked_before_people(serve, asked):
@@ -182,7 +182,7 @@ def test_the_next_model_is_asked_before_people(serve, asked):
     assert fresh(ask).accepted.author == "big"
 
 
-def test_when_every_model_broke_and_no_person_may_be_asked_the_agent_is_told_at_once(serve, asked, ada):
+def test_failed_models_without_people_fall_back_immediately(serve, asked, ada):
     serve(timeout_s=1.0, small=lambda body: error(400, "no such model"))
     desk.set_policy(ada, per_hour=0)
     ask = asked()
@@ -217,7 +217,7 @@ def test_an_echoed_key_is_no_advice_and_no_fault_in_any_spelling(serve, asked, n
     assert all("[key]" in one and text not in one for one in told)
 
 
-def test_only_an_informed_ask_tells_the_model_what_the_verifier_wants(serve, asked):
+def test_only_informed_asks_give_the_model_criteria(serve, asked):
     def reply(body):
         given = json.loads(body["messages"][1]["content"])
         return "Ticket 2 must be closed." if "source" in given else says("Close it.")
@@ -274,7 +274,7 @@ def in_turn(criteria, answer):
     ],
     ids=["words", "other signs", "a call", "between words"],
 )
-def test_an_answer_that_quotes_the_verifier_is_a_fault_and_no_advice(serve, informed, answer):
+def test_answer_quoting_the_verifier_is_a_fault_not_advice(serve, informed, answer):
     server = serve(small=in_turn("Ticket 2 must be closed.", answer))
     ask = informed()
     llm.work()

@@ -273,7 +273,7 @@ def test_any_interleaving_keeps_the_machine_true(ada, edo):
     run_state_machine_as_test(
         Here,
         settings=settings(
-            max_examples=60,
+            max_examples=25,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -64,7 +64,7 @@ def test_people_models_and_arms_are_told_apart(ada, edo, play, models):
     play(model, text="Have another look.", found="judge_error", run=run, arm="models")
     expired = play(run=run, arm="people")
     Ask.objects.filter(pk=expired.pk).update(deadline_at=timezone.now())
-    closing.settle(expired.pk)
+    closing.close_if_due(expired.pk)
     desk.called(model, expired, "draft", tokens=70, duration_s=2.0, fault="401 the key is wrong")
     found = told(ada)
     assert (found.desk.asks, found.desk.in_time.part, found.desk.in_time.of) == (4, 3, 4)
@@ -116,7 +116,7 @@ def test_only_the_newest_asks_are_counted_and_it_is_said(ada, edo, play, monkeyp
         play(edo)
     found = told(ada)
     assert (found.more, found.desk.asks, found.since) == (True, 2, Ask.objects.order_by("-created_at")[1].created_at)
-    assert "the newest 2 are counted" in html(as_person(ada).get("/desk/numbers/"))
+    assert "The newest 2 are counted" in html(as_person(ada).get("/desk/numbers/"))
 
 
 def test_another_projects_asks_are_never_counted(edo, max_, play):
@@ -132,12 +132,12 @@ def test_the_number_of_queries_does_not_grow_with_the_asks(ada, edo, play, djang
 
 
 def test_the_page_says_what_was_found_and_claims_no_cause(edo, rita, play):
-    assert "Nothing has been asked in this project yet." in html(as_person(rita).get("/desk/numbers/"))
+    assert "No asks in this project yet." in html(as_person(rita).get("/desk/numbers/"))
     play(edo)
     play()
-    assert "Nothing was asked here in this time." in html(as_person(rita).get("/desk/numbers/?arm=x"))
+    assert "No asks in this period." in html(as_person(rita).get("/desk/numbers/?arm=x"))
     seen = html(as_person(rita).get("/desk/numbers/?sort=-waited"))
-    assert "1 of 1 ask was answered before the deadline" in seen and "1 open" in seen
+    assert "1 of 1 ask was answered in time" in seen and "1 open" in seen
     assert records.NOTE in seen and 'aria-sort="descending"' in seen
     assert "/desk/numbers/" in html(as_person(rita).get("/queue/"))
 

@@ -42,7 +42,7 @@ def test_without_a_case_there_is_no_share():
 
 
 @pytest.mark.parametrize(("n", "rank"), [(0, 0), (5, 0), (6, 1), (9, 2), (20, 6), (100, 40), (101, 40), (1000, 469)])
-def test_the_interval_of_a_median_begins_at_the_rank_that_the_binomial_gives(n, rank):
+def test_median_interval_uses_binomial_ranks(n, rank):
     assert ranks_below(n) == rank
 
 
@@ -53,7 +53,7 @@ def test_a_median_keeps_quiet_about_what_few_values_cannot_tell():
     assert Middle.among([None]) == Middle()
 
 
-def test_the_rate_counts_answers_that_the_agent_read_by_the_hours_they_were_in_hand():
+def test_useful_rate_is_read_answers_per_claimed_hour():
     rate = per_hour([Asked("e", took_s=900, read=True) for _ in range(4)] + [Asked("e", took_s=3600, read=False)])
     assert (rate.n, rate.hours, rate.value) == (5, 2.0, 2.0)
     assert rate.low < 2.0 < rate.high
@@ -72,7 +72,7 @@ def test_a_single_case_has_a_share_and_no_interval():
     one = Share.count([True])
     assert (one.value, one.low, one.high) == (1.0, None, None)
     cell = pages._share("In time", one)
-    assert (cell.value.replace("\u00a0", " "), cell.small, cell.start) == ("100 %", ("1 of 1",), None)
+    assert (cell.value, cell.small, cell.start) == ("100%", ("1 of 1",), None)
     assert Share.count([True, True]).low is not None
 
 
@@ -154,7 +154,7 @@ def test_an_advice_was_followed_or_not_or_nobody_can_tell(text, suggested, call,
     assert followed(text, suggested, call, TOOLS) == said
 
 
-def test_calls_of_the_questions_own_turn_were_chosen_before_the_answer():
+def test_calls_in_the_asking_turn_precede_the_answer():
     asked = {"kind": "ask", "turn": 3}
     same, later = {"kind": "tool_call", "turn": 3, "name": "a"}, {"kind": "tool_call", "turn": 4, "name": "b"}
     assert next_call([asked, same, {"kind": "ask", "turn": 4}, later]) == later

@@ -80,7 +80,7 @@ def test_a_lapsed_lease_that_nobody_took_still_answers(edo, ask):
     assert advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1").late is False
 
 
-def test_a_lapsed_lease_that_was_retaken_is_lost_and_the_text_is_kept(ada, edo, ask):
+def test_expired_lease_claimed_by_another_keeps_the_text(ada, edo, ask):
     old = queue.claim(edo, ask.pk)
     lapse(ask)
     queue.claim(ada, ask.pk)
@@ -100,7 +100,7 @@ def test_a_repeated_nonce_is_one_answer(edo, ask):
 
 def test_at_the_deadline_the_reader_settles_a_typed_fallback(ada, episode, ask):
     pass_deadline(ask)
-    closed = closing.settle(ask.pk)
+    closed = closing.close_if_due(ask.pk)
     assert (closed.status, closed.reason) == ("fell_back", "deadline")
     assert closed.accepted.value().observation() == {"status": "no_advice", "reason": "deadline"}
     (step,) = trajectory.steps_for(ada, episode.pk)
@@ -108,7 +108,7 @@ def test_at_the_deadline_the_reader_settles_a_typed_fallback(ada, episode, ask):
     assert Episode.objects.get(pk=episode.pk).state == "running"
 
 
-def test_an_answer_after_the_deadline_is_kept_as_late_and_never_delivered(edo, ask):
+def test_answer_after_the_deadline_is_late_and_not_delivered(edo, ask):
     lease = queue.claim(edo, ask.pk)
     pass_deadline(ask)
     with pytest.raises(TooLate):
@@ -121,9 +121,9 @@ def test_an_answer_after_the_deadline_is_kept_as_late_and_never_delivered(edo, a
 
 
 def test_the_sweep_settles_what_is_due(ask):
-    assert closing.settle_due() == 0
+    assert closing.close_due() == 0
     pass_deadline(ask)
-    assert closing.settle_due() == 1
+    assert closing.close_due() == 1
 
 
 def test_an_ending_episode_cancels_its_asks_and_voids_the_lease(ada, edo, episode, ask):
@@ -143,14 +143,14 @@ def test_a_pass_frees_the_ask_for_the_others(ada, edo, ask):
     assert queue.claim(ada, ask.pk).lease_token
 
 
-def test_the_same_key_is_the_same_ask_and_another_body_a_conflict(ada, episode, ask):
+def test_ask_key_with_another_body_is_a_conflict(ada, episode, ask):
     again, made = queue.open_ask(ada, wanted(episode))
     assert (again.pk, made) == (ask.pk, False)
     with pytest.raises(AskConflict):
         queue.open_ask(ada, wanted(episode, question="Something else?"))
 
 
-def test_no_ask_where_the_expert_is_off_the_episode_ended_or_the_number_is_taken(ada, episode, ask):
+def test_ask_is_refused_if_expert_off_ended_or_number_taken(ada, episode, ask):
     off, _ = recording.start_episode(ada, EpisodeStart(key="off", task="alone"))
     with pytest.raises(ExpertOff):
         queue.open_ask(ada, wanted(off))
@@ -190,7 +190,7 @@ def test_an_empty_question_or_answer_is_refused(edo, episode, ask):
         advising.answer(edo, lease.assignment_id, lease.lease_token, " ", "n1")
 
 
-def test_two_open_asks_keep_the_episode_waiting_until_the_last_is_closed(ada, edo, episode, ask):
+def test_episode_waits_until_its_last_ask_is_closed(ada, edo, episode, ask):
     other, _ = queue.open_ask(ada, wanted(episode, key="q2", seq=2))
     lease = queue.claim(edo, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Yes.", "n1")

@@ -43,12 +43,12 @@ def skilled(actor, *skills):
 @pytest.mark.parametrize(
     ("row", "words"),
     [
-        ({"tier": "people", "tier_reason": "audit_sample", "chance": 0.05}, "People: audit sample (5\u00a0%)."),
-        ({"tier": "people", "tier_reason": "audit_sample", "chance": 0.004}, "People: audit sample (under 1\u00a0%)."),
-        ({"tier": "people", "tier_reason": "low_confidence"}, "Escalated: the model was unsure."),
+        ({"tier": "people", "tier_reason": "audit_sample", "chance": 0.05}, "People: audit sample (5%)."),
+        ({"tier": "people", "tier_reason": "audit_sample", "chance": 0.004}, "People: audit sample (under 1%)."),
+        ({"tier": "people", "tier_reason": "low_confidence"}, "Escalated: low model confidence."),
         (
             {"tier": "llm", "tier_reason": "model_first", "chance": 0.05},
-            "Model: it comes first, 5\u00a0% go to people.",
+            "Model first; 5% go to people.",
         ),
         ({"tier": "senior", "tier_reason": "over my head"}, "Senior: over my head."),
         ({"tier": "people", "tier_reason": ""}, "People."),
@@ -70,8 +70,9 @@ def test_a_row_names_skills_priority_run_and_arm(asked, ada, edo, set_):
     ask = asked(run=run, skills=["refunds", "german"], priority=5)
     skilled(edo, "german")
     seen = page(edo)
-    assert "priority 5" in seen and "bikes &lt;1&gt;" in seen and "needs refunds" in seen and "needs german" not in seen
-    assert "You lack refunds." in seen and f"/asks/{ask.pk}/claim" not in seen
+    assert "priority 5" in seen and "bikes &lt;1&gt;" in seen
+    assert "requires refunds" in seen and "requires german" not in seen
+    assert "Requires: refunds" in seen and f"/asks/{ask.pk}/claim" not in seen
     assert rows(edo, f"?run={run}") == [ask.pk] and rows(edo, "?skill=german") == [ask.pk]
     assert rows(edo, "?skill=french") == []
 
@@ -84,8 +85,8 @@ def test_facets_count_mine_unclaimed_for_me_and_the_models(asked, ada, edo, set_
     set_(hard, skills=["german"])
     queue.pass_over(edo, passed.pk)
     seen = page(edo)
-    assert re.findall(r">(Open|Unclaimed|Mine|For me|With model|Grouped) (\d+)</a>", seen) == [
-        ("Open", "6"), ("Unclaimed", "3"), ("Mine", "1"), ("For me", "2"), ("With model", "1"), ("Grouped", "0"),
+    assert re.findall(r">(Open|Unclaimed|Mine|Claimable|Model|Same question) (\d+)</a>", seen) == [
+        ("Open", "6"), ("Unclaimed", "3"), ("Mine", "1"), ("Claimable", "2"), ("Model", "1"), ("Same question", "0"),
     ]  # fmt: skip
     assert set(rows(edo, "?show=forme")) == {mine.pk, free.pk}
     assert rows(edo, "?show=model") == [models_.pk] and rows(edo, "?show=mine") == [mine.pk]
@@ -118,11 +119,11 @@ def test_an_empty_view_says_why(asked, ada, edo, set_):
     queue.pass_over(edo, passed.pk)
     set_(busy, tier="llm")
     seen = page(edo, "?show=forme")
-    assert "No open ask matches." in seen and "4 open asks are outside this filter" in seen
-    for words in ("1 is leased: by ada until", "1 needs german", "You passed on 1", "1 is next for a model"):
+    assert "No open asks match." in seen and "4 open asks outside this filter" in seen
+    for words in ("1 claimed: ada until", "1 requires german", "You declined 1", "1 waiting for a model"):
         assert words in seen
     told = html(as_person(edo).post("/queue/next", follow=True))
-    assert "No ask is free for you now: 1 is leased, 1 needs german, you passed on 1, 1 is next for a model." in told
+    assert "No ask to claim right now: 1 claimed, 1 requires german, you declined 1, 1 waiting for a model." in told
 
 
 def test_those_that_ask_the_same_are_one_row_that_unfolds(asked, edo):
@@ -130,7 +131,7 @@ def test_those_that_ask_the_same_are_one_row_that_unfolds(asked, edo):
     other = asked("May I refund order 7?")
     assert rows(edo) == [group[0].pk, other.pk]
     seen = page(edo)
-    assert "<b>3 ask the same.</b>" in seen and seen.count('class="askrow twin"') == 2
+    assert "<b>Asked by 3 agents.</b>" in seen and seen.count('class="askrow alike"') == 2
     queue.claim(edo, group[2].pk)
     assert rows(edo)[0] == group[2].pk  # what I can act on stands in front of its group
     assert len(rows(edo, f"?group={group[0].pk}")) == 3
@@ -152,7 +153,7 @@ def test_search_sort_and_page_stand_in_the_query_string(asked, edo, set_, monkey
     assert 'href="?sort=newest&amp;page=2"' in page(edo, "?sort=newest")
 
 
-def test_next_follows_the_turn_of_runs_and_leaves_models_skills_and_passed_ones_aside(asked, ada, edo, set_):
+def test_claim_next_follows_run_order_and_eligibility(asked, ada, edo, set_):
     big, small = (recording.start_run(ada, RunStart(name=name))[0].pk for name in ("big", "small"))
     first = asked("One and only?", run=big)
     asks = [asked(f"Question {n} of {n * 7}?", run=big) for n in range(3)]
@@ -176,7 +177,7 @@ def fresh(ask):
     return Ask.objects.get(pk=ask.pk)
 
 
-def test_next_prefers_what_would_miss_its_deadline_and_what_i_hold(asked, edo, set_):
+def test_claim_next_prefers_own_then_urgent_asks(asked, edo, set_):
     calm, urgent, mine = asked("Alpha?"), asked("Beta or gamma?"), asked("Delta, epsilon?")
     set_(urgent, deadline_at=timezone.now() + timedelta(seconds=90))
     assert board.next_for(edo, timezone.now()).pk == urgent.pk
@@ -194,41 +195,41 @@ def test_the_newest_ask_opens_from_any_page(asked, edo, rita):
 
 def test_claiming_giving_back_and_passing_stay_in_the_queue(asked, ada, edo):
     ask, client = asked(), as_person(edo)
-    assert client.post(f"/queue/{ask.pk}/claim", headers=JSON).json() == {"said": "Yours. Enter opens it."}
+    assert client.post(f"/queue/{ask.pk}/claim", headers=JSON).json() == {"said": "Claimed. Press Enter to open it."}
     token = re.search(r'name="lease_token" value="([^"]+)"', page(edo))[1]
     assert token not in page(ada)
     other = as_person(ada).post(f"/queue/{ask.pk}/claim", headers=JSON)
     assert other.status_code == 409 and other.json()["error"]["code"] == "already_claimed"
-    assert "edo holds this ask until" in other.json()["error"]["message"]
+    assert "edo has claimed this ask for up to" in other.json()["error"]["message"]
     assert client.post(f"/queue/{ask.pk}/release", {"lease_token": token}, headers=JSON).status_code == 200
     assert client.post(f"/queue/{ask.pk}/release", {"lease_token": token}, headers=JSON).status_code == 409
     assert client.post(f"/queue/{ask.pk}/pass", {"reason": "no"})["Location"] == "/queue/"
     refused = client.post(f"/queue/{ask.pk}/claim", headers=JSON).json()["error"]
-    assert refused == {"code": "passed", "message": "You passed on this ask; it is the others' now."}
-    assert "You passed on this ask" in html(client.post(f"/queue/{ask.pk}/claim", follow=True))
+    assert refused == {"code": "passed", "message": "You declined this ask."}
+    assert "You declined this ask." in html(client.post(f"/queue/{ask.pk}/claim", follow=True))
 
 
-def test_what_one_holds_is_handed_on_from_the_queue_and_the_rest_by_those_who_run_the_place(asked, ada, edo, models):
+def test_transfer_needs_the_lease_or_a_manager_role(asked, ada, edo, models):
     ask, to_model = asked(), {"to": "llm", "reason": "it knows the refund rule"}
     refused = as_person(edo).post(f"/queue/{ask.pk}/hand", to_model, headers=JSON)
     assert refused.status_code == 403
     queue.claim(edo, ask.pk)
     held = as_person(ada).post(f"/queue/{ask.pk}/hand", to_model, headers=JSON)
-    assert held.status_code == 409 and "edo is answering" in held.json()["error"]["message"]
+    assert held.status_code == 409 and "edo has claimed" in held.json()["error"]["message"]
     done = as_person(edo).post(f"/queue/{ask.pk}/hand", to_model, headers=JSON)
-    assert done.json() == {"said": "Handed to the model."}
+    assert done.json() == {"said": "Sent to the model."}
     assert "Model: it knows the refund rule." in page(ada, "?show=model")
     back = as_person(ada).post(f"/queue/{ask.pk}/hand", {"to": "people", "reason": ""}, headers=JSON)
-    assert back.json() == {"said": "Handed to people."}
+    assert back.json() == {"said": "Transferred to people."}
     odd = as_person(ada).post(f"/queue/{ask.pk}/hand", {"to": "nobody"}, headers=JSON)
     assert odd.status_code == 422
 
 
 def test_a_stranger_does_nothing_to_a_row(asked, max_, rita):
     ask = asked()
-    for deed in ("claim", "release", "pass", "hand"):
-        assert as_person(max_).post(f"/queue/{ask.pk}/{deed}").status_code == 404
-        assert as_person(rita).post(f"/queue/{ask.pk}/{deed}").status_code == 403
+    for action in ("claim", "release", "pass", "hand"):
+        assert as_person(max_).post(f"/queue/{ask.pk}/{action}").status_code == 404
+        assert as_person(rita).post(f"/queue/{ask.pk}/{action}").status_code == 403
     assert as_person(max_).get("/queue/newest")["Location"] == "/queue/"
 
 
@@ -238,8 +239,8 @@ def test_many_at_once_each_by_itself_and_what_failed_is_said(asked, ada, edo, mo
     chosen, client = {"ask": [one.pk for one in asks], "back": "?sort=newest"}, as_person(ada)
     told = client.post("/queue/bulk", {**chosen, "do": "to-llm"}, follow=True)
     assert told.redirect_chain == [("/queue/?sort=newest", 302)]
-    assert "2 asks handed to the model." in html(told)
-    assert "1 not changed: edo is answering it." in html(told)
+    assert "2 asks sent to the model." in html(told)
+    assert "1 not changed: edo has claimed this ask." in html(told)
     client.post("/queue/bulk", {**chosen, "do": "priority", "priority": "4"})
     assert set(Ask.objects.values_list("priority", flat=True)) == {4}
     client.post("/queue/bulk", {**chosen, "do": "cancel"}, follow=True)
@@ -251,9 +252,9 @@ def test_many_at_once_each_by_itself_and_what_failed_is_said(asked, ada, edo, mo
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ({"do": "priority", "priority": "high"}, "A priority is a whole number"),
-        ({"do": "dance"}, "Say what is to be done"),
-        ({"do": "cancel", "ask": []}, "Choose asks first"),
+        ({"do": "priority", "priority": "high"}, "Enter a priority as a whole number"),
+        ({"do": "dance"}, "Choose an action"),
+        ({"do": "cancel", "ask": []}, "Select asks first"),
     ],
 )
 def test_a_bulk_act_that_makes_no_sense_changes_nothing(asked, ada, body, words):
@@ -271,7 +272,7 @@ def test_only_those_who_run_the_place_act_on_many(asked, edo, max_):
     assert fresh(ask).is_open
 
 
-def test_being_here_and_away_is_told_by_a_post_and_survives_a_reload(edo, rita):
+def test_availability_is_posted_and_survives_reload(edo, rita):
     client = as_person(edo)
     assert client.post("/presence", headers=JSON).json() == {"away": False}
     assert client.post("/presence", {"away": "1"}, headers=JSON).json() == {"away": True}
@@ -330,5 +331,5 @@ def test_the_day_is_a_bar_of_what_became_of_it(asked, edo, ada):
     seen = page(edo)
     assert (
         'aria-label="1 answered by people, 1 answered by scripts, 1 cancelled, 1 open"' in seen
-        and "of 4 asked, 1 by you, 1 by scripts" in seen
+        and "of 4, 1 by you, 1 by scripts" in seen
     )

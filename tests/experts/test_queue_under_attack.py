@@ -39,7 +39,7 @@ def lapse(ask):
     Assignment.objects.filter(ask=ask).update(lease_until=timezone.now() - timedelta(seconds=1))
 
 
-def test_a_text_that_lost_its_lease_counts_once_the_lease_is_back(ada, edo, ask):
+def test_text_saved_without_lease_counts_after_reclaim(ada, edo, ask):
     first = queue.claim(edo, ask.pk)
     lapse(ask)
     other = queue.claim(ada, ask.pk)
@@ -76,7 +76,7 @@ def test_question_and_context_have_bounds(episode, field):
         wanted(episode, **field)
 
 
-def test_a_repeated_question_and_a_consumed_answer_are_signs_of_life(project, edo):
+def test_repeated_ask_and_consumption_count_as_heartbeats(project, edo):
     agent, _ = token(project, "agent")
     episode, _ = recording.start_episode(agent, EpisodeStart(key="one", task="t", expert="plain"))
     ask, _ = queue.open_ask(agent, wanted(episode))
@@ -95,7 +95,7 @@ def somebody_waits_for_a_lock():
 
 
 @pytest.mark.django_db(transaction=True)
-def test_a_claim_and_an_answer_at_the_same_moment_never_wait_for_each_other(ada, edo, monkeypatch):
+def test_concurrent_claim_and_answer_do_not_deadlock(ada, edo, monkeypatch):
     """Ada takes Edo's lapsed lease while he sends: whoever is first is first, and neither hears of a deadlock."""
     episode, _ = recording.start_episode(ada, EpisodeStart(key="race", task="race", expert="plain"))
     ask, _ = queue.open_ask(ada, wanted(episode))

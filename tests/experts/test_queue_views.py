@@ -20,7 +20,7 @@ def listed(actor, query=""):
     return html(as_person(actor).get(f"/queue/views{query}"))
 
 
-def test_what_is_looked_at_is_saved_without_its_page_and_opens_again(edo, asked):
+def test_saved_view_omits_the_page_number(edo, asked):
     asked()
     assert save(edo).status_code == 200
     view = QueueView.objects.get()
@@ -51,7 +51,7 @@ def test_others_see_a_view_only_if_it_is_for_everybody(edo, ada, rita, max_):
     assert "house" not in listed(max_)
 
 
-def test_a_view_is_removed_by_its_author_or_by_those_who_run_the_place(edo, ada, rita, max_):
+def test_view_is_removed_by_its_author_or_a_manager(edo, ada, rita, max_):
     save(edo, "house", shared="1")
     drop = f"/queue/views/{QueueView.objects.get().pk}/drop"
     assert as_person(max_).post(drop).status_code == 404
@@ -73,4 +73,4 @@ def test_names_are_text_and_nobody_hoards(edo, monkeypatch):
     monkeypatch.setattr("experts.desk.VIEWS_MAX", 1)
     save(edo, "<b>x</b>")
     assert "<b>x</b>" not in listed(edo)
-    assert b"remove one first" in save(edo, "second").content
+    assert b"Remove one first" in save(edo, "second").content

@@ -11,9 +11,12 @@ from awmclient.schema import AskOpen, EpisodeStart, ToolCall
 from episodes import recording
 from experts import advising, desk, queue, review
 from experts.errors import StillOpen, TooLate
-from experts.models import Annotation, Draft
+from experts.models import Draft
 from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
+from reviews import annotating
+from reviews.annotating import Place
+from reviews.models import Annotation
 from tests.people_by_name import person, token
 
 
@@ -24,14 +27,14 @@ def ask(ada):
 
 
 def test_what_is_said_stands_with_author_privilege_and_place(ask, edo):
-    said = review.annotate(edo, ask.episode, 1, "note", "He means the oldest.", ask)
+    said = review.annotate_ask(edo, ask, "note", "He means the oldest.")
     assert (said.author_key, said.author_kind, said.privilege, said.seq) == (edo.key, "human", "sees_verifier", 1)
     said.text = "other words"
     with pytest.raises(TypeError):
         said.save()
 
 
-def test_the_same_again_is_quiet_and_a_change_of_mind_is_a_new_row(ask, edo):
+def test_repeated_label_is_idempotent_and_change_is_a_new_row(ask, edo):
     for value in ("yes", "yes", "no", "yes"):
         review.tag(edo, ask, "question_needed", value)
     rows = Annotation.objects.order_by("created_at", "pk")
@@ -42,16 +45,16 @@ def test_strangers_viewers_and_agents_say_nothing(ask, max_, project):
     agent, _ = token(project, "agent")
     for stranger, refusal in ((max_, NotFound), (person(project, "vera", "viewer"), Forbidden)):
         with pytest.raises(refusal):
-            review.annotate(stranger, ask.episode, 1, "note", "mine")
+            annotating.annotate(stranger, ask.episode, Place(1), "note", "mine")
     with pytest.raises(WrongScope):
-        review.annotate(agent, ask.episode, 1, "note", "mine")
+        annotating.annotate(agent, ask.episode, Place(1), "note", "mine")
     assert not Annotation.objects.exists()
 
 
 @pytest.mark.parametrize(("seq", "label"), [(1, "Not A Label"), (1, ""), (99, "note")])
 def test_a_bad_label_and_a_step_that_is_not_there_are_refused(ask, edo, seq, label):
     with pytest.raises(Invalid):
-        review.annotate(edo, ask.episode, seq, label, "x")
+        annotating.annotate(edo, ask.episode, Place(seq), label, "x")
 
 
 def test_a_late_answer_is_an_annotation_of_its_step_once(ask, edo):

@@ -30,11 +30,11 @@ def test_without_models_and_limits_everything_goes_to_people():
     assert (way.tiers, way.chance) == (("people",), 1.0)
 
 
-def test_a_senior_comes_after_people_and_the_model_is_the_last_resort():
+def test_tiers_go_from_people_to_senior_to_model():
     assert route(Policy(has_senior=True, has_models=True), Load(), 0.5).tiers == ("people", "senior", "llm")
 
 
-def test_where_the_model_is_first_people_see_a_stated_share_when_they_are_busy():
+def test_model_first_gives_people_the_audit_share():
     seen = [route(MODEL_FIRST, FULL, draw(1, f"ask{n}")) for n in range(4000)]
     people = [way for way in seen if way.tiers[0] == "people"]
     assert {way.chance for way in seen} == {0.05}
@@ -56,7 +56,7 @@ def test_idle_people_get_asks_and_the_probability_is_told():
     assert half.tiers[0] == "llm" and half.chance == pytest.approx(0.05 + 0.95 * 0.5)
 
 
-def test_a_run_that_has_its_share_of_people_leaves_room_for_the_other():
+def test_run_at_its_human_share_yields_to_others():
     mine = Load(present=4, ahead=4, ahead_of_run=4, runs=2)
     theirs = Load(present=4, ahead=4, ahead_of_run=0, runs=2)
     assert route(PEOPLE_WHILE_FREE, mine, 0.2).tiers[0] == "llm"
@@ -82,7 +82,7 @@ def test_people_are_spared_what_they_could_not_answer_in_time():
     )
 
 
-def test_without_a_model_a_spent_budget_or_a_long_queue_falls_back_at_once():
+def test_spent_budget_or_long_queue_falls_back_without_model():
     assert route(Policy(per_hour=1), Load(hour=1), 0.0).tiers == ()
     long = route(Policy(wait_limit_s=120), Load(present=1, ahead=5, ahead_of_run=5, usual_s=60), 0.0)
     assert (long.tiers, long.reason, long.expected_wait_s) == ((), "backpressure", 360)
@@ -105,7 +105,7 @@ def test_a_draw_can_be_checked_afterwards():
     assert 0 <= draw(1, "x") < 1
 
 
-def test_what_presses_comes_first_then_the_run_that_was_served_least_then_worth():
+def test_turn_order_urgent_then_least_served_then_priority():
     pressing = Waits("p", "busy", deadline_at=NOW + timedelta(seconds=90))
     hopeless = Waits("x", "starved", deadline_at=NOW + timedelta(seconds=30))
     starved, low, high = Waits("s", "starved"), Waits("l", "busy"), Waits("h", "busy", priority=1)

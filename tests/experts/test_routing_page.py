@@ -42,7 +42,7 @@ def test_values_are_saved_and_the_trail_says_who_changed_what(ada, edo, project)
     seen = html(as_person(ada).post("/desk/", body, follow=True))
     row = Desk.objects.get(project=project)
     assert (row.model_first, row.audit_share, row.per_hour, row.senior_id) == (True, 0.2, 30, senior.pk)
-    assert "Saved: the model answers first, audit share, budget per hour, senior expert." in seen
+    assert "Saved: model answers first, audit share, budget per hour, senior expert." in seen
     said = AuditEntry.objects.get(verb="desk.changed").reason
     assert said == "audit_share: 0.05 to 0.2; model_first: off to on; per_hour: none to 30; senior: none to edo"
     assert said.replace("'", "&#x27;") in seen
@@ -51,25 +51,25 @@ def test_values_are_saved_and_the_trail_says_who_changed_what(ada, edo, project)
 @pytest.mark.parametrize(
     ("name", "text", "words"),
     [
-        ("audit_share", "1.5", "A share from 0 to 1"),
-        ("audit_share", "nan", "A share from 0 to 1"),
-        ("low_confidence", "much", "much is not a share"),
-        ("large_group", "1", "A whole number from 2 to 1000"),
-        ("capacity", "0", "A whole number from 1 to 100"),
-        ("capacity", "", "Nothing is not a whole number"),
-        ("per_hour", "-1", "A whole number from 0 to 1000000, or nothing"),
-        ("per_training_step", "2.5", "2.5 is not a whole number"),
-        ("wait_limit_s", "0", "A whole number from 1 to 86400"),
-        ("model_tokens_per_hour", "9" * 30, "A whole number from 0"),
-        ("seed", "-4", "A whole number from 0"),
-        ("cache", "sometimes", "One of the choices"),
-        ("senior", "12345678", "Somebody of this project"),
+        ("audit_share", "1.5", "Enter a share from 0 to 1, for example"),
+        ("audit_share", "nan", "Enter a share from 0 to 1, for example"),
+        ("low_confidence", "much", "Enter a share from 0 to 1."),
+        ("large_group", "1", "Enter a whole number from 2 to 1,000."),
+        ("capacity", "0", "Enter a whole number from 1 to 100."),
+        ("capacity", "", "Enter a whole number."),
+        ("per_hour", "-1", "Enter a whole number from 0 to 1,000,000, or leave it empty."),
+        ("per_training_step", "2.5", "Enter a whole number."),
+        ("wait_limit_s", "0", "Enter a whole number from 1 to 86,400, or leave it empty."),
+        ("model_tokens_per_hour", "9" * 30, "Enter a whole number from 0 to 2"),
+        ("seed", "-4", "Enter a whole number from 0 to 2"),
+        ("cache", "sometimes", "Choose one of the options."),
+        ("senior", "12345678", "Choose a member of this project"),
     ],
 )
-def test_a_bad_value_is_refused_in_words_and_what_was_typed_stays(ada, name, text, words):
+def test_bad_form_value_shows_an_error_and_keeps_the_input(ada, name, text, words):
     refused = as_person(ada).post("/desk/", {**form(ada), "capacity": "7", name: text})
     page = html(refused)
-    assert refused.status_code == 422 and words in page and "Nothing was saved: 1 value needs" in page
+    assert refused.status_code == 422 and words in page and "Not saved. Fix 1 value." in page
     assert name in ("cache", "senior") or f'name="{name}" value="{text}"' in page
     assert name == "capacity" or 'name="capacity" value="7"' in page
     assert not Desk.objects.exists() and not AuditEntry.objects.filter(verb="desk.changed").exists()
@@ -77,7 +77,7 @@ def test_a_bad_value_is_refused_in_words_and_what_was_typed_stays(ada, name, tex
 
 def test_two_bad_values_are_named_at_once(ada):
     page = html(as_person(ada).post("/desk/", {**form(ada), "seed": "x", "audit_share": "7"}))
-    assert "2 values need another look" in page and page.count('aria-invalid="true"') == 2
+    assert "Not saved. Fix 2 values." in page and page.count('aria-invalid="true"') == 2
 
 
 def test_who_saves_an_older_form_undoes_nothing_of_others(ada, project):
@@ -89,7 +89,7 @@ def test_who_saves_an_older_form_undoes_nothing_of_others(ada, project):
 
 
 def test_saving_the_form_as_it_stands_changes_nothing(ada):
-    assert "Nothing changed." in html(as_person(ada).post("/desk/", form(ada), follow=True))
+    assert "No changes." in html(as_person(ada).post("/desk/", form(ada), follow=True))
     assert not AuditEntry.objects.filter(verb="desk.changed").exists()
 
 
@@ -97,13 +97,14 @@ def test_others_read_and_may_not_change(ada, edo, rita, max_):
     body = form(ada)
     for who in (edo, rita):
         page = html(as_person(who).get("/desk/"))
-        assert '<fieldset class="sheet knobs" disabled>' in page and "Admins and researchers change these." in page
+        assert '<fieldset class="sheet knobs" disabled>' in page
+        assert "Only admins and researchers can change these." in page
         assert as_person(who).post("/desk/", {**body, "capacity": "9"}).status_code == 403
     as_person(max_).post("/desk/", {**body, "capacity": "9"})
     assert list(Desk.objects.values_list("project__slug", "capacity")) == [("elsewhere", 9)]
 
 
-def test_nobody_of_another_project_and_no_mere_reader_becomes_senior(ada, rita, max_):
+def test_only_project_experts_can_become_senior(ada, rita, max_):
     for who in (rita, max_):
         with pytest.raises(PolicyRefused, match="senior"):
             desk.set_policy(ada, senior=Membership.objects.get(user=who.user))
@@ -130,7 +131,7 @@ def test_two_who_save_first_at_once_both_succeed(project, ada):
     assert failed == [] and (row.capacity, row.seed) == (11, 11)
 
 
-def test_the_models_are_named_with_their_last_word_and_tested_one_by_one(ada, edo, settings, project):
+def test_models_page_shows_status_and_tests_each(ada, edo, settings, project):
     server = OpenAIServer(lambda body: "ready")
     with answering(server):
         settings.EXPERT_ENDPOINTS = {"small": endpoint(server.base_url), "big": endpoint("http://127.0.0.1:9/v1")}
@@ -139,8 +140,8 @@ def test_the_models_are_named_with_their_last_word_and_tested_one_by_one(ada, ed
         )
         page = html(as_person(ada).get("/desk/"))
         assert "<b>small</b>" in page and "not called yet" in page and "401 no &lt;key&gt;" in page
-        assert "It answers." in html(as_person(ada).post("/desk/models/small/test"))
-        assert "It does not answer" in html(as_person(ada).post("/desk/models/big/test"))
+        assert "Test passed." in html(as_person(ada).post("/desk/models/small/test"))
+        assert "Test failed" in html(as_person(ada).post("/desk/models/big/test"))
         assert as_person(ada).post("/desk/models/none/test").status_code == 404
         assert as_person(edo).post("/desk/models/small/test").status_code == 403
         page = html(as_person(ada).get("/models/"))
@@ -175,5 +176,5 @@ def test_an_admin_names_skills_and_the_trail_keeps_them(ada, edo, rita, max_, el
 def test_the_seniors_are_those_who_may_answer(ada, edo, rita, project):
     ensure_member(project, "lena", "researcher")
     options = re.search(r'name="senior".*?</select>', html(as_person(ada).get("/desk/")), re.S)[0]
-    assert re.findall(r">([^<]+)</option>", options) == ["Nobody", "ada", "edo", "lena"]
+    assert re.findall(r">([^<]+)</option>", options) == ["No one", "ada", "edo", "lena"]
     assert json.loads(form(ada)["was"])["senior"] == ""

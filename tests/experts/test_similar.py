@@ -58,12 +58,16 @@ def send(client, ask, text, began):
     return client.post(f"/asks/{ask.pk}/answer", body, follow=True)
 
 
-def test_the_same_task_comes_first_then_the_scenario_then_like_words_elsewhere(asked, answered, edo):
+def test_related_answers_rank_task_scenario_then_similarity(asked, answered, edo):
     answered("Is the printer on the second floor yours?", "No.", scenario="printers_1", task_idx=1)
     answered(QUESTION, "elsewhere", scenario="helpdesk_9", task_idx=0)
     answered(QUESTION.replace("open", "newest"), "scenario", task_idx=7)
     answered("Whom do I tell?", "task")
-    assert found(edo, asked()) == [("scenario", "same scenario"), ("elsewhere", "another task"), ("task", "same task")]
+    assert found(edo, asked()) == [
+        ("scenario", "same scenario"),
+        ("elsewhere", "different task"),
+        ("task", "same task"),
+    ]
 
 
 def test_the_nearest_question_of_the_same_task_leads(asked, answered, edo):
@@ -90,27 +94,27 @@ def test_a_reviewer_who_may_not_answer_gets_none(answered, asked, rita):
     assert as_person(rita).get(f"/asks/{asked().pk}/similar").status_code == 403
 
 
-def test_what_was_said_with_the_verifier_in_sight_is_not_read_for_a_blind_ask(answered, asked, edo):
+def test_informed_answers_are_not_reused_for_blind_asks(answered, asked, edo):
     answered(text="The verifier wants 4127.", expert="informed")
     blind, informed = asked(), asked(expert="informed")
     assert found(edo, blind) == []
     page = html(as_person(edo).get(f"/asks/{blind.pk}/similar"))
-    assert "verifier wants" not in page and "left out" in page
+    assert "verifier wants" not in page and "are hidden" in page
     shown = html(as_person(edo).get(f"/asks/{informed.pk}/similar"))
     assert "The verifier wants 4127." in shown and "SEES VERIFIER" in shown
 
 
-def test_privileged_words_are_refused_as_the_beginning_of_a_blind_answer(answered, asked, edo):
+def test_blind_answer_cannot_start_from_privileged_text(answered, asked, edo):
     before = answered(text="The verifier wants 4127.", expert="informed")
     ask = asked()
     lease = queue.claim(edo, ask.pk)
-    with pytest.raises(Invalid, match="answered blind"):
+    with pytest.raises(Invalid, match="This ask is blind"):
         began = f"{EARLIER}{before.accepted_id}"
         advising.answer(edo, lease.assignment_id, lease.lease_token, "Take 4127.", "n", drafted_by=began)
     assert Ask.objects.get(pk=ask.pk).is_open
 
 
-def test_the_same_words_are_one_line_with_what_became_of_their_episodes(answered, asked, ada, edo):
+def test_equal_answers_are_one_row_with_their_outcomes(answered, asked, ada, edo):
     for verdict in ("complete", "others", ""):
         one = answered()
         recording.finish(ada, one.episode_id, Finish(stop_reason="done"))
@@ -118,10 +122,10 @@ def test_the_same_words_are_one_line_with_what_became_of_their_episodes(answered
             VerifierOutcome.objects.create(episode=one.episode, source="verifier", reward_type=verdict)
     page = html(as_person(edo).get(f"/asks/{asked().pk}/similar"))
     assert page.count("data-pick=") == 1
-    assert "given 3 times" in page and "1 of 2 episodes completed" in page
+    assert "used 3 times" in page and "1 of 2 episodes completed" in page
 
 
-def test_an_answer_that_took_up_another_stores_where_it_came_from_and_how_much_is_left(answered, asked, ada, edo):
+def test_reused_answer_stores_its_source_and_similarity(answered, asked, ada, edo):
     before = answered(text="Into 4127, and reopen it.")
     ask = asked()
     client = as_person(ada)
@@ -133,10 +137,10 @@ def test_an_answer_that_took_up_another_stores_where_it_came_from_and_how_much_i
     sent = html(send(client, ask, "Into 4127, and reopen it first.", began))
     said = Advice.objects.get(ask=ask)
     assert said.taken_from_id == before.accepted_id and 0.8 < said.taken_kept < 1 and said.drafted_by == ""
-    assert "Took up an answer by edo of" in sent and " alike." in sent
+    assert "Reused edo&#x27;s answer from" in sent and "% kept)" in sent
     told = records.numbers_of(ada, records.Look(time="all"), timezone.now()).desk.taken
     assert (told.part, told.of) == (1, 2)
-    assert "Took up an earlier answer" in html(as_person(ada).get("/desk/numbers/?time=all"))
+    assert "Reused an answer" in html(as_person(ada).get("/desk/numbers/?time=all"))
 
 
 def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):
@@ -157,7 +161,7 @@ def test_agents_words_and_calls_are_text(answered, asked, edo):
     assert "<b>no" not in page and "<script>alert" not in page and "merge" in page
 
 
-def test_like_questions_share_a_mark_and_what_a_text_began_with_is_told_by_kind():
+def test_similar_questions_share_a_mark_and_show_origin():
     one, other = (set(marks_of(text, "", None, text)) for text in (QUESTION, QUESTION + " Please say."))
     assert one & other and all(-(2**31) <= mark < 2**31 for mark in one)
     assert len(marks_of("\udc80", "a", 1, "b")) == 2  # no words at all: found by its place alone

@@ -55,8 +55,8 @@ def test_model_first_holds_with_an_open_tab_on_page_and_row(asked, ada, settings
     ask = fresh(asked())
     assert (ask.tier, ask.tier_reason, ask.chance, ask.expected_wait_s) == ("llm", "model_first", 0.0, 0.0)
     page = html(as_person(ada).get("/desk/")).replace("\u00a0", " ")
-    assert "The model answers first; people get 0 %" in page
-    assert board.reached(ask).replace("\u00a0", " ") == "Model: it comes first, 0 % go to people."
+    assert "Model first; 0% and asks with low model confidence" in page
+    assert board.reached(ask) == "Model first; 0% go to people."
     assert board.underline(availability.outlook(project, timezone.now())).startswith("Expert models answer first.")
 
 
@@ -66,11 +66,11 @@ def test_people_come_first_while_free_where_that_is_set(asked, ada, settings, pr
     desk.set_policy(ada, model_first=True, audit_share=0.0, people_while_free=True)
     ask = fresh(asked())
     assert (ask.tier, ask.tier_reason, ask.chance) == ("people", "people_free", 1.0)
-    assert "People come first while they have capacity" in html(as_person(ada).get("/desk/"))
+    assert "People first while they have capacity" in html(as_person(ada).get("/desk/"))
     assert "Expert models answer first" not in board.underline(availability.outlook(project, timezone.now()))
 
 
-def test_who_passed_does_not_get_it_again_and_the_others_still_do(asked, ada, edo):
+def test_declined_ask_can_be_claimed_by_others_only(asked, ada, edo):
     ask = asked()
     passes(edo, ask, "not my field")
     with pytest.raises(Passed):
@@ -78,7 +78,7 @@ def test_who_passed_does_not_get_it_again_and_the_others_still_do(asked, ada, ed
     assert queue.claim(ada, ask.pk).ask_id == ask.pk
 
 
-def test_when_everybody_passed_the_agent_does_not_wait_for_the_deadline(asked, ada, edo):
+def test_ask_falls_back_when_every_expert_declined(asked, ada, edo):
     ask = asked()
     passes(edo, ask)
     assert fresh(ask).is_open
@@ -141,7 +141,7 @@ def test_what_is_left_to_models_is_no_persons_to_take(asked, ada, edo, models):
         queue.claim(edo, asked().pk)
 
 
-def test_a_human_budget_counts_what_went_to_people_of_this_run_only(asked, ada):
+def test_human_budget_counts_human_asks_of_its_run_only(asked, ada):
     desk.set_policy(ada, per_hour=2)
     mine, other = (recording.start_run(ada, RunStart(name=name))[0].pk for name in ("mine", "other"))
     asks = [asked(run=mine) for _ in range(3)]
@@ -151,7 +151,7 @@ def test_a_human_budget_counts_what_went_to_people_of_this_run_only(asked, ada):
     assert fresh(asked(run=other)).is_open
 
 
-def test_a_long_queue_is_refused_at_once_only_where_the_project_wants_it(asked, ada):
+def test_long_queue_is_refused_only_if_the_project_wants_it(asked, ada):
     run = recording.start_run(ada, RunStart(name="busy"))[0].pk
     busy = [asked(f"Question number {n} about thing {n}?", run=run) for n in range(4)]
     assert all(fresh(ask).is_open for ask in busy)
@@ -161,7 +161,7 @@ def test_a_long_queue_is_refused_at_once_only_where_the_project_wants_it(asked, 
     assert Episode.objects.get(pk=ask.episode_id).state == "running"
 
 
-def test_an_exact_repeat_is_answered_from_the_cache_only_where_the_policy_says_so(asked, ada, edo):
+def test_exact_repeat_is_cached_only_if_the_policy_allows(asked, ada, edo):
     answered(edo, asked())
     assert fresh(asked()).is_open
     desk.set_policy(ada, cache="models")
@@ -178,7 +178,7 @@ def test_an_exact_repeat_is_answered_from_the_cache_only_where_the_policy_says_s
     assert fresh(asked(task="another task")).is_open
 
 
-def test_the_same_question_of_one_task_is_a_group_and_one_answer_may_serve_all(asked, ada, edo):
+def test_same_question_of_a_task_is_a_group(asked, ada, edo):
     group = [asked(f"Into which one?{'!' * n}") for n in range(3)]
     other = asked("May I refund order 7?")
     assert {ask.group for ask in map(fresh, group)} == {group[0].pk} != {fresh(other).group}
@@ -195,7 +195,7 @@ def test_the_same_question_of_one_task_is_a_group_and_one_answer_may_serve_all(a
     assert ada_says[group[1].pk] and Advice.objects.filter(ask=group[1]).count() == 1
 
 
-def test_informed_asks_are_marked_and_so_is_all_that_is_said_to_them(asked, edo):
+def test_informed_asks_and_their_answers_are_marked(asked, edo):
     ask = asked(expert="informed")
     assert fresh(ask).privilege == "sees_verifier"
     assert desk.save_draft(edo, ask.pk, "half a tho").privilege == "sees_verifier"
@@ -277,7 +277,7 @@ def test_a_draft_outlives_the_ask_and_is_gone_once_it_was_sent(asked, edo):
     assert fresh(other).status == "cancelled"
 
 
-def test_what_a_model_prepared_serves_at_the_deadline_and_not_before(asked, edo, models, project):
+def test_prepared_draft_is_used_only_at_the_deadline(asked, edo, models, project):
     ask, model = asked(), expert_model(project, MODEL)
     assert desk.begin_draft(model) is None  # not yet: people have the first 60 % of the time
     Ask.objects.filter(pk=ask.pk).update(draft_at=timezone.now())
@@ -286,7 +286,7 @@ def test_what_a_model_prepared_serves_at_the_deadline_and_not_before(asked, edo,
     desk.keep_model_draft(model, ask, "Take the oldest.", None, 0.7)
     assert fresh(ask).accepted is None
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
-    ask = closing.settle(ask.pk)
+    ask = closing.close_if_due(ask.pk)
     assert (ask.status, ask.reason) == ("fell_back", "deadline")
     assert (ask.accepted.source, ask.accepted.author, ask.accepted.text) == ("llm", MODEL, "Take the oldest.")
 
@@ -321,10 +321,10 @@ def test_a_broken_draft_is_not_advice(asked, models, project, edo):
     desk.begin_draft(model)
     desk.keep_model_draft(model, ask, None)
     Ask.objects.filter(pk=ask.pk).update(deadline_at=timezone.now())
-    assert closing.settle(ask.pk).accepted.source == "fallback"
+    assert closing.close_if_due(ask.pk).accepted.source == "fallback"
 
 
-def test_a_claim_counts_as_presence_and_a_look_of_an_agent_does_not(asked, ada, project):
+def test_presence_counts_claims_and_not_agent_reads(asked, ada, project):
     script = bearer(issue_token(ada, "script", "expert")[0])
     agent = bearer(issue_token(ada, "loop", "agent")[0])
     queue.claim(script, asked().pk)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from exports.building import Walk
 from exports.formats import FORMATS
+from exports.formats.curriculum import TaskRecord
 from exports.leakage import Ground
 from exports.recipe import Recipe
 from exports.record import Record, Result
@@ -36,6 +37,23 @@ def record(**more):
         "run": "first", "arm": "expert", "seed": 5, "stop_reason": "done", **more,
     }  # fmt: skip
     return Record(**fields)
+
+
+def task_record():
+    """A task of a curriculum snapshot."""
+    rates = {"solo": 8, "solo_solved": 2, "helped": 4, "helped_solved": 3}
+    place = {"task": "desk_1/3", "scenario": "desk_1", "task_idx": 3, "split": "train"}
+    row = {**place, **rates, "level": "medium", "state": "served", "pinned": None, "weight": 0.85}
+    level = {"name": "medium", "max_steps": 20, "tools": [], "hint": "", "open": True}
+    content = {
+        "run": "1kq0c5s1rz5qz8a0b2c4", "strategy": "adaptive", "phase": "balanced", "decided_by": "rule",
+        "ratio": {"group_size": 8, "expert": 4, "solo": 4}, "format_error_rate": 0.56, "training_step": 14,
+        "levels": [level],
+    }  # fmt: skip
+    return TaskRecord(
+        id="desk_1/3", project="lab", task="Merge the duplicates.", task_key="desk_1/3", state="finished", steps=[],
+        split="train", row=row, content=content, snapshot="1kq0c5s1rz5qz8a0b2c5",
+    )  # fmt: skip
 
 
 def with_advice(**more):

@@ -19,7 +19,7 @@ def sft(one=None, **options):
     return row
 
 
-def test_a_turn_is_one_assistant_message_with_its_calls_and_then_their_results():
+def test_turn_is_one_assistant_message_then_its_results():
     row = sft()
     assert [message["role"] for message in row["messages"]] == [
         "system", "user", "assistant", "tool", "tool", "assistant", "tool", "assistant", "tool", "user", "assistant",
@@ -32,7 +32,7 @@ def test_a_turn_is_one_assistant_message_with_its_calls_and_then_their_results()
     assert row["messages"][4]["content"] == "Error: no such id"
 
 
-def test_an_ask_is_a_call_of_the_virtual_tool_and_the_advice_its_result():
+def test_ask_is_a_virtual_tool_call_with_advice_as_result():
     row = sft()
     call, result = row["messages"][5], row["messages"][6]
     assert call["content"] == "" and call["tool_calls"][0]["function"] == {
@@ -116,7 +116,7 @@ def test_datasets_loads_the_file_with_the_manifests_features(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("name", ["qwen3", "qwen2_5", "deepseekv3", "glm4moe"])
-def test_a_real_template_trains_on_what_the_agent_said_and_on_nothing_else(name):
+def test_real_template_trains_on_agent_text_only(name):
     from transformers.utils.chat_template_utils import render_jinja_template
 
     package = find_spec("trl").submodule_search_locations[0]
@@ -138,7 +138,7 @@ def test_keep_masked_trains_on_everything_but_the_question():
     assert sft(advice="keep_masked")["loss"] == [0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 1]
 
 
-def test_drop_keeps_only_episodes_without_a_question_as_if_none_could_be_asked():
+def test_drop_keeps_episodes_without_asks_only():
     rows, counts = walk("sft", advice="drop")
     assert rows == [] and counts.left_out == {"asked": 1}
     alone = [step for step in STEPS if step["kind"] != "ask"]
@@ -146,7 +146,7 @@ def test_drop_keeps_only_episodes_without_a_question_as_if_none_could_be_asked()
     assert [tool["function"]["name"] for tool in row["tools"]] == ["get_ticket", "merge"]
 
 
-def test_distil_cuts_question_and_answer_and_trains_on_what_could_be_known():
+def test_distil_drops_the_ask_and_trains_on_known_values():
     steps = [{**step, "result": {"id": 7}} if step["seq"] == 4 else step for step in STEPS]
     row = sft(record(steps=steps), advice="distil")
     text = json.dumps(row["messages"])

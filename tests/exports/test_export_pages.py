@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 import zipfile
+from datetime import timedelta
 
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.core.management import CommandError, call_command
+from django.http import QueryDict
 from django.test import Client
+from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
 from episodes import recording
+from episodes.models import Episode
 from experts import advising, queue
-from exports import datasets, requesting, storing, tokenizing, working
+from exports import datasets, pages, requesting, storing, tokenizing, working
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
 from exports.models import Export, ExportState
@@ -107,7 +113,7 @@ def test_page_names_what_is_wrong_in_a_recipe(ada, store, query, words):
 
 
 def test_empty_project_says_that_nothing_matches(ada, store):
-    assert "No finished episode matches." in html(as_person(ada).get("/exports/"))
+    assert "No matching finished episodes." in html(as_person(ada).get("/exports/"))
 
 
 def test_page_builds_an_export_and_shows_its_files(ada, store):
@@ -164,6 +170,18 @@ def test_command_writes_what_the_page_builds(ada, store, tmp_path):
         call_command("export", "--format", "sft", "--filter", "surprise=1", "--output", str(target))
 
 
+def test_export_takes_attested_outcomes_not_reported_ones(ada, store):
+    for key, source in (("said", "reported"), ("proved", "attested")):
+        one, _ = recording.start_episode(ada, EpisodeStart(key=key, task=key))
+        steps = [{"seq": 1, "kind": "message", "role": "assistant", "content": key}]
+        recording.append_steps(ada, one.pk, StepBatch.model_validate({"steps": steps}).steps)
+        recording.finish(ada, one.pk, Finish(stop_reason="done", outcome={"reward_type": "complete", "reward": 1.0}))
+        if source == "attested":
+            recording.record_outcome(ada, one.pk, Outcome(reward_type="complete", reward=1.0, source="attested"))
+    rows = [json.loads(line) for line in data_of(built(ada)).splitlines()]
+    assert [(row["episode_id"], row["outcome_word"]) for row in rows] == [(one.pk, "attested")]
+
+
 def test_build_that_stopped_goes_on_from_its_parts(ada, store, monkeypatch):
     for key in "abc":
         episode(ada, key, scenario=f"{key}_1", task_idx=0)
@@ -200,7 +218,7 @@ def test_cancelled_export_is_built_by_nobody(ada, store):
     assert export.state == ExportState.CANCELLED
 
 
-def test_deleted_export_takes_its_files_unless_another_holds_them(ada, store):
+def test_deleted_export_removes_files_unless_shared(ada, store):
     episode(ada, "a")
     first, second = built(ada), built(ada)
     person = as_person(ada)
@@ -262,7 +280,7 @@ def decoded(store, lines):
     return "".join(tokens.decode(json.loads(one)["input_ids"]) for one in lines.splitlines())
 
 
-def test_token_ids_come_by_page_command_and_build_and_name_their_tokenizer(ada, store, tmp_path):
+def test_token_ids_name_their_tokenizer_everywhere(ada, store, tmp_path):
     episode(ada, "a")
     person = as_person(ada)
     assert 'value="tokens"' not in html(person.get("/exports/")), "no tokenizer is there to choose"
@@ -281,7 +299,7 @@ def test_token_ids_come_by_page_command_and_build_and_name_their_tokenizer(ada, 
     assert "tokenizer=plain" in html(person.get(f"/exports/{first.pk}/"))
 
 
-def test_inspect_logs_stand_in_both_forms_and_the_command_gives_the_one_it_is_asked_for(ada, store, tmp_path):
+def test_inspect_command_writes_the_chosen_form(ada, store, tmp_path):
     episode(ada, "a")
     episode(ada, "b", reward_type="others", answer="I do not know.")
     export = built(ada, format="inspect")
@@ -306,6 +324,69 @@ def test_openenvs_collector_finds_its_file_by_name(ada, store):
     assert json.loads(data_of(export))["task"]["task"] == "Merge the duplicates."
 
 
+def test_preview_renders_a_chat_template_with_loss_mask(ada, store):
+    episode(ada, "a")
+    tokenizer_in(store / "tokenizers" / "plain", PLAIN)
+    person = as_person(ada)
+    assert "Chat template of plain" in html(person.get("/exports/"))
+    for shape in ("sft", "openai", "steps", "kto", "tokens&tokenizer=plain"):
+        page = html(person.get(f"/exports/preview?format={shape}&template=plain"))
+        assert "assistant" in page and "Done." in page, shape
+        learned = "".join(re.findall(r'<span class="learn">(.*?)</span>', page))
+        assert "Merge the duplicates" not in learned and "Into 7." not in learned, shape
+        assert "Done." in learned or shape in ("steps", "kto"), shape
+    assert "not rendered with chat templates" in html(person.get("/exports/preview?format=atif&template=plain"))
+    assert "No tokenizer" in html(person.get("/exports/preview?format=sft&template=none"))
+
+
+def test_recipe_in_yaml_fills_the_form_and_loses_nothing(ada, store):
+    episode(ada, "a")
+    episode(ada, "b")
+    Episode.objects.filter(task="Merge the duplicates.").update(scenario="desk")
+    recipe = Recipe.read({
+        "format": "dpo", "filter": {"arm": ["react", "plan"], "scenario": ["desk"], "since": ["2020-01-01"]},
+        "include": ["reported", "ungrounded"], "authors": True, "pairs_per_task": 7, "license": "cc-by-4.0",
+        "patterns": [{"name": "ticket", "regex": "T-[0-9]+"}], "advice": "drop", "parquet": True,
+    })  # fmt: skip
+    person = as_person(ada)
+    for body in ({"yaml": recipe.as_yaml()}, {"file": SimpleUploadedFile("r.yaml", recipe.as_yaml().encode())}):
+        answer = person.post("/exports/recipe", body)
+        assert answer.status_code == 302
+        query = QueryDict(answer.headers["Location"].partition("?")[2])
+        assert pages.recipe_of(query) == recipe and query["scenario"] == "desk"
+    page = html(person.get(answer.headers["Location"]))
+    assert "pairs_per_task: 7" in page and "checked" in page
+    built_one = person.post("/exports/", query.dict() | {"include": query.getlist("include")})
+    assert Recipe.read(Export.objects.get().recipe) == recipe and built_one.status_code == 302
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("format: [", "not YAML"), ("format: sft\nadvice: maybe", "advice"), ("just words", "recipe: "), ("", "recipe: ")],
+)
+def test_wrong_yaml_is_named_and_stays_in_its_field(ada, store, text, words):
+    answer = as_person(ada).post("/exports/recipe", {"yaml": text})
+    page = html(answer)
+    assert answer.status_code == 422 and words in page and text.partition("\n")[0] in page
+    assert as_person(ada).get("/exports/?more=authors%3A%20[").status_code == 422
+
+
+def test_time_left_comes_from_the_speed_of_this_attempt(ada, store):
+    export = requesting.request(ada, Recipe.read({"format": "sft"}))
+    assert export.seconds_left is None
+    now = timezone.now()
+    measured = {"measured_at": now - timedelta(seconds=10), "measured_episodes": 40, "heartbeat_at": now}
+    Export.objects.update(state="building", episodes=100, episodes_done=60, **measured)
+    export.refresh_from_db()
+    assert export.seconds_left == 20
+    assert "60 of 100 episodes, 0 rows, about 0:20 left" in html(as_person(ada).get(f"/exports/{export.pk}/"))
+    Export.objects.update(episodes_done=40)
+    assert "left" not in html(as_person(ada).get(f"/exports/{export.pk}/")).partition("60 of")[2]
+    requesting.claim(export.pk)
+    Export.objects.update(heartbeat_at=None)
+    assert requesting.claim(export.pk).seconds_left is None, "another attempt measures for itself"
+
+
 @pytest.mark.parametrize("shape", ["atif", "openenv", "inspect"])
 def test_page_previews_formats_of_others(ada, store, shape):
     episode(ada, "a")
@@ -328,7 +409,7 @@ def test_poisoned_episodes_leave_no_canary_in_a_default_export(ada, store):
     recording.record_outcome(ada, informed.pk, outcome)
     episode(ada, "good")
     tokenizer_in(store / "tokenizers" / "plain", PLAIN)
-    for shape in FORMATS:
+    for shape in set(FORMATS) - {"curriculum"}:  # rows of tasks, which hold nothing that an episode said
         export = built(ada, format=shape, **({"tokenizer": "plain"} if shape == "tokens" else {}))
         files = [path for path, _ in storing.files_of(export.project_id, export.dataset)]
         everything = b"".join(unpacked(export, path) for path in files)

@@ -41,7 +41,7 @@ def logs(tmp_path):
     return tmp_path
 
 
-def test_container_has_a_member_for_each_sample_and_counts_epochs(logs):
+def test_container_has_one_member_per_sample_and_epochs(logs):
     with zipfile.ZipFile(logs / "log.eval") as log:
         assert log.testzip() is None
         assert [name for name in log.namelist() if name.startswith("samples/")] == [

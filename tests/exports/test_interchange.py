@@ -52,7 +52,7 @@ def test_atif_says_where_it_comes_from_and_nobodys_name():
     assert "Mina" not in json.dumps(row) and "does not see" not in json.dumps(row)
 
 
-def test_atif_counts_tokens_and_gives_their_ids_only_where_nothing_was_cut():
+def test_atif_gives_token_ids_only_without_truncation():
     row = only("atif", record(steps=COUNTED))
     counts = {"prompt_tokens": 812, "completion_tokens": 31}
     assert [step["metrics"] for step in row["steps"] if "metrics" in step] == [counts, counts]
@@ -147,7 +147,7 @@ def test_openai_rows_follow_the_documented_format():
         assert problems(OPENAI, wrong)
 
 
-def test_inspect_keeps_whose_words_they_are_and_which_calls_failed():
+def test_inspect_keeps_authors_and_failed_calls():
     row = only("inspect", record(policy={"model": "m/1"}))
     assert row["id"] == "desk_1:3" and row["uuid"] == "e1"
     assert row["scores"]["awm_verifier"]["value"] == 1.0

@@ -40,6 +40,7 @@ CODE = "def verify(initial, final):\n    rows = final.execute('select count(*) f
         ({"stop_reason": "gave_up"}, "gave_up"),
         ({"results": UNTOUCHED}, "passes_untouched"),
         ({"is_partial": True}, "partial"),
+        ({"ruling": "too_lenient"}, "ruled"),
         ({}, None),
     ],
 )
@@ -56,6 +57,7 @@ def test_an_episode_is_left_out_for_a_stated_reason(change, reason):
         ("passes_untouched", {"results": UNTOUCHED}),
         ("informed", {"steps": with_advice(privilege="sees_verifier")}),
         ("partial", {"is_partial": True}),
+        ("ruled", {"ruling": "too_lenient"}),
     ],
 )
 def test_what_is_opted_into_is_exported(include, change):
@@ -67,7 +69,7 @@ def test_an_export_for_viewers_may_hold_evaluations(change):
     assert len(walk("raw", record(**change), include=["evaluation"])[0]) == 1
 
 
-def test_a_split_of_the_project_holds_out_its_tasks_whatever_the_loop_says():
+def test_project_split_holds_out_tasks_over_loop_claims():
     rows, counts = walk("sft", record(split="train"), held_out={"desk_1/3"})
     assert rows == [] and counts.left_out == {"held_out": 1}
 
@@ -81,7 +83,7 @@ def test_a_task_nearly_that_of_a_held_out_one_is_left_out():
     assert list(walking.rows([record(task=text)])) == [] and walking.counts.left_out == {"near_held_out": 1}
 
 
-def test_words_of_the_task_that_the_verifier_repeats_keep_nothing_out():
+def test_task_text_repeated_by_verifier_excludes_nothing():
     told = 'Answer with exactly these words: "Your usual contact is on it and will call you today."'
     code = "answers == ['Your usual contact is on it and will call you today.']"
     verifier = Secret([code], known=[told])
@@ -91,15 +93,15 @@ def test_words_of_the_task_that_the_verifier_repeats_keep_nothing_out():
 
 
 @pytest.mark.parametrize("shape", sorted(set(FORMATS) - set(FOR_VIEWERS)))
-def test_no_training_format_takes_evaluation_episodes_whatever_the_recipe_says(shape):
+def test_training_formats_never_take_evaluation_episodes(shape):
     more = {"tokenizer": "x"} if shape == "tokens" else {}
-    with pytest.raises(BadRecipe, match="evaluation goes only with the formats for viewers"):
+    with pytest.raises(BadRecipe, match="evaluation requires a format for viewers"):
         Recipe.read({"format": shape, "include": ["evaluation"], **more})
     assert set(FOR_VIEWERS) == {name for name, one in FORMATS.items() if not one.trains}
 
 
 @pytest.mark.parametrize("field", ["result", "error", "arguments"])
-def test_words_of_the_verifier_keep_an_episode_out_wherever_they_stand(field):
+def test_verifier_text_anywhere_excludes_the_episode(field):
     quoted = f"It does this: {CODE.upper()}"
     value = {"text": [quoted]} if field == "arguments" else quoted
     steps = [{**step, field: value} if step["seq"] == 8 else step for step in STEPS]

@@ -42,12 +42,12 @@ def test_siblings_that_saw_different_results_before_make_no_pair():
 
 
 @pytest.mark.parametrize("change", [{"tools": []}, {"task_key": "desk_1/4"}, {"expert": "off"}])
-def test_siblings_of_another_task_or_with_other_tools_make_no_pair(change):
+def test_siblings_with_other_task_or_tools_make_no_pair(change):
     bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}), **change)
     assert dpo(record(), bad)[0] == []
 
 
-def test_an_action_by_which_somebody_was_complete_is_never_rejected():
+def test_action_of_a_complete_sibling_is_never_rejected():
     other = replaced(8, arguments={"into": 8})
     records = [record(), record(id="e2", results=FAILED, steps=other), record(id="e3", steps=other)]
     assert dpo(*records)[0] == []
@@ -77,7 +77,7 @@ def tried_first(**advice):
     ]
 
 
-def test_advice_that_suggests_a_call_is_chosen_over_the_call_before_it():
+def test_suggested_call_is_chosen_over_the_call_before_it():
     ((row,), _) = dpo(record(steps=tried_first(tool_calls=CALLS)[1]))
     assert row["source"] == "advice" and row["chosen"][0]["tool_calls"][0]["function"]["arguments"] == {"into": 7}
     assert row["rejected"][0]["tool_calls"][0]["function"]["arguments"] == {"into": 9} and len(row["prompt"]) == 2
@@ -92,7 +92,7 @@ def test_advice_that_suggests_a_call_is_chosen_over_the_call_before_it():
         {},
     ],
 )
-def test_advice_is_never_chosen_if_informed_cached_the_same_or_only_words(advice):
+def test_unsuitable_advice_is_never_the_chosen_side(advice):
     steps = tried_first(**advice)[1]
     assert dpo(record(steps=steps), include=["informed"])[0] == []
 
@@ -118,3 +118,34 @@ def test_held_out_episodes_give_no_pair():
     bad = record(id="e2", results=FAILED, steps=replaced(8, arguments={"into": 8}))
     rows, counts = dpo(record(results=COMPLETE), bad, held_out={"desk_1/3"})
     assert rows == [] and counts.left_out == {"held_out": 2}
+
+
+def corrected(seq, kind="call", **said):
+    return {"seq": seq, "kind": kind, "name": "merge", "arguments": {"into": 9}, "text": "", **said}
+
+
+def test_correction_is_chosen_over_what_the_agent_did():
+    corrections = [corrected(8), corrected(10, "message", text="Merged into 9.")]
+    (rows, _) = dpo(record(results=FAILED, corrections=corrections))
+    assert [(row["source"], row["seq"], row["reward_type"]) for row in rows] == [
+        ("correction", 8, "others"),
+        ("correction", 10, "others"),
+    ]
+    calls = [rows[0][side][0]["tool_calls"][0]["function"]["arguments"] for side in ("chosen", "rejected")]
+    assert calls == [{"into": 9}, {"into": 7}] and len(rows[0]["prompt"]) == 7
+    assert [rows[1][side][0]["content"] for side in ("chosen", "rejected")] == ["Merged into 9.", "Merged into 7."]
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        corrected(8, arguments={"into": 7}),  # what the agent did
+        corrected(4),  # a turn of two calls
+        corrected(10),  # a call where the agent only spoke
+        corrected(99),
+        corrected(2, "message", text="Other task."),  # words of the prompt
+        corrected(8, "ask", text="Which?"),
+    ],
+)
+def test_correction_without_one_action_to_replace_makes_no_pair(said):
+    assert dpo(record(results=FAILED, corrections=[said]))[0] == []

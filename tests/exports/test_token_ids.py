@@ -144,7 +144,7 @@ def test_name_is_a_folder_and_no_path(name):
 
 
 def test_no_other_format_takes_a_tokenizer():
-    with pytest.raises(BadRecipe, match="no other format"):
+    with pytest.raises(BadRecipe, match="other formats do not accept one"):
         Recipe.read({"format": "sft", "tokenizer": "plain"})
 
 

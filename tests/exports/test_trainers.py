@@ -5,13 +5,24 @@ The model is tiny and random, its tokenizer is trained on the rows; nothing is f
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
+import re
 import shutil
+import tempfile
 from pathlib import Path
 
 import pytest
+from django.core.management import call_command
 
+from awmclient.rollout import rollout
+from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch, ToolSpec
+from awmclient.scripted import ScriptedPolicy
+from awmclient.testing import MemoryDashboard
+from awmenv.client import EnvironmentClient
+from awmenv.packs import load_pack
+from episodes import recording
 from exports import tokenizing
 from exports.building import Walk
 from exports.formats import FORMATS
@@ -19,7 +30,10 @@ from exports.leakage import Ground
 from exports.recipe import Recipe
 from exports.writers import parquet
 from exports.writers.jsonl import line
-from tests.exports.records import FAILED, STEPS, record, walk
+from people.access import system
+from people.members import ensure_project
+from tests.awmenv.conftest import ROOT, start_server
+from tests.exports.records import FAILED, STEPS, record, task_record, walk
 
 pytestmark = pytest.mark.train
 MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
@@ -148,6 +162,7 @@ def tokens_of(base, folder, *records, **more):
 @pytest.mark.parametrize("shape", [name for name, one in FORMATS.items() if one.features is not None])
 def test_datasets_reads_equal_rows_from_lines_and_parquet(shape, tmp_path, base):
     records = [record(), failed_sibling(), other_shapes()]
+    records = [task_record()] if shape == "curriculum" else records
     rows = tokens_of(base, tmp_path, *records) if shape == "tokens" else walk(shape, *records)[0]
     lines, table = loaded(shape, rows, tmp_path), loaded(shape, rows, tmp_path, as_parquet=True)
     assert len(rows) == len(lines) and lines.to_list() == table.to_list() and lines.features == table.features
@@ -173,7 +188,7 @@ def test_sft_trains_on_what_the_agent_wrote_and_on_nothing_else(base, tmp_path, 
 
 
 @pytest.mark.parametrize(("advice", "left_out"), [("keep", set()), ("keep_masked", {TURNS[1]})])
-def test_tokens_are_those_that_trl_makes_and_carry_the_loss_of_each_message(base, tmp_path, advice, left_out):
+def test_tokens_equal_trl_with_loss_per_message(base, tmp_path, advice, left_out):
     from trl import SFTConfig, SFTTrainer
 
     told = loaded("sft", walk("sft")[0], tmp_path)
@@ -218,7 +233,7 @@ def test_dpo_compares_two_actions_and_no_result(base, tmp_path):
     train(trainer)
 
 
-def test_kto_learns_single_actions_with_the_label_of_their_episode(base, tmp_path):
+def test_kto_rows_are_single_actions_with_episode_labels(base, tmp_path):
     from trl import KTOConfig, KTOTrainer
 
     rows, _ = walk("kto", record(), failed_sibling())
@@ -245,3 +260,37 @@ def test_trl_reads_records_of_openenv_as_conversations(base, tmp_path):
     )
     (text,) = learned(trainer, by_labels, next(iter(trainer.get_train_dataloader())))
     assert text == "".join(written(turn) for turn in TURNS)
+
+
+async def played():
+    """The steps of a task of the demo's pack, as the loop recorded them against a real environment server."""
+    script = load_pack(ROOT / "packs" / "starter").scripts("helpdesk_1", 0)["oracle"]
+    with tempfile.TemporaryDirectory() as folder:
+        server = start_server(Path(folder), ROOT / "packs" / "starter")
+        try:
+            async with EnvironmentClient(server.url) as environment:
+                place = {"scenario": "helpdesk_1", "task_idx": 0}
+                done = await rollout(ScriptedPolicy(script), environment, MemoryDashboard(), task="t", **place)
+        finally:
+            server.stop()
+    return [{**step, "seq": seq} for seq, step in enumerate(done.steps, 1)]
+
+
+def test_lines_of_the_readme_train_on_an_export_of_the_demo_run(base, db, settings, tmp_path, monkeypatch):
+    """The very command and the very lines; the model that they name stands below the working folder."""
+    page = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Train on it")[2].partition("\n## ")[0]
+    command = re.search(r"manage\.py (export .*)", page)[1].split()
+    (lines,) = re.findall(r"```python\n(.*?)```", page, re.S)
+    settings.VAR = tmp_path / "var"
+    actor = system(ensure_project("demo"))
+    run, _ = recording.start_run(actor, RunStart(name="demo"))
+    start = EpisodeStart(key="one", task="t", run=run.pk, tools=[ToolSpec(name="search_tickets", input_schema={})])
+    episode, _ = recording.start_episode(actor, start)
+    recording.append_steps(actor, episode.pk, StepBatch.model_validate({"steps": asyncio.run(played())}).steps)
+    recording.finish(actor, episode.pk, Finish(stop_reason="done"))
+    recording.record_outcome(actor, episode.pk, Outcome(reward_type="complete", reward=1.0))
+    monkeypatch.chdir(tmp_path)
+    call_command(*command)
+    shutil.copytree(base, tmp_path / "Qwen" / "Qwen3-0.6B")
+    exec(compile(lines, "README.md", "exec"), {})
+    assert list((tmp_path / "trained").rglob("*.safetensors"))

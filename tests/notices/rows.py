@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.utils import timezone
 
 from notices import deliveries
-from notices.deliveries import Outcome
+from notices.deliveries import SendResult
 
 
 def due(now=None):
@@ -13,7 +13,7 @@ def due(now=None):
     told, now = [], now or timezone.now()
     while (step := deliveries.take(now))[0]:
         if step[1] is not None:
-            deliveries.settle(step[1], Outcome(True, "taken"))
+            deliveries.record_result(step[1], SendResult(True, "taken"))
             told.append(step[1])
     return told
 

@@ -12,14 +12,14 @@ from django.utils import timezone
 from experts import advising, desk, queue
 from experts.models import Assignment
 from notices import deliveries, subscriptions
-from notices.deliveries import Outcome
+from notices.deliveries import SendResult
 from notices.models import Delivery, QuietHours
 from people.models import Membership
 from tests.notices.rows import due, state
 from tests.people_by_name import person
 
 
-def test_an_ask_before_people_is_told_once_with_its_first_line_and_its_page(edo, bell, asked):
+def test_human_ask_is_notified_once_with_first_line_and_link(edo, bell, asked):
     one = asked("\n  Into which one?  \nmy password is hunter2")
     (parcel,) = due()
     assert (parcel.text, parcel.path, parcel.open_count) == ("Into which one?", f"/asks/{one.pk}/", 1)
@@ -27,13 +27,13 @@ def test_an_ask_before_people_is_told_once_with_its_first_line_and_its_page(edo,
     assert due() == [] and state(bell) == [("sent", "taken")]
 
 
-def test_the_words_of_an_agent_are_bounded_and_cannot_turn_a_line_around(bell, asked):
+def test_agent_text_in_notices_is_bounded_without_bidi(bell, asked):
     asked("a\u202eb\ud800\x00" + "c" * 1000)
     (parcel,) = due()
     assert parcel.text.startswith("a⟨U+202E⟩b⟨U+D800⟩⟨U+0000⟩ccc") and len(parcel.text) <= 160
 
 
-def test_a_model_hears_of_it_first_and_people_when_it_comes_to_them(ada, bell, asked, models, project):
+def test_model_first_ask_notifies_people_on_escalation(ada, bell, asked, models, project):
     desk.set_policy(ada, model_first=True, audit_share=0.0)
     ask = asked()
     assert ask.tier == "llm" and Delivery.objects.count() == 0
@@ -56,13 +56,13 @@ def test_whoever_passed_meanwhile_hears_nothing(edo, ada, bell, asked):
     ask = asked()
     queue.pass_over(edo, ask.pk)
     assert due(timezone.now() + timedelta(seconds=31)) == []
-    assert state(bell) == [("skipped", "not for you any more: passed, away, or another role")]
+    assert state(bell) == [("skipped", "Not sent: you declined it, set yourself to Away, or can no longer answer it.")]
 
 
-def test_a_claimed_ask_needs_no_notice_and_one_that_is_let_go_does(ada, edo, bell, asked):
+def test_notice_is_sent_for_a_released_ask_not_a_claimed_one(ada, edo, bell, asked):
     ask = asked()
     queue.claim(ada, ask.pk)
-    assert due() == [] and state(bell) == [("waiting", "ada has it")]
+    assert due() == [] and state(bell) == [("waiting", "Claimed by ada.")]
     later = timezone.now() + timedelta(seconds=95)
     assert [parcel.subject_id for parcel in due(later)] == [ask.pk]
 
@@ -70,19 +70,21 @@ def test_a_claimed_ask_needs_no_notice_and_one_that_is_let_go_does(ada, edo, bel
 def test_an_ask_that_is_given_back_is_told_at_once(ada, bell, asked):
     ask = asked()
     lease = queue.claim(ada, ask.pk)
-    assert due() == [] and state(bell) == [("waiting", "ada has it")]
+    assert due() == [] and state(bell) == [("waiting", "Claimed by ada.")]
     queue.release(ada, lease.assignment_id, lease.lease_token)
     assert [parcel.subject_id for parcel in due()] == [ask.pk]
 
 
-def test_who_gave_it_back_and_passed_hears_nothing_and_a_delay_is_still_kept(ada, edo, bell, asked):
+def test_notice_skips_people_who_released_or_declined(ada, edo, bell, asked):
     hers = subscriptions.subscribe(ada, "browser")
     subscriptions.set_rules(edo, bell.pk, 120, 60)
     ask = asked()
     lease = queue.claim(ada, ask.pk)
     assert due() == [] and due(timezone.now() + timedelta(seconds=89)) == []
     queue.decline(ada, lease.assignment_id, lease.lease_token)
-    assert due() == [] and state(hers) == [("skipped", "not for you any more: passed, away, or another role")]
+    assert due() == [] and state(hers) == [
+        ("skipped", "Not sent: you declined it, set yourself to Away, or can no longer answer it.")
+    ]
     assert [parcel.user_key for parcel in due(timezone.now() + timedelta(seconds=121))] == [edo.key]
 
 
@@ -105,14 +107,14 @@ def test_giving_back_waits_for_no_courier(ada, edo, asked):
         giving.start()
         giving.join(20)
         assert not giving.is_alive()
-    assert Assignment.objects.get().state == "queued" and state(way) == [("waiting", "ada has it")]
+    assert Assignment.objects.get().state == "queued" and state(way) == [("waiting", "Claimed by ada.")]
 
 
 def test_an_answered_ask_needs_no_notice(ada, bell, asked):
     ask = asked()
     lease = queue.claim(ada, ask.pk)
     advising.answer(ada, lease.assignment_id, lease.lease_token, "the first", "n")
-    assert due() == [] and state(bell) == [("skipped", "the ask was already closed (answered)")]
+    assert due() == [] and state(bell) == [("skipped", "Not sent: the ask was already closed (answered).")]
 
 
 def test_a_delay_leaves_time_to_claim(edo, bell, asked):
@@ -126,29 +128,27 @@ def test_one_notice_for_many_asks_says_how_many_are_open(bell, asked):
         asked(f"question {number}", task=f"task {number}")
     (parcel,) = due()
     assert parcel.title == "An agent asks in lab (3 open)"
-    assert sorted(row[1] for row in state(bell)) == ["taken", "told together with another ask"] + [
-        "told together with another ask"
-    ]
+    assert sorted(row[1] for row in state(bell)) == ["Sent together with another ask."] * 2 + ["taken"]
 
 
 def test_at_most_one_in_a_minute(bell, asked):
     asked("first", task="one")
     assert len(due()) == 1
     asked("second", task="two")
-    assert due() == [] and state(bell)[1] == ("waiting", "one notice in 60 s")
+    assert due() == [] and state(bell)[1] == ("waiting", "At most one every 60 s.")
     assert len(due(timezone.now() + timedelta(seconds=61))) == 1
 
 
-def test_a_group_that_asks_the_same_is_told_once_while_it_is_open(edo, bell, asked):
+def test_same_question_group_is_notified_once_while_open(edo, bell, asked):
     subscriptions.set_rules(edo, bell.pk, 0, 0)
     first = asked("Into which one?")
     assert len(due()) == 1
-    twin = asked("Into which one?")
-    assert twin.group == first.group
-    assert due() == [] and state(bell)[1] == ("skipped", "the same question was told already")
+    second = asked("Into which one?")
+    assert second.group == first.group
+    assert due() == [] and state(bell)[1] == ("skipped", "Not sent: you were already notified of the same question.")
 
 
-def test_quiet_hours_put_off_what_is_open_afterwards_and_drop_the_rest(edo, bell, asked):
+def test_quiet_hours_delay_open_asks_and_drop_closed_ones(edo, bell, asked):
     now = timezone.now()
     QuietHours.objects.create(
         user=edo.user, starts=(now - timedelta(hours=1)).time(), ends=(now + timedelta(hours=1)).time(), zone="UTC"
@@ -156,16 +156,16 @@ def test_quiet_hours_put_off_what_is_open_afterwards_and_drop_the_rest(edo, bell
     asked("short", task="one", deadline_s=300)
     asked("long", task="two", deadline_s=7200)
     assert due() == []
-    assert {words for _, words in state(bell)} == {"quiet hours until after its deadline", "quiet hours"}
+    assert {words for _, words in state(bell)} == {"Not sent: quiet hours end after the deadline.", "Quiet hours."}
     assert [parcel.text for parcel in due(now + timedelta(hours=1, seconds=1))] == ["long"]
 
 
-def test_what_failed_is_tried_again_ever_later_and_given_up_in_the_end(bell, asked):
+def test_failed_delivery_backs_off_and_gives_up(bell, asked):
     asked(deadline_s=86_400)
     now, pauses = timezone.now(), []
     for _ in range(deliveries.ATTEMPTS_MAX):
         _, parcel = deliveries.take(now)
-        deliveries.settle(parcel, Outcome(False, "503", again=True))
+        deliveries.record_result(parcel, SendResult(False, "503", again=True))
         row = Delivery.objects.get()
         if row.due_at is not None:
             pauses.append(round((row.due_at - timezone.now()).total_seconds()))
@@ -173,16 +173,16 @@ def test_what_failed_is_tried_again_ever_later_and_given_up_in_the_end(bell, ask
     assert pauses == [5, 15, 45, 135, 405] and (row.state, row.attempts, row.words) == ("failed", 6, "503")
 
 
-def test_what_no_courier_brought_back_is_sent_again_and_a_late_word_changes_nothing(bell, asked):
+def test_unconfirmed_delivery_is_resent_and_late_result_ignored(bell, asked):
     asked()
     now = timezone.now()
     _, lost = deliveries.take(now)
     assert deliveries.take(now) == (False, None)
     _, again = deliveries.take(now + deliveries.TAKEN_FOR)
-    deliveries.settle(lost, Outcome(False, "late"))
+    deliveries.record_result(lost, SendResult(False, "late"))
     assert again.attempt == 2 and Delivery.objects.get().state == "waiting"
-    deliveries.settle(again, Outcome(True, "taken"))
-    deliveries.settle(again, Outcome(False, "twice"))
+    deliveries.record_result(again, SendResult(True, "taken"))
+    deliveries.record_result(again, SendResult(False, "twice"))
     assert state(bell) == [("sent", "taken")]
 
 
@@ -205,7 +205,7 @@ def test_of_many_couriers_at_once_one_gets_a_notice(bell, asked):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_an_ask_is_opened_without_waiting_for_a_way_that_is_being_changed(edo, bell, asked):
+def test_ask_opens_while_a_channel_is_being_edited(edo, bell, asked):
     opened = threading.Event()
 
     def ask():
@@ -219,7 +219,7 @@ def test_an_ask_is_opened_without_waiting_for_a_way_that_is_being_changed(edo, b
         thread.start()
         assert opened.wait(10)
     thread.join()
-    assert due() == [] and state(bell) == [("skipped", "switched off")]
+    assert due() == [] and state(bell) == [("skipped", "Channel removed.")]
 
 
 def test_old_lines_of_the_log_are_forgotten(bell, asked):

@@ -13,6 +13,7 @@ from notices.models import Delivery, QuietHours, Subscription
 from people.models import Membership
 from tests.browsing import as_person, html
 from tests.notices.receivers import Browser
+from tests.people_by_name import person
 
 JSON = {"accept": "application/json"}
 HOOK = {"kind": "webhook", "target": "https://hooks.example.org/a"}
@@ -22,9 +23,9 @@ def text(page):
     return html(page)
 
 
-def test_with_nothing_switched_on_the_page_says_so_and_why_there_is_no_mail(edo):
+def test_notifications_off_page_explains_missing_email(edo):
     page = text(as_person(edo).get("/notices/"))
-    assert "Nobody calls you when an agent asks." in page and "AWMWEB_MAIL_URL" in page
+    assert "Notifications are off." in page and "AWMWEB_MAIL_URL" in page
     assert 'href="/notices/"' in page and len(re.search(r'data-key="([\w-]+)"', page)[1]) == 87
 
 
@@ -32,7 +33,7 @@ def test_a_webhook_shows_its_secret_once(edo):
     client = as_person(edo)
     page = text(client.post("/notices/on", HOOK))
     secret = Subscription.objects.get().secret["key"]
-    assert secret in page and "You hear of asks by a webhook." in page
+    assert secret in page and "You&#x27;re notified by webhook." in page
     assert secret not in text(client.get("/notices/"))
 
 
@@ -46,7 +47,7 @@ def test_a_browser_switches_on_push_as_a_script(edo, settings):
     assert refused.status_code == 422 and "private address" in refused.json()["error"]["message"]
 
 
-def test_an_address_that_is_refused_stands_in_the_form_again_with_the_reason(edo):
+def test_refused_address_is_kept_in_the_form_with_reason(edo):
     page = as_person(edo).post("/notices/on", {"kind": "webhook", "target": "https://127.0.0.1/x"})
     assert page.status_code == 422 and "private address" in text(page) and 'value="https://127.0.0.1/x"' in text(page)
 
@@ -58,7 +59,7 @@ def test_a_test_is_followed_in_the_log_until_it_is_through(edo, settings):
     client.post(f"/notices/{way.pk}/test")
     assert 'hx-trigger="every 1s"' in text(client.get("/notices/"))
     step = deliveries.take(Delivery.objects.get().due_at)[1]
-    deliveries.settle(step, deliveries.Outcome(False, "the webhook answered 500 <b>oops</b>"))
+    deliveries.record_result(step, deliveries.SendResult(False, "the webhook answered 500 <b>oops</b>"))
     log = text(client.get("/notices/log"))
     assert "every 1s" not in log and "500 &lt;b&gt;oops" in log and 'data-test="failed"' in log
 
@@ -112,15 +113,16 @@ def test_quiet_hours_that_cannot_be_are_refused(edo, body):
     assert not QuietHours.objects.exists()
 
 
-def test_a_stranger_a_reviewer_and_a_page_of_another_site_change_nothing(edo, max_, rita):
+def test_strangers_viewers_and_other_sites_cannot_write(edo, max_, project):
+    viewer = person(project, "vera", "viewer")
     way = subscriptions.subscribe(edo, "browser")
-    for deed in ("off", "test", "rules", "confirm"):
+    for action in ("off", "test", "rules", "confirm"):
         body = {"delay_s": "1", "every_s": "1"}
-        assert as_person(max_).post(f"/notices/{way.pk}/{deed}", body).status_code == 404
-        assert as_person(rita).post(f"/notices/{way.pk}/{deed}", body).status_code == 403
-        forged = as_person(edo, enforce_csrf_checks=True).post(f"/notices/{way.pk}/{deed}", body)
+        assert as_person(max_).post(f"/notices/{way.pk}/{action}", body).status_code == 404
+        assert as_person(viewer).post(f"/notices/{way.pk}/{action}", body).status_code == 403
+        forged = as_person(edo, enforce_csrf_checks=True).post(f"/notices/{way.pk}/{action}", body)
         assert forged.status_code == 403
-    assert as_person(rita).get("/notices/").status_code == 403
+    assert as_person(viewer).get("/notices/").status_code == 403
     assert as_person(edo).get(f"/notices/{way.pk}/off").status_code == 405
     assert Subscription.objects.current().count() == 1
 
@@ -138,9 +140,9 @@ def test_removed_is_removed_and_its_log_stays(edo, asked):
     asked("Into which one?")
     sending.work()
     client = as_person(edo)
-    assert "Removed" in text(client.post(f"/notices/{way.pk}/off", follow=True))
+    assert "Channel removed." in text(client.post(f"/notices/{way.pk}/off", follow=True))
     page = text(client.get("/notices/"))
-    assert "Nothing is switched on." in page and "told to your open pages" in page and "Into which" not in page
+    assert "No notifications set up." in page and "Sent to your open tabs." in page and "Into which" not in page
 
 
 def test_the_service_worker_stands_at_the_root_and_keeps_nothing(client):

@@ -58,7 +58,7 @@ def test_a_name_that_no_server_can_know_is_said_not_thrown():
         outbound.post(f"https://{'a' * 70}.example.org/", b"{}", {})
 
 
-def test_a_name_is_resolved_once_and_the_connection_goes_to_what_was_looked_at(there, names):
+def test_host_is_resolved_once_and_checked_address_is_used(there, names):
     asked_for, answers = names
     answers += [["127.0.0.1"], ["203.0.113.9"]]
     port = urlsplit(there.url).port
@@ -83,7 +83,7 @@ def test_a_receiver_that_drips_is_left_in_time(private, monkeypatch):
         thread = threading.Thread(target=drip)
         thread.start()
         began = time.monotonic()
-        with pytest.raises(outbound.Unreached, match="No answer within"):
+        with pytest.raises(outbound.Unreached, match="No response within"):
             outbound.post(f"http://127.0.0.1:{server.getsockname()[1]}/", b"{}", {})
         assert time.monotonic() - began < 2
         thread.join()

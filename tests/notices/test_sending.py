@@ -42,7 +42,7 @@ def due_now():
     Delivery.objects.filter(state="waiting").update(due_at=timezone.now())
 
 
-def test_a_push_is_read_by_its_browser_alone_and_says_who_sends_it(edo, there, asked, settings):
+def test_push_is_encrypted_for_its_browser_and_signed(edo, there, asked, settings):
     browser = Browser()
     subscriptions.subscribe(edo, "push", f"{there.url}/push/1", browser.secret)
     ask = asked("Into which one?\nthe key is swordfish")
@@ -62,7 +62,7 @@ def test_a_push_is_read_by_its_browser_alone_and_says_who_sends_it(edo, there, a
     assert 0 < claims["exp"] - time.time() <= 24 * 3600 and str(claims["sub"]).startswith("mailto:")
     assert posted.headers["content-encoding"] == "aes128gcm" and 290 <= int(posted.headers["ttl"]) <= 300
     assert posted.headers["urgency"] == "high" and len(posted.headers["topic"]) <= 32
-    assert outcome() == ("sent", "the push service took it (201)", 1)
+    assert outcome() == ("sent", "Accepted by the push service (201).", 1)
 
 
 def test_a_push_is_encrypted_as_the_example_of_its_standard():
@@ -80,7 +80,7 @@ def test_a_push_is_encrypted_as_the_example_of_its_standard():
     )
 
 
-def test_a_browser_that_is_gone_is_not_called_again_until_it_comes_back(edo, there, asked):
+def test_expired_push_subscription_is_not_called_again(edo, there, asked):
     there.answers = [(410, {})]
     browser = Browser()
     way = subscriptions.subscribe(edo, "push", f"{there.url}/push/1", browser.secret)
@@ -88,12 +88,12 @@ def test_a_browser_that_is_gone_is_not_called_again_until_it_comes_back(edo, the
     sending.work()
     asked("two", task="two")
     sending.work()
-    assert len(there.posted) == 1 and "gone (410)" in Subscription.objects.get().broken
+    assert len(there.posted) == 1 and "unsubscribed (410)" in Subscription.objects.get().broken
     assert subscriptions.subscribe(edo, "push", f"{there.url}/push/1", browser.secret).pk == way.pk
     assert Subscription.objects.get().broken == ""
 
 
-def test_a_webhook_is_signed_and_a_wrong_secret_or_an_altered_body_does_not_fit(edo, there, asked, settings):
+def test_webhook_signature_detects_wrong_secret_or_body(edo, there, asked, settings):
     key = subscriptions.subscribe(edo, "webhook", f"{there.url}/hook?a=1").secret["key"]
     ask = asked("Into which one?")
     sending.work()
@@ -108,19 +108,19 @@ def test_a_webhook_is_signed_and_a_wrong_secret_or_an_altered_body_does_not_fit(
     assert abs(int(posted.headers["webhook-timestamp"]) - time.time()) < 5
 
 
-def test_a_webhook_that_breaks_is_tried_again_under_the_same_id_and_every_try_is_counted(edo, there, asked):
+def test_failed_webhook_retries_with_same_id_and_counts(edo, there, asked):
     there.answers = [(503, {}), (429, {"Retry-After": "30"}), (200, {})]
     subscriptions.subscribe(edo, "webhook", f"{there.url}/hook")
     asked()
     sending.work()
-    assert outcome() == ("waiting", "the webhook answered 503 thanks", 1)
+    assert outcome() == ("waiting", "The webhook responded 503: thanks", 1)
     due_now()
     sending.work()
     left = (Delivery.objects.get().due_at - timezone.now()).total_seconds()
     assert outcome()[2] == 2 and 25 < left <= 30
     due_now()
     sending.work()
-    assert outcome() == ("sent", "the webhook took it (200)", 3)
+    assert outcome() == ("sent", "Accepted by the webhook (200).", 3)
     assert len({posted.headers["webhook-id"] for posted in there.posted}) == 1
 
 
@@ -129,10 +129,10 @@ def test_a_refusal_is_final_and_a_redirect_is_not_followed(edo, there, asked):
     subscriptions.set_rules(edo, subscriptions.subscribe(edo, "webhook", f"{there.url}/hook").pk, 0, 0)
     asked("one", task="one")
     sending.work()
-    assert outcome() == ("failed", "the webhook answered 400 thanks", 1)
+    assert outcome() == ("failed", "The webhook responded 400: thanks", 1)
     asked("two", task="two")
     sending.work()
-    assert outcome() == ("failed", "the webhook answered 302; redirects are not followed", 1)
+    assert outcome() == ("failed", "The webhook responded 302. Redirects are not followed.", 1)
 
 
 def test_before_a_try_is_repeated_the_ask_is_looked_at_again(ada, edo, there, asked):
@@ -143,11 +143,11 @@ def test_before_a_try_is_repeated_the_ask_is_looked_at_again(ada, edo, there, as
     closing.cancel(ada, ask.pk)
     due_now()
     sending.work()
-    assert outcome()[:2] == ("skipped", "the ask was already closed (cancelled)") and len(there.posted) == 1
+    assert outcome()[:2] == ("skipped", "Not sent: the ask was already closed (cancelled).") and len(there.posted) == 1
 
 
 @pytest.mark.django_db(transaction=True)
-def test_no_transaction_is_open_while_a_courier_waits_for_the_network(edo, there, asked):
+def test_sender_holds_no_transaction_during_network_waits(edo, there, asked):
     """What others change meanwhile is not held up, and the desk's rows are not locked."""
     seen = []
 
@@ -171,7 +171,7 @@ def test_a_mailbox_gets_asks_only_after_its_code_came_back(edo, mailbox, asked, 
     ((to, text),) = mailbox.mails
     code = way.secret["code"]
     assert to == ["edo@example.org"] and code in text and "too early" not in text
-    with pytest.raises(Invalid, match="not the code"):
+    with pytest.raises(Invalid, match="Wrong code."):
         subscriptions.confirm(edo, way.pk, "00000000" if code != "00000000" else "11111111")
     with pytest.raises(TooManySent, match="1 per minute"):
         subscriptions.test(edo, way.pk)
@@ -190,7 +190,7 @@ def test_a_mail_server_that_refuses_is_quoted(edo, mailbox):
     mailbox.refuses = b"550 no such mailbox\r\n"
     subscriptions.subscribe(edo, "email", "edo@example.org")
     sending.work()
-    assert outcome() == ("failed", "the mail server: 550 no such mailbox", 1)
+    assert outcome() == ("failed", "Mail server: 550 no such mailbox", 1)
 
 
 def test_a_mail_server_that_is_away_is_tried_again(edo, mailbox, asked, settings):
@@ -223,7 +223,7 @@ def test_a_test_leaves_at_once_whatever_the_rules_say(edo, there):
     there.answers = [(500, {})]
     subscriptions.test(edo, way.pk)
     sending.work()
-    assert outcome() == ("failed", "the webhook answered 500 thanks", 1)
+    assert outcome() == ("failed", "The webhook responded 500: thanks", 1)
 
 
 def test_the_key_of_the_house_is_made_once(tmp_path):

@@ -13,7 +13,7 @@ from people import members
 from people.errors import AppError, Forbidden, Invalid, NotFound
 from people.models import Membership
 from tests.notices.rows import due, state
-from tests.people_by_name import token
+from tests.people_by_name import person, token
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_quiet_hours_go_over_midnight_in_the_place_of_the_person(clock, end):
     assert quiet.until(now) == (datetime(2026, 1, end, 6, tzinfo=UTC) if end else None)
 
 
-def test_twice_the_same_way_is_one_row_and_a_third_of_a_kind_is_its_own(edo):
+def test_duplicate_channel_is_one_row(edo):
     first = subscriptions.subscribe(edo, "browser")
     assert subscriptions.subscribe(edo, "browser").pk == first.pk
     assert subscriptions.subscribe(edo, "webhook", "https://hooks.example.org/a").pk != first.pk
@@ -37,13 +37,13 @@ def test_twice_the_same_way_is_one_row_and_a_third_of_a_kind_is_its_own(edo):
 def test_a_person_has_at_most_ten_ways(edo):
     for number in range(subscriptions.CHANNELS_MAX):
         subscriptions.subscribe(edo, "webhook", f"https://hooks.example.org/{number}")
-    with pytest.raises(Invalid, match="At most 10"):
+    with pytest.raises(Invalid, match="You have 10 channels"):
         subscriptions.subscribe(edo, "webhook", "https://hooks.example.org/more")
 
 
-def test_those_who_may_not_answer_and_scripts_have_no_notices(rita, project):
+def test_viewers_and_scripts_have_no_notices(project):
     script, _ = token(project, "expert")
-    for who in (rita, script):
+    for who in (person(project, "vera", "viewer"), script):
         with pytest.raises(Forbidden):
             subscriptions.subscribe(who, "browser")
 
@@ -61,12 +61,12 @@ def test_a_stranger_and_a_colleague_change_nothing_of_mine(ada, bell, max_):
     assert Subscription.objects.get().ended_at is None
 
 
-def test_who_is_removed_hears_nothing_more_and_nothing_leads_to_them(ada, edo, asked):
+def test_removed_member_gets_no_notices_or_transfers(ada, edo, asked):
     way = subscriptions.subscribe(edo, "webhook", "https://hooks.example.org/a")
     ask = asked()
     members.remove_member(ada, Membership.objects.get(user=edo.user).pk)
     way.refresh_from_db()
-    assert (way.target, way.secret) == ("", {}) and state(way) == [("skipped", "left the project")]
+    assert (way.target, way.secret) == ("", {}) and state(way) == [("skipped", "Left the project.")]
     assert due() == [] and Ask.objects.get(pk=ask.pk).is_open
 
 

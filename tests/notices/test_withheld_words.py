@@ -67,7 +67,7 @@ def test_a_webhook_that_echoes_its_address_is_not_quoted(edo, there, asked, stat
     subscriptions.subscribe(edo, "webhook", f"{there.url}/services/T000/cAnArY77?token=hunter2hunter2")
     asked()
     sending.work()
-    assert words() == f"the webhook answered {status} {HELD_BACK}"
+    assert words() == f"The webhook responded {status}: {HELD_BACK}"
 
 
 def test_a_webhook_that_names_a_plain_word_of_its_path_is_quoted(edo, there, asked):
@@ -75,7 +75,7 @@ def test_a_webhook_that_names_a_plain_word_of_its_path_is_quoted(edo, there, ask
     subscriptions.subscribe(edo, "webhook", f"{there.url}/webhook?token=hunter2hunter2")
     asked()
     sending.work()
-    assert words() == "the webhook answered 404 no such webhook, or its token is wrong"
+    assert words() == "The webhook responded 404: no such webhook, or its token is wrong"
 
 
 def test_a_webhook_turns_no_line_of_the_log_around(edo, there, asked):
@@ -83,7 +83,7 @@ def test_a_webhook_turns_no_line_of_the_log_around(edo, there, asked):
     subscriptions.subscribe(edo, "webhook", f"{there.url}/hook")
     asked()
     sending.work()
-    assert words() == "the webhook answered 400 ⟨U+202E⟩gnp.exe⟨U+2069⟩⟨U+0007⟩"
+    assert words() == "The webhook responded 400: ⟨U+202E⟩gnp.exe⟨U+2069⟩⟨U+0007⟩"
 
 
 def test_a_push_service_that_echoes_its_keys_is_not_quoted(edo, there, asked):
@@ -92,7 +92,7 @@ def test_a_push_service_that_echoes_its_keys_is_not_quoted(edo, there, asked):
     subscriptions.subscribe(edo, "push", f"{there.url}/push/1", browser.secret)
     asked()
     sending.work()
-    assert words() == f"the push service answered 400 {HELD_BACK}"
+    assert words() == f"The push service responded 400: {HELD_BACK}"
 
 
 def test_a_relay_that_quotes_the_mail_gives_no_code_away(edo, settings):
@@ -101,7 +101,7 @@ def test_a_relay_that_quotes_the_mail_gives_no_code_away(edo, settings):
         way = subscriptions.subscribe(edo, "email", "stranger@example.org")
         box.refuses_text = f"554 spam: {way.secret['code']} confirms this address\r\n".encode()
         sending.work()
-    assert words() == f"the mail server: {HELD_BACK}"
+    assert words() == f"Mail server: {HELD_BACK}"
 
 
 def test_a_refused_mailbox_is_quoted_without_its_address(edo, settings):
@@ -111,7 +111,7 @@ def test_a_refused_mailbox_is_quoted_without_its_address(edo, settings):
         box.refuses = b"550 5.1.1 <edo@example.org>: user unknown\r\n"
         subscriptions.subscribe(edo, "email", "edo@example.org")
         sending.work()
-    assert words() == "the mail server: 550 5.1.1 <[address]>: user unknown"
+    assert words() == "Mail server: 550 5.1.1 <[address]>: user unknown"
 
 
 def test_a_member_never_reads_the_operators_mail_password(edo, settings, monkeypatch):
@@ -123,4 +123,4 @@ def test_a_member_never_reads_the_operators_mail_password(edo, settings, monkeyp
     monkeypatch.setattr(sending.EmailMessage, "send", refuse)
     subscriptions.subscribe(edo, "email", "edo@example.org")
     sending.work()
-    assert words() == f"the mail server: {HELD_BACK}"
+    assert words() == f"Mail server: {HELD_BACK}"

@@ -168,7 +168,7 @@ def test_the_haulier_refuses_what_its_rules_forbid(play):
     assert "N-14" in results[-1]["text"]
 
 
-def test_a_consignment_that_is_booked_can_be_followed_to_its_invoice(play):
+def test_booked_consignment_links_to_its_invoice(play):
     new = {
         "customer_id": 10,
         "goods": "Maps",

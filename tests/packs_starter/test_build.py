@@ -83,7 +83,7 @@ def test_verifiers_import_only_what_upstream_lets_them():
         ("tasks/00/about.json", '"expert_note": ""', '"expert_note": "psst"', "expert_note"),
     ],
 )
-def test_a_broken_source_is_refused_by_name_and_nothing_is_written(copy, tmp_path, file, old, new, words):
+def test_invalid_source_is_refused_by_name_without_writing(copy, tmp_path, file, old, new, words):
     path = copy / "helpdesk_1" / file
     text = path.read_text(encoding="utf-8")
     assert old in text

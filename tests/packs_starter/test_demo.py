@@ -5,7 +5,7 @@ import re
 import pytest
 
 
-def test_a_demo_without_a_question_has_six_to_fourteen_turns_and_one_stumble(quiet_task):
+def test_demo_without_ask_has_6_to_14_turns_and_one_error(quiet_task):
     demo = quiet_task.played["demo"]
     assert 6 <= len(demo.turns) <= 14
     assert 1 <= len(demo.errors) <= 2
@@ -13,7 +13,7 @@ def test_a_demo_without_a_question_has_six_to_fourteen_turns_and_one_stumble(qui
     assert "answer" in demo.turns[-1]
 
 
-def test_a_demo_completes_the_task_unless_it_needed_to_ask_and_did_not(demo_task):
+def test_demo_completes_unless_a_needed_ask_is_missing(demo_task):
     demo = demo_task.played["demo"]
     expected = "complete" if demo_task.asks or not demo_task.about["needs_expert"] else "others"
     assert demo_task.verify(demo.final, demo.answer) == expected

@@ -37,7 +37,7 @@ async def play(url: str, task: Task, turns: Turns) -> tuple[str, str, list[Obser
     return str(verdict.reward_type), TIMES.sub("then", repr(evidence)), seen
 
 
-async def test_the_oracle_alone_is_complete_on_the_server_in_code_and_in_evidence(url: str, task: Task) -> None:
+async def test_only_the_oracle_completes_each_task(url: str, task: Task) -> None:
     oracle, negative, nothing = await asyncio.gather(
         *(play(url, task, turns) for turns in (task.scripts["oracle"], task.scripts["negative"], []))
     )

@@ -59,7 +59,7 @@ def test_a_verifier_leaves_both_databases_as_they_are(task):
     assert (task.initial.read_bytes(), oracle.final.read_bytes()) == before
 
 
-def test_the_evidence_for_a_judge_is_json_and_shows_what_was_done(task):
+def test_judge_evidence_is_json_with_the_changes(task):
     untouched, done = task.evidence(task.initial), task.evidence(task.played["oracle"].final)
     json.dumps(done)
     assert (untouched == done) == (task.about["kind"] != "normal")
@@ -75,7 +75,7 @@ def test_a_missing_database_is_an_error_and_never_a_new_file(task, tmp_path):
     assert not absent.exists()
 
 
-def test_each_scenario_has_one_task_of_each_special_kind_and_two_for_the_expert(tasks, scenario):
+def test_each_scenario_has_special_tasks_and_two_for_experts(tasks, scenario):
     own = [task for task in tasks.values() if task.scenario == scenario]
     kinds = Counter(task.about["kind"] for task in own)
     assert (kinds["passes_untouched"], kinds["answer_only"]) == (1, 1)

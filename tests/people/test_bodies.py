@@ -65,7 +65,7 @@ async def test_a_body_is_read_whole_and_gives_its_room_back():
     assert free() == (16 * MB, MB)
 
 
-async def test_a_known_sender_holds_what_is_announced_and_a_stranger_what_came():
+async def test_body_room_is_announced_size_for_known_senders_only():
     with Body(request(length=4 * MB), pieces(ends=False), 8 * MB, "token:a"):
         assert free() == (12 * MB, MB)
     with Body(request(length=9000), pieces(b"x" * 1000, ends=False), 8 * MB, "") as body:

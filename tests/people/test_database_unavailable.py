@@ -1,4 +1,4 @@
-"""What a page says while the database is away: a page with the reason and a status that a proxy understands."""
+"""Pages while the database is unavailable: the reason, and a status that a proxy understands."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def test_a_page_says_that_the_database_is_away(ada, monkeypatch, fault):
     monkeypatch.setattr(access, "chosen_membership", gone)
     page = client.get("/")
     assert page.status_code == 503 and page["Retry-After"]
-    assert "The database is away" in html(page) and "connection refused" not in html(page)
+    assert "The database is unavailable" in html(page) and "connection refused" not in html(page)

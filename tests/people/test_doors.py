@@ -32,7 +32,7 @@ def test_a_look_ahead_does_not_spend_a_link(client, ada, headers):
     assert opened.status_code == 302 and client.get("/").status_code == 200
 
 
-def test_a_removed_persons_session_is_not_met_by_the_next_of_that_name(ada, edo):
+def test_session_of_a_removed_name_is_not_inherited(ada, edo):
     old = as_person(edo)
     members.remove_member(ada, Membership.objects.get(user=edo.user).pk)
     members.invite(ada, "edo", "expert")
@@ -47,14 +47,14 @@ def test_somebody_of_two_projects_stays_signed_in_for_the_other(ada, edo, elsewh
     assert client.get("/").status_code == 200
 
 
-def test_an_admin_whose_time_is_over_elsewhere_gets_no_link_to_its_people(ada, elsewhere):
+def test_expired_admin_gets_no_login_links(ada, elsewhere):
     end(person(elsewhere, "ada", "admin"))
     person(elsewhere, "nina", "expert")
     invited, _ = members.invite(ada, "nina", "expert")
     assert invited.user.username == "nina-2"
 
 
-def test_an_admin_whose_time_is_over_does_not_count_as_the_one_who_is_left(project, ada):
+def test_expired_admin_does_not_count_as_the_last_admin(project, ada):
     end(person(project, "bea", "admin"))
     with pytest.raises(Invalid, match="last admin"):
         members.remove_member(ada, Membership.objects.get(user=ada.user).pk)
@@ -72,9 +72,9 @@ def test_another_link_for_somebody_known_keeps_role_and_end(ada, edo, capsys):
     assert AuditEntry.objects.filter(verb="made a link for").count() == 2
 
 
-def test_the_page_says_how_many_tokens_a_removed_person_may_still_hold(project, ada):
+def test_members_page_counts_tokens_of_removed_people(project, ada):
     lea = person(project, "lea", "researcher")
     members.issue_token(lea, "hers", "export")
     body = {"do": "remove", "membership": Membership.objects.get(user=lea.user).pk}
     page = html(as_person(ada).post("/people/", body, follow=True))
-    assert "1 token that they made still works" in page
+    assert "1 API token they created still works" in page

@@ -32,11 +32,11 @@ def test_leaving_goes_through_apps_from_above_to_below(project, ada, edo, monkey
         members, "_on_leave", [lambda who, one=one: called.append(one.__module__) or one(who) for one in known]
     )
     members.remove_member(ada, Membership.objects.get(project=project, user=edo.user).pk)
-    assert called == ["experts.queue", "notices.subscriptions"]
+    assert called == ["experts.queue", "reviews.assigning", "notices.subscriptions"]
 
 
-def test_an_invitation_never_changes_the_role_of_somebody_who_is_here(project, ada, edo):
-    with pytest.raises(Invalid, match="here already, as expert"):
+def test_invitation_does_not_change_a_members_role(project, ada, edo):
+    with pytest.raises(Invalid, match="already a member, with role expert"):
         members.invite(ada, "Edo", "admin")
     assert Membership.objects.get(project=project, user=edo.user).role == "expert"
     again, secret = members.invite(ada, "Edo", "expert")

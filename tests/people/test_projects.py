@@ -1,8 +1,12 @@
-"""Projects beside the first one: making them, getting in, tokens with an end, and commands on the wrong data folder."""
+"""Projects beside the first one: creating, archiving, roles, the audit log, tokens with an end, and commands on a wrong
+data folder."""
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -13,8 +17,11 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.utils import timezone
 
-from people import members
-from people.models import ApiToken, AuditEntry, Project
+from people import members, projects
+from people.access import system
+from people.errors import Invalid
+from people.models import ApiToken, AuditEntry, Membership, Project
+from tests.browsing import as_person, html
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,7 +31,7 @@ def test_a_project_is_made_once_and_by_a_slug(capsys):
     call_command("createproject", "night-shift", name="Night shift")
     assert capsys.readouterr().out.splitlines()[-1] == "night-shift"
     assert Project.objects.get(slug="night-shift").name == "Night shift"
-    assert AuditEntry.objects.filter(verb="made the project", target="night-shift").exists()
+    assert AuditEntry.objects.filter(verb="created project", target="night-shift").exists()
     for slug, words in (("night-shift", "already"), ("Night", "lower-case"), ("", "lower-case"), ("a" * 61, "60")):
         with pytest.raises(CommandError, match=words):
             call_command("createproject", slug)
@@ -58,7 +65,7 @@ def test_an_end_that_is_none_is_refused(project, said):
 
 
 @pytest.mark.parametrize("command", ["loginlink", "createtoken", "createproject", "rollout", "export", "shell"])
-def test_a_command_on_a_folder_where_nothing_runs_says_so_and_writes_nothing(command, tmp_path):
+def test_command_without_running_product_fails_without_writing(command, tmp_path):
     environment = {**os.environ, "AWMWEB_VAR": str(tmp_path / "var"), "DATABASE_URL": ""}
     done = subprocess.run(
         [sys.executable, "manage.py", command, "x"],
@@ -71,3 +78,87 @@ def test_a_command_on_a_folder_where_nothing_runs_says_so_and_writes_nothing(com
     said = f"Nothing is running on {tmp_path / 'var'}. Is AWMWEB_VAR set? Start it with `make run`.\n"
     assert (done.returncode, done.stdout, done.stderr) == (1, "", said)
     assert not (tmp_path / "var").exists()
+
+
+def test_admin_creates_renames_archives_and_restores_project(ada):
+    client = as_person(ada)
+    client.post("/projects/", {"do": "create", "slug": "night-shift", "name": "Night shift"})
+    assert "admin in <b>night-shift</b>" in html(client.get("/people/"))
+    client.post("/projects/", {"do": "rename", "project": "night-shift", "name": "Nights"})
+    page = html(client.get("/projects/"))
+    assert "You have 2 active projects." in page and "Nights" in page
+    client.post("/projects/", {"do": "archive", "project": "night-shift"})
+    page = html(client.get("/projects/"))
+    assert "1 active project and 1 archived." in page and "read-only" in page
+    assert '<option value="night-shift"' not in page and 'value="restore"' in page
+    client.post("/projects/", {"do": "restore", "project": "night-shift"})
+    assert "You have 2 active projects." in html(client.get("/projects/"))
+    verbs = list(AuditEntry.objects.filter(actor=ada.name).values_list("verb", flat=True))
+    assert verbs == ["created project", "renamed project", "archived project", "restored project"]
+    assert "4 entries in the audit log." in html(client.get("/audit/"))
+
+
+def test_archived_project_is_read_only(ada, client):
+    _, secret = members.issue_token(ada, "loop", "agent")
+    bearer = {"headers": {"Authorization": f"Bearer {secret}"}, "content_type": "application/json"}
+    started = client.post("/api/v1/episodes", {"key": "a", "task": "t"}, **bearer).json()["id"]
+    with pytest.raises(Invalid, match="1 episode is still live"):
+        projects.archive(ada)
+    assert client.post(f"/api/v1/episodes/{started}/finish", {"stop_reason": "done"}, **bearer).status_code == 200
+    projects.archive(ada)
+    refused = client.post("/api/v1/episodes", {"key": "b", "task": "t"}, **bearer)
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "project_archived")
+    assert client.get(f"/api/v1/episodes/{started}", **bearer).status_code == 200
+    page = as_person(ada).post("/people/", {"do": "invite", "name": "Mina", "role": "expert"})
+    assert page.status_code == 422 and "archived and read-only" in html(page)
+
+
+def test_only_admins_manage_projects_and_read_the_audit_log(edo, ada):
+    client = as_person(edo)
+    assert 'value="create"' not in html(client.get("/projects/"))
+    for body in ({"do": "create", "slug": "mine"}, {"do": "archive", "project": edo.project.slug}):
+        assert client.post("/projects/", body).status_code == 422
+    assert client.get("/audit/").status_code == 403 and "/audit/" not in html(client.get("/people/"))
+    assert "/audit/" in html(as_person(ada).get("/people/"))
+
+
+def test_role_change_ends_sessions_and_returns_a_login_link(ada, edo):
+    theirs = Membership.objects.get(user=edo.user, project=edo.project)
+    before = as_person(edo)
+    page = as_person(ada).post("/people/", {"do": "role", "membership": theirs.pk, "role": "viewer"})
+    link = re.search(r'id="link" readonly value="[^"]+(/login/once/[^"]+)"', html(page))[1]
+    assert before.get("/queue/").status_code == 403
+    before.get(link)
+    assert "viewer in <b>" in html(before.get("/people/"))
+    assert AuditEntry.objects.filter(verb="changed role of", reason="from expert to viewer").exists()
+
+
+def test_the_last_admin_keeps_the_role(ada, edo):
+    mine, theirs = (Membership.objects.get(user=one.user, project=ada.project) for one in (ada, edo))
+    client = as_person(ada)
+    for role, words in (("viewer", "last admin"), ("admin", "already has")):
+        page = client.post("/people/", {"do": "role", "membership": mine.pk, "role": role})
+        assert page.status_code == 422 and words in html(page)
+    client.post("/people/", {"do": "role", "membership": theirs.pk, "role": "admin"})
+    page = client.post("/people/", {"do": "role", "membership": mine.pk, "role": "viewer"})
+    assert "change your own role" in html(page)
+    assert Membership.objects.get(pk=mine.pk).role == "admin"
+
+
+def test_audit_log_filters_pages_and_exports_safe_csv(ada, elsewhere, monkeypatch):
+    monkeypatch.setattr("people.audit.PAGE_ROWS", 2)
+    for reason in ("=cmd|' /C calc'!A0", " +1", "-minus", "@mention", "\ttab", "plain"):
+        members.record(ada, "tried", "formula", reason)
+    members.record(system(elsewhere), "tried", "formula", "theirs")
+    client = as_person(ada)
+    page = html(client.get("/audit/?verb=tried"))
+    assert "6 entries match." in page and "plain" in page and "-minus" not in page and "theirs" not in page
+    older = re.search(r'href="(\?[^"]*before=\d+)"', page)[1].replace("&amp;", "&")
+    assert "@mention" in html(client.get(f"/audit/{older}"))
+    assert "No entries match" in html(client.get("/audit/?verb=tried&until=2001-01-01"))
+    assert client.get("/audit/?since=soon").status_code == 422
+    download = client.get("/audit/?verb=tried&csv=1")
+    assert download["Content-Disposition"].startswith("attachment")
+    rows = list(csv.reader(io.StringIO(download.content.decode())))
+    assert rows[0] == ["at", "actor", "verb", "target", "reason"]
+    assert [row[4] for row in rows[1:]] == ["plain", "'\ttab", "'@mention", "'-minus", "' +1", "'=cmd|' /C calc'!A0"]

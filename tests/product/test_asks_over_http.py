@@ -89,7 +89,7 @@ def test_delivery_and_consumption_stand_beside_the_status(agent, expert):
     assert agent.post(f"/asks/{ask}/consumed").json()["consumed_at"]
 
 
-def test_a_silent_episode_is_lost_with_its_asks_and_a_late_step_takes_it_back(agent, expert):
+def test_silent_episode_is_lost_and_reopens_on_a_late_step(agent, expert):
     episode = started(agent)
     ask = asked(agent, episode, deadline_s=600)
     until(lambda: expert.get(f"/episodes/{episode}").json()["state"] == "failed", 20, 0.5)
@@ -109,7 +109,7 @@ def test_an_open_poll_counts_as_a_sign_of_life(agent):
     assert agent.get(f"/episodes/{episode}").json()["state"] == "waiting"
 
 
-def test_a_hundred_waiting_polls_hold_no_thread_and_no_database_connection(agent, house):
+def test_waiting_polls_hold_no_thread_or_connection(agent, house):
     import asyncio
 
     import httpx
@@ -132,7 +132,7 @@ def test_a_hundred_waiting_polls_hold_no_thread_and_no_database_connection(agent
     assert threads < 50
 
 
-def test_the_script_of_the_docs_answers_what_it_knows_and_leaves_the_rest(agent, house):
+def test_docs_expert_script_answers_only_known_questions(agent, house):
     stuck, asker = started(agent), started(agent)
     other = asked(agent, stuck, question="Into which ticket?")
     known = asked(agent, asker, question="How many coffees shall I order?")

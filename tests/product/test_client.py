@@ -13,6 +13,10 @@ import pytest
 
 from awmclient.client import HttpDashboard
 from awmclient.errors import Scope
+from awmclient.policies import Turn
+from awmclient.rollout import rollout
+from awmclient.testing import FakeEnv
+from awmclient.toolcalls import Call
 from tests.awmclient.contract import DashboardContract
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -65,6 +69,23 @@ class TestLiveDashboard(DashboardContract):
 
         async with HttpDashboard(house.url, tokens["agent"]) as dash, http("agent") as agent, http("expert") as expert:
             yield LiveWorld(house, dash, agent, expert)
+
+    async def test_rollout_parks_and_goes_on_with_its_answer(self, world, tokens):
+        class Asking:
+            async def act(self, view):
+                if view.turn == 1:
+                    return Turn(calls=[Call("ask_expert", {"question": "Which discount?"})])
+                return Turn(answer=str(view.steps[-1]["advice"]["advice"]))
+
+        plan = {"task": "Price the mug", "expert": "plain", "key": f"own-{uuid.uuid4().hex}"}
+        async with HttpDashboard(world.house.url, tokens["agent"], park_after_s=1) as dash:
+            first = await rollout(Asking(), FakeEnv(), dash, **plan)
+            assert (first.parked, first.fault) == (True, None)
+            assert await world.ended(first.episode) == ("parked", None)
+            await world.answer(first.episode, "Nine percent.")
+            assert await world.ended(first.episode) == ("queued", None)
+            again = await rollout(Asking(), FakeEnv(), dash, **plan)
+        assert (again.episode, again.stop_reason, again.final_answer) == (first.episode, "done", "Nine percent.")
 
     async def test_the_own_agent_of_the_docs_is_answered(self, world, tokens):
         environment = {

@@ -43,7 +43,7 @@ def sign_out(house, browser):
 
 
 @pytest.mark.slow
-async def test_a_revoked_token_a_removed_member_and_a_session_signed_out_are_cut_off(house):
+async def test_sockets_close_on_revocation_removal_and_sign_out(house):
     secret = house.token("agent")
     with house.http(secret) as http:
         episode = http.post("/episodes", json={"key": new_id(), "task": "t"}).json()["id"]

@@ -115,9 +115,9 @@ def test_an_agent_speaks_neither_for_the_desk_nor_for_the_house(agent, edo):
     episode = started(agent, policy={"house_note": note, "awmweb": "script"})
     ask = asked(agent, episode)
     page = edo.get(f"/asks/{ask}/")
-    assert page.status_code == 200 and "The desk knows" not in page.text
+    assert page.status_code == 200 and "Team note" not in page.text
     sent(agent, f"/episodes/{episode}/finish", {"stop_reason": "done"})
-    assert "The verifier is at work" not in edo.get(f"/episodes/{episode}/").text
+    assert "The verifier is running" not in edo.get(f"/episodes/{episode}/").text
 
 
 TIMES = ["0001-01-01T00:00:00+10:00", "9999-12-31T23:59:59-10:00", "2026-11-21T10:00:00+23:59"]
@@ -130,7 +130,7 @@ def test_a_time_that_the_database_could_not_give_back_is_422(agent, at):
     assert agent.get(where).json()["steps"] == []
 
 
-def test_numbers_and_nesting_out_of_bounds_are_refused_and_never_a_fault(agent):
+def test_out_of_range_numbers_and_nesting_are_refused(agent):
     where = f"/episodes/{started(agent)}/steps"
     huge = '{"steps": [{"seq": 1, "kind": "note", "content": "x", "reward": 1%s}]}' % ("0" * 400)
     for path, body in ((where, huge), ("/episodes", '{"key": "k", "task": "t", "policy": {"x": 1e999}}')):
@@ -168,7 +168,7 @@ def test_queries_and_forms_of_a_page_break_nothing(edo, agent):
     assert edo.post("/asks/%00/answer", data={"text": "x"}, headers=form).status_code == 404
 
 
-def test_one_hostile_ending_does_not_take_the_export_from_the_project(agent, edo):
+def test_hostile_episode_does_not_break_the_project_export(agent, edo):
     episode = started(agent, tools=[{"name": "a", "description": HOSTILE}])
     assert (
         sent(agent, f"/episodes/{episode}/finish", {"stop_reason": "done", "final_answer": HOSTILE}).status_code == 200
@@ -209,7 +209,7 @@ def maze(levels=24):
     return {"$defs": {**rooms, f"r{levels}": {}}, "$ref": "#/$defs/r0"}
 
 
-def test_a_tool_schema_makes_the_server_neither_fetch_nor_think_for_ever(agent, edo, inner_network):
+def test_tool_schema_cannot_cause_fetches_or_long_loops(agent, edo, inner_network):
     address, asked_for = inner_network
     pattern = {"properties": {"x": {"type": "string", "pattern": "^(a|a)*b$"}}}
     more = {"patternProperties": {"^(a|a)*b$": {}}, "additionalProperties": False}

@@ -53,7 +53,8 @@ def environment_answers(house):
         return False
 
 
-@pytest.mark.slow
+@pytest.mark.chaos
+@pytest.mark.timeout(900)
 def test_every_child_may_die_and_nothing_acknowledged_is_lost():
     with product(AWMWEB_DEMO="1") as house:
         writers = [Writer(house, house.token("agent")) for _ in range(2)]
@@ -76,6 +77,12 @@ def test_every_child_may_die_and_nothing_acknowledged_is_lost():
         with house.http(house.token("expert")) as expert:
             until(lambda: expert.get("/asks?status=open").status_code == 200, 10)
         until(lambda: environment_answers(house), 90)  # without it the rollout would only wait
+        ended = "Episode.objects.filter(origin='builtin', state__in=['queued', 'running']).count()"
+        query = f"from episodes.models import Episode; print({ended})"
+        until(lambda: house.manage("shell", "-v", "0", "-c", query).strip() == "0", 150, 2)
+        faults = "list(Episode.objects.exclude(fault='').values_list('scenario', 'fault', 'fault_detail'))"
+        said = house.manage("shell", "-v", "0", "-c", f"from episodes.models import Episode; print({faults})").strip()
+        assert said == "[]", "each attempt was taken over by another one"
         house.manage("rollout", "--scenario", "helpdesk_1", "--task-idx", "0", "--policy", "script:oracle")
         complete = "Episode.objects.filter(state='finished', outcomes__reward=1).count()"
         last = f"from episodes.models import Episode; print({complete})"

@@ -71,13 +71,13 @@ def test_a_model_plays_a_task_to_its_verified_end(ours, endpoint, tmp_path):
     assert AGENT_KEY not in file.read_text()
 
 
-def test_an_outcome_says_its_tier_and_the_health_of_its_verifier_and_a_page_how_the_server_stands(owner):
+def test_sandbox_level_is_on_outcome_and_environment_page(owner):
     listed = owner.get("/episodes/").text
     page = squeezed(owner.get(re.search(r'href="(/episodes/[^"/]+/)"', listed)[1]).text)
-    assert "isolation tier<b>strict</b>" in page and "its verifier passed the check" in page
+    assert "Sandbox level:<b>strict</b>" in page and "Verifier check: no problems found" in page
     standing = squeezed(owner.get("/environment/").text)
-    assert "Code of packs runs behind tier strict." in standing and "sandbox_missing" in standing
-    assert "it opens no socket" in standing and "does not hold" not in standing
+    assert "Pack code runs at sandbox level strict." in standing and "sandbox_missing" in standing
+    assert "opening sockets is blocked" in standing and "failed:" not in standing
 
 
 def press_test(owner, role):
@@ -90,7 +90,7 @@ def press_test(owner, role):
 
 def test_the_test_button_shows_the_endpoints_own_words(owner):
     assert "Incorrect API key provided" in press_test(owner, "expert").text
-    assert "Only the environment server can ask the judge" in press_test(owner, "judge").text
+    assert "Only the environment server can call the judge" in press_test(owner, "judge").text
 
 
 def test_judges_secrets_are_in_no_process_but_the_environments(ours, owner):

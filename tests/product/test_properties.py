@@ -5,6 +5,7 @@ The examples are made from `/api/v1/openapi.json`, always the same ones, few eno
 
 from __future__ import annotations
 
+import gc
 import json
 from urllib.request import urlopen
 
@@ -39,6 +40,7 @@ def document(house):
 
 @pytest.fixture(scope="module")
 def api(house, document):
+    gc.collect()  # Python 3.11 fails to parse while what it collects logs a traceback, and much is parsed here
     schema = schemathesis.openapi.from_dict(document)
     schema.config.update(base_url=house.url)
     return schema
@@ -80,7 +82,7 @@ def test_no_caller_meets_a_fault_or_an_undocumented_answer(house, api, known, sc
     assert calls >= CALLS
 
 
-def test_the_document_names_the_bearer_every_refusal_and_the_bounds(document):
+def test_openapi_names_auth_errors_and_limits(document):
     assert document["info"]["title"] == "awmweb" and document["info"]["description"]
     schemes = document["components"]["securitySchemes"]
     assert {"type": "http", "scheme": "bearer"} in schemes.values()
@@ -91,6 +93,6 @@ def test_the_document_names_the_bearer_every_refusal_and_the_bounds(document):
         assert call["security"]
     shapes = document["components"]["schemas"]
     assert shapes["AskOpen"]["properties"]["question"]["maxLength"] == 20_000
-    assert shapes["AskOpen"]["properties"]["deadline_s"]["maximum"] == 86_400
+    assert shapes["AskOpen"]["properties"]["deadline_s"]["maximum"] == 2_592_000
     assert shapes["StepBatch"]["properties"]["steps"]["maxItems"] == 2000
     assert all(shapes[name]["additionalProperties"] is False for name in ("AskOpen", "EpisodeStart", "StepBatch"))

@@ -42,7 +42,7 @@ def test_a_restart_keeps_data_sessions_and_tokens(var):
         assert second.login != first.login
 
 
-def test_colleagues_come_in_by_the_public_address_and_by_no_other(var):
+def test_login_works_by_the_public_address_only(var):
     var.mkdir(mode=0o711)
     settings = {"AWMWEB_HOST": "0.0.0.0", "AWMWEB_PUBLIC_URL": "https://desk.example.org"}
     with product(var, **settings) as house:

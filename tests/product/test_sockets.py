@@ -57,7 +57,7 @@ def test_what_is_stored_comes_first_then_what_comes(house, agent, agent_token, e
         assert numbers_until(socket, 5) == [4, 5]
 
 
-def test_pictures_are_for_who_may_see_outcomes_and_an_agent_hears_the_steps(house, agent, agent_token, episode):
+def test_agents_hear_steps_without_rendered_html(house, agent, agent_token, episode):
     append(agent, episode, 1)
     path = f"/ws/episodes/{episode}?pictures=1"
     with listen(house, path, house.token("export")) as page, listen(house, path, agent_token) as loop:

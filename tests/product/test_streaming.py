@@ -51,7 +51,7 @@ def steps_until(live, last):
     return seen
 
 
-def test_an_agents_socket_gets_a_large_step_cut_and_marked_and_fetches_it_whole(house, agent, token):
+def test_agent_socket_gets_large_step_truncated_and_fetches_it(house, agent, token):
     episode = start(agent)
     append(agent, episode, 1, content="early " * LARGE)
     with listen(house, episode, token) as live:
@@ -76,7 +76,7 @@ def test_a_step_that_is_not_there_is_refused_in_the_envelope(agent, seq):
     assert answer.status_code in (404, 422) and set(answer.json()) == {"error"}
 
 
-def test_frames_stay_below_what_clients_take_however_much_came_before_or_at_once(house, agent, token):
+def test_frames_stay_below_the_client_limit(house, agent, token):
     """The usual limit of a reader is a megabyte."""
     episode = start(agent)
     append(agent, episode, *range(1, 61), content="y" * 30_000).raise_for_status()
@@ -87,7 +87,7 @@ def test_frames_stay_below_what_clients_take_however_much_came_before_or_at_once
         assert [step["seq"] for step in late[-60:]] == list(range(61, 121))
 
 
-def test_a_socket_that_does_not_read_hears_gap_and_the_process_stays_small(house, agent, token):
+def test_slow_socket_gets_gap_and_memory_stays_bounded(house, agent, token):
     episode = start(agent)
     web = psutil.Process(house.children()["web"])
     line = socket.socket()
@@ -108,7 +108,7 @@ def test_a_socket_that_does_not_read_hears_gap_and_the_process_stays_small(house
     assert grown < 60_000_000, f"{grown} bytes for a socket that does not read, of 30 MB sent"
 
 
-def test_a_revoked_token_writes_nothing_after_five_seconds_at_most(house):
+def test_revoked_token_cannot_write_after_5_s(house):
     secret = house.token("agent")
     with house.http(secret) as http:
         episode = start(http)

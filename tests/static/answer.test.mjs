@@ -175,13 +175,13 @@ test("whoever is out, and whoever sent it, saves no more", async () => {
   assert.deepEqual(ada.waits(), []);
 });
 
-test("the lease says yours, no contact, and gone, each in its colour", () => {
+test("lease chip is claimed, offline or lost, each in its color", () => {
   const now = { left: 60, toDeadline: false, nextIn: 14, trouble: "", taken: false, holder: "" };
-  assert.deepEqual(leaseWords(now), { words: "Yours, renews in 0:14", css: "act" });
-  assert.equal(leaseWords({ ...now, toDeadline: true }).words, "Yours to the deadline");
-  assert.deepEqual(leaseWords({ ...now, left: 40.2, trouble: "Lost contact" }), { words: "Lost contact, yours for 40 s more", css: "ask" });
-  assert.deepEqual(leaseWords({ ...now, left: -1, trouble: "Lost contact" }), { words: "Lapsed, your text is safe", css: "bad" });
-  assert.deepEqual(leaseWords({ ...now, taken: true, holder: "Mina" }), { words: "Mina holds it now, your text is safe", css: "bad" });
+  assert.deepEqual(leaseWords(now), { words: "Claimed, renews in 0:14", css: "act" });
+  assert.equal(leaseWords({ ...now, toDeadline: true }).words, "Claimed until the deadline");
+  assert.deepEqual(leaseWords({ ...now, left: 40.2, trouble: "Offline" }), { words: "Offline, claimed for 40 s more", css: "ask" });
+  assert.deepEqual(leaseWords({ ...now, left: -1, trouble: "Offline" }), { words: "Claim expired; text saved", css: "bad" });
+  assert.deepEqual(leaseWords({ ...now, taken: true, holder: "Mina" }), { words: "Claimed by Mina; your text is saved", css: "bad" });
 });
 
 test("a filter takes all its words, in any order and case", () => {
@@ -201,8 +201,8 @@ test("limits of a schema are said and kept", () => {
 });
 
 test("a delivery is told in seconds, never below zero", () => {
-  assert.equal(deliveredWords("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.412Z"), "Delivered after 0.4 s");
-  assert.equal(deliveredWords("2026-01-01T00:00:01Z", "2026-01-01T00:00:00Z"), "Delivered after 0.0 s");
+  assert.equal(deliveredWords("2026-01-01T00:00:00Z", "2026-01-01T00:00:00.412Z"), "Delivered in 0.4 s.");
+  assert.equal(deliveredWords("2026-01-01T00:00:01Z", "2026-01-01T00:00:00Z"), "Delivered in <0.1 s.");
 });
 
 test("the page makes room only for somebody who writes on a small screen with little left", () => {

@@ -88,9 +88,9 @@ test("caps are printed as people know them", () => {
   assert.deepEqual(capsOf("g q"), ["g", "q"]);
 });
 
-test("a deed or a place is found by parts of its words, what begins so first", () => {
-  const entries = ["send and next", "go to Queue", "next for me", "pass"].map((words) => ({ words }));
-  assert.deepEqual(matching(entries, "next").map(({ words }) => words), ["next for me", "send and next"]);
+test("command palette matches parts of words, prefix matches first", () => {
+  const entries = ["send and next", "go to Queue", "next ask", "decline"].map((words) => ({ words }));
+  assert.deepEqual(matching(entries, "next").map(({ words }) => words), ["next ask", "send and next"]);
   assert.deepEqual(matching(entries, "que go").map(({ words }) => words), ["go to Queue"]);
   assert.equal(matching(entries, " ").length, 4);
   assert.deepEqual(matching(entries, "zebra"), []);

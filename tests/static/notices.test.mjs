@@ -9,10 +9,10 @@ const ABLE = { secure: true, worker: true, notification: true, permission: "defa
 test("a browser that can show notices meets no obstacle, and each obstacle has words of its own", () => {
   assert.equal(obstacle(ABLE), "");
   assert.equal(obstacle({ ...ABLE, push: false, wantsPush: false }), "");
-  assert.match(obstacle({ ...ABLE, secure: false }), /https/);
-  assert.match(obstacle({ ...ABLE, push: false }), /no push/);
+  assert.match(obstacle({ ...ABLE, secure: false }), /HTTPS/);
+  assert.match(obstacle({ ...ABLE, push: false }), /does not support push/);
   assert.match(obstacle({ ...ABLE, worker: false }), /private/);
-  assert.match(obstacle({ ...ABLE, permission: "denied" }), /settings for this site/);
+  assert.match(obstacle({ ...ABLE, permission: "denied" }), /blocked for this site/);
   assert.match(obstacle({ ...ABLE, ios: true, notification: false, push: false }), /Add to Home Screen/);
   assert.match(obstacle({ ...ABLE, ios: true, standalone: true, permission: "denied" }), /settings/);
 });

@@ -24,13 +24,19 @@ test("times of the past are one unit, rounded down", () => {
 
 test("what was missed is called whole only when it was fetched", () => {
   assert.equal(backWords([]), "Everything is up to date.");
-  assert.equal(backWords([1]), "1 new step, none is missing.");
-  assert.equal(backWords([2, 3]), "5 new steps, none is missing.");
-  assert.doesNotMatch(backWords([2, null]), /none is missing|up to date/);
+  assert.equal(backWords([1]), "1 new step, all steps loaded.");
+  assert.equal(backWords([2, 3]), "5 new steps, all steps loaded.");
+  assert.doesNotMatch(backWords([2, null]), /all steps loaded|up to date/);
 });
 
 test("the selection starts at the near end and stays in the list", () => {
   assert.deepEqual([moved(-1, 1, 3), moved(-1, -1, 3), moved(2, 1, 3), moved(0, -1, 3), moved(0, 1, 0)], [0, 2, 2, 0, -1]);
+});
+
+test("the scrubber jumps to the next of one kind", () => {
+  const letters = "trweaorewt";
+  assert.deepEqual([nextMark(letters, 0, 1, "e"), nextMark(letters, 3, 1, "e"), nextMark(letters, 9, -1, "oa")], [3, 7, 5]);
+  assert.equal(nextMark(letters, 7, 1, "e"), 7);
 });
 
 test("the scrubber jumps to the next write, error, ask or verification", () => {
@@ -133,7 +139,7 @@ test("a tool is meant by its whole name or by a part that only one has", () => {
   assert.equal(chosen(" Merge ", names).name, "merge");
   assert.equal(chosen("clo", names).name, "close");
   assert.match(chosen("mer", names).words, /^2 tools match: merge, merge_all/);
-  assert.match(chosen("x", names).words, /no tool/);
+  assert.match(chosen("x", names).words, /No tool name/);
   assert.equal(chosen("", names).name, "");
 });
 
@@ -179,7 +185,7 @@ test("texts that turn lines around are shown as codes and sent as they are", () 
   assert.match(turnedWords("42\u202e71"), /^holds characters that turn lines around: 42⟨U\+202E⟩71$/);
   assert.equal(wordsOf(409, "application/json", '{"error":{"code":"x","message":"m\u202ea has it"}}').message, "m⟨U+202E⟩a has it");
   assert.equal(wordsOf(400, "text/plain", "m\u2067a").message, "m⟨U+2067⟩a");
-  assert.match(leaseWords({ taken: true, holder: "m\u202ea" }).words, /m⟨U\+202E⟩a holds it/);
+  assert.match(leaseWords({ taken: true, holder: "m\u202ea" }).words, /Claimed by m⟨U\+202E⟩a/);
 });
 
 test("a refusal is told apart from no contact, in the server's own words", async () => {
@@ -188,7 +194,7 @@ test("a refusal is told apart from no contact, in the server's own words", async
   const told = async (fetch) => (await post("/x", null, { fetch })).error;
   assert.equal((await told(async () => { throw new TypeError(); })).code, "no_contact");
   const gone = await told(answering(404, "application/json", '{"error": {"code": "not_found", "message": "No."}}'));
-  assert.ok(isOut(gone) && outWords(gone) === "You are no longer in this project.");
+  assert.ok(isOut(gone) && outWords(gone) === "You are no longer a member of this project.");
   assert.equal((await told(answering(503, "text/html", "<h1>The database is away.</h1>"))).message, "The database is away.");
   assert.equal((await told(answering(200, "text/html", "", true))).code, "signed_out");
   assert.deepEqual(await post("/x", null, { fetch: answering(200, "application/json", '{"next": "/"}') }), { ok: true, answer: { next: "/" } });

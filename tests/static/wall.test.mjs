@@ -55,6 +55,6 @@ test("the scrubber of a long episode begins around the step in view", () => {
 });
 
 test("a lost line says how old the page is", () => {
-  assert.equal(lostWords({ silent: 12_300, seq: 18204, safe: null }), "Reconnecting, last update 12 s ago. You see step 18204.");
-  assert.equal(lostWords({ silent: 900, seq: null, safe: {} }), "Reconnecting. What you see may be old; your text is safe.");
+  assert.equal(lostWords({ silent: 12_300, seq: 18204, safe: null }), "Reconnecting, last update 12 s ago. Showing step 18204.");
+  assert.equal(lostWords({ silent: 900, seq: null, safe: {} }), "Reconnecting. This page may be out of date. Your text is saved.");
 });

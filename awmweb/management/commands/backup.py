@@ -15,7 +15,7 @@ from awmweb.embedded.servers import database_of
 class Command(BaseCommand):
     """Saves database, files and signing key."""
 
-    help = "Write everything into one file. It holds secrets: it is created readable by you alone."
+    help = "Back up everything to one file. It contains secrets: only you can read it."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:

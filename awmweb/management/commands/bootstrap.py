@@ -10,18 +10,18 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from curriculum import launching
 from episodes import packs
 from episodes.models import Run
 from people import access, members
 from people.models import Role
+from runs import launching
 
 OWNER = "owner"
 DEMO = "demo"
 
 
 class Command(BaseCommand):
-    help = "Make the demo project and its owner, start the demo run on an empty database, print the owner's link."
+    help = "Create the demo project and its owner, start the demo run on an empty database, print the owner's link."
 
     def handle(self, *args: Any, **options: Any) -> None:
         project = members.ensure_project(DEMO, "Demo")

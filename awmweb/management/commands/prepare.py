@@ -36,7 +36,7 @@ class LastLine(io.TextIOBase):
 class Command(BaseCommand):
     """Backs up before it changes anything, migrates, then hands over to `bootstrap` for project, packs and demo."""
 
-    help = "Migrate the database (after a backup, if it holds anything) and make sure that the demo project exists."
+    help = "Migrate the database (after a backup, if it is not empty) and create the demo project if it is missing."
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -53,7 +53,7 @@ class Command(BaseCommand):
         unknown = sorted(applied - set(executor.loader.disk_migrations or {}))
         if unknown:
             name = ".".join(unknown[0])
-            raise CommandError(f"The database was changed by a newer version of awmweb ({name}); start that version.")
+            raise CommandError(f"A newer version of awmweb changed the database ({name}). Start that version.")
         plan = executor.migration_plan(executor.loader.graph.leaf_nodes())
         if not plan:
             return
@@ -65,9 +65,9 @@ class Command(BaseCommand):
     def back_up(self, count: int) -> None:
         """The upgrade may be regretted."""
         here = data_paths(settings.VAR)
-        print(f"backup: {count} migrations are new, so the data is saved first", flush=True)
+        print(f"backup: saving data before {count} migrations", flush=True)
         try:
             file = backup.save_before_upgrade(backup.database(settings.DATABASE_URL, here), here, settings.VERSION)
         except EmbeddedError as error:
-            raise CommandError(f"No backup, so nothing was migrated: {error}") from error
+            raise CommandError(f"Not migrated, because the backup failed: {error}") from error
         print(f"backup: {file}", flush=True)

@@ -18,12 +18,12 @@ from awmweb.embedded.servers import database_of
 class Command(BaseCommand):
     """Restores, then migrates to this version of the code."""
 
-    help = "Bring a backup back, all or nothing. Refuses to overwrite data unless --force is given."
+    help = "Restore a backup, all or nothing. Refuses to overwrite data without --force."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path, help="a file written by backup")
-        parser.add_argument("--force", action="store_true", help="overwrite what the database and the folder hold")
+        parser.add_argument("--force", action="store_true", help="overwrite the database and the folder")
 
     def handle(self, *args: Any, **options: Any) -> None:
         here = data_paths(settings.VAR)
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         except EmbeddedError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"restored what {manifest.version} saved on {manifest.created_at}. If awmweb is running, restart it: "
+            f"Restored a backup made by {manifest.version} on {manifest.created_at}. Restart awmweb if it is running: "
             "sessions are signed with the restored key."
         )
 
@@ -46,4 +46,4 @@ class Command(BaseCommand):
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--no-input", "--verbosity", "0"]
         environment = os.environ | {"AWMWEB_VAR": str(settings.VAR)}
         if subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False).returncode:
-            raise CommandError("The data is restored, but could not be brought to this version; see above.")
+            raise CommandError("The data is restored, but migrating it to this version failed. See above.")

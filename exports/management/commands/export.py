@@ -26,22 +26,26 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--format", dest="format", choices=get_args(FormatName))
-        parser.add_argument("--recipe", type=Path, metavar="FILE", help="a recipe in YAML; options here go before it")
+        parser.add_argument("--recipe", type=Path, metavar="FILE", help="a recipe in YAML; options override it")
         parser.add_argument(
             *("--filter",),
             action="append",
             default=[],
             metavar="K=V",
             dest="filters",
-            help=f"keep episodes with this value; may repeat. K is one of {', '.join(FILTERS)}",
+            help=f"keep episodes with this value; repeatable. K is one of {', '.join(FILTERS)}",
         )
-        parser.add_argument("--advice", choices=get_args(AdviceMode), help="what becomes of advice (default: keep)")
+        parser.add_argument("--advice", choices=get_args(AdviceMode), help="what to do with advice (default: keep)")
         parser.add_argument(
-            *("--include",), action="append", default=[], choices=get_args(OptIn), help="what is left out by default"
+            *("--include",),
+            action="append",
+            default=[],
+            choices=get_args(OptIn),
+            help="include what is excluded by default",
         )
         parser.add_argument("--parquet", action="store_true")
         parser.add_argument(
-            "--tokenizer", metavar="NAME", help="for tokens: a folder below tokenizers/ of the data folder"
+            "--tokenizer", metavar="NAME", help="for tokens: a folder in tokenizers/ of the data folder"
         )
         parser.add_argument("--project", default="demo")
         parser.add_argument("--output", required=True, metavar="PATH")
@@ -69,7 +73,7 @@ class Command(BaseCommand):
         more: dict[str, Any] = {"filter": {**given.get("filter", {}), **filters_of(pairs)}}
         more |= {"include": [*given.get("include", []), *options["include"]]}
         if "format" not in {**given, **said}:
-            raise CommandError("Give --format, or a recipe that names one.")
+            raise CommandError("Pass --format or a recipe with a format.")
         return Recipe.read({**given, **said, **more, "parquet": options["parquet"] or given.get("parquet", False)})
 
     def _pair(self, one: str) -> tuple[str, str]:
@@ -102,7 +106,7 @@ class Command(BaseCommand):
         shutil.copyfile(folder / datasets.MANIFEST, target.with_name(f"{target.name}.{datasets.MANIFEST}"))
 
     def _progress(self, total: int) -> datasets.Progress:
-        """A line that renews itself, where a person looks."""
+        """Return a line that renews itself, where a person looks."""
         last = time.monotonic()
 
         def tell(episodes: int, rows: int) -> bool:

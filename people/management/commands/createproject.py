@@ -15,7 +15,7 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("slug", help="lower-case letters, digits and hyphens")
-        parser.add_argument("--name", default="", help="how pages show it; by default the slug")
+        parser.add_argument("--name", default="", help="name shown on pages (default: the slug)")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:

@@ -28,7 +28,7 @@ def moment(said: str) -> datetime:
 
 
 class Command(BaseCommand):
-    help = "Issue a token and print it; it cannot be shown again."
+    help = "Create an API token and print it. It cannot be shown again."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name")

@@ -14,11 +14,13 @@ from people.models import Role
 
 
 class Command(BaseCommand):
-    help = "Print a link that signs USER in, once."
+    help = "Print a one-time sign-in link for USER."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("user")
-        parser.add_argument("--role", choices=Role.values, help="a new person is an expert; a known one keeps theirs")
+        parser.add_argument(
+            "--role", choices=Role.values, help="default: expert for a new member, unchanged for a current one"
+        )
         parser.add_argument("--project", default="demo")
         parser.add_argument("--hours", type=int, default=24, choices=range(1, 24 * 366), metavar="N", help="1 to 8783")
 

@@ -1,0 +1,44 @@
+"""Bring a fresh world to where an episode stood: make its recorded calls again and compare what comes back.
+
+Leaves the reset to the caller. Called by `rollout.py`, which goes on from there, and by whoever asks for a verdict that
+was lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+from awmclient.errors import EnvironmentFault
+from awmclient.observations import WORLD, as_object, bounded, came_back, observed
+from awmclient.ports import ActionEnvironment, RecordedEnvironment, ToolEnvironment
+from awmclient.toolcalls import is_reserved
+
+
+async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Iterable[Mapping[str, Any]]) -> int:
+    """Make the calls and actions of these steps again, in order; returns how many.
+
+    Raises EnvironmentFault, which names the step, if one brings another result, error or observation than it did: then
+    this is not the world that the agent knows.
+    """
+    made, record = 0, environment if isinstance(environment, RecordedEnvironment) else None
+    if record is not None and not await record.begin_again():
+        record = None
+    for step in steps:
+        if step["kind"] == "tool_call" and not is_reserved(step["name"]):
+            name, arguments = step["name"], step.get("arguments") or {}
+            if record is not None:
+                found = await record.call_again(name, arguments, (step.get("meta") or {}).get(WORLD))
+            else:
+                found = await cast(ToolEnvironment, environment).call_tool(name, arguments)
+            came = bounded(came_back(found))
+            is_same = all(came.get(name) == step.get(name) for name in ("result", "error"))
+        elif step["kind"] == "action":
+            came = as_object(observed(await cast(ActionEnvironment, environment).step(step["action"])))
+            is_same = bounded(came) == step.get("observation")
+        else:
+            continue
+        if not is_same:
+            raise EnvironmentFault(f"The world cannot be restored: step {step['seq']} brings something else now.")
+        made += 1
+    return made

@@ -1,0 +1,146 @@
+"""What a loop knows of its episode, folded from the recorded steps: counters, calls decided and not yet made, clocks.
+
+Pure. The live loop adds each step as it records it; a loop that goes on after a crash adds the stored ones, and knows
+the same. Called by `rollout.py`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, cast
+
+from awmclient.conversation import as_text
+from awmclient.observations import plain
+from awmclient.schema import ASK_TOOL, StopReason
+from awmclient.toolcalls import Call
+
+ENDS = "ends"
+"""Under this name the `meta` of a last message holds how the agent ended: a stop reason and the final answer."""
+
+
+@dataclass
+class Standing:
+    """Where an episode stands after the steps that were added.
+
+    `turn` is the last turn that is recorded, `spent` how many turns count against the limit: all but those that only
+    asked. `errors` counts failed calls in a row, `malformed` unreadable turns in a row, `stalled` turns of calls in a
+    row that brought nothing new. `pending` are the calls of the last turn that were decided and are not recorded yet.
+    `end` is how the agent ended, if it did.
+    """
+
+    turn: int = 0
+    spent: int = 0
+    asks: int = 0
+    malformed: int = 0
+    errors: int = 0
+    pending: list[Call] = field(default_factory=list)
+    end: tuple[StopReason, str | None] | None = None
+    _stalled_before: int = 0
+    _brought: set[bytes] = field(default_factory=set)
+    _paid: bool = False
+    _called: bool = False
+    _asked: bool = False
+    _is_new: bool = False
+    _reminded: bool = False
+
+    @classmethod
+    def after(cls, steps: Iterable[Mapping[str, Any]]) -> Standing:
+        """Return the fold of these steps, as the loop holds them or as a dashboard stored them."""
+        standing = cls()
+        for step in steps:
+            standing.add(step)
+        return standing
+
+    @property
+    def stalled(self) -> int:
+        if not self._called or self._reminded:
+            return self._stalled_before
+        return 0 if self._asked or self._is_new else self._stalled_before + 1
+
+    @property
+    def may_be_reminded(self) -> bool:
+        """Whether the last turn made calls, all of them, and no reminder followed it."""
+        return self._called and not self._reminded and not self.pending
+
+    def add(self, step: Mapping[str, Any]) -> None:
+        """Take one step in; steps of no turn (the task, notes, verifications) change nothing."""
+        turn = step.get("turn")
+        if turn is None:
+            return
+        if turn > self.turn:
+            self._begin(turn)
+        match step["kind"]:
+            case "message":
+                self._said(step)
+            case "nudge" if self._called:
+                self.errors = self._stalled_before = 0
+                self._reminded = True
+            case "nudge":  # the turn could not be read
+                self._pay()
+                self.malformed += 1
+            case "ask":
+                self.asks += 1
+                self._asked = True
+                self._made()
+            case "tool_call":
+                self._pay()
+                self._made()
+                self._notice(step)
+            case "action":
+                self._pay()
+                self.malformed = 0
+        if step.get("done") is True:
+            self.end, self.pending = ("done", None), []
+
+    def _begin(self, turn: int) -> None:
+        self._stalled_before = self.stalled
+        self.turn, self.pending = turn, []
+        self._paid = self._called = self._asked = self._is_new = self._reminded = False
+
+    def _said(self, step: Mapping[str, Any]) -> None:
+        self.pending = [
+            Call(call["name"], call.get("arguments") or {}, call.get("call_id")) for call in step.get("calls") or ()
+        ]
+        ended = (step.get("meta") or {}).get(ENDS)
+        if ended is not None:
+            self.end = cast(StopReason, ended["stop_reason"]), ended.get("final_answer")
+
+    def _pay(self) -> None:
+        self.spent += 0 if self._paid else 1
+        self._paid = True
+
+    def _made(self) -> None:
+        self.malformed = 0
+        self._called = True
+        del self.pending[:1]
+
+    def _notice(self, step: Mapping[str, Any]) -> None:
+        """Count errors in a row, and see whether the call brought anything new. A question that the loop refused is
+        neither."""
+        if step["name"] == ASK_TOOL:
+            return
+        if step.get("error") is not None:
+            self.errors += 1
+            return
+        self.errors = 0
+        said = as_text(plain([step["name"], step.get("arguments") or {}, step.get("result")]))
+        digest = hashlib.sha256(said.encode("utf-8", "surrogatepass")).digest()
+        self._is_new = self._is_new or bool(step.get("state_diff")) or digest not in self._brought
+        self._brought.add(digest)
+
+
+def active_s(steps: Iterable[Mapping[str, Any]]) -> float:
+    """Return the seconds between stored steps, without the waits that follow a question."""
+    total, before = 0.0, None
+    was_ask = False
+    for step in steps:
+        if step.get("at") is None:
+            continue
+        at = datetime.fromisoformat(step["at"])
+        if before is not None and not was_ask:
+            total += max(0.0, (at - before).total_seconds())
+        before, was_ask = at, step.get("kind") == "ask"
+    return total

@@ -1,0 +1,77 @@
+"""Statements by which an environment server vouches for a session that an external loop played.
+
+Owns the form that server and dashboard must agree on: the hash over the calls of a session with their results, the
+statement and its signature (HMAC-SHA256 with a key that the two share). Standard library only.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Mapping
+from typing import Any
+
+VERSION = 1
+RESERVED = frozenset({"verify", "done", "__list_scenarios__", "ask_expert"})
+"""Names that no scenario's tool has. Loops answer such calls themselves, so neither side counts them."""
+FIELDS = ("session", "scenario", "task_idx", "verifier_sha256", "database_sha256", "trail_sha256", "reward_type")
+
+
+class NotAttested(ValueError):
+    """A statement that proves nothing; the message says why."""
+
+
+class Trail:
+    """The hash over the calls of a session, in order, each with its arguments and its result or error."""
+
+    def __init__(self) -> None:
+        self._digest = hashlib.sha256()
+        self.calls = 0
+
+    def add(self, name: str, arguments: Any, result: Any = None, error: str | None = None) -> None:
+        if name.strip().casefold() in RESERVED:
+            return
+        said = ["result", result] if error is None else ["error", error]
+        self._digest.update(canonical([name, arguments, *said]).encode() + b"\n")
+        self.calls += 1
+
+    def sha256(self) -> str:
+        return self._digest.hexdigest()
+
+
+def canonical(value: Any) -> str:
+    """Return JSON with sorted keys in ASCII: the same text for the same value, wherever it was read."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+
+
+def sha256_of(text: str | None) -> str:
+    """Return the digest of a text; "" stands for none at all."""
+    return "" if text is None else hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def signed(key: str, statement: Mapping[str, Any]) -> dict[str, str]:
+    """Return a statement as it travels: its text and the signature of exactly that text."""
+    text = canonical({"version": VERSION, **statement})
+    return {"statement": text, "signature": _signature(key, text)}
+
+
+def opened(key: str, attestation: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a signed statement says. Raises `NotAttested` for any other text."""
+    text, signature = attestation.get("statement"), attestation.get("signature")
+    if not isinstance(text, str) or not isinstance(signature, str):
+        raise NotAttested("the attestation has no statement and signature")
+    try:
+        expected = _signature(key, text)
+        is_ours = hmac.compare_digest(expected.encode(), signature.encode())
+    except UnicodeEncodeError:
+        is_ours = False
+    if not is_ours:
+        raise NotAttested("the signature is not by an environment server that shares this dashboard's key")
+    statement = json.loads(text)
+    if statement.get("version") != VERSION or not all(name in statement for name in FIELDS):
+        raise NotAttested("the statement has another version")
+    found: dict[str, Any] = statement
+    return found
+
+
+def _signature(key: str, text: str) -> str:
+    return hmac.new(key.encode(), b"awmenv.attestation\0" + text.encode("ascii"), hashlib.sha256).hexdigest()

@@ -1,0 +1,39 @@
+"""Settings of the running product that commands in another shell need, in the data folder. None of them is secret.
+
+Written by `supervisor`, read by `manage.py` before Django's settings are.
+"""
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from awmweb.embedded.paths import data_folder
+
+FILE = "settings.json"
+# Keys, headers and queries of endpoints are secrets and stay with the processes that call the endpoints.
+NAMES = re.compile(r"AWMWEB_EXPERTS|AWMENV_(URL|PORT)|AWMWEB_(AGENT|EXPERT)_([A-Z0-9_]+_)?(BASE_URL|MODEL|TIMEOUT_S)")
+
+
+def leave(var: Path, environ: Mapping[str, str]) -> None:
+    """Write the settings for commands; the file is the owner's alone and is replaced in one step."""
+    known = {name: value for name, value in sorted(environ.items()) if NAMES.fullmatch(name) and value.strip()}
+    handle, name = tempfile.mkstemp(dir=var)  # mode 0600
+    with os.fdopen(handle, "w") as out:
+        json.dump(known, out, indent=1)
+    os.replace(name, var / FILE)
+
+
+def environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment for a command, with the running product's values in place of the shell's.
+
+    Unchanged where no product of this version has left its settings.
+    """
+    try:
+        known = json.loads((data_folder(environ) / FILE).read_text())
+    except (OSError, ValueError):
+        return dict(environ)
+    own = {name: value for name, value in environ.items() if not NAMES.fullmatch(name)}
+    return own | {str(name): str(value) for name, value in known.items() if NAMES.fullmatch(str(name))}

@@ -1,0 +1,38 @@
+"""The JSON edge of training steps and of the curriculum."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from ninja import P, QueryEx, Router
+
+from awmclient import schema
+from curriculum import snapshots, training
+from people.http import REFUSALS, actor_of
+
+router = Router(tags=["curriculum"])
+TASKS_MAX = 1000
+SEED_MAX = 2**31 - 1
+
+
+@router.post("/runs/{run_id}/steps", response={200: schema.TrainingStepView, **REFUSALS})
+def report_step(request: HttpRequest, run_id: str, payload: schema.TrainingStepReport) -> schema.TrainingStepView:
+    """Report a training step once its rollouts have finished. The same report again changes nothing."""
+    return training.report(actor_of(request), run_id, payload)
+
+
+@router.get("/runs/{run_id}/steps", response={200: schema.TrainingStepPage, **REFUSALS})
+def list_steps(request: HttpRequest, run_id: str) -> schema.TrainingStepPage:
+    """The reported training steps of a run, the first one first."""
+    return training.steps_of(actor_of(request), run_id)
+
+
+@router.get("/curriculum/next", response={200: schema.CurriculumNext, **REFUSALS}, exclude_none=True)
+def next_tasks(
+    request: HttpRequest,
+    n: QueryEx[int, P(ge=1, le=TASKS_MAX)] = 1,
+    run: QueryEx[str, P(max_length=40, description="The run that trained last, if not named.")] = "",
+    seed: QueryEx[int, P(ge=0, le=SEED_MAX)] = 0,
+    snapshot: QueryEx[str, P(max_length=40, description="An earlier snapshot of the run.")] = "",
+) -> schema.CurriculumNext:
+    """What to play next, and with how much help. The same snapshot and seed give the same tasks."""
+    return snapshots.next_of(actor_of(request), run, n, seed, snapshot)

@@ -1,0 +1,124 @@
+"""Reads: what the page Curriculum shows of a run, as values and places of marks. Leaves markup to the template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from curriculum import levels, next_tasks, ratio
+from curriculum.models import Decision, TrainingStep
+from curriculum.plan import Plan
+from curriculum.ratio import Help, Measured, Phase, Strategy
+from episodes.models import Run
+from people.access import scoped
+from people.models import Project
+
+STEPS_SHOWN, RUNS_SHOWN, TASKS_SHOWN = 60, 50, 100
+WIDTH, HEIGHT, LEFT = 1000, 100, 40
+LIMITS = {Phase.SCAFFOLD: "above 70%", Phase.BALANCED: "40 to 70%", Phase.INDEPENDENCE: "below 40%"}
+STATES = {
+    next_tasks.SERVED: "Served",
+    next_tasks.LOCKED: "Locked",
+    next_tasks.SKIPPED: "Skipped",
+    next_tasks.HELD_OUT: "Held out",
+    next_tasks.RULED: "Ruled at fault",
+}
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One measured step on the ribbon: where it stands, and what it says."""
+
+    step: int
+    percent: int
+    x: float
+    y: float
+    phase: str
+    shown: bool = field(default=True)
+
+
+def runs_of(project: Project) -> list[tuple[str, str]]:
+    """Return the runs that trained, the newest first."""
+    trained = TrainingStep.objects.filter(run__project=project).values("run")
+    rows = scoped(Run.objects.filter(pk__in=trained), project).order_by("-created_at")
+    return list(rows.values_list("pk", "name")[:RUNS_SHOWN])
+
+
+def percent(measured: Measured | None) -> int | None:
+    return None if measured is None or measured.rate is None else round(measured.rate * 100)
+
+
+def headline(plan: Plan, coming: Help, holder: str) -> str:
+    """Return the finding of the page in one sentence."""
+    expert, _ = ratio.group(plan.strategy, coming.phase, plan.group_size)
+    share = f"{expert} of {plan.group_size} rollouts get an expert"
+    if plan.strategy != Strategy.ADAPTIVE:
+        return f"{plan.strategy.value.capitalize()}: {share}."
+    if holder:
+        return f"{coming.phase.value.capitalize()}, held by {holder}: {share}."
+    rate = percent(coming.looked_at)
+    why = f"{rate}% of step {coming.looked_at.step} were format errors" if coming.looked_at and rate is not None else ""
+    return f"{coming.phase.value.capitalize()}: {share}, {f'because {why}' if why else 'no step is measured yet'}."
+
+
+def phases(plan: Plan, coming: Help) -> list[dict[str, Any]]:
+    """Return the three phases with their help, and which one holds."""
+    found = []
+    for phase in Phase:
+        expert, solo = ratio.group(plan.strategy, phase, plan.group_size)
+        marks = [True] * expert + [False] * solo if plan.group_size <= 16 else []
+        about = {"name": phase.value.capitalize(), "limit": LIMITS[phase], "expert": expert, "solo": solo}
+        found.append({**about, "marks": marks, "now": phase == coming.phase, "value": phase.value})
+    return found
+
+
+def ribbon(helps: Sequence[Help], measured: Sequence[Measured]) -> list[Mark]:
+    """Return the last measured steps, from left to right; format errors go up."""
+    by_step = {one.step: one.phase.value for one in helps}
+    last = [one for one in measured if one.rate is not None][-STEPS_SHOWN:]
+    pitch = (WIDTH - LEFT - 20) / max(1, len(last) - 1)
+    return [
+        Mark(one.step, percent(one) or 0, round(LEFT + place * pitch, 1), round(HEIGHT * (1 - (one.rate or 0)) + 10, 1),
+             by_step[one.step])
+        for place, one in enumerate(last)
+    ]  # fmt: skip
+
+
+def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the levels with what is missing to open the next one."""
+    found = []
+    for place, one in enumerate(content["levels"]):
+        low, high = levels.wilson(round((one["mean"] or 0) * one["episodes"]), one["episodes"])
+        above = "" if one["above"] < 0 else f"solo rate above {one['above']:g}"
+        upper = content["levels"][place - 1]["above"] if place else None
+        words = above if upper is None else f"{one['above']:g} to {upper:g}" if above else f"{upper:g} or below"
+        bar = {"low": round(low * 100, 1), "width": round((high - low) * 100, 1)} if one["episodes"] else None
+        found.append({**one, "words": words, "bar": bar, "at": round((one["mean"] or 0) * 100, 1)})
+    return found
+
+
+def task_rows(content: dict[str, Any], state: str) -> tuple[list[dict[str, Any]], list[tuple[str, str, int]]]:
+    """Return the first tasks of a state, and how many stand in each."""
+    counts = [(name, words, sum(row["state"] == name for row in content["tasks"])) for name, words in STATES.items()]
+    rows = [row for row in content["tasks"] if row["state"] == state][:TASKS_SHOWN]
+    found = []
+    for row in rows:
+        low, high = levels.wilson(row["solo_solved"], row["solo"])
+        rate = row["solo_solved"] / row["solo"] if row["solo"] else None
+        bar = {"x": round(low * 150, 1), "width": round((high - low) * 150, 1), "at": round((rate or 0) * 150, 1)}
+        found.append({**row, "rate": rate, "low": low, "high": high, "bar": bar})
+    return found, counts
+
+
+def story(run: Run) -> list[Decision]:
+    """Return what people decided about a run, the newest first."""
+    return list(Decision.objects.filter(run=run).order_by("-made_at", "-pk")[:RUNS_SHOWN])
+
+
+def holder(run: Run, coming: Help) -> str:
+    """Return who holds the phase of the step to come; empty if the rule decides."""
+    if coming.override is None:
+        return ""
+    kept = Decision.objects.filter(run=run, kind=Decision.Kind.OVERRIDE, undone_at=None, subject=coming.phase.value)
+    return kept.order_by("-made_at").values_list("made_by", flat=True).first() or "a person"

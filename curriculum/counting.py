@@ -1,0 +1,102 @@
+"""Reads: what the record says about a run's rollouts: format errors, solve rates, and which episodes count.
+
+Nothing here takes a trainer's word. A rollout that a fault ended counts nowhere, and an outcome counts if a verifier of
+ours found it or an environment server signed it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from typing import NamedTuple
+
+from awmclient.schema import NOT_COUNTED
+from curriculum.levels import Counted
+from curriculum.weights import Rates
+from episodes import outcomes, splits
+from episodes.models import Episode, EpisodeState, ExpertMode, Run, Step, StepKind, VerifierOutcome
+
+NOT_EXECUTABLE = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
+"""What an environment answers to a call that it cannot execute; the three format errors of AWM."""
+EXCLUDED = NOT_COUNTED | {"timeout"}
+"""Outcomes that say something about the infrastructure and nothing about the agent."""
+CALLS = (StepKind.TOOL_CALL, StepKind.ACTION)
+
+
+class StepCount(NamedTuple):
+    """The rollouts of one training step."""
+
+    rollouts: int
+    errors: int
+    not_counted: int
+
+
+class Solo(NamedTuple):
+    """One counted episode with its task, as the newest come first."""
+
+    task: str
+    complete: bool
+    alone: bool
+
+
+def format_errors(run: Run, training_step: int) -> StepCount:
+    """Count the finished rollouts of a training step, and those of them without one executable call.
+
+    Rollouts that still run, were cancelled or ended by a fault are not counted.
+    """
+    episodes = Episode.objects.filter(run=run, training_step=training_step)
+    finished = set(episodes.filter(state=EpisodeState.FINISHED, fault="").values_list("pk", flat=True))
+    executed = with_executable_call(finished)
+    return StepCount(len(finished), len(finished - executed), episodes.count() - len(finished))
+
+
+def with_executable_call(episodes: Collection[str]) -> set[str]:
+    """Return the episodes in which the environment executed at least one call. Asking an expert is no such call."""
+    calls = Step.objects.filter(episode__in=episodes, kind__in=CALLS).order_by("episode", "seq")
+    found = {episode for episode, body in _bodies(calls.distinct("episode")) if is_executable(body)}
+    for episode, body in _bodies(calls.exclude(episode__in=found)):
+        if episode not in found and is_executable(body):
+            found.add(episode)
+    return found
+
+
+def _bodies(rows: object) -> Iterator[tuple[str, str]]:
+    return rows.values_list("episode_id", "body").iterator(chunk_size=500)  # type: ignore[attr-defined, no-any-return]
+
+
+def is_executable(body: str) -> bool:
+    """Return whether a recorded call was one that the environment could execute, also where the tool then failed."""
+    return json.loads(body).get("reward_type") not in NOT_EXECUTABLE
+
+
+def counted(run: Run, newest: int | None = None) -> list[Solo]:
+    """Return the run's episodes that count, the newest first; of each the verifier's word, else the signed one."""
+    held_out = splits.held_out(run.project)
+    rows = outcomes.proved_of(run.project).filter(episode__run=run, episode__state=EpisodeState.FINISHED)
+    rows = rows.exclude(reward_type__in=EXCLUDED).exclude(episode__fault__gt="").order_by("-episode__ended_at", "-pk")
+    columns = ("episode_id", "source", "reward_type", "episode__expert")
+    place = ("episode__scenario", "episode__task_idx", "episode__task", "episode__split")
+    by_episode: dict[str, tuple[str, Solo]] = {}
+    for episode, source, reward_type, expert, scenario, number, task, split in rows.values_list(*columns, *place):
+        key = splits.task_key(scenario, number, task)
+        if key in held_out or not splits.is_training_name(split):
+            continue
+        if episode not in by_episode or source == VerifierOutcome.Source.VERIFIER:
+            said = Solo(key, reward_type == "complete", expert == ExpertMode.OFF)
+            by_episode[episode] = (source, said)
+    return [said for _, said in by_episode.values()][:newest]
+
+
+def rates(episodes: Collection[Solo]) -> dict[str, Rates]:
+    """Return what is known of each task."""
+    sums: dict[str, list[int]] = {}
+    for one in episodes:
+        row = sums.setdefault(one.task, [0, 0, 0, 0])
+        place = 0 if one.alone else 2
+        row[place] += 1
+        row[place + 1] += one.complete
+    return {task: Rates(*row) for task, row in sums.items()}
+
+
+def as_counted(episodes: Collection[Solo]) -> list[Counted]:
+    return [Counted(one.task, one.complete) for one in episodes]

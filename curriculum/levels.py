@@ -1,0 +1,87 @@
+"""Levels of tasks: which one a task stands on, when the next one opens, and when a run does too badly to go on.
+
+Pure. Everything here counts *primary* only, 1 if the verifier found `complete` and 0 otherwise: a shaped reward could
+pass the gate without one completed task.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+UNKNOWN = "unknown"
+KNOWN_FROM = 4
+"""A task has a level once so many solo episodes of it counted."""
+WINDOW, EPISODES_NEEDED, TASKS_NEEDED = 100, 50, 10
+UNLOCK_ABOVE, TRIGGER_BELOW, TRIGGER_STEP = 0.30, 0.10, 500
+Z = 1.959963984540054
+
+
+class Level(NamedTuple):
+    """A level holds the tasks whose solo rate is above `above`, and not above that of the level before it."""
+
+    name: str
+    above: float
+    max_steps: int | None = None
+    tools: tuple[str, ...] = ()
+    hint: str = ""
+
+
+LEVELS = (Level("easy", 0.5), Level("medium", 0.1), Level("hard", -1.0))
+
+
+class Counted(NamedTuple):
+    """An episode that counts: its task and whether it was completed."""
+
+    task: str
+    complete: bool
+
+
+@dataclass(frozen=True)
+class Gate:
+    """What the last counted episodes of a level say."""
+
+    episodes: int
+    tasks: int
+    mean: float | None
+
+    @property
+    def opens_next(self) -> bool:
+        """Strictly above the threshold: the boundary itself opens nothing."""
+        enough = self.episodes >= EPISODES_NEEDED and self.tasks >= TASKS_NEEDED
+        return enough and self.mean is not None and self.mean > UNLOCK_ABOVE
+
+
+def level_of(solved: int, episodes: int, levels: Sequence[Level] = LEVELS) -> str:
+    """Return the level of a task by its solo episodes; *unknown* while there are too few."""
+    if episodes < KNOWN_FROM:
+        return UNKNOWN
+    rate = solved / episodes
+    return next((one.name for one in levels if rate > one.above), levels[-1].name)
+
+
+def gate(newest_first: Sequence[Counted]) -> Gate:
+    """Return what the last episodes of a level say."""
+    last = newest_first[:WINDOW]
+    mean = sum(one.complete for one in last) / len(last) if last else None
+    return Gate(len(last), len({one.task for one in last}), mean)
+
+
+def is_recommended(step: int, newest_first: Sequence[Counted]) -> bool:
+    """Return whether a run does so badly after many steps that a person should look at its curriculum."""
+    found = gate(newest_first)
+    enough = step >= TRIGGER_STEP and found.episodes >= EPISODES_NEEDED
+    return enough and found.mean is not None and found.mean < TRIGGER_BELOW
+
+
+def wilson(solved: int, episodes: int) -> tuple[float, float]:
+    """Return the 95% interval of a rate (Wilson 1927); all of 0 to 1 without episodes."""
+    if not episodes:
+        return 0.0, 1.0
+    rate, square = solved / episodes, Z * Z / episodes
+    middle = rate + square / 2
+    spread = Z * math.sqrt(rate * (1 - rate) / episodes + square / (4 * episodes))
+    low, high = (middle - spread) / (1 + square), (middle + spread) / (1 + square)
+    return max(0.0, low), min(1.0, high)

@@ -1,0 +1,167 @@
+"""Reads: the content of a snapshot: phase, ratio, levels and every task with its weight and why it is served or not.
+
+Leaves storing to `snapshots.py` and the draw to `weights.py`. A held-out task is never served,
+and one that the court found at fault only where a person pins it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from curriculum import levels, ratio
+from curriculum.counting import Solo, as_counted, counted, rates
+from curriculum.levels import UNKNOWN, Gate, Level
+from curriculum.models import Decision, LevelOpened, TrainingStep
+from curriculum.plan import Plan
+from curriculum.ratio import Help, Measured, Override, Phase
+from curriculum.weights import METHODS, Rates
+from episodes import packs
+from episodes.models import Run, SplitTask
+from episodes.splits import TRAIN, VAL
+from people.access import scoped
+from reviews import court
+
+VERSION = "awmweb.curriculum/1"
+SERVED, LOCKED, SKIPPED, HELD_OUT, RULED = "served", "locked", "skipped", "held_out", "ruled"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where the levels of a run stand: which are open, what the gate of the current one says, and the trigger."""
+
+    open: tuple[str, ...]
+    current: str
+    gates: Mapping[str, Gate]
+    recommended: bool
+
+
+def measured_steps(run: Run) -> list[Measured]:
+    rows = TrainingStep.objects.filter(run=run).order_by("training_step")
+    return [Measured(*row) for row in rows.values_list("training_step", "rollouts", "format_errors")]
+
+
+def decisions(run: Run, kind: str) -> list[Decision]:
+    """Return the decisions of a kind that nobody has undone, the oldest first."""
+    return list(Decision.objects.filter(run=run, kind=kind, undone_at=None))
+
+
+def help_of(run: Run) -> list[Help]:
+    """Return the phase of every finished step of a run and of the one to come; undone overrides held while they did."""
+    rows = Decision.objects.filter(run=run, kind=Decision.Kind.OVERRIDE)
+    held = [Override(Phase(one.subject), one.after, one.until, one.until_step, one.undone_after) for one in rows]
+    return ratio.history(measured_steps(run), held)
+
+
+def sides(run: Run) -> dict[str, str]:
+    """Return the tasks that a run could play, with their side: those of packs, and those of the project's splits."""
+    found: dict[str, str] = {}
+    for pack in packs.packs():
+        for scenario in pack.scenarios:
+            found |= {f"{scenario}/{number}": TRAIN for number in range(len(pack.tasks(scenario)))}
+    rows = scoped(SplitTask.objects.all(), run.project, "split__project").values_list("task", "side")
+    for task, side in rows.iterator(chunk_size=5000):
+        if found.get(task) != VAL:
+            found[task] = side
+    return found
+
+
+def level_names(tasks: Mapping[str, str], known: Mapping[str, Rates], plan: Sequence[Level]) -> dict[str, str]:
+    none = Rates()
+    return {
+        task: levels.level_of(known.get(task, none).solo_solved, known.get(task, none).solo, plan) for task in tasks
+    }
+
+
+def standing(run: Run, plan: Plan, placed: Mapping[str, str], seen: Sequence[Solo], step: int) -> Standing:
+    """Return where the levels stand, with those that open now.
+
+    The easiest level that has a task is open; after it, one level opens another by its gate, and none closes again.
+    """
+    names = [one.name for one in plan.levels]
+    opened = set(LevelOpened.objects.filter(run=run).values_list("level", flat=True))
+    used = set(placed.values())
+    opened.add(next((name for name in names if name in used), names[0]))
+    counts = as_counted(seen)
+    gates = {name: levels.gate([one for one in counts if placed.get(one.task) == name]) for name in names}
+    current = max(place for place, name in enumerate(names) if name in opened)
+    while current + 1 < len(names) and gates[names[current]].opens_next:
+        current += 1
+        opened.add(names[current])
+    still = tuple(name for name in names if name in opened)
+    return Standing(still, names[current], gates, levels.is_recommended(step, counts))
+
+
+def content(run: Run) -> tuple[dict[str, Any], Standing]:
+    """Return the content of the snapshot that a run has now, and the standing of its levels."""
+    plan = Plan.of(run.metadata)
+    helps = help_of(run)
+    coming, step = helps[-1], helps[-2].step if len(helps) > 1 else 0
+    tasks, seen = sides(run), counted(run)
+    own = rates(seen)
+    reference = _reference(run, plan)
+    known = own if reference is None else rates(counted(reference))
+    placed = level_names(tasks, known, plan.as_levels())
+    at = standing(run, plan, placed, seen, step)
+    rows = _rows(run, plan, tasks, placed, own, at)
+    expert, solo = ratio.group(plan.strategy, coming.phase, plan.group_size)
+    about = {
+        "schema_version": VERSION,
+        "run": run.pk,
+        "training_step": step,
+        "strategy": plan.strategy.value,
+        "phase": coming.phase.value,
+        "decided_by": "person" if coming.override else "rule",
+        "format_error_rate": coming.looked_at.rate if coming.looked_at else None,
+        "ratio": {"group_size": plan.group_size, "expert": expert, "solo": solo},
+        "method": plan.method,
+        "recommended": at.recommended,
+        "levels": [_level(one, at) for one in plan.as_levels()],
+        "tasks": rows,
+    }
+    return about, at
+
+
+def _reference(run: Run, plan: Plan) -> Run | None:
+    return scoped(Run.objects.all(), run.project).filter(pk=plan.reference).first() if plan.reference else None
+
+
+def _level(level: Level, at: Standing) -> dict[str, Any]:
+    gate = at.gates[level.name]
+    return {**level._asdict(), "tools": list(level.tools), "open": level.name in at.open, **asdict(gate)}
+
+
+def _rows(
+    run: Run, plan: Plan, tasks: Mapping[str, str], placed: Mapping[str, str], known: Mapping[str, Rates], at: Standing
+) -> list[dict[str, Any]]:
+    """Return every task, those that are served first, by weight; a person's word goes before the rules."""
+    pinned = {one.subject: place for place, one in enumerate(decisions(run, Decision.Kind.PIN))}
+    skipped = {one.subject for one in decisions(run, Decision.Kind.SKIP)}
+    ruled = court.at_fault(run.project)
+    weigh, none, rows = METHODS[plan.method], Rates(), []
+    for task, side in tasks.items():
+        level, rate = placed[task], known.get(task, none)
+        if side == VAL:
+            state = HELD_OUT
+        elif task in skipped:
+            state = SKIPPED
+        elif task in ruled and task not in pinned:
+            state = RULED
+        else:
+            state = SERVED if level == UNKNOWN or level in at.open or task in pinned else LOCKED
+        scenario, _, number = task.rpartition("/")
+        rows.append(
+            {
+                "task": task,
+                "scenario": scenario if number.isdecimal() else None,
+                "task_idx": int(number) if number.isdecimal() else None,
+                "split": side,
+                "level": level,
+                "state": state,
+                "pinned": pinned.get(task) if state == SERVED else None,
+                "weight": round(weigh(rate), 6) if state == SERVED else 0.0,
+                **asdict(rate),
+            }
+        )
+    return sorted(rows, key=lambda row: (row["state"] != SERVED, row["pinned"] is None, -row["weight"], row["task"]))

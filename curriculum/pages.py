@@ -1,0 +1,126 @@
+"""The page Curriculum: phase, ratio and what moves it, levels, next tasks, and people's decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils.http import urlencode
+from django.views.decorators.http import require_GET, require_POST
+
+from curriculum import cockpit, next_tasks, series, snapshots, steering
+from curriculum.errors import NoRun
+from curriculum.models import Decision
+from curriculum.plan import Plan
+from curriculum.ratio import Phase
+from episodes import visibility
+from episodes.models import Run
+from people.access import MemberRequest, holds, may_launch, may_read, member_required
+from people.errors import Invalid
+
+DONE = {"override": "Phase held.", "pin": "Task pinned.", "skip": "Task skipped.", "freeze": "Curriculum frozen."}
+
+
+@require_GET
+@member_required(may_read)
+def curriculum_page(request: MemberRequest) -> HttpResponse:
+    """Show the curriculum of a run; without one, of the run that trained last."""
+    try:
+        run = snapshots.run_of(request.actor, request.GET.get("run", ""))
+    except NoRun:
+        return render(request, "curriculum/page.html", {"frame": _frame(request), "runs": []})
+    return _page(request, run, {}, "")
+
+
+@require_GET
+@member_required(may_read)
+def series_file(request: MemberRequest) -> HttpResponse:
+    """Every series of a run as CSV."""
+    visibility.refuse_while_blind(request.actor)
+    run = snapshots.run_of(request.actor, request.GET.get("run", ""))
+    headers = {"Content-Disposition": f'attachment; filename="training-{run.pk}.csv"'}
+    return HttpResponse(series.in_csv(series.of_run(run)), content_type="text/csv; charset=utf-8", headers=headers)
+
+
+@require_POST
+@member_required(may_launch)
+def decide(request: MemberRequest) -> HttpResponse:
+    """Write a decision; keep what was typed if it is refused."""
+    typed = {name: request.POST.get(name, "").strip() for name in ("kind", "task", "reason", "until", "until_step")}
+    run = snapshots.run_of(request.actor, request.POST.get("run", ""))
+    kind, _, phase = typed["kind"].partition(":")
+    number = typed["until_step"]
+    try:
+        steering.decide(
+            request.actor,
+            run,
+            kind,
+            phase or typed["task"],
+            typed["reason"],
+            until=typed["until"] if kind == Decision.Kind.OVERRIDE else Decision.Until.UNDONE,
+            until_step=int(number) if number.isascii() and number.isdecimal() and len(number) < 10 else None,
+        )
+    except Invalid as refused:
+        return _page(request, run, typed, refused.message)
+    messages.success(request, DONE[kind])
+    return _back(run)
+
+
+@require_POST
+@member_required(may_launch)
+def undo(request: MemberRequest, pk: str) -> HttpResponse:
+    """End a decision."""
+    decision = steering.undo(request.actor, pk)
+    messages.success(request, "Undone.")
+    return _back(decision.run)
+
+
+def _back(run: Run) -> HttpResponse:
+    return redirect(f"{reverse('curriculum')}?{urlencode({'run': run.pk})}")
+
+
+def _frame(request: MemberRequest) -> str:
+    return "experts/_parts.html" if request.htmx else "base.html"  # type: ignore[attr-defined]
+
+
+def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: str) -> HttpResponse:
+    visibility.refuse_while_blind(request.actor)
+    plan, helps = Plan.of(run.metadata), next_tasks.help_of(run)
+    snapshot = snapshots.current(run)
+    content = snapshots.content_of(snapshot)
+    coming, measured = helps[-1], next_tasks.measured_steps(run)
+    state = request.GET.get("show", next_tasks.SERVED)
+    tasks, counts = cockpit.task_rows(content, state)
+    ribbon, curves = cockpit.ribbon(helps, measured), series.of_run(run)
+    context: dict[str, Any] = {
+        "frame": _frame(request),
+        "run": run,
+        "runs": cockpit.runs_of(request.project),
+        "headline": cockpit.headline(plan, coming, cockpit.holder(run, coming)),
+        "plan": plan,
+        "coming": coming,
+        "rate": cockpit.percent(coming.looked_at),
+        "phases": cockpit.phases(plan, coming),
+        "choices": [(f"override:{one}", f"Hold at {one.capitalize()}") for one in Phase],
+        "untils": Decision.Until.choices,
+        "ribbon": ribbon,
+        "line": " ".join(f"{one.x},{one.y}" for one in ribbon),
+        "story": cockpit.story(run),
+        "series": curves[: series.SHOWN],
+        "more_series": len(curves) - series.SHOWN,
+        "levels": cockpit.level_rows(content),
+        "content": content,
+        "snapshot": snapshot,
+        "tasks": tasks,
+        "counts": counts,
+        "state": state,
+        "most": cockpit.TASKS_SHOWN,
+        "typed": typed,
+        "problem": problem,
+        "may_decide": holds(request.actor, may_launch),
+    }
+    return render(request, "curriculum/page.html", context, status=422 if problem else 200)

@@ -1,0 +1,126 @@
+"""How many rollouts of a group are offered an expert: the phase, what moves it, and a person's overrides.
+
+Pure. The rule reads one number, the format-error rate of the last finished training step: the share of its rollouts
+without one executable call. Completion is shown beside it and never moves it. Source of the rule and of its 29-step
+table: pull request 428 of meta-pytorch/OpenEnv (`EXPERT_ENHANCEMENT.md`). Leaves counting to `counting.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Phase(StrEnum):
+    """How much help the rule gives, the most first."""
+
+    SCAFFOLD = "scaffold"
+    BALANCED = "balanced"
+    INDEPENDENCE = "independence"
+
+
+class Strategy(StrEnum):
+    """How the help of a run is decided."""
+
+    BASELINE = "baseline"
+    ALWAYS = "always"
+    MIXED = "mixed"
+    ADAPTIVE = "adaptive"
+
+
+SHARE = {Phase.SCAFFOLD: 0.75, Phase.BALANCED: 0.5, Phase.INDEPENDENCE: 0.25}
+SCAFFOLD_ABOVE, INDEPENDENCE_BELOW = 70, 40
+"""Percent of rollouts with format errors. Both boundaries themselves are Balanced."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A finished training step: how many of its counted rollouts held no executable call."""
+
+    step: int
+    rollouts: int
+    errors: int
+
+    @property
+    def rate(self) -> float | None:
+        return self.errors / self.rollouts if self.rollouts else None
+
+
+@dataclass(frozen=True)
+class Override:
+    """A phase that a person holds, from the step after `after` on.
+
+    `until` is *step* (through `until_step`), *agrees* (until the rule gives the same phase) or *undone*. `undone_after`
+    is the last finished step at the moment when somebody ended it.
+    """
+
+    phase: Phase
+    after: int
+    until: str = "undone"
+    until_step: int | None = None
+    undone_after: int | None = None
+
+    def holds(self, step: int, agreed: bool) -> bool:
+        """Return whether it holds at this step; `agreed` says that the rule has come to the same phase since."""
+        if step <= self.after or (self.undone_after is not None and step > self.undone_after):
+            return False
+        if self.until == "step" and self.until_step is not None:
+            return step <= self.until_step
+        return not (self.until == "agrees" and agreed)
+
+
+@dataclass(frozen=True)
+class Help:
+    """The phase of one training step: what the rule says, what holds, and the step that the rule looked at."""
+
+    step: int
+    rule: Phase
+    phase: Phase
+    looked_at: Measured | None = None
+    override: Override | None = None
+
+
+def phase_of(measured: Measured | None, before: Phase = Phase.SCAFFOLD) -> Phase:
+    """Return the phase that the rule gives after a step. A step without counted rollouts changes nothing."""
+    if measured is None or not measured.rollouts:
+        return before
+    if measured.errors * 100 > SCAFFOLD_ABOVE * measured.rollouts:
+        return Phase.SCAFFOLD
+    if measured.errors * 100 < INDEPENDENCE_BELOW * measured.rollouts:
+        return Phase.INDEPENDENCE
+    return Phase.BALANCED
+
+
+def group(strategy: Strategy, phase: Phase, size: int) -> tuple[int, int]:
+    """Return how many rollouts of a group are offered an expert, and how many are solo.
+
+    Between the extremes at least one of each. Halves are rounded to the even number, as Python's `round` does.
+    """
+    if strategy == Strategy.BASELINE:
+        return 0, size
+    if strategy == Strategy.ALWAYS:
+        return size, 0
+    share = SHARE[phase] if strategy == Strategy.ADAPTIVE else SHARE[Phase.BALANCED]
+    expert = min(max(round(size * share), 1), size - 1)
+    return expert, size - expert
+
+
+def history(measured: Sequence[Measured], overrides: Sequence[Override] = ()) -> list[Help]:
+    """Return the phase of every finished step, and last that of the step to come.
+
+    The first step is Scaffold, as nothing was measured. Of several overrides that hold the newest counts.
+    """
+    finished = sorted(measured, key=lambda one: one.step)
+    steps = [one.step for one in finished]
+    steps.append(steps[-1] + 1 if steps else 1)
+    rule, looked_at, agreed = Phase.SCAFFOLD, None, set[int]()
+    found = []
+    for place, step in enumerate(steps):
+        rule = phase_of(looked_at, rule)
+        agreed |= {number for number, one in enumerate(overrides) if step > one.after and one.phase == rule}
+        held = [one for number, one in enumerate(overrides) if one.holds(step, number in agreed)]
+        override = held[-1] if held else None
+        found.append(Help(step, rule, override.phase if override else rule, looked_at, override))
+        looked_at = finished[place] if place < len(finished) else None
+    return found

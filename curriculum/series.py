@@ -1,0 +1,110 @@
+"""Reads: how a run's training went, step by step: what the trainer reported, and rates counted from the record.
+
+Losses and reward components are the trainer's word. The rates of `episode/` are counted from episodes with a training
+step: format errors as the ratio has them, completion by outcomes that count, and rollouts cut off by a limit.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from django.db.models import Count, Q
+
+from curriculum.counting import EXCLUDED
+from curriculum.models import TrainingStep
+from episodes import outcomes
+from episodes.models import Episode, EpisodeState, Run
+from people.audit import inert
+
+WIDTH, HEIGHT, EDGE = 300, 64, 6
+SHOWN = 24
+"""Series on the page; the file has all."""
+CUT_OFF = ("max_steps", "timeout")
+
+
+@dataclass(frozen=True)
+class Series:
+    """One quantity by training step. `points` are in the order of steps."""
+
+    name: str
+    points: tuple[tuple[int, float], ...]
+
+    @property
+    def last(self) -> float:
+        return self.points[-1][1]
+
+    @property
+    def low(self) -> float:
+        return min(value for _, value in self.points)
+
+    @property
+    def high(self) -> float:
+        return max(value for _, value in self.points)
+
+    @property
+    def line(self) -> str:
+        """The points of an SVG polyline, `WIDTH` by `HEIGHT`; a constant runs through the middle."""
+        first, end = self.points[0][0], self.points[-1][0]
+        width, height = max(end - first, 1), self.high - self.low
+        places = (
+            (
+                EDGE + (WIDTH - 2 * EDGE) * (step - first) / width,
+                HEIGHT / 2 if not height else EDGE + (HEIGHT - 2 * EDGE) * (self.high - value) / height,
+            )
+            for step, value in self.points
+        )
+        return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+
+    @property
+    def dot(self) -> tuple[str, str]:
+        """Where the last point stands, which is all that a single step shows."""
+        x, _, y = self.line.rpartition(" ")[2].partition(",")
+        return x, y
+
+
+def of_run(run: Run) -> list[Series]:
+    """Return every series of a run, rewards first, then rates, then losses, each by name."""
+    found: dict[str, dict[int, float]] = defaultdict(dict)
+    for step in TrainingStep.objects.filter(run=run).order_by("training_step"):
+        for group, values in (("reward", step.components), ("loss", step.losses)):
+            for name, value in _numbers(values):
+                found[name if name.startswith(f"{group}/") else f"{group}/{name}"][step.training_step] = value
+        if step.rollouts:
+            found["episode/format_error_rate"][step.training_step] = step.format_errors / step.rollouts
+    for name, rates in _rates(run).items():
+        found[name] |= rates
+    order = {"reward": 0, "episode": 1, "loss": 2}
+    names = sorted((name for name in found if found[name]), key=lambda name: (order[name.partition("/")[0]], name))
+    return [Series(name, tuple(sorted(found[name].items()))) for name in names]
+
+
+def _numbers(values: object) -> Iterable[tuple[str, float]]:
+    if isinstance(values, Mapping):
+        yield from ((str(name), float(value)) for name, value in values.items() if type(value) in (int, float))
+
+
+def _rates(run: Run) -> dict[str, dict[int, float]]:
+    """Return the shares of a step's finished rollouts that were complete, and that a limit cut off."""
+    finished = Episode.objects.filter(run=run, training_step__isnull=False, state=EpisodeState.FINISHED, fault="")
+    counts = finished.values("training_step").annotate(all=Count("pk"), cut=Count("pk", Q(stop_reason__in=CUT_OFF)))
+    cut_off = {row["training_step"] or 0: row["cut"] / row["all"] for row in counts}
+    proved = outcomes.proved_of(run.project).filter(episode__in=finished).exclude(reward_type__in=EXCLUDED)
+    judged: dict[int, dict[str, bool]] = defaultdict(dict)
+    columns = ("episode_id", "episode__training_step", "reward_type")
+    for episode, step, reward_type in proved.order_by("pk").values_list(*columns):
+        judged[step][episode] = reward_type == "complete"
+    complete = {step: sum(found.values()) / len(found) for step, found in judged.items()}
+    return {"episode/success_rate": complete, "episode/timeout_rate": cut_off}
+
+
+def in_csv(series: Iterable[Series]) -> str:
+    """Return a row for each step and series. An apostrophe keeps spreadsheets from running names as formulas."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(["training_step", "name", "value"])
+    writer.writerows((step, inert(one.name), value) for one in series for step, value in one.points)
+    return text.getvalue()

@@ -1,0 +1,14 @@
+"""Addresses of the curriculum's page."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from curriculum import pages
+
+urlpatterns = [
+    path("curriculum/", pages.curriculum_page, name="curriculum"),
+    path("curriculum/training.csv", pages.series_file, name="training_csv"),
+    path("curriculum/decide", pages.decide, name="curriculum_decide"),
+    path("curriculum/decisions/<str:pk>/undo", pages.undo, name="curriculum_undo"),
+]

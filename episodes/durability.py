@@ -1,0 +1,50 @@
+"""Reads: what pages say about an episode that was parked, resumed or replayed, and which scenarios replay exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from episodes.formatting import ago
+from episodes.models import Certificate, Episode, EpisodeState
+
+Grade = Certificate.Grade
+
+
+def chips(episode: Episode, now: datetime) -> list[tuple[str, str]]:
+    """Return the chips of an episode: CSS class and text."""
+    found = []
+    if episode.state == EpisodeState.PARKED and episode.parked_at is not None:
+        found.append(("ask", f"parked {ago(episode.parked_at, now).removesuffix(' ago')}, waits for a person"))
+    if episode.state == EpisodeState.QUEUED and episode.parked_at is not None and not episode.is_builtin:
+        found.append(("ask", "answered, waits for its loop"))
+    if episode.attempt > 1:
+        found.append(("", f"resumed, attempt {episode.attempt}"))
+    certificate = episode.certificates.order_by("-pk").first()
+    if certificate is not None:
+        found.append(_certified(certificate))
+    return found
+
+
+def _certified(certificate: Certificate) -> tuple[str, str]:
+    if certificate.grade == Grade.REFUSED:
+        return "bad", f"differs from step {certificate.differs_at}" if certificate.checked else "cannot be replayed"
+    rows = "" if certificate.grade == Grade.EXACT else ", same rows"
+    return "good", f"certified, {certificate.checked} of {certificate.calls} calls{rows}"
+
+
+@dataclass(frozen=True)
+class Replays:
+    """The newest certificates of oracles: how many tasks, how many exact, and those that are not."""
+
+    tasks: int
+    exact: int
+    others: list[Certificate]
+
+
+def replays() -> Replays:
+    """Return how the oracles of loaded packs came out when they were last certified."""
+    of_oracles = Certificate.objects.filter(source=Certificate.Source.ORACLE)
+    newest = list(of_oracles.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx"))
+    others = [one for one in newest if one.grade != Grade.EXACT]
+    return Replays(len(newest), len(newest) - len(others), others[:200])

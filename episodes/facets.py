@@ -1,0 +1,204 @@
+"""Reads: what the list of episodes can be narrowed by, with how many episodes each value has.
+
+Owns the counts: those of a filter are taken after all the other filters, among the newest 10,000 episodes that match,
+so that a count costs the same in a project of any size. Called by the list's page.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import QuerySet, Subquery
+from django.http import QueryDict
+
+from episodes import outcomes, visibility
+from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
+from episodes.selection import LENGTHS, NOT_VERIFIED, TOLD_BY_OUTCOME, filtered
+from episodes.strip import OUTCOME_WORDS
+from people.access import Actor, scoped, sees_outcomes
+from people.models import Project
+
+COUNTED = 10_000
+VALUES = 8
+ASKED_WORDS = {
+    **{"human": "A person", "llm": "A model", "cache": "A reused answer", "script": "A script"},
+    **{"fallback": "Fell back", "cancelled": "Cancelled", "never": "Never asked"},
+}
+WORDS: dict[str, Mapping[str, str]] = {
+    "state": dict(EpisodeState.choices),
+    "outcome": {**OUTCOME_WORDS, NOT_VERIFIED: "Not verified"},
+    "expert": dict(ExpertMode.choices),
+    "origin": dict(Origin.choices),
+    "asked": ASKED_WORDS,
+    "error": {"any": "With errors", "none": "Without errors"},
+    "length": {"0-5": "0 to 5", "6-15": "6 to 15", "16-30": "16 to 30", "31-100": "31 to 100", "101-": "101 or more"},
+}
+TITLES = {
+    **{"state": "State", "outcome": "Outcome", "scenario": "Scenario", "task_idx": "Task", "run": "Run", "arm": "Arm"},
+    **{"expert": "Expert", "policy": "Policy", "asked": "Who answered", "tool": "Tool used", "error": "Errors"},
+    **{"length": "Steps", "origin": "Origin"},
+}
+BESIDE = {
+    "since": "Ended since",
+    "until": "Ended before",
+    "q": "Search",
+    "split": "Split",
+    "environment": "Environment",
+}
+_COLUMNS = (
+    *("pk", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq"),
+    *("facts__errors", "facts__asks", "facts__answered", "facts__tools", "outcome"),
+)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One value of a filter; `query` is the address that takes it, or lets it go if it is chosen."""
+
+    value: str
+    label: str
+    count: int
+    chosen: bool
+    query: str
+
+
+@dataclass(frozen=True)
+class Facet:
+    """One filter with its values, those in use first and then the most frequent; `more` are not shown."""
+
+    name: str
+    title: str
+    choices: list[Choice]
+    more: int
+
+    @property
+    def is_used(self) -> bool:
+        return any(choice.chosen for choice in self.choices)
+
+
+@dataclass(frozen=True)
+class Chip:
+    """One filter that is in use; `query` is the address without it."""
+
+    title: str
+    label: str
+    query: str
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a list's query string asks for."""
+
+    said: dict[str, list[str]]
+
+    @classmethod
+    def read(cls, query: QueryDict) -> Wish:
+        found = {name: [value[:200] for value in query.getlist(name) if value][:50] for name in (*TITLES, *BESIDE)}
+        return cls({name: values for name, values in found.items() if values})
+
+    def first(self, name: str) -> str:
+        return self.said.get(name, [""])[0]
+
+    def query(self, **changed: list[str]) -> str:
+        """Return the query string, with some filters changed; a list's page is no part of it."""
+        values = QueryDict(mutable=True)
+        for name, said in {**self.said, **changed}.items():
+            values.setlist(name, said)
+        return f"?{values.urlencode()}"
+
+    def turned(self, name: str, value: str) -> str:
+        """Return the query string that takes one more value, or lets it go."""
+        said = self.said.get(name, [])
+        return self.query(**{name: [one for one in said if one != value] if value in said else [*said, value]})
+
+    def without(self, name: str) -> dict[str, list[str]]:
+        return {one: values for one, values in self.said.items() if one != name}
+
+
+def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episode]:
+    """Return the actor's episodes that match; where outcomes narrow them, only those whose outcome the actor sees.
+    Raises `Invalid` for a filter that does not exist.
+    """
+    found = filtered(actor.project, said)
+    return visibility.told(actor, found) if TOLD_BY_OUTCOME & set(said) else found
+
+
+def counted(actor: Actor, wish: Wish) -> tuple[int, list[Facet]]:
+    """Return how many episodes match, counted up to one more than `COUNTED`, and the filters with their counts.
+
+    An episode whose outcome the actor does not see is counted under no outcome. Raises `Invalid` for a filter that does
+    not exist.
+    """
+    rows = _rows(matching(actor, wish.said))
+    project, hidden = actor.project, visibility.held(actor)
+    runs = dict(scoped(Run.objects.all(), project).order_by("-created_at").values_list("pk", "name")[:1000])
+    facets = []
+    for name in TITLES:
+        if (
+            name == "outcome"
+            and not sees_outcomes(actor)
+            or name == "task_idx"
+            and len(wish.said.get("scenario", [])) != 1
+        ):
+            continue
+        others = _rows(matching(actor, wish.without(name))) if name in wish.said else rows
+        told = [row for row in others if row["pk"] not in hidden] if name == "outcome" and hidden else others
+        counts = _counts(name, told)
+        facets.append(_facet(name, counts, wish, {**WORDS, "run": runs}.get(name, {})))
+    return len(rows), [facet for facet in facets if facet.choices]
+
+
+def _rows(episodes: QuerySet[Episode]) -> Sequence[Mapping[str, Any]]:
+    found = outcomes.of_outer_episode().filter(source__in=["verifier", "attested"]).order_by("-source")
+    newest = episodes.order_by("-created_at", "-pk").annotate(outcome=Subquery(found.values("reward_type")[:1]))
+    rows = newest.values_list(*_COLUMNS)[: COUNTED + 1]
+    return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
+
+
+def _counts(name: str, rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    counts: Counter[str] = Counter()
+    for row in rows:
+        counts.update(_values(name, row))
+    counts.pop("", None)
+    return counts
+
+
+def _values(name: str, row: Mapping[str, Any]) -> Iterable[str]:
+    """Return the values of one episode, of those filters whose values are not simply a column."""
+    if name == "tool":
+        return row["facts__tools"] or ()
+    if name == "asked":
+        return row["facts__answered"] if row["facts__asks"] else ["never"] if row["facts__asks"] == 0 else ()
+    if name == "error":
+        return () if row["facts__errors"] is None else ["any" if row["facts__errors"] else "none"]
+    if name == "length":
+        return [next(one for one in reversed(LENGTHS) if row["last_seq"] >= int(one.partition("-")[0]))]
+    if name == "outcome":
+        return [row["outcome"] or NOT_VERIFIED]
+    value = row[{"run": "run_id", "policy": "policy_name"}.get(name, name)]
+    return [str(value)] if value is not None else ()
+
+
+def _facet(name: str, counts: Counter[str], wish: Wish, words: Mapping[str, str]) -> Facet:
+    used = wish.said.get(name, [])
+    ordered = [*used, *(value for value, _ in counts.most_common(VALUES + len(used)) if value not in used)]
+    choices = [
+        Choice(value, words.get(value, value), counts[value], value in used, wish.turned(name, value))
+        for value in ordered[: max(VALUES, len(used))]
+    ]
+    return Facet(name, TITLES[name], choices, max(0, len(counts | Counter(used)) - len(choices)))
+
+
+def chips(project: Project, wish: Wish) -> list[Chip]:
+    """Return the filters in use, each with the address without it."""
+    runs = dict(scoped(Run.objects.filter(pk__in=wish.said.get("run", [])), project).values_list("pk", "name"))
+    words = {**WORDS, "run": runs}
+    titles = {**TITLES, **BESIDE}
+    return [
+        Chip(titles[name], words.get(name, {}).get(value, value), wish.turned(name, value))
+        for name, values in wish.said.items()
+        for value in values
+    ]

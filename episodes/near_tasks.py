@@ -1,0 +1,45 @@
+"""Tasks whose texts are nearly the same. Pure.
+
+Asked by exports, which keep tasks like a held-out one out of training, and by those who split tasks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+NEAR = 0.8
+"""Jaccard likeness of five-word shingles from which on two tasks count as one."""
+_NEAR_SIZE = 5
+_WORD = re.compile(r"\w+")
+
+
+class NearTasks:
+    """Finds tasks whose text is nearly that of one of the given."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self._holders: dict[tuple[str, ...], list[int]] = {}
+        self._sizes: list[int] = []
+        for number, text in enumerate(texts):
+            shingles = _shingles(text)
+            self._sizes.append(len(shingles))
+            for one in shingles:
+                self._holders.setdefault(one, []).append(number)
+
+    def holds_like(self, text: str) -> bool:
+        return self.like(text) is not None
+
+    def like(self, text: str) -> int | None:
+        """Return the place of the first given text that is nearly this one, or None."""
+        shingles = _shingles(text)
+        shared = Counter(number for one in shingles for number in self._holders.get(one, ()))
+        sizes = self._sizes
+        near = (n for n, count in shared.items() if count >= NEAR * (len(shingles) + sizes[n] - count))
+        return min(near, default=None)
+
+
+def _shingles(text: str) -> set[tuple[str, ...]]:
+    words = _WORD.findall(text.casefold())
+    runs = zip(*(words[place:] for place in range(_NEAR_SIZE)), strict=False)
+    return set(runs) or {tuple(words)}

@@ -1,0 +1,67 @@
+"""Every read of outcomes: what verifiers found and what loops reported. `recording` and `admitting` write them.
+
+Called by pages, lists, exports and the expert desk; what an actor may see is their business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from django.db.models import OuterRef
+
+from episodes.models import Episode, OutcomeQuerySet, VerifierOutcome
+from people.access import scoped
+from people.models import Project
+
+VERIFIER = VerifierOutcome.Source.VERIFIER
+
+
+def of_episode(episode: Episode | str, source: str = VERIFIER) -> VerifierOutcome | None:
+    return VerifierOutcome.objects.filter(episode=episode, source=source).first()
+
+
+def by_source(episode: Episode) -> dict[str, VerifierOutcome]:
+    """The verifier's, and what the loop itself reported."""
+    return {one.source: one for one in VerifierOutcome.objects.filter(episode=episode)}
+
+
+def of_outer_episode() -> OutcomeQuerySet:
+    """Those of the episode that a surrounding query looks at."""
+    return VerifierOutcome.objects.filter(episode=OuterRef("pk"))
+
+
+def of_episodes(episodes: Iterable[str]) -> OutcomeQuerySet:
+    """Of all sources, the oldest first."""
+    return VerifierOutcome.objects.filter(episode__in=list(episodes)).order_by("pk")
+
+
+def of_project(project: Project) -> OutcomeQuerySet:
+    """Return the verifiers' outcomes in a project."""
+    return scoped(VerifierOutcome.objects.filter(source=VERIFIER), project, "episode__project")
+
+
+def verdicts_of(project: Project) -> OutcomeQuerySet:
+    """Return the outcomes that count in a rate."""
+    return scoped(VerifierOutcome.objects.verdicts(), project, "episode__project")
+
+
+def proved_of(project: Project) -> OutcomeQuerySet:
+    """Return the outcomes that count in a curriculum: what a verifier of ours found, or an
+    environment server signed."""
+    known = [VERIFIER, VerifierOutcome.Source.ATTESTED]
+    return scoped(VerifierOutcome.objects.filter(source__in=known), project, "episode__project")
+
+
+def verdict_types(episodes: Iterable[str]) -> dict[str, str]:
+    """Reward types by episode, of outcomes that count in a rate."""
+    rows = VerifierOutcome.objects.verdicts().filter(episode__in=list(episodes))
+    return dict(rows.values_list("episode", "reward_type"))
+
+
+def has_session(session: str) -> bool:
+    """Return whether an outcome of this session of an environment server is stored."""
+    return VerifierOutcome.objects.filter(session=session).exists()
+
+
+def named(ids: Collection[int]) -> OutcomeQuerySet:
+    return VerifierOutcome.objects.filter(pk__in=ids)

@@ -1,0 +1,74 @@
+"""Reads: episodes by the words of their steps, and the hit that a row shows.
+
+Owns what a search means; which filters there are is `selection.py`'s. A search knows what `indexing.py` has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.postgres.search import SearchQuery
+from django.db import connection
+from django.db.models import Q
+
+from episodes.entries import read
+from episodes.models import SearchMark, Step, StepWords
+from episodes.search_text import excerpt_of, terms_of, text_of
+from people.plain_text import clean
+
+WORDS_MAX = 200
+HITS = """
+SELECT DISTINCT ON (episode_id) episode_id, seq, step_id, count(*) OVER (PARTITION BY episode_id)
+  FROM episodes_stepwords WHERE episode_id = ANY(%s) AND words @@ websearch_to_tsquery('simple', %s)
+ ORDER BY episode_id, seq
+"""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """The first step of an episode that holds the words: its excerpt in parts, those with a mark hit, and how many
+    steps more hold them."""
+
+    seq: int
+    name: str
+    parts: list[tuple[str, bool]]
+    more: int
+
+
+def condition(search: str) -> Q:
+    """Return episodes of which a step holds what is searched for: all words, "a phrase", none with
+    a minus before it."""
+    found = StepWords.objects.filter(words=SearchQuery(_query(search), search_type="websearch", config="simple"))
+    return Q(pk__in=found.values("episode_id"))
+
+
+def _query(search: str) -> str:
+    """Return the search in PostgreSQL's form for the web; a phrase of many words is one phrase."""
+    terms = terms_of(search[:WORDS_MAX])
+    return " ".join(f'{"" if wanted else "-"}"{said}"' for wanted, said in terms)
+
+
+def hits(episodes: Collection[str], search: str) -> dict[str, Hit]:
+    """Return the first hit of each of these episodes, by their ids; none for those found by
+    something else than a step."""
+    query = _query(search)
+    if not episodes or not query:
+        return {}
+    with connection.cursor() as cursor:
+        cursor.execute(HITS, [list(episodes), query])
+        found = cursor.fetchall()
+    bodies = {step.pk: read(step.body) for step in Step.objects.filter(pk__in=[row[2] for row in found])}
+    return {episode: _hit(seq, bodies[pk], search, count - 1) for episode, seq, pk, count in found if pk in bodies}
+
+
+def _hit(seq: int, body: Mapping[str, Any], search: str, more: int) -> Hit:
+    parts = [(clean(said), marked) for said, marked in excerpt_of(text_of(body), search[:WORDS_MAX])]
+    return Hit(seq, clean(str(body.get("name") or "")), parts, more)
+
+
+def read_until() -> datetime | None:
+    """Return steps that were stored before this can be found; None before the first reading."""
+    return SearchMark.objects.filter(pk=1).values_list("read_until", flat=True).first()

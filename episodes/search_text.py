@@ -1,0 +1,125 @@
+"""What can be found of a step: its words, and the facts of an episode that filters ask for. Pure, without Django.
+
+Owns which fields count as said or done. Steps of the verifier are never given to it. Called by `indexing.py` when it
+reads steps, and by `search.py` for the excerpt of a hit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
+
+FOUND_CHARS = 32 * 1024
+"""What of a step can be found: its first so many characters."""
+FIELDS = ("content", "name", "question", "context", "advice", "arguments", "error", "result", "action", "observation")
+LEAVES = 5_000
+_BESIDE_WORDS = re.compile(r"[^\w\s]|_")
+_TERM = re.compile(r'(-?)"([^"]*)"?|(-?)(\S+)')
+BEFORE, AFTER = 70, 110
+"""Characters of an excerpt around its first hit."""
+TOOLS_MAX, NAME_MAX = 200, 200
+
+
+def text_of(body: Mapping[str, Any]) -> str:
+    """Return the words of a step in the order in which they were said, cut to what can be found."""
+    parts, left = [], FOUND_CHARS
+    for leaf in islice(_leaves(body.get(name) for name in FIELDS), LEAVES):
+        parts.append(leaf[:left])
+        left -= len(leaf) + 1
+        if left <= 0:
+            break
+    return " ".join(parts).encode("utf-8", "replace").decode().replace("\x00", " ")
+
+
+def indexed(text: str) -> str:
+    """Return the same text as words alone: paths, addresses, tags and names_with_parts are found by
+    any of their words."""
+    return _BESIDE_WORDS.sub(" ", text)
+
+
+def terms_of(search: str) -> list[tuple[bool, str]]:
+    """Return what is searched for: words or phrases, each wanted or not. A phrase is in quotes, what must not be there
+    begins with a minus.
+    """
+    found = []
+    for minus, phrase, less, word in _TERM.findall(search):
+        said = " ".join(indexed(phrase or word).split())
+        if said:
+            found.append((not (minus or less), said))
+    return found
+
+
+def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
+    """Return the neighbourhood of the first hit, in parts of which each is a hit or not."""
+    words = {re.escape(word) for wanted, said in terms_of(search) if wanted for word in said.split()}
+    hit = re.compile(rf"(?<![^\W_])({'|'.join(sorted(words, key=len, reverse=True))})(?![^\W_])", re.IGNORECASE)
+    first = hit.search(text) if words else None
+    start = max(0, first.start() - BEFORE) if first else 0
+    end = (first.end() if first else 0) + AFTER
+    pieces = hit.split(text[start:end]) if words else [text[start:end]]
+    parts = [(piece, number % 2 == 1) for number, piece in enumerate(pieces) if piece]
+    return [("…", False)] * bool(start) + parts + [("…", False)] * (end < len(text))
+
+
+def _leaves(values: Iterable[Any]) -> Iterator[str]:
+    """Texts and numbers, and the names of fields, without recursion."""
+    todo = [iter(values)]
+    while todo:
+        for value in todo[-1]:
+            if isinstance(value, str):
+                yield value
+            elif isinstance(value, bool) or value is None:
+                continue
+            elif isinstance(value, int | float):
+                yield str(value)
+            elif isinstance(value, Mapping):
+                # whose words an advice is stands beside it for people, and is no word of it
+                pairs = [(name, one) for name, one in value.items() if name not in ("author", "source", "privilege")]
+                todo.append(iter([part for pair in pairs for part in pair]))
+                break
+            elif isinstance(value, list):
+                todo.append(iter(value))
+                break
+        else:
+            todo.pop()
+
+
+@dataclass
+class Facts:
+    """What is known of an episode from the steps that were read so far."""
+
+    errors: int = 0
+    tools: set[str] = field(default_factory=set)
+    answered: set[str] = field(default_factory=set)
+    waiting: list[int] = field(default_factory=list)
+
+    def add(self, step: Mapping[str, Any]) -> None:
+        """Count a step that was not read before."""
+        if step.get("error") is not None:
+            self.errors += 1
+        name = step.get("name")
+        if step.get("kind") == "tool_call" and isinstance(name, str) and len(self.tools) < TOOLS_MAX:
+            self.tools.add(name[:NAME_MAX].encode("utf-8", "replace").decode().replace("\x00", "?"))
+        if step.get("kind") == "ask":
+            self.waiting.append(int(step["seq"]))
+
+    def hear(self, step: Mapping[str, Any]) -> None:
+        """Note who answered an ask, if it is closed."""
+        said = answered_by(step)
+        if said:
+            self.answered.add(said)
+            self.waiting = [seq for seq in self.waiting if seq != step["seq"]]
+
+
+def answered_by(step: Mapping[str, Any]) -> str:
+    """Return who answered an ask: *human, llm, cache, script, fallback*; *cancelled* for none,
+    empty while it is open."""
+    advice = step.get("advice")
+    meta = step.get("meta")
+    beside = meta if isinstance(meta, Mapping) else {}
+    if isinstance(advice, Mapping) and isinstance(advice.get("source"), str):
+        return "script" if beside.get("answered_by") == "script" else str(advice["source"])[:20]
+    return "cancelled" if beside.get("closed") else ""

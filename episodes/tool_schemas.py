@@ -1,0 +1,204 @@
+"""Pure: whether a value fits a tool's JSON Schema, as far as the desk reads one.
+
+A schema is the agent's word, so the work is bounded whatever stands in it. Of JSON Schema (2020-12) only the keywords
+of `READ` are read, each of which looks at a value once; references are not followed and patterns not run, and a keyword
+that is not of its proper shape counts as absent. Every look costs one step of a budget. What is not read, or not any
+more, fits: the environment checks every call anyway. Called by `suggested_calls.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from operator import ge, gt, le, lt
+from typing import Any
+
+STEPS = 30_000
+"""Looks that checking all calls of one answer may take: a tenth of a second at the worst. A usual call takes ten."""
+SHOWN = 8
+TYPES = frozenset({"string", "integer", "number", "boolean", "array", "object", "null"})
+
+
+class _Spent(Exception):
+    """The budget is used up."""
+
+
+class Checker:
+    """Checks any number of values within one budget of steps."""
+
+    def __init__(self, steps: int = STEPS) -> None:
+        self._left = steps
+        self._choices: dict[int, tuple[list[Any], set[Hashable]]] = {}
+
+    def misfit(self, value: Any, schema: Any, name: str = "") -> str:
+        """Return why a value does not fit, in words that name the place; empty if it fits or nobody can tell."""
+        try:
+            return self._misfit(value, schema, name)
+        except (_Spent, RecursionError):
+            return ""
+
+    def _misfit(self, value: Any, schema: Any, name: str) -> str:
+        self._spend(1)
+        if schema is False:
+            return f"{name or 'this'} is not taken"
+        if not isinstance(schema, dict):
+            return ""
+        for keyword, check in READ.items():
+            if keyword in schema and (words := check(self, value, schema[keyword], schema, name)):
+                return words
+        return ""
+
+    def _spend(self, steps: int) -> None:
+        self._left -= steps
+        if self._left < 0:
+            raise _Spent
+
+    def _type(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+        names = wanted if isinstance(wanted, list) else [wanted]
+        self._spend(len(names))
+        if not names or not all(isinstance(one, str) and one in TYPES for one in names):
+            return ""
+        fits = any(_is_a(value, one) for one in names)
+        return "" if fits else f"{name or 'this'} is not of type {' or '.join(dict.fromkeys(names))}"
+
+    def _enum(self, value: Any, choices: Any, schema: dict[str, Any], name: str) -> str:
+        if not isinstance(choices, list) or not choices:
+            return ""
+        if id(choices) not in self._choices:
+            self._choices[id(choices)] = (choices, {self._same(one) for one in choices})
+        if self._same(value) in self._choices[id(choices)][1]:
+            return ""
+        more = f" or {len(choices) - SHOWN} others" if len(choices) > SHOWN else ""
+        return _must(name, f"one of {', '.join(str(one)[:60] for one in choices[:SHOWN])}{more}")
+
+    def _const(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+        return "" if self._same(value) == self._same(wanted) else _must(name, str(wanted)[:60])
+
+    def _required(self, value: Any, names: Any, schema: dict[str, Any], name: str) -> str:
+        if not isinstance(value, dict) or not isinstance(names, list):
+            return ""
+        self._spend(len(names))
+        missing = next((one for one in names if isinstance(one, str) and one not in value), None)
+        return f"{_inside(name, missing)} is a required property" if missing is not None else ""
+
+    def _properties(self, value: Any, known: Any, schema: dict[str, Any], name: str) -> str:
+        if not isinstance(value, dict) or not isinstance(known, dict):
+            return ""
+        self._spend(len(value))
+        found = (self._misfit(item, known[one], _inside(name, one)) for one, item in value.items() if one in known)
+        return next(filter(None, found), "")
+
+    def _additional(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+        if not isinstance(value, dict) or "patternProperties" in schema:
+            return ""
+        self._spend(len(value))
+        known = schema.get("properties")
+        others = (one for one in value if not (isinstance(known, dict) and one in known))
+        found = (self._misfit(value[one], wanted, _inside(name, one)) for one in others)
+        return next(filter(None, found), "")
+
+    def _items(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+        if not isinstance(value, list) or "prefixItems" in schema:
+            return ""
+        found = (self._misfit(item, wanted, f"{name}[{place}]") for place, item in enumerate(value))
+        return next(filter(None, found), "")
+
+    def _unique(self, value: Any, wanted: Any, schema: dict[str, Any], name: str) -> str:
+        if not isinstance(value, list) or wanted is not True:
+            return ""
+        return "" if len({self._same(item) for item in value}) == len(value) else _must(name, "a list without repeats")
+
+    def _all(self, value: Any, parts: Any, schema: dict[str, Any], name: str) -> str:
+        found = (self._misfit(value, part, name) for part in parts) if isinstance(parts, list) else iter(())
+        return next(filter(None, found), "")
+
+    def _any(self, value: Any, parts: Any, schema: dict[str, Any], name: str) -> str:
+        """At least one part fits. `oneOf` is read so, too: with keywords unread, a second fit may be none."""
+        if not isinstance(parts, list) or not parts:
+            return ""
+        words = []
+        for part in parts:
+            words.append(self._misfit(value, part, name))
+            if not words[-1]:
+                return ""
+        return " or ".join(dict.fromkeys(words[:SHOWN]))[:300]
+
+    def _same(self, value: Any) -> Hashable:
+        """Something that is equal for equal JSON values: 1 is 1.0, and true is not 1."""
+        self._spend(1)
+        if isinstance(value, dict):
+            return "object", frozenset((name, self._same(item)) for name, item in value.items())
+        if isinstance(value, list):
+            return "list", tuple(self._same(item) for item in value)
+        return isinstance(value, bool), value
+
+
+def _is_a(value: Any, kind: str) -> bool:
+    if isinstance(value, bool) or value is None:
+        return kind == ("null" if value is None else "boolean")
+    if isinstance(value, int | float):
+        return kind == "number" or (kind == "integer" and (isinstance(value, int) or value.is_integer()))
+    return kind == ("string" if isinstance(value, str) else "array" if isinstance(value, list) else "object")
+
+
+def _must(name: str, what: str) -> str:
+    return f"{name or 'this'} must be {what}"
+
+
+def _inside(name: str, inner: str) -> str:
+    return f"{name}.{inner}"[:200] if name else inner[:200]
+
+
+Check = Callable[[Checker, Any, Any, dict[str, Any], str], str]
+
+
+def _limit(fits: Callable[[Any, Any], bool], words: str, measured: Callable[[Any], float | None]) -> Check:
+    """Return a check of a number against a bound. `measured` gives the number, none for a value that has none."""
+
+    def check(checker: Checker, value: Any, bound: Any, schema: dict[str, Any], name: str) -> str:
+        size = measured(value)
+        return (
+            "" if size is None or not _is_a(bound, "number") or fits(size, bound) else _must(name, words.format(bound))
+        )
+
+    return check
+
+
+def _itself(value: Any) -> float | None:
+    return value if _is_a(value, "number") else None
+
+
+def _letters(value: Any) -> float | None:
+    return len(value) if isinstance(value, str) else None
+
+
+def _entries(value: Any) -> float | None:
+    return len(value) if isinstance(value, list) else None
+
+
+def _fields(value: Any) -> float | None:
+    return len(value) if isinstance(value, dict) else None
+
+
+READ: dict[str, Check] = {
+    "type": Checker._type,
+    "enum": Checker._enum,
+    "const": Checker._const,
+    "minimum": _limit(ge, "at least {}", _itself),
+    "maximum": _limit(le, "at most {}", _itself),
+    "exclusiveMinimum": _limit(gt, "more than {}", _itself),
+    "exclusiveMaximum": _limit(lt, "less than {}", _itself),
+    "minLength": _limit(ge, "at least {} characters long", _letters),
+    "maxLength": _limit(le, "at most {} characters long", _letters),
+    "minItems": _limit(ge, "a list of at least {}", _entries),
+    "maxItems": _limit(le, "a list of at most {}", _entries),
+    "minProperties": _limit(ge, "an object of at least {} fields", _fields),
+    "maxProperties": _limit(le, "an object of at most {} fields", _fields),
+    "uniqueItems": Checker._unique,
+    "required": Checker._required,
+    "properties": Checker._properties,
+    "additionalProperties": Checker._additional,
+    "items": Checker._items,
+    "allOf": Checker._all,
+    "anyOf": Checker._any,
+    "oneOf": Checker._any,
+}

@@ -1,0 +1,94 @@
+"""Whether an actor sees an outcome now, and every read of outcomes on behalf of one.
+
+The only module through which pages, fragments, counts, filters, the API and sockets read outcomes; `outcomes.py` has
+the queries. Agents see none. A reviewer who has to judge an episode blind sees none of that episode until their
+verdict: to them it is an episode without an outcome, which no filter by outcome matches and no count holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any, TypeVar
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from episodes import outcomes
+from episodes.errors import BlindReview
+from episodes.models import Episode, OutcomeHold, OutcomeQuerySet, VerifierOutcome
+from people.access import Actor, sees_outcomes
+
+Rows = TypeVar("Rows", bound=QuerySet[Any])
+VERIFIER = outcomes.VERIFIER
+
+
+def sees_outcome(actor: Actor, episode: Episode | str) -> bool:
+    """Return the one answer to: may this actor see this episode's outcome, now?"""
+    return sees_outcomes(actor) and not _holds(actor).filter(episode=episode).exists()
+
+
+def is_withheld(actor: Actor, episode: Episode) -> bool:
+    """Return whether it is withheld for a blind review, so that a page can say so; an agent is told nothing."""
+    return sees_outcomes(actor) and not sees_outcome(actor, episode)
+
+
+def is_held_from(person: str, episode: Episode | str) -> bool:
+    """Return whether it is withheld from the actor of this key for a blind review: for notices, which have no actor."""
+    return OutcomeHold.objects.filter(actor_key=person, episode=episode).exists()
+
+
+def withheld(actor: Actor, episodes: Collection[str]) -> set[str]:
+    """Return those of these episodes whose outcome this actor does not see."""
+    if not sees_outcomes(actor):
+        return set(episodes)
+    return set(_holds(actor).filter(episode__in=episodes).values_list("episode_id", flat=True))
+
+
+def told(actor: Actor, rows: Rows, path: str = "pk") -> Rows:
+    """Only rows whose episode's outcome this actor sees: for filters by outcome, orders by it, and exports of it."""
+    if not sees_outcomes(actor):
+        return rows.none()
+    return rows.exclude(Exists(_holds(actor).filter(episode=OuterRef(path))))
+
+
+def held(actor: Actor) -> set[str]:
+    """Return all episodes whose outcome is withheld from this actor for a blind review."""
+    return set(_holds(actor).values_list("episode_id", flat=True))
+
+
+def refuse_while_blind(actor: Actor) -> None:
+    """Raise while any outcome of the project is withheld from this actor: for files that hold outcomes of many."""
+    if _holds(actor).filter(episode__project=actor.project).exists():
+        raise BlindReview
+
+
+def _holds(actor: Actor) -> QuerySet[OutcomeHold]:
+    return OutcomeHold.objects.filter(actor_key=actor.key)
+
+
+def of_episode(actor: Actor, episode: Episode | str) -> VerifierOutcome | None:
+    return outcomes.of_episode(episode) if sees_outcome(actor, episode) else None
+
+
+def by_source(actor: Actor, episode: Episode) -> dict[str, VerifierOutcome]:
+    return outcomes.by_source(episode) if sees_outcome(actor, episode) else {}
+
+
+def of_episodes(actor: Actor, episodes: Iterable[str]) -> OutcomeQuerySet:
+    """Of all sources, the oldest first."""
+    return told(actor, outcomes.of_episodes(episodes), "episode_id")
+
+
+def of_project(actor: Actor) -> OutcomeQuerySet:
+    """Return the verifiers' outcomes in the actor's project."""
+    return told(actor, outcomes.of_project(actor.project), "episode_id")
+
+
+def verdicts_of(actor: Actor) -> OutcomeQuerySet:
+    """Return the outcomes that count in a rate."""
+    return told(actor, outcomes.verdicts_of(actor.project), "episode_id")
+
+
+def verdict_types(actor: Actor, episodes: Iterable[str]) -> dict[str, str]:
+    """Reward types by episode, of outcomes that count in a rate."""
+    rows = told(actor, outcomes.of_episodes(episodes).verdicts(), "episode_id")
+    return dict(rows.values_list("episode_id", "reward_type"))

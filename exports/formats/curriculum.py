@@ -1,0 +1,91 @@
+"""Rows of tasks as a curriculum serves them: level, weight, difficulty, and the schedule of help. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from curriculum.levels import wilson
+from exports.formats.columns import NUMBER, TEXT, TEXT_LIST, WHOLE, YES_NO, sha256
+from exports.leakage import Ground
+from exports.record import Record
+from exports.shaping import Shaped
+
+VERSION = "awmweb.curriculum/1"
+FEATURES: dict[str, Any] = {
+    "schema_version": TEXT,
+    "snapshot": TEXT,
+    "run": TEXT,
+    "task": TEXT,
+    "scenario": TEXT,
+    "task_idx": WHOLE,
+    "split": TEXT,
+    "level": TEXT,
+    "state": TEXT,
+    "unlocked": YES_NO,
+    "pinned": YES_NO,
+    "weight": NUMBER,
+    "difficulty": {
+        "method": TEXT,
+        "n": WHOLE,
+        "solved": WHOLE,
+        "rate": NUMBER,
+        "ci95": {"feature": NUMBER, "_type": "List"},
+    },
+    "helped": {"n": WHOLE, "solved": WHOLE},
+    "limits": {"max_steps": WHOLE, "tools": TEXT_LIST, "hint": TEXT},
+    "schedule": {
+        **{"strategy": TEXT, "phase": TEXT, "decided_by": TEXT, "group_size": WHOLE, "expert": WHOLE, "solo": WHOLE},
+        **{"signal": TEXT, "signal_value": NUMBER, "source_step": WHOLE},
+    },
+    "content_sha256": TEXT,
+}
+
+
+@dataclass
+class TaskRecord(Record):
+    """A task of a curriculum snapshot: its row there, and what the snapshot says of all tasks."""
+
+    row: Mapping[str, Any] = field(default_factory=dict)
+    content: Mapping[str, Any] = field(default_factory=dict)
+    snapshot: str = ""
+
+
+def rows(record: Record, _shaped: Shaped, _ground: Ground) -> Iterator[dict[str, Any]]:
+    """Return the row of one task: what `GET /curriculum/next` draws from, whole."""
+    assert isinstance(record, TaskRecord)
+    task, content = record.row, record.content
+    level: Mapping[str, Any] = next((one for one in content["levels"] if one["name"] == task["level"]), {})
+    solo, solved = task["solo"], task["solo_solved"]
+    row = {
+        "schema_version": VERSION,
+        "snapshot": record.snapshot,
+        "run": content["run"],
+        **{name: task[name] for name in ("task", "split", "level", "state", "weight")},
+        "scenario": task["scenario"] or "",
+        "task_idx": task["task_idx"] if task["task_idx"] is not None else -1,
+        "unlocked": bool(level.get("open", True)),
+        "pinned": task["pinned"] is not None,
+        "difficulty": {
+            "method": "solo_solve_rate",
+            "n": solo,
+            "solved": solved,
+            "rate": solved / solo if solo else None,
+            "ci95": list(wilson(solved, solo)),
+        },
+        "helped": {"n": task["helped"], "solved": task["helped_solved"]},
+        "limits": {
+            "max_steps": level.get("max_steps"),
+            "tools": list(level.get("tools") or ()),
+            "hint": level.get("hint") or "",
+        },
+        "schedule": {
+            **{name: content[name] for name in ("strategy", "phase", "decided_by")},
+            **content["ratio"],
+            "signal": "format_error_rate",
+            "signal_value": content["format_error_rate"],
+            "source_step": content["training_step"],
+        },
+    }
+    yield {**{name: row[name] for name in FEATURES if name in row}, "content_sha256": sha256(row)}

@@ -1,0 +1,49 @@
+"""`manage.py push DATASET --repo NAME`: a dataset's folder into a Hugging Face dataset repository."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from exports import explaining, hub_commits, pushing
+from people.errors import AppError
+from people.members import house_actor, record
+
+
+class Command(BaseCommand):
+    help = "Push a dataset to the Hub. The token comes from AWMWEB_HUB_TOKEN or HF_TOKEN, the address from HF_ENDPOINT."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("dataset", help="a folder, an export's ID, or the first 8 letters of a dataset's ID")
+        parser.add_argument("--repo", required=True, metavar="OWNER/NAME")
+        parser.add_argument("--public", action="store_true", help="make a missing repository public (default: private)")
+        parser.add_argument("--project", default="demo")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        name, repo = options["dataset"], options["repo"]
+        try:
+            hub_commits.token_or_refuse()
+            actor = house_actor(options["project"])
+            dataset = explaining.named(actor, name)
+            with self._folder(dataset) as folder:
+                message = f"awmweb dataset {dataset.manifest['dataset'][:12]}"
+                address = hub_commits.push(
+                    folder, repo, private=not options["public"], message=message, progress=self._progress
+                )
+            record(actor, "export.pushed", name, f"{dataset.manifest['dataset'][:12]} to {repo}")
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+        self.stdout.write(f"Pushed {dataset.manifest['rows']:,} rows to {address}")
+
+    def _folder(self, dataset: explaining.Dataset) -> contextlib.AbstractContextManager[Path]:
+        if dataset.export is not None:
+            return pushing.files_of(dataset.export)
+        return contextlib.nullcontext(Path(dataset.name))
+
+    def _progress(self, done: int, total: int) -> None:
+        if sys.stderr.isatty():
+            self.stderr.write(f"\r{done:,} of {total:,} bytes", ending="\n" if done == total else "")

@@ -1,0 +1,55 @@
+"""Why rules leave out an episode or a row: a label and a sentence for each code of the manifest. Pure."""
+
+from __future__ import annotations
+
+REASONS: dict[str, tuple[str, str]] = {
+    "branch": ("Branch of another episode", "It shares its beginning with another episode."),
+    "cancelled": ("Cancelled", "The episode was cancelled."),
+    "infrastructure_failure": (
+        "Infrastructure failure",
+        "A fault or a broken verifier ended it, which says nothing about the agent.",
+    ),
+    "held_out": ("Held-out task", "Its task is in a pinned split other than train, or its loop named another split."),
+    "near_held_out": ("Similar to a held-out task", "Its task's text is nearly that of a held-out task."),
+    "evaluation": ("Evaluation run", "It belongs to an evaluation run, which is never trained on."),
+    "control_tool": ("Agent had control tools", "The agent had a control tool and could see its reward."),
+    "reported_only": ("Outcome reported only by the loop", "Only the loop itself reported an outcome."),
+    "not_verified": ("Not verified", "No verifier has judged it."),
+    "not_complete": ("Not complete", "The verifier did not find the task complete."),
+    "gave_up": ("Agent gave up", "The agent ended it by giving up."),
+    "passes_untouched": (
+        "Verifier passes an unmodified database",
+        "The verifier passes this task on an unmodified database, so its outcome shows no work.",
+    ),
+    "informed": (
+        "Advice from an expert who saw the verifier",
+        "An answer came from someone who could see the verifier.",
+    ),
+    "partial": ("Partial scenario", "The scenario's database lacks rows that could not be built."),
+    "ruled": (
+        "Ruled at fault by the court",
+        "The verifier court ruled that its verifier or its task is at fault, so its outcome shows nothing.",
+    ),
+    "verifier_text": ("Quotes the verifier", "A message quotes eight words in a row of the task's verifier."),
+    "no_conversation": ("No conversation", "It holds no turn of an agent."),
+    "asked": ("Asked an expert", "The agent asked an expert, and the recipe drops such episodes."),
+    "mentions_expert": ("Mentions the expert", "A prompt or a turn names the expert, which the recipe cuts out."),
+    "ungrounded": (
+        "Not solvable without the advice",
+        "A call has an argument that only the advice could have told, and the recipe cuts advice out.",
+    ),
+    "no_turn_left": ("No turn left to learn from", "No turn is left that a model would learn."),
+    "duplicate": ("Duplicate of another row", "Its rows repeat rows that are in the dataset already."),
+    "no_row": ("No row in this format", "The format makes no row of it."),
+    "too_many_of_task": ("Too many episodes of one task", "Its task has more episodes than are compared."),
+}
+OPT_IN = {"reported_only": "reported", "duplicate": "duplicates"}
+"""What a recipe must include so that a reason no longer counts, where the names differ."""
+
+
+def label(reason: str) -> str:
+    return REASONS[reason][0] if reason in REASONS else reason
+
+
+def sentence(reason: str) -> str:
+    return REASONS[reason][1] if reason in REASONS else f"The rule {reason} left it out."

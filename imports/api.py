@@ -1,0 +1,86 @@
+"""The JSON edge of imports: give a file, look how far it is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from django.conf import settings
+from django.http import HttpRequest
+from ninja import File, Form, Router, Schema, Status
+from ninja.files import UploadedFile
+
+from imports import importing
+from imports.models import Import
+from people.access import may_launch, visible_or_404
+from people.http import REFUSALS, actor_of
+
+router = Router(tags=["imports"])
+
+
+class RefusalView(Schema):
+    """Why a row was refused: `row` says where in the file it is."""
+
+    row: str
+    reason: str
+
+
+class ImportView(Schema):
+    """Where an import is. `episodes` counts new ones, `known` those that the project already had. A file with one
+    refused row is refused whole. `lost` counts what the record has no place for, by kind."""
+
+    id: str
+    url: str
+    name: str
+    format: str | None
+    state: str
+    bytes: int
+    bytes_read: int
+    rows: int
+    episodes: int
+    known: int
+    steps: int
+    refused: int
+    refusals: list[RefusalView]
+    lost: dict[str, int]
+    problem: str | None
+    created_at: datetime
+
+
+class ImportList(Schema):
+    imports: list[ImportView]
+
+
+def _view(given: Import) -> ImportView:
+    return ImportView(
+        id=given.pk,
+        url=settings.AWMWEB_PUBLIC_URL + given.get_absolute_url(),
+        format=given.format or None,
+        bytes=given.size,
+        bytes_read=given.behind,
+        refusals=[RefusalView(row=row, reason=reason) for row, reason in given.refusals],
+        problem=given.problem or None,
+        **{
+            name: getattr(given, name)
+            for name in ("name", "state", "rows", "episodes", "known", "steps", "refused", "lost", "created_at")
+        },
+    )
+
+
+@router.post("/imports", response={202: ImportView, **REFUSALS})
+def start_import(request: HttpRequest, file: File[UploadedFile], format: Form[str] = "") -> Status[ImportView]:
+    """A file of trajectories as multipart form data. Requires scope launch."""
+    given = importing.request(actor_of(request), file.name or "", format, file.chunks())
+    return Status(202, _view(given))
+
+
+@router.get("/imports", response={200: ImportList, **REFUSALS})
+def list_imports(request: HttpRequest) -> ImportList:
+    """The newest hundred."""
+    return ImportList(imports=[_view(one) for one in importing.imports_of(actor_of(request))[:100]])
+
+
+@router.get("/imports/{import_id}", response={200: ImportView, **REFUSALS})
+def get_import(request: HttpRequest, import_id: str) -> ImportView:
+    actor = actor_of(request)
+    may_launch(actor)
+    return _view(visible_or_404(Import.objects.all(), actor, import_id))

@@ -1,0 +1,297 @@
+"""Writes: give a file, claim it, read it, store its episodes.
+
+A file comes in whole or not at all: it is read once to the end, and only if no row is refused it is read again inside
+one transaction that stores everything. An episode's key is the digest of its row, so that the same row twice makes one
+episode. A worker claims a row by raising its attempt; what an older attempt writes reaches no row.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from kombu.exceptions import OperationalError as BrokerError
+
+from awmclient.schema import Trajectory
+from episodes import admitting
+from imports import readers
+from imports.errors import FileRefused
+from imports.models import Import, Imported, ImportState
+from people.access import Actor, may_launch, scoped, system
+from people.errors import AppError, Invalid, TooLarge
+from people.members import record
+from people.models import Project
+
+log = logging.getLogger(__name__)
+UPLOAD_MAX = 24 * 1024 * 1024
+"""A file by page or API; larger ones come in by command."""
+SILENT_AFTER = timedelta(seconds=60)
+ATTEMPTS_MAX = 3
+TELL_EVERY_S = 1.0
+BATCH = 200
+REFUSALS_KEPT = 100
+Tell = Callable[[int, int], object]
+"""Called with the bytes that were read and the size of the file."""
+
+
+@dataclass
+class Reading:
+    """What the first reading of a file found."""
+
+    format: str = ""
+    rows: int = 0
+    steps: int = 0
+    refused: int = 0
+    refusals: list[list[str]] = field(default_factory=list)
+    lost: Counter[str] = field(default_factory=Counter)
+
+    def add(self, found: readers.Found) -> None:
+        self.rows += 1
+        self.format = self.format or found.format
+        if why := _refusal(found):
+            self.refused += 1
+            if len(self.refusals) < REFUSALS_KEPT:
+                self.refusals.append([_shown(found.place), why[:1000]])
+        elif found.trajectory is not None:
+            self.steps += len(found.trajectory.steps)
+            self.lost.update(found.lost)
+
+
+def _refusal(found: readers.Found) -> str:
+    return found.refusal or (admitting.problem_of(found.trajectory) if found.trajectory is not None else "")
+
+
+def _shown(text: str) -> str:
+    return re.sub(r"[\x00-\x1f\ud800-\udfff]", "?", text)[:255]
+
+
+def request(actor: Actor, name: str, wanted: str, blocks: Iterable[bytes]) -> Import:
+    """Take a file: 1. check right and format, 2. keep it, 3. the row, 4. wake a worker once it is committed."""
+    may_launch(actor)
+    check_format(wanted)
+    given = Import(project=actor.project, name=_shown(name) or "file", format=wanted, requested_by=actor.name)
+    path = path_of(given.pk)
+    try:
+        given.size = _keep(path, blocks)
+        with transaction.atomic():
+            given.save()
+            record(actor, "import.requested", given.pk, given.name)
+            transaction.on_commit(functools.partial(wake, given.pk))
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    return given
+
+
+def check_format(wanted: str) -> None:
+    if wanted and wanted not in readers.FORMATS:
+        raise Invalid(f"Unknown format: {wanted[:40]}. Use one of {', '.join(readers.FORMATS)}.")
+
+
+def path_of(import_id: str) -> Path:
+    folder: Path = settings.VAR / "imports"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder / import_id
+
+
+def _keep(path: Path, blocks: Iterable[bytes]) -> int:
+    size = 0
+    with path.open("xb") as file:
+        for block in blocks:
+            size += len(block)
+            if size > UPLOAD_MAX:
+                raise TooLarge(
+                    f"A file has at most {UPLOAD_MAX // 1024**2} MB here. Import larger ones with manage.py import."
+                )
+            file.write(block)
+    return size
+
+
+def wake(import_id: str) -> None:
+    """Call a worker. A call that is lost costs the time until the next sweep."""
+    try:
+        current_app.send_task("imports.tasks.read", [import_id], queue="default", retry=False)
+    except BrokerError as error:
+        log.warning("no worker could be called for import %s, the sweep will: %s", import_id, error)
+
+
+def wake_forgotten() -> None:
+    """Call a worker for every import that none reads."""
+    silent = Import.objects.silent_since(timezone.now() - SILENT_AFTER).values_list("pk", flat=True)
+    for import_id in silent[:20]:
+        wake(import_id)
+
+
+def carry_out(import_id: str) -> bool:
+    """Read an import that no worker reads; return false if there is nothing to do."""
+    given = _claim(import_id)
+    if given is None:
+        return False
+    path = path_of(given.pk)
+    try:
+        if given.attempt > ATTEMPTS_MAX:
+            raise FileRefused(f"Stopped after {ATTEMPTS_MAX} attempts: the process that reads it keeps failing.")
+        _read(given, system(given.project), path, _telling(given))
+    except (AppError, readers.BadFile) as error:
+        _end(given, ImportState.REFUSED, problem=str(error)[:4000])
+    except OSError as error:
+        _end(given, ImportState.FAILED, problem=f"{type(error).__name__}: {error}"[:4000])
+    path.unlink(missing_ok=True)
+    return True
+
+
+def _claim(import_id: str) -> Import | None:
+    """A row that another transaction holds is being stored right now."""
+    with transaction.atomic():
+        silent = Import.objects.silent_since(timezone.now() - SILENT_AFTER).filter(pk=import_id)
+        given = silent.select_related("project").select_for_update(of=("self",), skip_locked=True).first()
+        if given is None:
+            return None
+        given.state, given.attempt, given.heartbeat_at = ImportState.READING, given.attempt + 1, timezone.now()
+        given.save(update_fields=["state", "attempt", "heartbeat_at"])
+    return given
+
+
+def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -> Import:
+    """Import a file of this machine, for the command.
+
+    Raises:
+        FileRefused: the file or a row of it is refused; nothing of it was stored.
+    """
+    may_launch(actor)
+    check_format(wanted)
+    now = timezone.now()
+    given = Import.objects.create(
+        project=actor.project,
+        name=_shown(path.name),
+        format=wanted,
+        size=path.stat().st_size,
+        state=ImportState.READING,
+        attempt=1,
+        heartbeat_at=now,
+        requested_by=actor.name,
+    )
+    record(actor, "import.requested", given.pk, given.name)
+    beat = _telling(given)
+    try:
+        _read(given, actor, path, lambda behind, size: (beat(behind, size), tell(behind, size) if tell else None))
+    except (AppError, readers.BadFile) as error:
+        _end(given, ImportState.REFUSED, problem=str(error)[:4000])
+        raise FileRefused(str(error)) from error
+    given.refresh_from_db()
+    if given.state == ImportState.REFUSED:
+        rest = f" {given.refused - 1:,} more rows are refused." if given.refused > 1 else ""
+        place, why = given.refusals[0]
+        raise FileRefused(f"{place}: {why}{rest} Nothing was imported.")
+    return given
+
+
+def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
+    """1. read all of it, 2. refuse it if a row is refused, 3. store all of it in one transaction."""
+    reading = Reading()
+    for found in readers.read(path, given.format):
+        reading.add(found)
+        tell(found.behind, given.size)
+    if not reading.rows:
+        raise FileRefused("The file has no rows.")
+    facts = {
+        "format": reading.format,
+        "rows": reading.rows,
+        "refused": reading.refused,
+        "refusals": reading.refusals,
+        "behind": given.size,
+    }
+    if reading.refused:
+        _end(given, ImportState.REFUSED, **facts)
+        return
+    with transaction.atomic():
+        if not _mine(given).select_for_update().exists():
+            return  # another attempt has taken over
+        # two imports of one project wait for each other here, so that none stores what the other has just stored
+        Project.objects.select_for_update(no_key=True).get(pk=given.project_id)
+        stored, known = _store(given, actor, path, reading.format)
+        ended = {"episodes": stored, "known": known, "steps": reading.steps, "lost": dict(reading.lost)}
+        _end(given, ImportState.DONE, **facts, **ended)
+
+
+def _store(given: Import, actor: Actor, path: Path, format_: str) -> tuple[int, int]:
+    """Store what is new; returns how many episodes are, and how many the project had."""
+    stored = known = 0
+    rows = readers.read(path, format_)
+    while batch := list(itertools.islice(rows, BATCH)):
+        by_key: dict[str, readers.Found] = {}
+        for found in batch:
+            by_key.setdefault(f"import/{found.digest}", found)
+        there = admitting.known_keys(actor, list(by_key))
+        fresh = [(key, found) for key, found in by_key.items() if key not in there]
+        episodes = admitting.admit(actor, [_arrival(key, found, given) for key, found in fresh])
+        Imported.objects.bulk_create(
+            Imported(of=given, episode=episode, place=_shown(found.place), lost=dict(found.lost))
+            for episode, (_, found) in zip(episodes, fresh, strict=True)
+        )
+        stored, known = stored + len(fresh), known + len(batch) - len(fresh)
+    return stored, known
+
+
+def _arrival(key: str, found: readers.Found, given: Import) -> admitting.Arrival:
+    trajectory = _whole(found)
+    lost = "; ".join(lost_words(found.lost))
+    about = f"{given.name}, {_shown(found.place)}, format {found.format}"
+    return admitting.Arrival(
+        readers.start_of(trajectory, key), trajectory, f"{about}. Not imported: {lost}" if lost else about
+    )
+
+
+def lost_words(lost: Any) -> list[str]:
+    """Return what was lost, the most first."""
+    return [f"{what} ({count:,})" for what, count in Counter(lost).most_common()]
+
+
+def _whole(found: readers.Found) -> Trajectory:
+    """Return the trajectory of a row that the first reading took. The file may have changed in between."""
+    if found.trajectory is None or _refusal(found):
+        raise FileRefused(f"{_shown(found.place)}: {_refusal(found)} Nothing was imported.")
+    return found.trajectory
+
+
+def _mine(given: Import) -> Any:
+    return Import.objects.filter(pk=given.pk, attempt=given.attempt, state=ImportState.READING)
+
+
+def _telling(given: Import) -> Tell:
+    """Write progress at most once a second."""
+    last = time.monotonic()
+
+    def tell(behind: int, _size: int) -> None:
+        nonlocal last
+        if time.monotonic() - last > TELL_EVERY_S:
+            last = time.monotonic()
+            _mine(given).update(heartbeat_at=timezone.now(), behind=behind)
+
+    return tell
+
+
+def _end(given: Import, state: str, **facts: Any) -> None:
+    _mine(given).update(state=state, ended_at=timezone.now(), **facts)
+
+
+def imports_of(actor: Actor) -> Any:
+    may_launch(actor)
+    return scoped(Import.objects.all(), actor.project).order_by("-created_at")
+
+
+def episodes_of(given: Import, most: int) -> Sequence[Imported]:
+    return list(given.made.select_related("episode").order_by("pk")[:most])

@@ -1,0 +1,64 @@
+"""`manage.py import FILE... --project P`: trajectories in, each file whole or not at all."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from imports import importing
+from imports.readers import FORMATS
+from people.errors import AppError
+from people.members import house_actor
+
+EVERY_S = 0.2
+BAR = 30
+
+
+class Command(BaseCommand):
+    help = "Import trajectories from files. A file is imported whole or not at all."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+        parser.add_argument("--project", default="demo")
+        parser.add_argument("--format", choices=FORMATS, default="", help="default: recognized from the first row")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            actor = house_actor(options["project"])
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+        refusals = []
+        for path in options["files"]:
+            try:
+                self._take(actor, path, options["format"])
+            except (AppError, OSError) as refused:
+                refusals.append(f"{path}: {refused}")
+                self.stderr.write(f"Refused {refusals[-1]}")
+        if refusals:
+            files = "file was" if len(refusals) == 1 else "files were"
+            raise CommandError(f"{len(refusals)} of {len(options['files'])} {files} refused.")
+
+    def _take(self, actor: Any, path: Path, wanted: str) -> None:
+        given = importing.take(actor, path, wanted, self._bar())
+        episodes = "episode" if given.episodes == 1 else "episodes"
+        known = f" {given.known:,} already imported." if given.known else ""
+        self.stdout.write(f"Imported {given.episodes:,} {episodes} from {path} ({FORMATS[given.format].title}).{known}")
+        for line in importing.lost_words(given.lost):
+            self.stdout.write(f"  Not imported: {line}")
+
+    def _bar(self) -> importing.Tell:
+        """Return a bar that renews itself, where a person looks."""
+        last = time.monotonic()
+
+        def tell(behind: int, size: int) -> None:
+            nonlocal last
+            if sys.stderr.isatty() and (time.monotonic() - last > EVERY_S or behind == size):
+                last = time.monotonic()
+                full = BAR * behind // max(size, 1)
+                self.stderr.write(f"\r[{'#' * full}{'.' * (BAR - full)}] {behind:,} of {size:,} bytes", ending="")
+
+        return tell

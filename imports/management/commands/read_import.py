@@ -1,0 +1,19 @@
+"""`manage.py read_import ID`: what the worker runs for a file that was given by page or API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from imports import importing
+
+
+class Command(BaseCommand):
+    help = "Read one file that was uploaded. Called by the worker."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("id")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        importing.carry_out(options["id"])

@@ -1,0 +1,56 @@
+"""The page Imports: give a file, the imports there are, and one import with its episodes.
+
+Owns HTTP status and which template.
+"""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from imports import importing
+from imports.models import Import
+from imports.readers import FORMATS
+from people.access import MemberRequest, may_launch, member_required
+from people.errors import AppError, Invalid
+
+LISTED, EPISODES = 50, 500
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_launch)
+def imports_page(request: MemberRequest) -> HttpResponse:
+    """The form and the imports so far; POST takes a file."""
+    problem = ""
+    if request.method == "POST":
+        try:
+            file = request.FILES.get("file")
+            if file is None:
+                raise Invalid("Choose a file.")
+            given = importing.request(request.actor, file.name or "", request.POST.get("format", ""), file.chunks())
+            return redirect(given)
+        except AppError as refused:
+            problem = refused.message
+    context = {
+        "problem": problem,
+        "formats": [(name, one.title) for name, one in FORMATS.items()],
+        "imports": list(importing.imports_of(request.actor)[:LISTED]),
+        "largest": importing.UPLOAD_MAX,
+    }
+    return render(request, "imports/page.html", context, status=422 if problem else 200)
+
+
+@require_GET
+@member_required(may_launch, rows=Import.objects.all)
+def one(request: MemberRequest, pk: str) -> HttpResponse:
+    """One import: how far it is, what was refused or lost, and its episodes. A fragment while it is being read."""
+    given = Import.objects.get(pk=pk)
+    template = "imports/_one.html" if request.htmx else "imports/one.html"  # type: ignore[attr-defined]
+    context = {
+        "given": given,
+        "title": FORMATS[given.format].title if given.format in FORMATS else "",
+        "made": importing.episodes_of(given, EPISODES),
+        "lost": importing.lost_words(given.lost),
+    }
+    return render(request, template, context)

@@ -1,0 +1,177 @@
+"""The rows of a file: JSON Lines, one JSON document, a list, an Inspect log as `.json` or as a ZIP.
+
+Everything here reads what strangers wrote: sizes, depth and counts are bounded before a value is made, and a ZIP is
+unpacked member by member up to a limit that does not trust what the archive says of itself.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+from imports.readers.found import Unreadable
+from people.errors import BadJson
+from people.http import parse_json
+
+FILE_MAX = 2 * 1024**3
+LINE_MAX = 64 * 1024 * 1024
+"""A line, a document or a member of an archive, unpacked."""
+UNPACKED_MAX = 4 * 1024**3
+MEMBERS_MAX = 50_000
+ROWS_MAX = 200_000
+RATIO_MAX = 200
+"""Bytes that one packed byte may become, above `RATIO_FROM`: logs pack 5 to 30 times."""
+RATIO_FROM = 8 * 1024 * 1024
+BLOCK = 1 << 20
+ZIP = b"PK\x03\x04"
+PACKED = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"PAR1": "Parquet",
+    b"7z\xbc\xaf": "7z",
+}
+
+
+class BadFile(Exception):
+    """A file of which no row can be read."""
+
+
+def rows(path: Path) -> Iterator[tuple[str, Any, int]]:
+    """Yield place, value and how many bytes of the file are behind it. Raises `BadFile`."""
+    size = path.stat().st_size
+    if size > FILE_MAX:
+        raise BadFile(f"The file has more than {FILE_MAX // 1024**3} GB.")
+    with path.open("rb") as file:
+        start = file.read(8)
+        file.seek(0)
+        if not start.strip():
+            raise BadFile("The file is empty.")
+        if start.startswith(ZIP):
+            found = _of_log(file)
+        elif kind := next((word for mark, word in PACKED.items() if start.startswith(mark)), ""):
+            raise BadFile(f"The file is packed as {kind}. Unpack it first.")
+        else:
+            found = _of_text(file, size)
+        for number, (place, value, behind) in enumerate(found):
+            if number >= ROWS_MAX:
+                raise BadFile(f"The file has more than {ROWS_MAX:,} rows.")
+            yield place, value, behind
+
+
+def _of_text(file: IO[bytes], size: int) -> Iterator[tuple[str, Any, int]]:
+    """One document where the whole file is one JSON value, else a value a line."""
+    first = _value(file.readline(LINE_MAX + 1))
+    if not isinstance(first, Unreadable) and not _is_blank_after(file):
+        file.seek(0)
+        yield from _lines(file)
+        return
+    file.seek(0)
+    if isinstance(first, Unreadable) and size > LINE_MAX:
+        yield from _lines(file)
+        return
+    whole = _value(file.read(LINE_MAX + 1))
+    if isinstance(whole, Unreadable) and _looks_like_lines(file):
+        yield from _lines(file)
+    elif isinstance(whole, list):
+        yield from ((f"item {number}", one, size) for number, one in enumerate(whole, 1))
+    elif isinstance(whole, dict) and isinstance(whole.get("samples"), list) and "eval" in whole:
+        yield from _samples(whole, size)
+    else:
+        yield "document", whole, size
+
+
+def _is_blank_after(file: IO[bytes]) -> bool:
+    place = file.tell()
+    rest = file.read(64)
+    file.seek(place)
+    return not rest.strip()
+
+
+def _looks_like_lines(file: IO[bytes]) -> bool:
+    """Return whether any of the first lines is a JSON object by itself: then one line is broken,
+    and not the document."""
+    file.seek(0)
+    found = any(isinstance(_value(line), dict) for line in (file.readline(LINE_MAX + 1) for _ in range(5)) if line)
+    file.seek(0)
+    return found
+
+
+def _lines(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
+    behind = number = 0
+    while line := file.readline(LINE_MAX + 1):
+        number += 1
+        behind += len(line)
+        if len(line) > LINE_MAX:
+            yield f"line {number}", Unreadable(f"The line has more than {LINE_MAX // 1024**2} MB."), behind
+            return
+        if line.strip():
+            yield f"line {number}", _value(line), behind
+
+
+def _value(raw: bytes) -> Any:
+    if len(raw) > LINE_MAX:
+        return Unreadable(f"It has more than {LINE_MAX // 1024**2} MB.")
+    try:
+        return parse_json(raw)
+    except BadJson as error:
+        return Unreadable(error.message.replace("The body", "It"))
+
+
+def _samples(log: Mapping[str, Any], size: int) -> Iterator[tuple[str, Any, int]]:
+    for number, sample in enumerate(log["samples"], 1):
+        yield f"sample {number}", {"eval": log["eval"], "sample": sample}, size
+
+
+def _of_log(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
+    """The samples of Inspect's `.eval`."""
+    try:
+        with zipfile.ZipFile(file) as log:
+            members = log.infolist()
+            if len(members) > MEMBERS_MAX:
+                raise BadFile(f"The archive has more than {MEMBERS_MAX:,} members.")
+            room = Room(os.fstat(file.fileno()).st_size)
+            names = {member.filename for member in members}
+            about = next((name for name in ("header.json", "_journal/start.json") if name in names), None)
+            if about is None:
+                raise BadFile("The archive is not an Inspect log: it has no header.json.")
+            head = _value(room.read(log, log.getinfo(about)))
+            if isinstance(head, Unreadable) or not isinstance(head, dict) or not isinstance(head.get("eval"), dict):
+                raise BadFile(f"{about}: {head if isinstance(head, Unreadable) else 'it has no object eval.'}")
+            samples = [one for one in members if one.filename.startswith("samples/") and not one.is_dir()]
+            for member in samples:
+                value = _value(room.read(log, member))
+                sample = value if isinstance(value, Unreadable) else {"eval": head["eval"], "sample": value}
+                yield member.filename, sample, room.behind
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError, OSError) as error:
+        raise BadFile(f"The archive cannot be unpacked: {error}") from error
+
+
+class Room:
+    """What may still be unpacked of an archive."""
+
+    def __init__(self, packed: int) -> None:
+        self._packed = packed
+        self._unpacked = self.behind = 0
+
+    def read(self, log: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
+        """One member, up to the limit and no byte more. Raises `BadFile` for an archive that grows too much."""
+        blocks = []
+        size = 0
+        with log.open(member) as packed:
+            while block := packed.read(BLOCK):
+                size += len(block)
+                self._unpacked += len(block)
+                if size > LINE_MAX:
+                    raise BadFile(f"{member.filename} has more than {LINE_MAX // 1024**2} MB unpacked.")
+                grown = self._unpacked > RATIO_FROM and self._unpacked > RATIO_MAX * self._packed
+                if grown or self._unpacked > UNPACKED_MAX:
+                    raise BadFile("The archive unpacks to too much.")
+                blocks.append(block)
+        self.behind += member.compress_size
+        return b"".join(blocks)

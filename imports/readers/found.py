@@ -1,0 +1,111 @@
+"""What a reader gives back: a trajectory, what of its source it could not hold, and the refusal of a row. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from awmclient.conversation import readable
+from awmclient.schema import Trajectory
+
+TASK_MAX, LINE_MAX = 20_000, 200
+STEPS_MAX = 100_000
+"""Steps of one trajectory."""
+
+
+class Unreadable(Exception):
+    """A row that is no trajectory of its format; the text says why."""
+
+
+@dataclass
+class Draft:
+    """A trajectory in the making: its fields, its steps without numbers, and what is lost, counted by kind."""
+
+    lost: Counter[str] = field(default_factory=Counter)
+    steps: list[dict[str, Any]] = field(default_factory=list)
+    turn: int = 0
+    calls: dict[str, dict[str, Any]] = field(default_factory=dict)
+    unanswered: list[dict[str, Any]] = field(default_factory=list)
+
+    def add(self, kind: str, **fields: Any) -> dict[str, Any]:
+        if len(self.steps) >= STEPS_MAX:
+            raise Unreadable(f"It has more than {STEPS_MAX:,} steps.")
+        step = {"kind": kind, **{name: value for name, value in fields.items() if value is not None}}
+        self.steps.append(step)
+        return step
+
+    def lose(self, what: str, count: int = 1) -> None:
+        if count:
+            self.lost[what] += count
+
+    def line(self, value: Any, what: str) -> str | None:
+        """Return a short text for a column, or None; what is too long or no text is counted as lost."""
+        if value is None or value == "":
+            return None
+        text = readable(value) if isinstance(value, str) else str(value) if isinstance(value, int | float) else ""
+        if not text or len(text) > LINE_MAX:
+            self.lose(what)
+        return text[:LINE_MAX] or None
+
+    def task(self, value: Any) -> str:
+        text = readable(value) if isinstance(value, str) else ""
+        if not text.strip():
+            raise Unreadable("It has no task: there is neither a task text nor a user message.")
+        if len(text) > TASK_MAX:
+            self.lose(f"task text after {TASK_MAX:,} characters")
+        return str(text[:TASK_MAX])
+
+    def trajectory(self, **fields: Any) -> Trajectory:
+        """Return the finished value. Raises pydantic's error for steps that the record format does not allow."""
+        numbered = [{"seq": number, **step} for number, step in enumerate(self.steps, 1)]
+        unset = {name: value for name, value in fields.items() if value is not None}
+        about = {"episode": "", "project": "", "state": "finished", "environment": "import"}
+        return Trajectory.model_validate({**about, **unset, "steps": numbered})
+
+    def first_user_text(self) -> str:
+        said = (step for step in self.steps if step["kind"] == "message" and step["role"] == "user")
+        return str(next(said, {}).get("content", ""))
+
+    def last_answer(self) -> str | None:
+        """Return the last message of the agent, if nothing but notes comes after it."""
+        last = next((step for step in reversed(self.steps) if step["kind"] != "note"), None)
+        is_answer = last is not None and last["kind"] == "message" and last["role"] == "assistant"
+        return str(last["content"]) if last is not None and is_answer else None
+
+
+def wants(row: Mapping[str, Any], name: str, of: type | tuple[type, ...], words: str) -> Any:
+    """Return the value of a field that a row must have. Raises `Unreadable`."""
+    value = row.get(name)
+    if not isinstance(value, of):
+        raise Unreadable(f"Its field {name} is not {words}.")
+    return value
+
+
+def whole(value: Any, least: int = 0) -> int | None:
+    """Return a whole number that a column can hold, or None."""
+    is_number = isinstance(value, int) and not isinstance(value, bool)
+    return value if is_number and least <= value <= 2**31 - 1 else None
+
+
+def tools_of(given: Any, draft: Draft) -> list[dict[str, Any]]:
+    """Return tools in any of the three forms of `ToolSpec`; a bare name is a tool without a schema."""
+    kept = []
+    for tool in given if isinstance(given, list) else []:
+        if isinstance(tool, str) and tool:
+            kept.append({"name": tool})
+            draft.lose("schemas of tools")
+        elif isinstance(tool, dict) and (tool.get("type") == "function" or "name" in tool):
+            kept.append(_tool(tool))
+        else:
+            draft.lose("tools without a name")
+    return kept
+
+
+def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+    if tool.get("type") == "function" or "inputSchema" in tool:
+        return tool
+    schema = tool.get("input_schema", tool.get("parameters"))
+    found = {"name": tool.get("name"), "description": tool.get("description"), "input_schema": schema}
+    return {name: value for name, value in found.items() if value is not None}

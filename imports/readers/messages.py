@@ -1,0 +1,129 @@
+"""Chat messages as steps: the inverse of `awmclient.conversation`. Pure.
+
+The calls of an assistant message become steps of its turn, each with the result that a later message brings. Texts of
+results stay as they are, so that the conversation that is made of the steps is the one that was read.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from imports.readers.found import Draft, Unreadable
+
+ROLES = {"developer": "system", "function": "tool", "human": "user", "gpt": "assistant"}
+ERROR = "Error: "
+
+
+def add_messages(draft: Draft, messages: Sequence[Any], *, own_errors: bool = False) -> None:
+    """Add every message. With `own_errors`, `Error: …` in a result is an error, as awmweb writes it."""
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, Mapping) or not isinstance(message.get("role"), str):
+            raise Unreadable(f"Message {number} is not an object with a role.")
+        role = str(ROLES.get(message["role"], message["role"]))
+        text = text_of(message.get("content"), draft)
+        if role == "assistant":
+            _add_turn(draft, message, text, number)
+        elif role == "tool":
+            add_result(draft, message, text, own_errors=own_errors)
+        elif role in ("system", "user"):
+            draft.add("message", role=role, content=text)
+        else:
+            raise Unreadable(f"Message {number} has the unknown role {role[:40]!r}.")
+    settle(draft)
+
+
+def text_of(content: Any, draft: Draft) -> str:
+    """Return the text of a content, which may come in parts; what is no text is lost."""
+    if content is None:
+        return ""
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise Unreadable("The content of a message is neither text nor a list of parts.")
+    texts = []
+    for part in content:
+        if isinstance(part, str):
+            texts.append(part)
+        elif isinstance(part, Mapping) and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        elif isinstance(part, Mapping) and part.get("type") == "reasoning":
+            draft.lose("reasoning in parts of a message")
+        else:
+            draft.lose("parts of messages that are not text")
+    return "\n".join(texts)
+
+
+def _add_turn(draft: Draft, message: Mapping[str, Any], text: str, number: int) -> None:
+    draft.turn += 1
+    calls = message.get("tool_calls") or []
+    if not isinstance(calls, list):
+        raise Unreadable(f"Message {number} has tool calls that are not a list.")
+    if isinstance(message.get("function_call"), Mapping):
+        calls = [*calls, {"function": message["function_call"]}]
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    meta = {"reasoning": thought} if isinstance(thought, str) else None
+    if text or meta or not calls:
+        draft.add("message", role="assistant", content=text, turn=draft.turn, meta=meta)
+    for call in calls:
+        add_call(draft, call)
+
+
+def add_call(draft: Draft, call: Any) -> None:
+    """A call in the form of OpenAI, or flat as Inspect and ATIF write it."""
+    if not isinstance(call, Mapping):
+        raise Unreadable("A tool call is not an object.")
+    inner = call.get("function")
+    said = inner if isinstance(inner, Mapping) else {**call, "name": inner or call.get("function_name")}
+    if not isinstance(said.get("name"), str) or not said["name"]:
+        raise Unreadable("A tool call has no name.")
+    call_id = draft.line(call.get("id") or call.get("tool_call_id"), "ids of calls")
+    step = draft.add("tool_call", name=said["name"], turn=draft.turn, call_id=call_id)
+    step["arguments"] = _arguments(said.get("arguments"), draft)
+    if call_id:
+        draft.calls[call_id] = step
+    draft.unanswered.append(step)
+
+
+def _arguments(given: Any, draft: Draft) -> dict[str, Any]:
+    """Return arguments as an object; a text that is none is kept under a name of its own."""
+    if isinstance(given, str):
+        try:
+            given = json.loads(given) if given.strip() else {}
+        except (ValueError, RecursionError):
+            draft.lose("arguments that are not a JSON object (kept as text)")
+            return {"_text": given}
+    if given is None:
+        return {}
+    if not isinstance(given, dict):
+        draft.lose("arguments that are not a JSON object (kept as text)")
+        return {"_text": json.dumps(given)}
+    return given
+
+
+def add_result(draft: Draft, message: Mapping[str, Any], text: str, *, own_errors: bool = False) -> None:
+    """Put a result on its call: by id, else on the oldest call without one; without a call it is a message."""
+    named = draft.calls.get(str(message.get("tool_call_id") or ""))
+    open_ = [step for step in draft.unanswered if named is None or step is named]
+    if not open_:
+        draft.add("message", role="tool", content=text)
+        draft.lose("results without a call (kept as messages)")
+        return
+    step = open_[0]
+    draft.unanswered = [one for one in draft.unanswered if one is not step]
+    error = message.get("error")
+    if own_errors and text.startswith(ERROR):
+        step["error"] = text.removeprefix(ERROR)
+    elif isinstance(error, Mapping) or isinstance(error, str) and error:
+        step["error"] = str(error.get("message", "")) if isinstance(error, Mapping) else error
+        if text and text != step["error"]:
+            step["meta"] = {"result_beside_error": text}
+    else:
+        step["result"] = text
+
+
+def settle(draft: Draft) -> None:
+    """Count the calls that never got a result; they are steps without one."""
+    draft.lose("calls without a result", len(draft.unanswered))
+    draft.unanswered = []

@@ -1,0 +1,98 @@
+"""awmweb's own record (`raw`), and its SFT rows. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from awmclient.schema import ASK_TOOL, Trajectory
+from imports.readers.found import STEPS_MAX, Draft, Unreadable, tools_of, wants, whole
+from imports.readers.messages import add_messages
+
+RECORD, SFT = re.compile(r"awmweb\.trajectory/(\d+)"), re.compile(r"awmweb\.sft/(\d+)")
+SOURCES = {"verified": "verifier"}
+DROPPED = "verification steps"
+
+
+def knows_record(row: Mapping[str, Any]) -> bool:
+    return RECORD.fullmatch(str(row.get("schema_version"))) is not None
+
+
+def read_record(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+    """Return the record as it was written, without the steps of the verifier and the ids of asks, which name rows of
+    the place it comes from.
+    """
+    _newest(RECORD, row, 1)
+    given = wants(row, "steps", list, "a list of steps")
+    if len(given) > STEPS_MAX:
+        raise Unreadable(f"It has more than {STEPS_MAX:,} steps.")
+    steps = [_step(step, draft) for step in given if not _is_verification(step, draft)]
+    if [step.get("seq") for step in steps] != list(range(1, len(steps) + 1)):
+        raise Unreadable("Its steps are not numbered 1, 2, 3 without gaps.")
+    about = {name: value for name, value in row.items() if value is not None and name not in ("steps", "run")}
+    draft.lose("run", int(bool(row.get("run"))))
+    outcome = row.get("outcome")
+    if isinstance(outcome, Mapping):
+        about["outcome"] = {**outcome, "source": SOURCES.get(str(outcome.get("source")), outcome.get("source"))}
+    return Trajectory.model_validate({**about, "steps": steps})
+
+
+def _is_verification(step: Any, draft: Draft) -> bool:
+    is_one = isinstance(step, Mapping) and step.get("kind") == "verification"
+    draft.lose(DROPPED, int(is_one))
+    return is_one
+
+
+def _step(step: Any, draft: Draft) -> dict[str, Any]:
+    if not isinstance(step, Mapping):
+        raise Unreadable("A step is not an object.")
+    if step.get("kind") != "ask" or "ask" not in step:
+        return dict(step)
+    draft.lose("ids of asks")
+    return {name: value for name, value in step.items() if name != "ask"}
+
+
+def knows_sft(row: Mapping[str, Any]) -> bool:
+    return SFT.fullmatch(str(row.get("schema_version"))) is not None and "messages" in row
+
+
+def read_sft(row: Mapping[str, Any], draft: Draft) -> Trajectory:
+    _newest(SFT, row, 2)
+    add_messages(draft, wants(row, "messages", list, "a list of messages"), own_errors=True)
+    asked = sum(step.get("name") == ASK_TOOL for step in draft.steps)
+    draft.lose("who answered an ask (kept as a tool call)", asked)
+    draft.lose("loss mask", int("loss" in row))
+    kind, model = row.get("reward_type"), draft.line(row.get("model"), "model")
+    policy = {"name": draft.line(row.get("policy_name"), "policy"), "kind": row.get("policy_kind"), "model": model}
+    outcome = {"reward_type": kind, "reward": row.get("reward"), "source": "reported"} if kind else None
+    tools = [tool for tool in tools_of(row.get("tools"), draft) if _name(tool) != ASK_TOOL]
+    return draft.trajectory(
+        episode=draft.line(row.get("episode_id"), "episode id"),
+        environment="awm",
+        task=draft.task(draft.first_user_text()),
+        tools=tools,
+        scenario=draft.line(row.get("scenario"), "scenario"),
+        task_idx=whole(row.get("task_idx")),
+        arm=draft.line(row.get("arm"), "arm"),
+        split=draft.line(row.get("split"), "split"),
+        seed=row.get("seed"),
+        training_step=whole(row.get("training_step")),
+        checkpoint=draft.line(row.get("checkpoint"), "checkpoint"),
+        policy={name: value for name, value in policy.items() if value},
+        expert="off" if row.get("condition") == "baseline" else "plain",
+        stop_reason="done",
+        final_answer=draft.last_answer(),
+        outcome=outcome,
+    )
+
+
+def _name(tool: Mapping[str, Any]) -> Any:
+    inner = tool.get("function")
+    return inner.get("name") if isinstance(inner, Mapping) else tool.get("name")
+
+
+def _newest(known: re.Pattern[str], row: Mapping[str, Any], newest: int) -> None:
+    found = known.fullmatch(str(row.get("schema_version")))
+    if found is None or int(found[1][:9]) > newest:
+        raise Unreadable(f"Its version {str(row.get('schema_version'))[:40]!r} is newer than this awmweb can read.")

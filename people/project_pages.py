@@ -1,0 +1,133 @@
+"""The pages Projects and Audit.
+
+Owns HTTP status and form words. Every write is a function of `projects.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.db.models import Count
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_GET, require_http_methods
+
+from people import audit, projects
+from people.access import (
+    SESSION_ENTRIES,
+    SESSION_PROJECT,
+    Actor,
+    MemberRequest,
+    holds,
+    may_manage_projects,
+    member_required,
+    memberships,
+    person,
+)
+from people.errors import AppError, Invalid, NotFound
+from people.models import Membership
+
+
+@require_http_methods(["GET", "POST"])
+@member_required()
+@never_cache
+def projects_page(request: MemberRequest) -> HttpResponse:
+    """One's own projects; admins create, rename, archive and restore them."""
+    problem = ""
+    if request.method == "POST":
+        try:
+            _change(request)
+        except AppError as refused:
+            problem = refused.message
+        else:
+            return redirect("projects")
+    mine = memberships(request).annotate(members=Count("project__memberships"))
+    rows = sorted(mine, key=lambda one: (one.project.archived_at is not None, one.project.name.lower()))
+    context = {
+        "rows": [{"membership": one, "manages": holds(person(one), may_manage_projects)} for one in rows],
+        "here": request.project.pk,
+        "may_create": holds(request.actor, may_manage_projects),
+        "headline": _headline(rows),
+        "problem": problem,
+        "given": request.POST if problem else {},
+    }
+    return render(request, "people/projects.html", context, status=422 if problem else 200)
+
+
+def _headline(rows: Sequence[Membership]) -> str:
+    archived = sum(one.project.archived_at is not None for one in rows)
+    active = len(rows) - archived
+    said = f"You have {active} active {'project' if active == 1 else 'projects'}"
+    return f"{said} and {archived} archived." if archived else f"{said}."
+
+
+def _change(request: MemberRequest) -> None:
+    command, name = request.POST.get("do", ""), request.POST.get("name", "")
+    if command == "create":
+        return _create(request, name)
+    actor = _actor_in(request, request.POST.get("project", ""))
+    if command == "rename":
+        messages.success(request, f"Renamed to {projects.rename(actor, name).name}.")
+    elif command == "archive":
+        messages.success(request, f"Archived {projects.archive(actor).name}. It is read-only until you restore it.")
+    elif command == "restore":
+        messages.success(request, f"Restored {projects.restore(actor).name}.")
+    else:
+        raise Invalid("Choose an action: create, rename, archive or restore.")
+    return None
+
+
+def _create(request: MemberRequest, name: str) -> None:
+    made = projects.create_own(request.actor, request.POST.get("slug", ""), name)
+    request.session[SESSION_ENTRIES] = [*request.session.get(SESSION_ENTRIES, []), made.entry]
+    request.session[SESSION_PROJECT] = made.project.slug
+    messages.success(request, f"Created {made.project.name}. You are working in it now.")
+
+
+def _actor_in(request: HttpRequest, slug: str) -> Actor:
+    """Return who the person is in the project that a form names, whatever project is selected."""
+    found = None if "\x00" in slug else memberships(request).filter(project__slug=slug).first()
+    if found is None:
+        raise NotFound
+    return person(found)
+
+
+@require_GET
+@member_required(may_manage_projects)
+@never_cache
+def audit_page(request: MemberRequest) -> HttpResponse:
+    """Who did what in this project, as a page or as CSV."""
+    filters, problem = audit.Filters(), ""
+    try:
+        filters = audit.Filters.read(request.GET.dict())
+    except Invalid as refused:
+        problem = refused.message
+    rows = filters.rows(request.actor)
+    if "csv" in request.GET and not problem:
+        name = f"audit-{request.project.slug}.csv"
+        answer = HttpResponse(audit.in_csv(rows[: audit.CSV_ROWS]), content_type="text/csv; charset=utf-8")
+        answer["Content-Disposition"] = f'attachment; filename="{name}"'
+        return answer
+    total = rows.count()
+    before = request.GET.get("before", "")
+    if before.isdecimal() and len(before) < 18:
+        rows = rows.filter(pk__lt=int(before))
+    shown = list(rows[: audit.PAGE_ROWS + 1])
+    older = shown[audit.PAGE_ROWS - 1].pk if len(shown) > audit.PAGE_ROWS else None
+    asked = {name: value for name in ("actor", "verb", "since", "until") if (value := request.GET.get(name, ""))}
+    context: dict[str, Any] = {
+        "entries": shown[: audit.PAGE_ROWS],
+        "actors": audit.choices(request.actor, "actor"),
+        "verbs": audit.choices(request.actor, "verb"),
+        "asked": asked,
+        "csv": urlencode({**asked, "csv": 1}),
+        "older": urlencode({**asked, "before": older}) if older else "",
+        "headline": f"{total:,} {'entry' if total == 1 else 'entries'}{' match' if asked else ' in the audit log'}.",
+        "csv_rows": audit.CSV_ROWS if total > audit.CSV_ROWS else 0,
+        "problem": problem,
+    }
+    return render(request, "people/audit.html", context, status=422 if problem else 200)

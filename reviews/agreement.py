@@ -1,0 +1,132 @@
+"""Pure: how far judgments agree: percent, Cohen's kappa, Krippendorff's alpha, and the accuracy of gold answers.
+
+A table has one row per item: judge -> value. The unit of every interval is the item. Undefined figures are None,
+such as alpha where everyone always gave the same label. Called by `reports.py`.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+Item = Mapping[str, str]
+BOOTSTRAPS = 2_000
+FEWEST = 20
+"""Items below which no interval is printed: the bootstrap errs with fewer."""
+SEED = 20_261_123
+
+
+@dataclass(frozen=True)
+class Share:
+    """A rate with its 95% Wilson interval; without cases there is none."""
+
+    part: int
+    of: int
+    low: float | None = None
+    high: float | None = None
+
+    @property
+    def rate(self) -> float | None:
+        return self.part / self.of if self.of else None
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What judges of the same items came to. `pairs` counts pairs of judgments, `items` those judged at least twice."""
+
+    items: int
+    pairs: int
+    percent: float | None
+    alpha: float | None
+    alpha_low: float | None
+    alpha_high: float | None
+    kappa: float | None
+    judges: int
+
+
+def share(part: int, of: int) -> Share:
+    """Return a rate with its interval."""
+    from scipy.stats import binomtest
+
+    if not of:
+        return Share(part, of)
+    found = binomtest(part, of).proportion_ci(method="wilson")
+    return Share(part, of, float(found.low), float(found.high))
+
+
+def agreement(items: Sequence[Item]) -> Agreement:
+    """Return every figure for these items; those with one judgment say nothing about agreement and are left out."""
+    twice = [one for one in items if len(one) > 1]
+    judges = sorted({judge for one in twice for judge in one})
+    pairs = [(a, b) for one in twice for a, b in combinations(one.values(), 2)]
+    low, high = interval(twice)
+    return Agreement(
+        items=len(twice),
+        pairs=len(pairs),
+        percent=sum(a == b for a, b in pairs) / len(pairs) if pairs else None,
+        alpha=alpha(twice),
+        alpha_low=low,
+        alpha_high=high,
+        kappa=kappa([(one[judges[0]], one[judges[1]]) for one in twice]) if len(judges) == 2 else None,
+        judges=len(judges),
+    )
+
+
+def alpha(items: Sequence[Item]) -> float | None:
+    """Krippendorff's alpha for labels without an order; None if all labels are the same or nobody judged twice."""
+    import krippendorff
+
+    counts = _counts([one for one in items if len(one) > 1])
+    if not counts or len(counts[0]) < 2:
+        return None
+    return float(krippendorff.alpha(value_counts=counts, level_of_measurement="nominal"))
+
+
+def _counts(items: Sequence[Item]) -> list[list[int]]:
+    """By item, how often each label was given."""
+    labels = sorted({value for one in items for value in one.values()})
+    return [[list(one.values()).count(label) for label in labels] for one in items]
+
+
+def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
+    """Cohen's kappa of two judges; None if chance alone would make them agree."""
+    if not pairs:
+        return None
+    labels = {label for pair in pairs for label in pair}
+    n = len(pairs)
+    observed = sum(a == b for a, b in pairs) / n
+    chance = sum(sum(a == label for a, _ in pairs) / n * (sum(b == label for _, b in pairs) / n) for label in labels)
+    return (observed - chance) / (1 - chance) if chance < 1 else None
+
+
+def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:
+    """Return the 95% interval of alpha, by drawing items again; none below `FEWEST` items, or where
+    alpha is undefined."""
+    if len(items) < FEWEST:
+        return None, None
+    lots = random.Random(SEED)
+    found = sorted(
+        value
+        for _ in range(BOOTSTRAPS)
+        if (value := alpha_of_draw([items[lots.randrange(len(items))] for _ in items])) is not None
+    )
+    if len(found) < BOOTSTRAPS // 2:
+        return None, None
+    return found[int(0.025 * len(found))], found[min(int(0.975 * len(found)), len(found) - 1)]
+
+
+def alpha_of_draw(items: Sequence[Item]) -> float | None:
+    """Nominal alpha from coincidence counts: two thousand draws in a second, the same figure as `alpha`."""
+    totals: dict[str, int] = {}
+    observed = 0.0
+    for one in items:
+        values = list(one.values())
+        for value in values:
+            totals[value] = totals.get(value, 0) + 1
+        unlike = sum(a != b for a, b in combinations(values, 2))
+        observed += 2 * unlike / (len(values) - 1)
+    n = sum(totals.values())
+    expected = n * n - sum(count * count for count in totals.values())
+    return 1 - (n - 1) * observed / expected if expected else None

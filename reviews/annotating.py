@@ -1,0 +1,213 @@
+"""Writes: labels and comments on an episode, a step, or a place within it.
+
+Owns annotations, which are only ever added: a change of mind supersedes the row before, and so does an undo. Called by
+pages, the API, and `experts` for tags and for texts that came too late to be advice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from django.db import transaction
+
+from episodes.models import Episode, ExpertMode, Privilege, Step
+from people.access import Actor, may_annotate, visible_or_404
+from people.errors import Invalid, NotFound
+from reviews import mentions, schemas
+from reviews.errors import Changed, NotYours, SchemaEnded
+from reviews.models import COMMENT, Annotation, LabelSchema, ReviewQueue
+
+_LABEL = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+_PATH = re.compile(r"\.([A-Za-z_][\w-]*)|\[(\d{1,9})\]|\[\"([^\"\\]{1,200})\"\]", re.ASCII)
+_LONGEST = 100_000
+_NO_WORDS = "A comment needs 1 to 100,000 characters."
+
+
+@dataclass(frozen=True)
+class Place:
+    """What an annotation is about: the whole episode, a step, a value in it (`$.arguments.status`), or letters of a
+    text there."""
+
+    seq: int | None = None
+    path: str = ""
+    start: int | None = None
+    end: int | None = None
+    ask_id: str = ""
+
+
+def annotate(
+    actor: Actor,
+    episode: Episode,
+    where: Place,
+    label: str,
+    value: Any,
+    *,
+    schema: LabelSchema | None = None,
+    queue: ReviewQueue | None = None,
+    privilege: str = "",
+) -> Annotation:
+    """Add a label or a comment. The same again changes nothing; another value of a label supersedes the author's last
+    one there, and another comment stands beside it.
+
+    A label with a schema takes the values of its current version, or of the version that the review's queue pins. The
+    people whom a comment names hear of it.
+    """
+    may_annotate(actor)
+    if not _LABEL.fullmatch(label):
+        raise Invalid("A label must be 1 to 60 lowercase letters, digits, - or _, starting with a letter.")
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise Invalid("An annotation can have at most 100,000 characters.")
+    if label == COMMENT and not str(value).strip():
+        raise Invalid(_NO_WORDS)
+    with transaction.atomic():
+        visible_or_404(Episode.objects.select_for_update(no_key=True), actor, episode.pk)
+        if schema is not None:
+            _refuse_ended(schema, queue)
+            value = schemas.checked(schema, value)
+        _refuse_nowhere(episode, where)
+        said = {**asdict(where), "label": label}
+        before = _newest(Annotation.objects.filter(episode=episode, author_key=actor.key, **said))
+        if before is not None and before.text == value and not before.withdrawn and before.schema_id == _id(schema):
+            return before
+        added = Annotation.objects.create(
+            episode=episode,
+            text=value,
+            schema=schema,
+            supersedes=None if label == COMMENT else before,
+            **said,
+            **author(actor, episode, privilege),
+        )
+        if label == COMMENT:
+            mentions.tell(added)
+        return added
+
+
+def reword(actor: Actor, annotation_id: str, text: str) -> Annotation:
+    """Say one's own comment in other words: a row that supersedes it. Who is named only now hears of it, too."""
+    may_annotate(actor)
+    if not text.strip() or len(text) > _LONGEST:
+        raise Invalid(_NO_WORDS)
+    with transaction.atomic():
+        row = _own(actor, annotation_id)
+        if row.label != COMMENT:
+            raise Invalid("Only a comment can be reworded. Set the label again instead.")
+        later = Annotation.objects.filter(supersedes=row).first()
+        if later is not None and later.text == text:
+            return later
+        if later is not None or row.withdrawn:
+            raise Changed
+        added = _superseding(actor, row, text=text)
+        mentions.tell(added)
+        return added
+
+
+def undo(actor: Actor, annotation_id: str) -> Annotation:
+    """Withdraw one's own annotation by a row that supersedes it; it stays readable in the history."""
+    may_annotate(actor)
+    with transaction.atomic():
+        row = _own(actor, annotation_id)
+        later = Annotation.objects.filter(supersedes=row).first()
+        if later is not None or row.withdrawn:
+            return later or row
+        return _superseding(actor, row, text="", withdrawn=True)
+
+
+def _own(actor: Actor, annotation_id: str) -> Annotation:
+    """Return an annotation of the actor, with its episode locked. Caller is in a transaction."""
+    row = visible_or_404(Annotation.objects.select_related("episode"), actor, annotation_id, "episode__project")
+    Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
+    if row.author_key != actor.key:
+        raise NotYours
+    return row
+
+
+def _superseding(actor: Actor, row: Annotation, **said: Any) -> Annotation:
+    """Add a row at the same place that takes another's stead."""
+    place = {name: getattr(row, name) for name in ("seq", "path", "start", "end", "ask_id", "label", "schema")}
+    return Annotation.objects.create(
+        episode=row.episode, supersedes=row, **said, **place, **author(actor, row.episode, row.privilege)
+    )
+
+
+def author(actor: Actor, episode: Episode, privilege: str = "") -> dict[str, str]:
+    """Return the columns of a row that say who wrote it, and what they could see."""
+    informed = Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND
+    return {
+        "author": actor.name,
+        "author_key": actor.key,
+        "author_kind": "model" if actor.model else "human" if actor.user else "code",
+        "privilege": privilege or informed,
+    }
+
+
+def _newest(rows: Any) -> Annotation | None:
+    found: Annotation | None = rows.order_by("-created_at", "-pk").first()
+    return found
+
+
+def _id(schema: LabelSchema | None) -> str | None:
+    return schema.pk if schema is not None else None
+
+
+def _refuse_ended(schema: LabelSchema, queue: ReviewQueue | None) -> None:
+    """Read again under the episode's lock: the version may have ended since the page was opened."""
+    if queue is not None and schema.pk in queue.schemas:
+        return
+    if not LabelSchema.objects.filter(pk=schema.pk, ended_at__isnull=True).exists():
+        raise SchemaEnded(f"{schema.title} has a newer version than {schema.version}. Nothing was saved.")
+
+
+def _refuse_nowhere(episode: Episode, where: Place) -> None:
+    """Raise unless the step, the value and the letters exist."""
+    if where.seq is None:
+        if where.path or where.start is not None:
+            raise Invalid("A path or a text range needs a step.")
+        return
+    step = Step.objects.filter(episode=episode, seq=where.seq).exclude(kind="verification").first()
+    if step is None:
+        raise Invalid(f"This episode has no step {where.seq}.")
+    if not where.path and where.start is None and where.end is None:
+        return
+    found = value_at(step.wire(), where.path)
+    if where.start is None and where.end is None:
+        return
+    if not isinstance(found, str) or where.start is None or where.end is None:
+        raise Invalid("A text range needs a start, an end and a path to a text.")
+    if not 0 <= where.start < where.end <= len(found):
+        raise Invalid(f"The text at {where.path} has {len(found)} characters.")
+
+
+def value_at(step: Any, path: str) -> Any:
+    """Return the value at a JSON path such as `$.arguments.items[0].name`. Raises `Invalid` if there is none."""
+    found = step
+    for part in _parts(path):
+        try:
+            found = found[part]
+        except (KeyError, IndexError, TypeError) as error:
+            raise Invalid(f"This step has nothing at {path[:200]}.") from error
+    return found
+
+
+def _parts(path: str) -> Iterator[str | int]:
+    at = 1
+    if not path.startswith("$") or len(path) > 500:
+        raise Invalid("A path starts with $, such as $.arguments.status, and has at most 500 characters.")
+    while at < len(path):
+        match = _PATH.match(path, at)
+        if match is None:
+            raise Invalid(f"Unreadable path at character {at + 1}.")
+        name, index, quoted = match.groups()
+        yield int(index) if index else name or quoted
+        at = match.end()
+
+
+def visible_episode(actor: Actor, episode_id: str) -> Episode:
+    """Return an episode of the actor's project that they can label."""
+    may_annotate(actor)
+    found = visible_or_404(Episode.objects.all(), actor, episode_id)
+    if not isinstance(found, Episode):
+        raise NotFound
+    return found

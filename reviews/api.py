@@ -1,0 +1,237 @@
+"""The JSON edge of reviews: one thin function per call. People, programs and models review through the same calls."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from django.http import HttpRequest
+from ninja import Router, Status
+from pydantic import Field
+
+from awmclient.fields import Line, Object
+from awmclient.schema import Claimed, Done, LeaseBody, Record
+from people.access import may_see_reviews, scoped, visible_or_404
+from people.errors import NotFound
+from people.http import REFUSALS, actor_of
+from reviews import annotating, assigning, correcting, deciding
+from reviews.annotating import Place
+from reviews.assigning import Claim
+from reviews.correcting import UNVERIFIED, Better
+from reviews.deciding import Wanted
+from reviews.models import LabelSchema, Review, ReviewQueue, Verdict
+
+router = Router(tags=["reviews"])
+LISTED = 200
+Short = Annotated[str, Field(max_length=200)]
+Words = Annotated[str, Field(max_length=20_000)]
+
+
+class ReviewView(Record):
+    """A review that the caller can claim or holds. It says nothing of outcome, rank or other reviewers."""
+
+    id: str
+    queue: str
+    episode: str
+    task: str
+    held: bool
+
+
+class ReviewList(Record):
+    reviews: list[ReviewView]
+
+
+class VerdictBody(Record):
+    lease_token: Line
+    verdict: Line
+    failure_type: Short = ""
+    rubric: dict[str, bool] = Field(default_factory=dict)
+    confidence: Line = "high"
+    note: Words = ""
+    nonce: Short = ""
+    model: Short = ""
+
+
+class OtherVerdict(Record):
+    author: str
+    kind: str
+    verdict: str
+    failure_type: str
+    note: str
+
+
+class VerdictView(Record):
+    """One's own verdict with what it opens."""
+
+    id: str
+    verdict: str
+    blind: bool
+    outcome: str | None
+    reward: float | None
+    differs: bool
+    others: list[OtherVerdict]
+
+
+class ExplanationBody(Record):
+    explanation: Line
+
+
+class AnnotationBody(Record):
+    """A label with the schema and version that the caller saw, or without them a comment or tag."""
+
+    label: Line
+    value: Any = ""
+    seq: int | None = None
+    path: Annotated[str, Field(max_length=500)] = ""
+    start: int | None = None
+    end: int | None = None
+    version: int | None = None
+    review: Short = ""
+
+
+class AnnotationView(Record):
+    id: str
+    label: str
+    value: Any
+    seq: int | None
+    version: int | None
+    withdrawn: bool
+    created_at: datetime
+
+
+class CorrectionBody(Record):
+    seq: int
+    kind: Line
+    name: Annotated[str, Field(max_length=200)] = ""
+    arguments: Object = Field(default_factory=dict)
+    text: Words = ""
+    why: Words = ""
+
+
+class CorrectionView(Record):
+    id: str
+    seq: int
+    kind: str
+    state: str
+
+
+def _claimed(lease: Claim) -> Claimed:
+    return Claimed(assignment=lease.slot_id, lease_token=lease.lease_token, lease_until=lease.lease_until)
+
+
+@router.get("/reviews", response={200: ReviewList, **REFUSALS})
+def list_reviews(request: HttpRequest, queue: str) -> ReviewList:
+    """The reviews of a queue (by id or name) that the caller can claim or holds, in the queue's order."""
+    actor = actor_of(request)
+    may_see_reviews(actor)
+    rows = scoped(ReviewQueue.objects.all(), actor.project)
+    found = rows.filter(pk=queue).first() or rows.filter(name=queue).first()
+    if found is None:
+        raise NotFound
+    return ReviewList(reviews=[_view(one, held) for one, held in assigning.open_to(actor, found, LISTED)])
+
+
+def _view(review: Review, held: bool) -> ReviewView:
+    return ReviewView(
+        id=review.pk, queue=review.queue_id, episode=review.episode_id, task=review.episode.task, held=held
+    )
+
+
+@router.post("/reviews/{review_id}/claim", response={200: Claimed, **REFUSALS})
+def claim(request: HttpRequest, review_id: str) -> Claimed:
+    return _claimed(assigning.claim(actor_of(request), review_id))
+
+
+@router.post("/reviews/{review_id}/renew", response={200: Claimed, **REFUSALS})
+def renew(request: HttpRequest, review_id: str, payload: LeaseBody) -> Claimed:
+    return _claimed(assigning.renew(actor_of(request), review_id, payload.lease_token))
+
+
+@router.post("/reviews/{review_id}/release", response={200: Done, **REFUSALS})
+def release(request: HttpRequest, review_id: str, payload: LeaseBody) -> Done:
+    assigning.release(actor_of(request), review_id, payload.lease_token)
+    return Done()
+
+
+@router.post("/reviews/{review_id}/decline", response={200: Done, **REFUSALS})
+def decline(request: HttpRequest, review_id: str, payload: LeaseBody) -> Done:
+    assigning.decline(actor_of(request), review_id, payload.reason or "", payload.lease_token)
+    return Done()
+
+
+@router.post("/reviews/{review_id}/verdict", response={200: VerdictView, **REFUSALS})
+def verdict(request: HttpRequest, review_id: str, payload: VerdictBody) -> VerdictView:
+    """Give the verdict of a claimed review; a program names the `model` whose judgment it hands in."""
+    actor = actor_of(request)
+    said = payload.model_dump(exclude={"lease_token", "verdict"})
+    deciding.decide(actor, review_id, payload.lease_token, Wanted(payload.verdict, **said))
+    shown = deciding.reveal(actor, review_id)
+    return VerdictView(
+        id=shown.mine.pk,
+        verdict=shown.mine.decision,
+        blind=shown.mine.is_blind,
+        outcome=shown.outcome.reward_type if shown.outcome else None,
+        reward=shown.outcome.reward if shown.outcome else None,
+        differs=shown.differs,
+        others=[_other(one) for one in shown.others],
+    )
+
+
+def _other(one: Verdict) -> OtherVerdict:
+    return OtherVerdict(
+        author=one.author, kind=one.author_kind, verdict=one.decision, failure_type=one.failure_type, note=one.note
+    )
+
+
+@router.post("/reviews/{review_id}/explanation", response={200: Done, **REFUSALS})
+def explanation(request: HttpRequest, review_id: str, payload: ExplanationBody) -> Done:
+    """Say why the verdict differs from the verifier: verifier_wrong, i_was_wrong or task_ambiguous."""
+    actor = actor_of(request)
+    deciding.explain(actor, deciding.reveal(actor, review_id).mine.pk, payload.explanation)
+    return Done()
+
+
+@router.post("/episodes/{episode_id}/annotations", response={201: AnnotationView, **REFUSALS})
+def annotate(request: HttpRequest, episode_id: str, payload: AnnotationBody) -> Status[AnnotationView]:
+    actor = actor_of(request)
+    episode = annotating.visible_episode(actor, episode_id)
+    schema = None
+    if payload.version is not None:
+        versions = LabelSchema.objects.filter(project=actor.project, name=payload.label)
+        schema = versions.filter(version=payload.version).first()
+        if schema is None:
+            raise NotFound("This project has no such label in this version.")
+    pinned = None
+    if payload.review:
+        rows = Review.objects.select_related("queue").filter(episode=episode)
+        pinned = visible_or_404(rows, actor, payload.review, "queue__project").queue
+    where = Place(payload.seq, payload.path, payload.start, payload.end)
+    said = annotating.annotate(actor, episode, where, payload.label, payload.value, schema=schema, queue=pinned)
+    return Status(
+        201,
+        AnnotationView(
+            id=said.pk,
+            label=said.label,
+            value=said.text,
+            seq=said.seq,
+            version=schema.version if schema else None,
+            withdrawn=said.withdrawn,
+            created_at=said.created_at,
+        ),
+    )
+
+
+@router.post("/annotations/{annotation_id}/undo", response={200: Done, **REFUSALS})
+def undo(request: HttpRequest, annotation_id: str) -> Done:
+    """Withdraw one's own annotation by a row that supersedes it."""
+    annotating.undo(actor_of(request), annotation_id)
+    return Done()
+
+
+@router.post("/episodes/{episode_id}/corrections", response={201: CorrectionView, **REFUSALS})
+def correct(request: HttpRequest, episode_id: str, payload: CorrectionBody) -> Status[CorrectionView]:
+    """Say what the agent should have done: call, message, ask or no_ask. A call must fit its tool's schema."""
+    actor = actor_of(request)
+    better = Better(**payload.model_dump(exclude={"seq"}))
+    said = correcting.correct(actor, annotating.visible_episode(actor, episode_id), payload.seq, better)
+    return Status(201, CorrectionView(id=said.pk, seq=said.seq, kind=said.kind, state=UNVERIFIED))

@@ -1,0 +1,299 @@
+"""Writes: review queues, what is in them, and who holds what: create, fill, pull, claim, renew, release, decline.
+
+Owns the slots of reviews and the holds on outcomes. Leaves verdicts to `deciding.py`. People, programs and models claim
+through the same functions. Nothing is reserved for anyone who has not come for it.
+
+A blind review holds the outcome back from its reviewer from the claim until their verdict, their decline or the end of
+the queue. A release or an expired lease does not open it: who could look then could claim again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from episodes.models import Episode, OutcomeHold
+from people import leasing
+from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
+from people.errors import Invalid
+from people.leasing import SlotState
+from reviews import schemas, worth
+from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
+from reviews.models import Decision, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
+from reviews.reports import known_to
+
+FILL_MAX = 5_000
+FAILURE_TYPES = ["wrong_goal", "wrong_argument", "missed_step", "extra_change", "gave_up", "no_help_asked"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A lease in hand: present `lease_token` with every act on the review."""
+
+    review_id: str
+    slot_id: str
+    lease_token: str
+    lease_until: datetime
+
+
+def create_queue(
+    actor: Actor,
+    name: str,
+    *,
+    reviews_required: int = 1,
+    is_blind: bool = True,
+    lease_s: int = 900,
+    gold_share: float = 0.0,
+    seed: int = 1,
+    rubric: Sequence[str] = (),
+    failure_types: Sequence[str] = tuple(FAILURE_TYPES),
+) -> ReviewQueue:
+    """Make a queue; it pins the label schemas that are current now."""
+    may_set_reviews(actor)
+    name = name.strip()
+    if not 1 <= len(name) <= 120:
+        raise Invalid("A queue needs a name of 1 to 120 characters.")
+    if not (1 <= reviews_required <= 20 and 60 <= lease_s <= 86_400 and 0 <= gold_share <= 0.5):
+        raise Invalid("Use 1 to 20 reviews per episode, a lease of 60 to 86,400 s and a gold share from 0 to 0.5.")
+    if scoped(ReviewQueue.objects.filter(name=name), actor.project).exists():
+        raise Invalid(f"This project already has a queue named {name}.")
+    return ReviewQueue.objects.create(
+        project=actor.project,
+        name=name,
+        reviews_required=reviews_required,
+        is_blind=is_blind,
+        lease_s=lease_s,
+        gold_share=gold_share,
+        seed=seed,
+        rubric=[one.strip()[:120] for one in rubric if one.strip()][:20],
+        failure_types=[one.strip()[:60] for one in failure_types if one.strip()][:30],
+        schemas=list(schemas.of_project(actor.project).values_list("pk", flat=True)),
+        author=actor.name,
+    )
+
+
+def close_queue(actor: Actor, queue_id: str) -> None:
+    """End a queue: its slots are void and nothing is withheld for it any more."""
+    may_set_reviews(actor)
+    with transaction.atomic():
+        queue = visible_or_404(ReviewQueue.objects.select_for_update(), actor, queue_id)
+        queue.closed_at = queue.closed_at or timezone.now()
+        queue.save(update_fields=["closed_at"])
+        ReviewSlot.objects.filter(queue=queue, state__in=leasing.OPEN).update(state=SlotState.VOID)
+        OutcomeHold.objects.filter(by__in=queue.reviews.values("pk")).delete()
+
+
+def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: int = 0, seed: int = 0) -> int:
+    """Put episodes into a queue, ranked by what a look is worth; with `sample`, only that many, drawn by the seed.
+
+    Episodes that are there already stay as they are, so adding twice changes nothing. Those that can still change, or
+    still wait for their verifier, are left out. Returns how many were added.
+    """
+    may_set_reviews(actor)
+    queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
+    mine = scoped(episodes, actor.project).exclude(reviews__queue=queue)
+    if sample:
+        ids = list(mine.values_list("pk", flat=True))
+        chosen = sorted(ids, key=lambda pk: draw(seed or queue.seed, pk))[:sample]
+    else:
+        chosen = list(mine.order_by("-created_at", "-pk").values_list("pk", flat=True)[:FILL_MAX])
+    found = [one for one in Episode.objects.filter(pk__in=chosen) if worth.is_settled(one)]
+    ranked = worth.of_episodes(found)
+    with transaction.atomic():
+        rows = [_row(queue, one, *ranked[one.pk], in_sample=bool(sample)) for one in found]
+        made = Review.objects.bulk_create(rows, ignore_conflicts=True)
+        kept = Review.objects.filter(pk__in=[one.pk for one in made])
+        _add_slots(kept, queue)
+        return kept.count()
+
+
+def _row(queue: ReviewQueue, episode: Episode, value: float, reason: str, *, in_sample: bool) -> Review:
+    """A sampled episode gets a place by lot: ranked by worth, the sample would come last or first as a whole."""
+    place = 3 * draw(queue.seed, f"place/{episode.pk}") if in_sample else value
+    return Review(queue=queue, episode=episode, worth=place, reason=reason, in_sample=in_sample)
+
+
+def _add_slots(reviews: Iterable[Review], queue: ReviewQueue) -> None:
+    ReviewSlot.objects.bulk_create(
+        [
+            ReviewSlot(review=one, queue=queue, number=number, worth=one.worth)
+            for one in reviews
+            for number in range(1, queue.reviews_required + 1)
+        ]
+    )
+
+
+def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Review:
+    """Mix an episode with a known answer into a queue. Each reviewer gets it once, in a slot of their own."""
+    may_set_reviews(actor)
+    if answer not in Decision.values:
+        raise Invalid("A gold answer is accept or reject.")
+    queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
+    episode = visible_or_404(Episode.objects.all(), actor, episode_id)
+    if not worth.is_settled(episode):
+        raise NotSettled
+    review, made = Review.objects.get_or_create(queue=queue, episode=episode, defaults={"gold": answer})
+    if not made and review.gold != answer:
+        raise Invalid("This episode is already in the queue.")
+    return review
+
+
+def pull(actor: Actor, queue_id: str) -> Claim:
+    """Claim the review that the actor holds already, or else the next one that is open to them."""
+    may_review(actor)
+    queue = visible_or_404(ReviewQueue.objects.all(), actor, queue_id)
+    now = timezone.now()
+    held = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.CLAIMED).order_by("claimed_at")
+    mine = held.values_list("review_id", flat=True).first()
+    if mine is not None:
+        return claim(actor, mine)
+    for review_id in _candidates(actor, queue, now):
+        try:
+            return claim(actor, review_id)
+        except AlreadyClaimed:
+            continue  # someone else claimed it between the query and the update
+    raise NothingToReview
+
+
+def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
+    """Return reviews that this actor can claim, the most worth first; at the gold share's rate a gold one stands in
+    front.
+    """
+    known = known_to(actor, queue)
+    free = ReviewSlot.objects.filter(leasing.free(now), queue=queue, is_gold=False).exclude(review__in=known)
+    ranked = list(dict.fromkeys(free.order_by("-worth", "pk").values_list("review_id", flat=True)[:200]))
+    gold = list(queue.reviews.exclude(gold="").exclude(pk__in=known).order_by("pk").values_list("pk", flat=True)[:50])
+    done = Verdict.objects.filter(review__queue=queue, author_key=actor.key, is_late=False).count()
+    if gold and draw(queue.seed, f"{actor.key}/{done}") < queue.gold_share:
+        picked = min(gold, key=lambda pk: draw(queue.seed, f"{actor.key}/{pk}"))
+        return [picked, *ranked]
+    return ranked
+
+
+def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, bool]]:
+    """Return the reviews that an actor holds, then those that they can claim in turn; with each
+    whether they hold it."""
+    held = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.CLAIMED)
+    mine = list(held.order_by("claimed_at").values_list("review_id", flat=True))
+    wanted = [*mine, *(_candidates(actor, queue, timezone.now()) if queue.closed_at is None else [])][:limit]
+    rows = queue.reviews.select_related("episode").in_bulk(wanted)
+    return [(rows[pk], pk in mine) for pk in wanted]
+
+
+@transaction.atomic
+def claim(actor: Actor, review_id: str) -> Claim:
+    """1. refuse who declined or has reviewed it, 2. take one free slot by one conditional update, 3. in a blind queue,
+    hold the outcome back from the reviewer."""
+    may_review(actor)
+    review = visible_or_404(Review.objects.select_related("queue", "episode"), actor, review_id, "queue__project")
+    now = timezone.now()
+    _refuse_unfit(actor, review)
+    until = now + timedelta(seconds=review.queue.lease_s)
+    slot = _slot_for(actor, review, now)
+    taken = leasing.claim(ReviewSlot.objects.filter(pk=slot.pk), actor, now, until) if slot is not None else None
+    if slot is None or taken is None:
+        raise AlreadyClaimed
+    if review.queue.is_blind:
+        OutcomeHold.objects.get_or_create(episode=review.episode, actor_key=actor.key, by=review.pk)
+    return Claim(review.pk, slot.pk, str(taken["lease_token"]), until)
+
+
+def _refuse_unfit(actor: Actor, review: Review) -> None:
+    if review.queue.closed_at is not None:
+        raise TooLate("This queue is closed.")
+    if ReviewDecline.objects.filter(review=review, author_key=actor.key).exists():
+        raise Declined
+    if Verdict.objects.filter(review=review, author_key=actor.key, is_late=False).exists():
+        raise AlreadyReviewed
+    if not worth.is_settled(review.episode):
+        raise NotSettled
+
+
+def _slot_for(actor: Actor, review: Review, now: datetime) -> ReviewSlot | None:
+    """Return the actor's own slot, or a free one that no one else is taking; of gold, a new one of their own."""
+    Review.objects.select_for_update(no_key=True).get(pk=review.pk)  # two claims of one person at once become one
+    slots = ReviewSlot.objects.filter(review=review)
+    mine = slots.filter(holder=actor.key, state__in=leasing.OPEN).first()
+    if mine is not None:
+        return mine
+    if review.gold:
+        return ReviewSlot.objects.create(review=review, queue=review.queue, number=slots.count() + 1, is_gold=True)
+    return slots.filter(leasing.free(now)).order_by("number").first()
+
+
+def slot_of(actor: Actor, review: Review) -> ReviewSlot | None:
+    """Return the slot that this actor holds or has submitted."""
+    return ReviewSlot.objects.filter(review=review, holder=actor.key).first()
+
+
+@transaction.atomic
+def renew(actor: Actor, review_id: str, lease_token: str) -> Claim:
+    """Extend the lease. An expired lease that no one else took can be renewed."""
+    review = _mine(actor, review_id)
+    until = timezone.now() + timedelta(seconds=review.queue.lease_s)
+    slots = ReviewSlot.objects.filter(review=review, holder=actor.key)
+    if not leasing.renew(slots, lease_token, until):
+        raise _why_lost(actor, review)
+    return Claim(review.pk, slots.values_list("pk", flat=True)[0], lease_token, until)
+
+
+@transaction.atomic
+def release(actor: Actor, review_id: str, lease_token: str) -> None:
+    """Return the slot to the queue. What was withheld stays withheld: the reviewer can claim again."""
+    review = _mine(actor, review_id)
+    if not leasing.let_go(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token):
+        raise _why_lost(actor, review)
+
+
+@transaction.atomic
+def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "") -> None:
+    """Pass on an episode, claimed or not; the others still get it. The outcome opens: for them the review is over."""
+    review = _mine(actor, review_id)
+    slots = ReviewSlot.objects.filter(review=review, holder=actor.key)
+    if slots.filter(state=SlotState.SUBMITTED).exists():
+        raise AlreadyReviewed
+    if lease_token and not leasing.held_with(slots, lease_token).exists():
+        raise _why_lost(actor, review)
+    slots.filter(state=SlotState.CLAIMED).update(**leasing.FREED)
+    said = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
+    ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=said)
+    open_outcome(actor.key, review)
+
+
+def open_outcome(actor_key: str, review: Review) -> None:
+    OutcomeHold.objects.filter(actor_key=actor_key, episode=review.episode_id, by=review.pk).delete()
+
+
+def _mine(actor: Actor, review_id: str) -> Review:
+    may_review(actor)
+    return visible_or_404(Review.objects.select_related("queue"), actor, review_id, "queue__project")
+
+
+def _why_lost(actor: Actor, review: Review) -> LeaseLost | TooLate:
+    if review.queue.closed_at is not None:
+        return TooLate("This queue is closed.")
+    slot = slot_of(actor, review)
+    if slot is not None and slot.state == SlotState.SUBMITTED:
+        return TooLate("You already gave this review.")
+    return LeaseLost("Your claim expired and someone else took over.")
+
+
+def give_back(leaving: Actor) -> None:
+    """Release what a removed person holds. Registered with `members.on_leave`."""
+    held = ReviewSlot.objects.filter(queue__project=leaving.project, holder=leaving.key, state=SlotState.CLAIMED)
+    held.update(**leasing.FREED)
+
+
+def draw(seed: int, key: Any) -> float:
+    """Return a number from 0 to 1 that follows from the seed and the key, so that a sample can be drawn again and
+    checked.
+    """
+    digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64

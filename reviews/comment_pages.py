@@ -1,0 +1,61 @@
+"""Pages about comments: where somebody named this person, and one comment with its step, the others and an answer.
+
+Owns HTTP status and redirects. Whoever judges the episode blind reads the comments of others after their verdict.
+"""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from people.access import MemberRequest, may_annotate, member_required
+from people.errors import AppError
+from reviews import annotating, mentions
+from reviews.annotated import seen_by
+from reviews.annotating import Place
+from reviews.models import COMMENT, Annotation
+from reviews.pages import replay_of
+
+SHOWN = 100
+
+
+@require_GET
+@member_required(may_annotate)
+def mentions_page(request: MemberRequest) -> HttpResponse:
+    """List the comments that name this person, unopened ones first."""
+    unread = mentions.unread(request.actor)
+    headline = f"{unread or 'No'} {'mention is' if unread == 1 else 'mentions are'} unread."
+    return render(
+        request, "reviews/mentions.html", {"headline": headline, "rows": mentions.of_person(request.actor)[:SHOWN]}
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_annotate, rows=Annotation.objects.all, path="episode__project_id")
+def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show a comment beside its step; POST says something there, or rewords a comment of one's own."""
+    actor, problem = request.actor, ""
+    comment = mentions.see(actor, pk)
+    episode = comment.episode
+    if request.method == "POST":
+        try:
+            value, own = request.POST.get("value", ""), request.POST.get("annotation", "")
+            if own:
+                made = annotating.reword(actor, own, value)
+            else:
+                made = annotating.annotate(actor, episode, Place(comment.seq), COMMENT, value)
+            return redirect("comment", made.pk if own == pk else pk)
+        except AppError as refused:
+            problem = refused.message
+    said = [one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq]
+    context = {
+        **replay_of(request, episode, comment.seq or 1),
+        "comment": comment,
+        "said": said,
+        "is_open": any(one.pk == comment.pk for one in said),
+        "own_key": actor.key,
+        "problem": problem,
+        "given": request.POST,
+    }
+    return render(request, "reviews/comment.html", context, status=422 if problem else 200)

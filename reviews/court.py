@@ -1,0 +1,121 @@
+"""Writes: the verifier court: tasks that someone doubts, and rulings on them.
+
+A ruling stands beside outcomes and changes none. The newest of a task counts; `at_fault` is for whoever counts, exports
+or serves tasks.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from django.db import transaction
+from django.db.models import F, Q, QuerySet
+from django.utils import timezone
+
+from episodes.models import Episode
+from episodes.splits import task_key
+from people.access import Actor, may_see_reviews, may_set_reviews, scoped, visible_or_404
+from people.errors import Invalid
+from people.models import Project
+from reviews import annotating
+from reviews.models import CourtCase, Disagreement, Ruling, Verdict, Word
+
+REASON_MAX = 20_000
+
+
+def doubt(episode: Episode) -> CourtCase:
+    """Bring the episode's task before the court, again if a ruling is there. Caller is in a transaction."""
+    now = timezone.now()
+    key = task_key(episode.scenario, episode.task_idx, episode.task)
+    place = {"scenario": episode.scenario, "task_idx": episode.task_idx, "doubted_at": now}
+    case, made = CourtCase.objects.get_or_create(project_id=episode.project_id, task_key=key, defaults=place)
+    if not made:
+        CourtCase.objects.filter(pk=case.pk).update(doubted_at=now)
+    return case
+
+
+def open_cases(project: Project) -> QuerySet[CourtCase]:
+    """Return those without a ruling since the last doubt, the oldest doubt first."""
+    waiting = Q(ruled_at__isnull=True) | Q(ruled_at__lt=F("doubted_at"))
+    return scoped(CourtCase.objects.filter(waiting), project).order_by("doubted_at")
+
+
+@transaction.atomic
+def rule(actor: Actor, case_id: str, word: str, reason: str) -> Ruling:
+    """Say what is wrong with a verifier or a task, or that nothing is. A later ruling supersedes this one."""
+    may_set_reviews(actor)
+    if word not in Word.values:
+        raise Invalid(f"Unknown ruling. Use one of {', '.join(Word.values)}.")
+    if not reason.strip() or len(reason) > REASON_MAX:
+        raise Invalid("A ruling needs a reason of at most 20,000 characters.")
+    case = visible_or_404(CourtCase.objects.select_for_update(), actor, case_id)
+    by = annotating.author(actor, Episode())
+    ruling = Ruling.objects.create(case=case, word=word, reason=reason, **{**by, "privilege": "sees_verifier"})
+    CourtCase.objects.filter(pk=case.pk).update(ruled_at=ruling.created_at)
+    return ruling
+
+
+def at_fault(project: Project, *, before: datetime | None = None) -> dict[str, str]:
+    """Return by task key what the newest ruling finds wrong with a task or its verifier; sound ones are absent.
+
+    `before`: as the court saw it then, without later rulings.
+    """
+    rows = scoped(Ruling.objects.all(), project, "case__project").order_by("created_at", "pk")
+    if before is not None:
+        rows = rows.filter(created_at__lt=before)
+    newest = dict(rows.values_list("case__task_key", "word"))
+    return {task: word for task, word in newest.items() if word != Word.SOUND}
+
+
+def report(actor: Actor) -> list[dict[str, Any]]:
+    """Return every ruling of the project for the makers of the dataset, with the doubts that led to it."""
+    may_see_reviews(actor)
+    rows = scoped(Ruling.objects.select_related("case"), actor.project, "case__project").order_by("created_at", "pk")
+    return [
+        {
+            "task": one.case.task_key,
+            "scenario": one.case.scenario,
+            "task_idx": one.case.task_idx,
+            "ruling": one.word,
+            "reason": one.reason,
+            "ruled_at": one.created_at.isoformat(),
+            "doubts": doubts_of(one.case).count(),
+        }
+        for one in rows
+    ]
+
+
+def episodes_of(case: CourtCase) -> QuerySet[Episode]:
+    """Return every episode of the case's task, the newest first."""
+    rows = scoped(Episode.objects.all(), case.project)
+    if case.scenario and case.task_idx is not None:
+        return rows.filter(scenario=case.scenario, task_idx=case.task_idx).order_by("-created_at")
+    doubted = [one.verdict.episode.task for one in doubts_of(case).select_related("verdict__episode")[:1]]
+    return rows.filter(task__in=doubted, task_idx__isnull=True).order_by("-created_at")
+
+
+def doubts_of(case: CourtCase) -> QuerySet[Disagreement]:
+    rows = Disagreement.objects.filter(verdict__episode__project=case.project_id)
+    if case.scenario and case.task_idx is not None:
+        return rows.filter(verdict__episode__scenario=case.scenario, verdict__episode__task_idx=case.task_idx)
+    texts = {
+        text
+        for text in rows.filter(verdict__episode__task_idx__isnull=True).values_list(
+            "verdict__episode__task", flat=True
+        )
+        if task_key("", None, text) == case.task_key
+    }
+    return rows.filter(verdict__episode__task__in=texts)
+
+
+def verdicts_of(case: CourtCase) -> QuerySet[Verdict]:
+    rows = Verdict.objects.filter(episode__in=episodes_of(case).values("pk"), is_late=False)
+    return rows.select_related("disagreement", "episode").order_by("-created_at")
+
+
+def ruling_of(episode: Episode) -> Ruling | None:
+    """Return the newest ruling on an episode's task."""
+    key = task_key(episode.scenario, episode.task_idx, episode.task)
+    rows = Ruling.objects.filter(case__project=episode.project_id, case__task_key=key)
+    return rows.order_by("-created_at", "-pk").first()

@@ -1,0 +1,196 @@
+"""Writes: a reviewer's verdict, what they say when it differs from the verifier, and the call for a third person.
+
+Owns verdicts. Leaves the slot to `assigning.py` and the doubted task to `court.py`. A verdict without the lease is kept
+and not counted; a repeated form is one verdict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from episodes import visibility
+from episodes.models import OutcomeHold
+from people import leasing
+from people.access import Actor, may_review, visible_or_404
+from people.errors import Invalid
+from people.leasing import SlotState
+from reviews import annotating, assigning, court, worth
+from reviews.errors import AlreadyReviewed, LeaseLost, NotBeforeVerdict, NotYours, TooLate
+from reviews.models import Confidence, Decision, Disagreement, Explanation, Review, ReviewSlot, Verdict
+
+NOTE_MAX = 20_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A verdict as it was sent. `model` names the model whose judgment a program hands in."""
+
+    decision: str
+    failure_type: str = ""
+    rubric: dict[str, Any] = field(default_factory=dict)
+    confidence: str = Confidence.HIGH
+    note: str = ""
+    nonce: str = ""
+    model: str = ""
+
+
+def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Verdict:
+    """1. a repeated nonce returns the first verdict, 2. without the lease the verdict is kept as late and refused,
+    3. accept: verdict and slot in one transaction, and the outcome opens, 4. call a third person if two differ."""
+    may_review(actor)
+    refusal: LeaseLost | TooLate | None = None
+    with transaction.atomic():
+        review = visible_or_404(
+            Review.objects.select_related("queue", "episode").select_for_update(of=("self",), no_key=True),
+            actor,
+            review_id,
+            "queue__project",
+        )
+        _refuse_misfit(review, wanted)
+        mine = Verdict.objects.filter(review=review, author_key=actor.key)
+        repeated = mine.filter(nonce=wanted.nonce, is_late=False).first() if wanted.nonce else None
+        if repeated is not None:
+            return repeated
+        if mine.filter(is_late=False).exists():
+            raise AlreadyReviewed
+        slot = leasing.held_with(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token).first()
+        if slot is None:
+            refusal = TooLate() if review.queue.closed_at is not None else LeaseLost()
+        verdict = _stored(actor, review, slot, wanted)
+        if slot is not None:
+            _close(actor, review, slot)
+    if refusal is not None:
+        raise refusal
+    return verdict
+
+
+def _refuse_misfit(review: Review, wanted: Wanted) -> None:
+    """Raise unless the verdict answers what its queue asks."""
+    if wanted.decision not in Decision.values:
+        raise Invalid("A verdict is accept or reject.")
+    if wanted.confidence not in Confidence.values:
+        raise Invalid("Confidence is high, medium or low.")
+    if wanted.failure_type and wanted.failure_type not in review.queue.failure_types:
+        raise Invalid(f"Unknown failure type. Use one of {', '.join(review.queue.failure_types)}.")
+    if wanted.failure_type and wanted.decision == Decision.ACCEPT:
+        raise Invalid("An accepted episode has no failure type.")
+    unfit = [name for name, met in wanted.rubric.items() if name not in review.queue.rubric or met not in (True, False)]
+    if unfit:
+        raise Invalid(f"The rubric of this queue has no {unfit[0][:120]}, or its answer is not true or false.")
+    if len(wanted.note) > NOTE_MAX:
+        raise Invalid("A note can have at most 20,000 characters.")
+
+
+def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wanted) -> Verdict:
+    """Return the verdict as a row. It was blind if the outcome was withheld from the claim on."""
+    by = annotating.author(actor, review.episode)
+    if wanted.model and actor.user is None:
+        by |= {"author": wanted.model[:160], "author_kind": "model"}
+    held = OutcomeHold.objects.filter(actor_key=actor.key, episode=review.episode, by=review.pk).exists()
+    began = slot.claimed_at if slot is not None else None
+    return Verdict.objects.create(
+        review=review,
+        episode=review.episode,
+        decision=wanted.decision,
+        failure_type=wanted.failure_type,
+        rubric=wanted.rubric,
+        confidence=wanted.confidence,
+        note=wanted.note,
+        nonce=wanted.nonce,
+        is_blind=held,
+        is_late=slot is None,
+        adjudicates=slot is not None and not slot.is_gold and slot.number > review.queue.reviews_required,
+        took_s=(timezone.now() - began).total_seconds() if began else None,
+        **by,
+    )
+
+
+def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
+    """The slot is done, the outcome opens to this reviewer, and ranks and slots follow from what was said."""
+    done = {"state": SlotState.SUBMITTED, "lease_token": "", "lease_until": None, "submitted_at": timezone.now()}
+    ReviewSlot.objects.filter(pk=slot.pk).update(**done)
+    assigning.open_outcome(actor.key, review)
+    if review.gold:
+        return
+    if not review.in_sample:
+        value, reason = worth.of_episodes([review.episode])[review.episode_id]
+        Review.objects.filter(pk=review.pk).update(worth=value, reason=reason)
+        ReviewSlot.objects.filter(review=review).update(worth=value)
+    slots = ReviewSlot.objects.filter(review=review)
+    if slots.filter(state__in=leasing.OPEN).exists():
+        return
+    if slots.count() == review.queue.reviews_required and len(set(counted(review))) > 1:
+        ReviewSlot.objects.create(review=review, queue=review.queue, number=slots.count() + 1, worth=review.worth + 1)
+
+
+def counted(review: Review) -> list[str]:
+    """Return the decisions that count, the oldest first."""
+    rows = Verdict.objects.filter(review=review, is_late=False)
+    return list(rows.order_by("created_at", "pk").values_list("decision", flat=True))
+
+
+def consensus(verdicts: list[Verdict]) -> str:
+    """Return what the verdicts of one review come to: a third person's word, else the majority; empty if they are
+    level.
+
+    A derived view; no verdict is changed by it.
+    """
+    settled = [one.decision for one in verdicts if one.adjudicates and not one.is_late]
+    if settled:
+        return settled[-1]
+    said = [one.decision for one in verdicts if not one.is_late]
+    ahead = 2 * said.count(Decision.ACCEPT) - len(said)
+    return "" if not ahead else str(Decision.ACCEPT if ahead > 0 else Decision.REJECT)
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """What opens after the verdict: the outcome, what the others said, and whether mine differs from the verifier."""
+
+    mine: Verdict
+    outcome: Any
+    others: list[Verdict]
+    differs: bool
+    explanation: str
+
+
+def reveal(actor: Actor, review_id: str) -> Revealed:
+    """Return what stands beside one's own verdict. Raises `NotBeforeVerdict` until there is one."""
+    may_review(actor)
+    review = visible_or_404(Review.objects.select_related("episode"), actor, review_id, "queue__project")
+    rows = list(Verdict.objects.filter(review=review, is_late=False).select_related("disagreement").order_by("pk"))
+    mine = next((one for one in rows if one.author_key == actor.key), None)
+    if mine is None:
+        raise NotBeforeVerdict
+    outcome = visibility.of_episode(actor, review.episode)
+    told = Disagreement.objects.filter(verdict=mine).first()
+    return Revealed(
+        mine=mine,
+        outcome=outcome,
+        others=[one for one in rows if one.pk != mine.pk],
+        differs=outcome is not None and worth.SAYS.get(outcome.reward_type, mine.decision) != mine.decision,
+        explanation=told.explanation if told else "",
+    )
+
+
+@transaction.atomic
+def explain(actor: Actor, verdict_id: str, explanation: str) -> Disagreement:
+    """Say why one's verdict differs from the verifier. All but "I was wrong" brings the task before the court."""
+    may_review(actor)
+    if explanation not in Explanation.values:
+        raise Invalid(f"Use one of {', '.join(Explanation.values)}.")
+    verdict = visible_or_404(Verdict.objects.select_related("review", "episode"), actor, verdict_id, "episode__project")
+    if verdict.author_key != actor.key:
+        raise NotYours
+    if not reveal(actor, verdict.review_id).differs:
+        raise Invalid("This verdict agrees with the verifier.")
+    said, made = Disagreement.objects.get_or_create(verdict=verdict, defaults={"explanation": explanation})
+    if not made and said.explanation != explanation:
+        raise Invalid("You already answered this.")
+    if made and explanation != Explanation.I_WAS_WRONG:
+        court.doubt(verdict.episode)
+    return said

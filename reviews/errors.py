@@ -1,0 +1,82 @@
+"""Refusals of reviewing; the edge turns them into the envelope or a form message."""
+
+from __future__ import annotations
+
+from people.errors import AppError
+
+
+class SchemaEnded(AppError):
+    """This label has a newer version. Nothing was saved. Reload to see the new version."""
+
+    code = "schema_ended"
+    status = 409
+
+
+class AlreadyClaimed(AppError):
+    """All open reviews of this episode are claimed."""
+
+    code = "already_claimed"
+    status = 409
+
+
+class LeaseLost(AppError):
+    """Your claim expired and someone else took over. Your verdict is saved and not counted."""
+
+    code = "lease_lost"
+    status = 409
+
+
+class TooLate(AppError):
+    """This review is closed. Your verdict is saved and not counted."""
+
+    code = "too_late"
+    status = 409
+
+
+class Declined(AppError):
+    """You declined this review."""
+
+    code = "declined"
+    status = 409
+
+
+class AlreadyReviewed(AppError):
+    """You already reviewed this episode in this queue."""
+
+    code = "already_reviewed"
+    status = 409
+
+
+class NotSettled(AppError):
+    """This episode has not ended, or its verifier has not run yet."""
+
+    code = "not_settled"
+    status = 409
+
+
+class NothingToReview(AppError):
+    """No review in this queue is open to you."""
+
+    code = "nothing_to_review"
+    status = 409
+
+
+class NotBeforeVerdict(AppError):
+    """Give your verdict first. Other reviews and the outcome open after it."""
+
+    code = "verdict_first"
+    status = 409
+
+
+class Changed(AppError):
+    """This comment has newer words, or was withdrawn. Nothing was saved. Reload to see it."""
+
+    code = "changed"
+    status = 409
+
+
+class NotYours(AppError):
+    """Only its author can change or withdraw this."""
+
+    code = "not_yours"
+    status = 409

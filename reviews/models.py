@@ -1,0 +1,379 @@
+"""Rows about what people, models and programs say of an episode after it happened.
+
+Owns what a row may contain and facts about one row. Leaves changes to `annotating.py`, `schemas.py`, `correcting.py`,
+`assigning.py`, `deciding.py` and `court.py`. Annotations, corrections, verdicts and rulings are append-only: a change
+of mind is a new row that supersedes the one before.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import models
+from django.db.models import Q
+
+from episodes.models import AppendOnly, Episode, Privilege
+from people.leasing import Slot, SlotState
+from people.models import IdField, JsonText, Project
+
+AUTHOR_KINDS = [("human", "Human"), ("model", "Model"), ("code", "Code")]
+SCALE_MAX = 10
+COMMENT = "comment"
+"""The label of a comment: of all labels, the only one of which somebody can say several at one place."""
+
+
+class Authored(AppendOnly):
+    """A row that someone wrote once, under the privilege they had."""
+
+    author = models.CharField(max_length=160)
+    author_key = models.CharField(max_length=160)
+    author_kind = models.CharField(max_length=5, choices=AUTHOR_KINDS)
+    privilege = models.CharField(max_length=14, choices=Privilege.choices, default=Privilege.BLIND)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        abstract = True
+
+
+class SchemaKind(models.TextChoices):
+    SINGLE = "single", "One of several"
+    MULTI = "multi", "Any of several"
+    SCORE = "score", "Score"
+    TEXT = "text", "Text"
+
+
+class LabelSchema(models.Model):
+    """One version of a question that reviewers answer about a step or an episode.
+
+    `options` holds, for single and multi, `{"value", "label", "key"}` each; for a score `{"low", "high"}` once. A
+    version never changes; editing ends it and adds the next, so that an older label stays readable.
+    """
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="label_schemas")
+    name = models.CharField(max_length=60)
+    version = models.IntegerField()
+    title = models.CharField(max_length=120)
+    kind = models.CharField(max_length=6, choices=SchemaKind.choices)
+    options = models.JSONField(default=list)
+    author = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "name", "version"], name="one_schema_per_version"),
+            models.UniqueConstraint(
+                fields=["project", "name"], condition=Q(ended_at__isnull=True), name="one_current_schema"
+            ),
+            models.CheckConstraint(condition=Q(kind__in=SchemaKind.values), name="schema_kind_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.name} v{self.version}"
+
+    @property
+    def scale(self) -> list[int]:
+        """The numbers of a score that are few enough for a button each; empty for wide or broken ones."""
+        low, high = (self.options[0][name] for name in ("low", "high")) if self.kind == SchemaKind.SCORE else (0.5, 0.5)
+        whole = int(low) == low and int(high) == high and high - low <= SCALE_MAX
+        return list(range(int(low), int(high) + 1)) if whole else []
+
+
+class Annotation(Authored):
+    """A label or comment on a whole episode, on a step, or on a JSON path or a text range within it.
+
+    `schema` pins the version of the label's schema. A withdrawn row takes back the one that it supersedes.
+    """
+
+    id = IdField()
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="annotations")
+    seq = models.IntegerField(null=True, blank=True)
+    ask_id = models.CharField(max_length=40, blank=True, default="")
+    label = models.CharField(max_length=60)
+    text = JsonText(blank=True)
+    path = models.CharField(max_length=500, blank=True, default="")
+    start = models.IntegerField(null=True, blank=True)
+    end = models.IntegerField(null=True, blank=True)
+    schema = models.ForeignKey(LabelSchema, null=True, blank=True, on_delete=models.PROTECT, related_name="annotations")
+    supersedes = models.OneToOneField(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
+    )
+    withdrawn = models.BooleanField(default=False)
+
+    class Meta:
+        indexes = [models.Index(fields=["episode", "seq"], name="annotations_of_step")]
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(start__isnull=True, end__isnull=True) | Q(start__gte=0, end__gt=models.F("start")),
+                name="annotation_range_forwards",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.label} by {self.author}"
+
+    @property
+    def words(self) -> str:
+        """The value as pages print it."""
+        value = self.text
+        return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+class Mention(models.Model):
+    """A person whom a comment names. `seen_at`: when they first opened the comment."""
+
+    annotation = models.ForeignKey(Annotation, on_delete=models.CASCADE, related_name="mentions")
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="mentions")
+    at = models.DateTimeField(auto_now_add=True)
+    seen_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["annotation", "user"], name="one_mention_each")]
+        indexes = [models.Index(fields=["user", "-at"], name="mentions_newest")]
+
+    def __str__(self) -> str:
+        return f"mention of {self.user}"
+
+
+class CorrectionKind(models.TextChoices):
+    CALL = "call", "Another call"
+    MESSAGE = "message", "Another message"
+    ASK = "ask", "Ask here"
+    NO_ASK = "no_ask", "Should not have asked"
+
+
+class Correction(Authored):
+    """What the agent should have done at a step; the newest of a reviewer counts. Unverified: no branch proves it."""
+
+    id = IdField()
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="corrections")
+    seq = models.IntegerField()
+    kind = models.CharField(max_length=7, choices=CorrectionKind.choices)
+    name = JsonText(blank=True, default="")
+    arguments = JsonText(default=dict, blank=True)
+    text = JsonText(blank=True, default="")
+    why = JsonText(blank=True, default="")
+    supersedes = models.OneToOneField(
+        "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
+    )
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(condition=Q(kind__in=CorrectionKind.values), name="correction_kind_known"),
+            models.UniqueConstraint(
+                fields=["episode", "seq", "author_key"],
+                condition=Q(supersedes__isnull=True),
+                name="one_correction_chain_per_reviewer",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"correction by {self.author}"
+
+
+class ReviewQueue(models.Model):
+    """Episodes to be reviewed under one set of rules. `schemas` pins the label schemas by id."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="review_queues")
+    name = models.CharField(max_length=120)
+    reviews_required = models.SmallIntegerField(default=1)
+    is_blind = models.BooleanField(default=True)
+    lease_s = models.IntegerField(default=900)
+    gold_share = models.FloatField(default=0.0)
+    rubric = models.JSONField(default=list, blank=True)
+    failure_types = models.JSONField(default=list, blank=True)
+    schemas = models.JSONField(default=list, blank=True)
+    seed = models.IntegerField(default=1)
+    author = models.CharField(max_length=160, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+    closed_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["project", "name"], name="one_review_queue_per_name"),
+            models.CheckConstraint(
+                condition=Q(reviews_required__gte=1, reviews_required__lte=20), name="reviews_required_in_range"
+            ),
+            models.CheckConstraint(condition=Q(gold_share__gte=0, gold_share__lte=0.5), name="gold_share_in_range"),
+            models.CheckConstraint(condition=Q(lease_s__gte=60, lease_s__lte=86400), name="review_lease_in_range"),
+        ]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class Decision(models.TextChoices):
+    ACCEPT = "accept", "Accept"
+    REJECT = "reject", "Reject"
+
+
+class Review(models.Model):
+    """One episode in a queue. `worth` ranks it; a row of the seeded sample is kept apart for honest rates; a gold one
+    has a known answer."""
+
+    id = IdField()
+    queue = models.ForeignKey(ReviewQueue, on_delete=models.CASCADE, related_name="reviews")
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="reviews")
+    worth = models.FloatField(default=0.0)
+    reason = models.CharField(max_length=40, blank=True)
+    in_sample = models.BooleanField(default=False)
+    gold = models.CharField(max_length=6, choices=Decision.choices, blank=True)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["queue", "episode"], name="one_review_per_queue_and_episode"),
+            models.CheckConstraint(condition=Q(gold__in=["", *Decision.values]), name="gold_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"review {self.pk}"
+
+    def get_absolute_url(self) -> str:
+        return f"/reviews/{self.pk}/"
+
+
+class ReviewSlot(Slot):
+    """One of the reviews that an item needs. `queue`, `worth` and `is_gold` are copies, so that a pull is one scan."""
+
+    id = IdField()
+    review = models.ForeignKey(Review, on_delete=models.CASCADE, related_name="slots")
+    number = models.SmallIntegerField()
+    queue = models.ForeignKey(ReviewQueue, on_delete=models.CASCADE, related_name="slots")
+    worth = models.FloatField(default=0.0)
+    is_gold = models.BooleanField(default=False)
+    submitted_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(fields=["queue", "state", "-worth"], name="review_slots_in_turn"),
+            models.Index(fields=["holder"], condition=Q(state="claimed"), name="review_slots_held"),
+        ]
+        constraints = [
+            models.UniqueConstraint(fields=["review", "number"], name="one_review_slot_per_number"),
+            models.UniqueConstraint(fields=["review", "holder"], condition=~Q(holder=""), name="never_two_slots_each"),
+            models.CheckConstraint(condition=Q(state__in=SlotState.values), name="review_slot_state_known"),
+        ]
+
+    def __str__(self) -> str:
+        return f"slot {self.number} of {self.review_id}"
+
+
+class ReviewDecline(AppendOnly):
+    """One reviewer passing on one episode; the others still get it."""
+
+    review = models.ForeignKey(Review, on_delete=models.CASCADE, related_name="declines")
+    author_key = models.CharField(max_length=160)
+    author = models.CharField(max_length=160)
+    reason = models.TextField(blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["review", "author_key"], name="one_review_decline_each")]
+
+    def __str__(self) -> str:
+        return f"{self.author} declined"
+
+
+class Confidence(models.TextChoices):
+    HIGH = "high", "High"
+    MEDIUM = "medium", "Medium"
+    LOW = "low", "Low"
+
+
+class Verdict(Authored):
+    """A reviewer's decision on a whole episode. `is_blind`: the outcome was withheld from them from claim to verdict. A
+    late one, sent without the lease, is kept and counts nowhere."""
+
+    id = IdField()
+    review = models.ForeignKey(Review, on_delete=models.CASCADE, related_name="verdicts")
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="review_verdicts")
+    decision = models.CharField(max_length=6, choices=Decision.choices)
+    failure_type = models.CharField(max_length=60, blank=True)
+    rubric = models.JSONField(default=dict, blank=True)
+    confidence = models.CharField(max_length=6, choices=Confidence.choices, default=Confidence.HIGH)
+    note = JsonText(blank=True, default="")
+    is_blind = models.BooleanField(default=True)
+    is_late = models.BooleanField(default=False)
+    adjudicates = models.BooleanField(default=False)
+    nonce = models.CharField(max_length=200, blank=True)
+    took_s = models.FloatField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["review", "author_key"], condition=Q(is_late=False), name="one_verdict_per_reviewer"
+            ),
+            models.CheckConstraint(condition=Q(decision__in=Decision.values), name="verdict_decision_known"),
+        ]
+        indexes = [models.Index(fields=["episode"], name="verdicts_of_episode")]
+
+    def __str__(self) -> str:
+        return f"{self.decision} by {self.author}"
+
+
+class Explanation(models.TextChoices):
+    VERIFIER_WRONG = "verifier_wrong", "The verifier is wrong"
+    I_WAS_WRONG = "i_was_wrong", "I was wrong"
+    TASK_AMBIGUOUS = "task_ambiguous", "The task is ambiguous"
+
+
+class Disagreement(AppendOnly):
+    """What a reviewer says about a verdict of theirs that differs from the verifier's outcome."""
+
+    verdict = models.OneToOneField(Verdict, on_delete=models.CASCADE, related_name="disagreement")
+    explanation = models.CharField(max_length=14, choices=Explanation.choices)
+    at = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return self.explanation
+
+
+class CourtCase(models.Model):
+    """A task whose verifier or wording someone doubts. Open until a ruling is newer than the last doubt."""
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="court_cases")
+    task_key = models.CharField(max_length=300)
+    scenario = models.CharField(max_length=200, blank=True)
+    task_idx = models.IntegerField(null=True, blank=True)
+    doubted_at = models.DateTimeField()
+    ruled_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["project", "task_key"], name="one_court_case_per_task")]
+
+    def __str__(self) -> str:
+        return self.task_key
+
+    @property
+    def is_open(self) -> bool:
+        return self.ruled_at is None or self.ruled_at < self.doubted_at
+
+
+class Word(models.TextChoices):
+    """What the court can say: of the verifier, or of the task."""
+
+    SOUND = "sound", "The verifier is right"
+    BROKEN = "broken", "The verifier is broken"
+    TOO_STRICT = "too_strict", "The verifier is too strict"
+    TOO_LENIENT = "too_lenient", "The verifier is too lenient"
+    IMPOSSIBLE = "impossible", "The task is impossible"
+    TRIVIAL = "trivial", "The task is trivial"
+    AMBIGUOUS = "ambiguous", "The task is ambiguous"
+
+
+class Ruling(Authored):
+    """The court's word on a task. It stands beside outcomes and changes none; the newest of a case counts."""
+
+    id = IdField()
+    case = models.ForeignKey(CourtCase, on_delete=models.CASCADE, related_name="rulings")
+    word = models.CharField(max_length=11, choices=Word.choices)
+    reason = JsonText()
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(word__in=Word.values), name="ruling_word_known")]
+
+    def __str__(self) -> str:
+        return self.word

@@ -1,0 +1,88 @@
+"""Reads: a comment that names somebody, as the subject of notifications.
+
+Owns who is to hear of it, when it is no longer worth saying, and its words. A person who judges the episode blind hears
+of it only afterward: a comment may give the outcome away. Leaves queueing, sending and people's own rules to `notices`,
+which asks these questions again just before anything leaves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from episodes import visibility
+from notices.subjects import KEEP, Standing, put_off, skip
+from reviews.models import Annotation, Mention
+
+KIND = "comment"
+LISTENS_FOR = timedelta(days=7)
+LOOK_AGAIN = timedelta(minutes=5)
+
+
+@dataclass(frozen=True)
+class CommentSubject:
+    """One comment; each person whom it names hears of it once."""
+
+    comment: Annotation
+    kind: str = KIND
+    rank: str = ""
+    group: str = ""
+
+    @property
+    def id(self) -> str:
+        return self.comment.pk
+
+    @property
+    def project_id(self) -> str:
+        return self.comment.episode.project_id
+
+    @property
+    def expires_at(self) -> datetime:
+        return self.comment.created_at + LISTENS_FOR
+
+    @property
+    def text(self) -> str:
+        return str(self.comment.text)
+
+    def title(self, open_count: int) -> str:
+        return f"{self.comment.author} mentioned you in {self.comment.episode.project.slug}"
+
+    def recipients(self, now: datetime) -> set[str]:
+        return {f"user:{user}" for user in self.comment.mentions.values_list("user_id", flat=True)}
+
+    def standing(self, rank: str, now: datetime) -> Standing:
+        if self.expires_at <= now:
+            return skip("Not sent: the comment is more than 7 days old.")
+        if self.comment.withdrawn or Annotation.objects.filter(supersedes=self.comment).exists():
+            return skip("Not sent: the comment was changed or withdrawn.")
+        return KEEP
+
+    def standing_for(self, person: str, now: datetime) -> Standing:
+        if not self.comment.mentions.filter(user_id=person.removeprefix("user:"), seen_at__isnull=True).exists():
+            return skip("Not sent: you already opened it.")
+        if visibility.is_held_from(person, self.comment.episode):
+            return put_off(now + LOOK_AGAIN, "You review this episode blind.")
+        return KEEP
+
+
+@dataclass(frozen=True)
+class CommentKind:
+    """Comments, as `notices.subjects.register` takes them."""
+
+    name: str = KIND
+    label: str = "Comment"
+
+    def path(self, subject_id: str) -> str:
+        return f"/reviews/mentions/{subject_id}/"
+
+    def read(self, ids: Collection[str]) -> dict[str, CommentSubject]:
+        rows = Annotation.objects.filter(pk__in=ids).select_related("episode__project")
+        return {one.pk: CommentSubject(one) for one in rows}
+
+    def open_among(self, ids: Collection[str]) -> set[str]:
+        return set(Mention.objects.filter(annotation__in=ids, seen_at=None).values_list("annotation_id", flat=True))
+
+    def open_count(self, project_id: str, now: datetime) -> int:
+        """Return zero: a mention is for one person, so nobody else could take it."""
+        return 0

@@ -1,0 +1,491 @@
+"""Pages about reviews: queues, one review, the court, agreement; and the forms on them.
+
+Owns HTTP status, redirects and form words. Every write is a function of a writes module; every figure is of
+`reports.py`. A refused form shows its reason above the same page, with what was typed.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+from itertools import islice
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, JsonResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from episodes import visibility, windows
+from episodes.models import Episode, VerifierOutcome
+from episodes.packs import verifier_text
+from episodes.selection import TOLD_BY_OUTCOME, filtered
+from episodes.step_cards import DiffLine, card_of, diff_lines
+from episodes.strip import outcome_words
+from people.access import (
+    MemberRequest,
+    holds,
+    is_id,
+    may_review,
+    may_see_reviews,
+    may_set_reviews,
+    member_required,
+    scoped,
+    visible_or_404,
+)
+from people.errors import AppError, BadJson, Invalid, NotFound
+from people.http import parse_json
+from people.plain_text import clean
+from reviews import annotating, assigning, correcting, court, deciding, mentions, reports, schemas
+from reviews.annotated import current, seen_by
+from reviews.annotating import Place
+from reviews.correcting import Better
+from reviews.deciding import Wanted
+from reviews.models import (
+    COMMENT,
+    Annotation,
+    Confidence,
+    CorrectionKind,
+    CourtCase,
+    Explanation,
+    LabelSchema,
+    Review,
+    ReviewQueue,
+    SchemaKind,
+    Word,
+)
+
+QUEUES, CASES, RAIL, CHANGES, CHOSEN = 100, 200, 30, 60, 500
+review_of = member_required(may_see_reviews, rows=Review.objects.all, path="queue__project_id")
+queue_of = member_required(may_see_reviews, rows=ReviewQueue.objects.all)
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_see_reviews)
+def reviews(request: MemberRequest) -> HttpResponse:
+    """Show the queues, and make one."""
+    actor, problem, given = request.actor, "", request.POST
+    if request.method == "POST":
+        try:
+            made = assigning.create_queue(
+                actor,
+                given.get("name", ""),
+                reviews_required=_whole(given.get("reviews_required", "1")),
+                is_blind=given.get("is_blind") == "1",
+                gold_share=_whole(given.get("gold_percent", "0")) / 100,
+                rubric=given.get("rubric", "").splitlines(),
+            )
+            if ids := _ids(request):
+                _add(request, made.pk, ids)
+            return redirect("review_queue", made.pk)
+        except AppError as refused:
+            problem = refused.message
+    queues = scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES]
+    rows = [(queue, reports.progress(actor, queue)) for queue in queues]
+    to_do = sum(told.total - told.done for queue, told in rows if queue.closed_at is None)
+    cases = court.open_cases(actor.project).count()
+    context = {
+        "headline": _headline(len(rows), to_do, cases),
+        "rows": rows,
+        "cases": cases,
+        "unread": mentions.unread(actor),
+        "labels": schemas.of_project(actor.project),
+        "kinds": SchemaKind.choices,
+        "may_set": holds(actor, may_set_reviews),
+        "chosen": _ids(request),
+        "problem": problem,
+        "given": given,
+    }
+    return render(request, "reviews/reviews.html", context, status=422 if problem else 200)
+
+
+def _headline(queues: int, to_do: int, cases: int) -> str:
+    if not queues:
+        return "No review queues yet."
+    doubted = f" {cases} {'task is' if cases == 1 else 'tasks are'} before the court." if cases else ""
+    return f"{to_do or 'No'} {'review is' if to_do == 1 else 'reviews are'} open.{doubted}"
+
+
+def _whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 7):
+        raise Invalid(f"Enter a whole number instead of {text[:20] or 'nothing'}.")
+    return int(text)
+
+
+def _ids(request: MemberRequest) -> list[str]:
+    """Return the episodes that were selected in a list, given by the form or in the page's address."""
+    given = request.POST if request.method == "POST" else request.GET
+    return [one for one in given.getlist("episode") if is_id(one)][:CHOSEN]
+
+
+def _add(request: MemberRequest, pk: str, ids: list[str]) -> None:
+    added = assigning.fill(request.actor, pk, scoped(Episode.objects.filter(pk__in=ids), request.project))
+    messages.success(request, f"Added {added} of {len(ids)} selected {'episode' if len(ids) == 1 else 'episodes'}.")
+
+
+@require_POST
+@member_required(may_set_reviews)
+def define_label(request: MemberRequest) -> HttpResponse:
+    """Add a label or its next version; an option per line."""
+    given = request.POST
+    options = [line.strip() for line in given.get("options", "").splitlines() if line.strip()]
+    made = schemas.define(request.actor, given.get("name", ""), given.get("title", ""), given.get("kind", ""), options)
+    messages.success(request, f"Label {made.title} is version {made.version}. New queues use it.")
+    return redirect("reviews")
+
+
+@require_GET
+@queue_of
+def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show how far a queue is, why it is empty for this person, and the figures of its judges."""
+    actor = request.actor
+    queue = visible_or_404(ReviewQueue.objects.all(), actor, pk)
+    told, reasons = reports.progress(actor, queue), reports.why_empty(actor, queue, timezone.now())
+    left = told.total - told.done
+    context = {
+        "queue": queue,
+        "headline": f"{left or 'No'} of {told.total} reviews {'is' if left == 1 else 'are'} open in {queue.name}.",
+        "told": told,
+        "reasons": ["This queue is closed."] if queue.closed_at else reasons,
+        "gold": reports.gold_lines(queue),
+        "sampled": reports.accepted_in_sample(queue),
+        "differing": reports.disagreeing(actor, queue)[:50],
+        "may_review": holds(actor, may_review),
+        "may_set": holds(actor, may_set_reviews),
+    }
+    return render(request, "reviews/queue.html", context)
+
+
+@require_POST
+@member_required(may_set_reviews, rows=ReviewQueue.objects.all)
+def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
+    """Add selected episodes, those of a filter, or a seeded sample of them; or close the queue."""
+    actor, given = request.actor, request.POST
+    if given.get("close") == "1":
+        assigning.close_queue(actor, pk)
+        messages.success(request, "Queue closed.")
+        return redirect("review_queue", pk)
+    if ids := _ids(request):
+        _add(request, pk, ids)
+        return redirect("review_queue", pk)
+    names = ("run", "scenario", "outcome", "state", "arm")
+    filters = {name: [given[name]] for name in names if given.get(name)}
+    episodes = filtered(actor.project, filters)
+    if TOLD_BY_OUTCOME & set(filters):
+        episodes = visibility.told(actor, episodes)
+    sample, seed = _whole(given.get("sample") or "0"), _whole(given.get("seed") or "1")
+    added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)
+    messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")
+    return redirect("review_queue", pk)
+
+
+@require_POST
+@member_required(may_set_reviews, rows=ReviewQueue.objects.all)
+def add_gold(request: MemberRequest, pk: str) -> HttpResponse:
+    """Mix an episode with a known answer into the queue; its ID, or the address of its page."""
+    given = request.POST
+    episode = given.get("episode", "").strip().rstrip("/").rpartition("/")[2]
+    try:
+        assigning.add_gold(request.actor, pk, episode, given.get("answer", ""))
+        messages.success(request, "Gold item added. Each reviewer gets it once.")
+    except NotFound:
+        messages.error(request, f"There is no episode {clean(episode)[:60] or 'without an ID'} in this project.")
+    except AppError as refused:
+        messages.error(request, refused.message)
+    return redirect("review_queue", pk)
+
+
+@require_POST
+@member_required(may_review, rows=ReviewQueue.objects.all)
+def next_review(request: MemberRequest, pk: str) -> HttpResponse:
+    try:
+        return redirect("review", assigning.pull(request.actor, pk).review_id)
+    except AppError as refused:
+        messages.error(request, refused.message)
+        return redirect("review_queue", pk)
+
+
+@require_GET
+@review_of
+def review_page(request: MemberRequest, pk: str) -> HttpResponse:
+    return _review(request, pk)
+
+
+def _review(request: MemberRequest, pk: str, problem: str = "", status: int = 200) -> HttpResponse:
+    """The page of one review as it stands for this person; `problem` comes with what they had typed."""
+    actor = request.actor
+    rows = Review.objects.select_related("queue", "episode", "episode__run", "episode__project")
+    review = visible_or_404(rows, actor, pk, "queue__project")
+    slot, now = assigning.slot_of(actor, review), timezone.now()
+    mine = slot is not None and slot.state == "claimed"
+    submitted = slot is not None and slot.state == "submitted"
+    shown = deciding.reveal(actor, pk) if submitted else None
+    context = {
+        **replay_of(request, review.episode),
+        **_said(request, review, shown is not None or not review.queue.is_blind),
+        "review": review,
+        "queue": review.queue,
+        "rail": _rail(request, review),
+        "told": reports.progress(actor, review.queue),
+        "mine": mine,
+        "lease_token": slot.lease_token if slot is not None and mine else "",
+        "lease_until": slot.lease_until if slot is not None else None,
+        "expired": slot is not None and mine and not slot.is_held(now),
+        "revealed": shown,
+        "outcome_words": outcome_words(shown.outcome.reward_type) if shown and shown.outcome else "",
+        "ruling": court.ruling_of(review.episode) if shown else None,
+        "explanations": Explanation.choices,
+        "confidences": Confidence.choices,
+        "nonce": request.POST.get("nonce") or secrets.token_urlsafe(12),
+        "given": request.POST,
+        "may_review": holds(actor, may_review) and review.queue.closed_at is None,
+        "blind": review.queue.is_blind and not submitted,
+        "problem": problem,
+    }
+    return render(request, "reviews/review.html", context, status=status)
+
+
+def replay_of(request: MemberRequest, one: Episode, step: int = 1) -> dict[str, Any]:
+    """Return the steps of an episode around the one that the request names, or `step`, and its scrubber, as this person
+    sees them.
+    """
+    at = max(windows.number(request.GET.get("step") or request.POST.get("seq")) or step, 1)
+    steps = windows.around(request.actor, one, at)
+    at, codes = min(at, max(steps.last, 1)), windows.letters(request.actor, one, steps.last)
+    names = {row.seq: card_of(row.wire()).name for row in steps.rows} if steps.last <= windows.NAMED else {}
+    ticks = windows.ticks(codes, at, names)
+    return {"episode": one, "steps": steps, "at": at, "codes": codes, "ticks": ticks, "ended": True}
+
+
+def _said(request: MemberRequest, review: Review, shown: bool) -> dict[str, Any]:
+    """Return what this reviewer said, the comments of others that they may read, and the labels that they can set."""
+    actor, episode = request.actor, review.episode
+    said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if one.author_key == actor.key]
+    pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
+    fixes = [one for one in correcting.current(episode) if one.author_key == actor.key]
+    return {
+        "labels": list(pinned),
+        "notes": [one for one in said if one.author_key == actor.key or one.label == COMMENT],
+        "fixes": fixes,
+        "own_key": actor.key,
+        "fix_kinds": CorrectionKind.choices,
+    }
+
+
+def _rail(request: MemberRequest, review: Review) -> list[tuple[Review, str]]:
+    """Return the reviews that this person gave or holds in the queue, the newest first, and how
+    each stands for them."""
+    slots = review.queue.slots.filter(holder=request.actor.key).select_related("review__episode")
+    return [(one.review, one.get_state_display()) for one in slots.order_by("-claimed_at")[:RAIL]]
+
+
+@require_POST
+@review_of
+def review_command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
+    """One command on a review, as a form of its page or as a script's request."""
+    act = COMMANDS.get(command)
+    if act is None:
+        raise NotFound
+    try:
+        said = act(request, pk)
+    except AppError as refused:
+        if _wants_json(request):
+            raise
+        return _review(request, pk, refused.message, refused.status)
+    if isinstance(said, HttpResponse):
+        return said
+    if _wants_json(request):
+        return JsonResponse(said or {"ok": True})
+    step = windows.number(request.POST.get("seq"))
+    return redirect(f"/reviews/{pk}/?step={step}" if step else f"/reviews/{pk}/")
+
+
+def _wants_json(request: MemberRequest) -> bool:
+    return "application/json" in request.headers.get("Accept", "")
+
+
+def _claim(request: MemberRequest, pk: str) -> None:
+    assigning.claim(request.actor, pk)
+
+
+def _renew(request: MemberRequest, pk: str) -> dict[str, Any]:
+    lease = assigning.renew(request.actor, pk, request.POST.get("lease_token", ""))
+    return {"lease_until": lease.lease_until.isoformat()}
+
+
+def _release(request: MemberRequest, pk: str) -> HttpResponse:
+    assigning.release(request.actor, pk, request.POST.get("lease_token", ""))
+    messages.success(request, "Released.")
+    return _to_queue(request, pk)
+
+
+def _decline(request: MemberRequest, pk: str) -> HttpResponse:
+    assigning.decline(request.actor, pk, request.POST.get("reason", ""), request.POST.get("lease_token", ""))
+    messages.success(request, "Declined. Others can still review this episode.")
+    return _to_queue(request, pk)
+
+
+def _to_queue(request: MemberRequest, pk: str) -> HttpResponse:
+    review = visible_or_404(Review.objects.all(), request.actor, pk, "queue__project")
+    return redirect("review_queue", review.queue_id)
+
+
+def _decide(request: MemberRequest, pk: str) -> None:
+    given = request.POST
+    review = visible_or_404(Review.objects.select_related("queue"), request.actor, pk, "queue__project")
+    asked = given.getlist("asked")
+    wanted = Wanted(
+        decision=given.get("decision", ""),
+        failure_type=given.get("failure_type", ""),
+        rubric={name: name in given.getlist("met") for name in review.queue.rubric if name in asked},
+        confidence=given.get("confidence", Confidence.HIGH),
+        note=given.get("note", ""),
+        nonce=given.get("nonce", "")[:200],
+    )
+    deciding.decide(request.actor, pk, given.get("lease_token", ""), wanted)
+
+
+def _explain(request: MemberRequest, pk: str) -> None:
+    mine = deciding.reveal(request.actor, pk).mine
+    deciding.explain(request.actor, mine.pk, request.POST.get("explanation", ""))
+
+
+def _label(request: MemberRequest, pk: str) -> None:
+    given = request.POST
+    rows = Review.objects.select_related("queue", "episode")
+    review = visible_or_404(rows, request.actor, pk, "queue__project")
+    where = Place(_whole(given["seq"]) if given.get("seq") else None)
+    schema = scoped(LabelSchema.objects.filter(pk=given.get("schema", "")), request.actor.project).first()
+    label = schema.name if schema is not None else COMMENT
+    value = _value_of(given, schema.kind if schema is not None else "")
+    annotating.annotate(request.actor, review.episode, where, label, value, schema=schema, queue=review.queue)
+
+
+def _value_of(given: QueryDict, kind: str) -> Any:
+    """Return what a label's form says, in the type that its kind takes."""
+    text = given.get("value", "")
+    if kind == SchemaKind.MULTI:
+        return given.getlist("value")
+    if kind != SchemaKind.SCORE:
+        return text
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise Invalid(f"Enter a number instead of {text[:20] or 'nothing'}.") from error
+    return int(number) if number.is_integer() else number
+
+
+def _undo(request: MemberRequest, pk: str) -> None:
+    """Withdraw the newest annotation of this person on the episode, or the named one."""
+    review = visible_or_404(Review.objects.all(), request.actor, pk, "queue__project")
+    rows = Annotation.objects.filter(episode=review.episode_id, author_key=request.actor.key)
+    found = max(current(rows), key=lambda one: (one.created_at, one.pk), default=None)
+    wanted = request.POST.get("annotation") or (found.pk if found else "")
+    if wanted:
+        annotating.undo(request.actor, wanted)
+
+
+def _correct(request: MemberRequest, pk: str) -> None:
+    given = request.POST
+    review = visible_or_404(Review.objects.select_related("episode"), request.actor, pk, "queue__project")
+    try:
+        arguments = parse_json((given.get("arguments") or "{}").encode("utf-8", "surrogatepass"))
+    except BadJson as error:
+        raise Invalid(f"The arguments are not JSON. {error.message}") from error
+    if not isinstance(arguments, dict):
+        raise Invalid("Arguments are a JSON object.")
+    better = Better(
+        given.get("kind", ""), given.get("name", ""), arguments, given.get("text", ""), given.get("why", "")
+    )
+    correcting.correct(request.actor, review.episode, _whole(given.get("seq", "")), better)
+
+
+COMMANDS: dict[str, Any] = {
+    "claim": _claim,
+    "renew": _renew,
+    "release": _release,
+    "decline": _decline,
+    "verdict": _decide,
+    "explain": _explain,
+    "label": _label,
+    "undo": _undo,
+    "correct": _correct,
+}
+
+
+@require_GET
+@member_required(may_see_reviews)
+def court_page(request: MemberRequest) -> HttpResponse:
+    """Show the tasks that someone doubts."""
+    cases = court.open_cases(request.actor.project)
+    ruled = scoped(CourtCase.objects.exclude(pk__in=cases), request.actor.project).order_by("-ruled_at")
+    n = cases.count()
+    headline = f"{n or 'No'} {'task waits' if n == 1 else 'tasks wait'} for a ruling."
+    context = {"headline": headline, "cases": cases[:CASES], "ruled": ruled[:CASES]}
+    return render(request, "reviews/court.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_see_reviews, rows=CourtCase.objects.all)
+def case_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show everything about one doubted task, and rule on it. Refused to who still has to judge one of its episodes."""
+    actor, problem = request.actor, ""
+    case = visible_or_404(CourtCase.objects.select_related("project"), actor, pk)
+    if request.method == "POST":
+        try:
+            court.rule(actor, pk, request.POST.get("word", ""), request.POST.get("reason", ""))
+            return redirect("case", pk)
+        except AppError as refused:
+            problem = refused.message
+    episodes = visibility.told(actor, court.episodes_of(case))[:50]
+    rows = list(episodes)
+    found = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
+    verdicts = visibility.told(actor, court.verdicts_of(case), "episode_id")[:100]
+    context = {
+        "case": case,
+        "headline": f"{clean(case.task_key)}: {court.doubts_of(case).count()} doubts.",
+        "task": rows[0].task if rows else "",
+        "verifier": clean(verifier_text(case.scenario, case.task_idx)) if holds(actor, may_set_reviews) else "",
+        "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk))) for one in rows],
+        "verdicts": verdicts,
+        "rulings": case.rulings.order_by("-created_at"),
+        "words": Word.choices,
+        "may_set": holds(actor, may_set_reviews),
+        "problem": problem,
+        "given": request.POST,
+    }
+    return render(request, "reviews/case.html", context, status=422 if problem else 200)
+
+
+def _changes(outcome: VerifierOutcome | None) -> list[DiffLine]:
+    """Return the first lines of what an episode changed in its world, as its verifier saw it."""
+    return list(islice(diff_lines(outcome.state_diff), CHANGES)) if outcome is not None else []
+
+
+@require_GET
+@member_required(may_see_reviews)
+def court_report(request: MemberRequest) -> HttpResponse:
+    """Every ruling as a file, for the makers of the dataset."""
+    text = json.dumps({"rulings": court.report(request.actor)}, indent=2)
+    headers = {"Content-Disposition": 'attachment; filename="rulings.json"'}
+    return HttpResponse(text, content_type="application/json", headers=headers)
+
+
+@require_GET
+@member_required(may_see_reviews)
+def agreement_page(request: MemberRequest) -> HttpResponse:
+    """Show how far judges agree, by queue."""
+    actor = request.actor
+    queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("-created_at")[:QUEUES])
+    chosen = next((one for one in queues if one.pk == request.GET.get("queue")), queues[0] if queues else None)
+    only_sample = request.GET.get("sample") == "1"
+    found = reports.lines(actor, chosen, only_sample=only_sample) if chosen else []
+    context = {
+        "queues": queues,
+        "chosen": chosen,
+        "only_sample": only_sample,
+        "lines": found,
+        "differing": reports.disagreeing(actor, chosen)[:100] if chosen else [],
+    }
+    return render(request, "reviews/agreement.html", context)

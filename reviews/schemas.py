@@ -1,0 +1,126 @@
+"""Writes: label schemas of a project, by versions that never change; and whether a value fits one.
+
+Called by the labels page, `annotating.py` and `assigning.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from people.access import Actor, may_set_reviews, scoped
+from people.errors import Invalid
+from people.models import Project
+from reviews.models import LabelSchema, SchemaKind
+
+OPTIONS_MAX = 30
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+STEP_LABELS = {
+    "good_step": "Good step",
+    "detour": "Harmless detour",
+    "wrong_argument": "Wrong argument",
+    "wrong_tool": "Wrong tool",
+    "should_have_asked": "Should have asked",
+    "breaks_a_rule": "Breaks a rule",
+}
+"""What a project begins with."""
+
+
+def of_project(project: Project) -> QuerySet[LabelSchema]:
+    """Return the current versions."""
+    return scoped(LabelSchema.objects.filter(ended_at__isnull=True), project).order_by("created_at", "pk")
+
+
+def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any]) -> LabelSchema:
+    """Add a label schema, or the next version of one; the same again is the same version."""
+    may_set_reviews(actor)
+    if not _NAME.fullmatch(name):
+        raise Invalid("A label name must be 1 to 60 lowercase letters, digits, - or _, starting with a letter.")
+    if kind not in SchemaKind.values:
+        raise Invalid(f"Unknown kind: {kind}. Use one of {', '.join(SchemaKind.values)}.")
+    title, options = title.strip()[:120] or name, _options(kind, options)
+    with transaction.atomic():
+        Project.objects.select_for_update(no_key=True).get(pk=actor.project.pk)
+        versions = scoped(LabelSchema.objects.filter(name=name), actor.project).order_by("-version")
+        last = versions.first()
+        if last is not None and last.ended_at is None:
+            if (last.title, last.kind, last.options) == (title, kind, options):
+                return last
+            versions.filter(pk=last.pk).update(ended_at=timezone.now())
+        return LabelSchema.objects.create(
+            project=actor.project,
+            name=name,
+            version=last.version + 1 if last else 1,
+            title=title,
+            kind=kind,
+            options=options,
+            author=actor.name,
+        )
+
+
+def end(actor: Actor, name: str) -> None:
+    """End a label: it can no longer be set, and what was said with it stays."""
+    may_set_reviews(actor)
+    of_project(actor.project).filter(name=name).update(ended_at=timezone.now())
+
+
+def _options(kind: str, options: Sequence[Any]) -> list[dict[str, Any]]:
+    """Return options in the form in which they are stored; each gets a key from 1 to 9 unless it names one."""
+    if kind == SchemaKind.TEXT:
+        return []
+    if kind == SchemaKind.SCORE:
+        low, high = _bounds(options)
+        return [{"low": low, "high": high}]
+    if not 2 <= len(options) <= OPTIONS_MAX:
+        raise Invalid(f"A label needs 2 to {OPTIONS_MAX} options.")
+    found = [_option(one, number) for number, one in enumerate(options, 1)]
+    for name in ("value", "key"):
+        said = [one[name] for one in found if one[name]]
+        if len(set(said)) < len(said):
+            raise Invalid(f"Two options have the same {name}.")
+    return found
+
+
+def _option(one: Any, number: int) -> dict[str, str]:
+    given = one if isinstance(one, dict) else {"label": one}
+    label = str(given.get("label") or given.get("value") or "").strip()[:120]
+    value = str(given.get("value") or re.sub(r"[^a-z0-9]+", "_", label.lower()).strip("_"))
+    key = str(given.get("key", number if number < 10 else ""))
+    if not _NAME.fullmatch(value) or len(key) > 1:
+        raise Invalid(f"Option {number} needs a label with a letter first, and a key of one character.")
+    return {"value": value, "label": label or value, "key": key}
+
+
+def _bounds(options: Sequence[Any]) -> tuple[float, float]:
+    given = options[0] if options and isinstance(options[0], dict) else {"low": 1, "high": 5}
+    low, high = given.get("low"), given.get("high")
+    if not isinstance(low, int | float) or not isinstance(high, int | float) or not low < high:
+        raise Invalid("A score needs a low and a higher high.")
+    return low, high
+
+
+def checked(schema: LabelSchema, value: Any) -> Any:
+    """Return the value as it is stored. Raises `Invalid`, which names what the schema takes."""
+    known = [one["value"] for one in schema.options if "value" in one]
+    if schema.kind == SchemaKind.SINGLE:
+        if value not in known:
+            raise Invalid(f"{schema.title} takes one of {', '.join(known)}.")
+        return value
+    if schema.kind == SchemaKind.MULTI:
+        chosen = value if isinstance(value, list) else []
+        if not isinstance(value, list) or any(one not in known for one in chosen):
+            raise Invalid(f"{schema.title} takes a list of {', '.join(known)}.")
+        return [one for one in known if one in chosen]
+    if schema.kind == SchemaKind.SCORE:
+        low, high = schema.options[0]["low"], schema.options[0]["high"]
+        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+            raise Invalid(f"{schema.title} takes a number from {low:g} to {high:g}.")
+        return value
+    if not isinstance(value, str) or not value.strip():
+        raise Invalid(f"{schema.title} takes a text.")
+    return value

@@ -1,0 +1,50 @@
+"""Reads: what a look at an episode is worth, and whether its outcome can still come.
+
+Owns the ranking of review queues. It reads outcomes for everyone's sake and shows them to no one: the reason of a rank
+opens with the outcome, after the verdict. Called by `assigning.py` and `deciding.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from episodes import outcomes
+from episodes.models import Episode, EpisodeState
+from episodes.recording import NOT_VERIFIED
+from reviews.models import Decision, Verdict
+
+AGAINST_VERIFIER, AGAINST_EACH_OTHER, NEAR_THE_LINE = 3.0, 2.0, 1.0
+NEAR = (0.25, 0.75)
+SAYS = {"complete": Decision.ACCEPT, "others": Decision.REJECT}
+"""What a verifier's outcome would be as a verdict; other types are no decision."""
+
+
+def is_settled(episode: Episode) -> bool:
+    """Return whether the episode has ended and its verifier has run or will not."""
+    if episode.is_live:
+        return False
+    waits = episode.is_builtin and episode.state == EpisodeState.FINISHED and not episode.fault
+    if not waits or outcomes.of_episode(episode) is not None:
+        return True
+    return bool(episode.events.filter(verb=NOT_VERIFIED).exists())
+
+
+def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:
+    """By episode, its worth and why: a model disagrees with the verifier, models disagree, or it is near the line."""
+    ids = [one.pk for one in episodes]
+    by_models: dict[str, set[str]] = {}
+    said = Verdict.objects.filter(episode__in=ids, is_late=False).exclude(author_kind="human")
+    for episode, decision in said.values_list("episode_id", "decision"):
+        by_models.setdefault(episode, set()).add(decision)
+    found = dict.fromkeys(ids, (0.0, ""))
+    for one in outcomes.of_episodes(ids).filter(source=outcomes.VERIFIER):
+        wanted = SAYS.get(one.reward_type)
+        near = one.reward_type == "judge_error" or (one.reward is not None and NEAR[0] <= one.reward <= NEAR[1])
+        if wanted is not None and by_models.get(one.episode_id, set()) - {wanted}:
+            found[one.episode_id] = (AGAINST_VERIFIER, "model against verifier")
+        elif near:
+            found[one.episode_id] = (NEAR_THE_LINE, "near the pass line")
+    for pk, decisions in by_models.items():
+        if len(decisions) > 1 and found[pk][0] < AGAINST_EACH_OTHER:
+            found[pk] = (AGAINST_EACH_OTHER, "model against model")
+    return found

@@ -1,0 +1,138 @@
+"""The JSON edge of runs: start one, with a plan or for a loop's own episodes; its states; its comparison."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Body, QueryEx, Router, Schema, Status
+
+from awmclient import schema
+from awmclient.fields import Object
+from episodes import lists, recording
+from episodes.api import CURSOR, LIMIT, filters_in, filters_of
+from people.http import REFUSALS, actor_of
+from runs import certifying, planning
+from runs.comparison import Comparison, compare_run
+from runs.models import Plan
+from runs.plans import plan_of
+
+router = Router(tags=["runs"])
+
+
+class ComparisonView(Schema):
+    """What a run shows. Each contrast holds counts, delta, intervals, method names and its sentence; `running` may be
+    read at any time, the scopes are null before the planned size. Differences are shares from -1 to 1."""
+
+    run: str
+    name: str
+    state: str
+    control: str
+    seeds: int
+    arms: list[Object]
+    contrasts: list[Object]
+    sentence: str
+
+
+class Retried(Schema):
+    retried: int
+
+
+class CertificateView(Schema):
+    """How an episode was last replayed: *exact*, *content* or *refused*, and how many calls came out the same."""
+
+    grade: str
+    calls: int
+    checked: int
+    difference: str
+    at: datetime
+
+
+class Certifying(Schema):
+    """A replay was requested. `certificate` is the newest one so far, or null."""
+
+    episode: str
+    certificate: CertificateView | None
+
+
+def _view(plan: Plan) -> schema.RunView:
+    return schema.RunView(id=plan.run_id, name=plan.run.name, expert=plan.run.expert, state=plan.state)
+
+
+@router.get("/runs", response={200: schema.RunPage, **REFUSALS}, openapi_extra=filters_in(lists.RUN_FILTERS))
+def list_runs(
+    request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
+) -> schema.RunPage:
+    """The project's runs, newest first."""
+    return lists.runs(actor_of(request), filters_of(request), cursor, limit)
+
+
+@router.post("/runs", response={200: schema.RunView, 201: schema.RunView, **REFUSALS})
+def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.RunView]:
+    """Open a run. With a `plan` awmweb launches its episodes; without one a loop starts them. A `start` of false in the
+    plan leaves the run planned."""
+    if payload.plan is not None:
+        document = plan_of({"name": payload.name, **payload.plan})
+        plan, made = planning.launch(actor_of(request), document, payload.key or "")
+        return Status(201 if made else 200, _view(plan))
+    run, made = recording.start_run(actor_of(request), payload)
+    return Status(201 if made else 200, schema.RunView(id=run.pk, name=run.name, expert=run.expert))
+
+
+@router.post("/runs/{run_id}/pause", response={200: schema.RunView, **REFUSALS})
+def pause(request: HttpRequest, run_id: str) -> schema.RunView:
+    return _view(planning.pause(actor_of(request), run_id))
+
+
+@router.post("/runs/{run_id}/resume", response={200: schema.RunView, **REFUSALS})
+def resume(request: HttpRequest, run_id: str) -> schema.RunView:
+    """Start a planned run or resume a paused one."""
+    return _view(planning.resume(actor_of(request), run_id))
+
+
+@router.post("/runs/{run_id}/cancel", response={200: schema.RunView, **REFUSALS})
+def cancel(request: HttpRequest, run_id: str) -> schema.RunView:
+    return _view(planning.cancel(actor_of(request), run_id))
+
+
+@router.post("/runs/{run_id}/retry", response={200: Retried, **REFUSALS})
+def retry(request: HttpRequest, run_id: str) -> Retried:
+    """Queue another episode for every one that an infrastructure fault ended."""
+    return Retried(retried=planning.retry(actor_of(request), run_id))
+
+
+@router.post("/runs/{run_id}/seeds", response={200: schema.RunView, **REFUSALS})
+def add_seeds(request: HttpRequest, run_id: str, seeds: Body[int]) -> schema.RunView:
+    """Plan more seeds. From then on only the anytime statement applies."""
+    return _view(planning.add_seeds(actor_of(request), run_id, seeds))
+
+
+@router.get("/runs/{run_id}/comparison", response={200: ComparisonView, **REFUSALS})
+def comparison(request: HttpRequest, run_id: str) -> ComparisonView:
+    """Compare the arms of a planned run. Not for agent tokens."""
+    return view_of(compare_run(actor_of(request), run_id))
+
+
+@router.post("/episodes/{episode_id}/certify", response={202: Certifying, **REFUSALS})
+def certify(request: HttpRequest, episode_id: str) -> Status[Certifying]:
+    """Replay the recorded calls of an ended episode in a fresh world. Not for agent tokens."""
+    newest = certifying.request(actor_of(request), episode_id)
+    view = None if newest is None else CertificateView.from_orm(newest)
+    return Status(202, Certifying(episode=episode_id, certificate=view))
+
+
+def view_of(found: Comparison) -> ComparisonView:
+    plan = found.plan
+    counts: list[dict[str, Any]] = [asdict(arm) | {"ended": arm.ended, "rate": arm.rate} for arm in found.arms]
+    return ComparisonView(
+        run=plan.run_id,
+        name=plan.run.name,
+        state=plan.state,
+        control=plan.control,
+        seeds=plan.seeds,
+        arms=counts,
+        contrasts=[asdict(one) | {"verdict": one.verdict} for one in found.contrasts],
+        sentence=found.sentence,
+    )

@@ -1,0 +1,17 @@
+"""The runs app: calls a rollouts worker for episodes that have been parked and have their answer."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class RunsConfig(AppConfig):
+    name = "runs"
+
+    def ready(self) -> None:
+        """Models can be imported only now."""
+        from episodes import recording
+        from runs import launching, planning
+
+        recording.on_queued(lambda episode_id: launching.wake_worker(episode_id))
+        recording.on_end(planning.episode_ended)

@@ -1,0 +1,402 @@
+"""What the tries of a run allow to be said: pairs by task, two scopes, the e-process while it runs, and the sentence.
+
+The datum is a task's mean over valid seeds with an arm minus the same with the control, on tasks valid in both. Only
+the verifier's complete or not enters; shaped rewards never. Scope *tasks* speaks of these tasks, scope *scenarios* of
+scenarios like these: a result of the first must not carry a claim of the second. Pure: tries in, findings out. Called
+by `comparison.py`, which reads the tries; the methods are in `paired.py` and `anytime.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+
+from runs.anytime import Unit, Wave, first_crossing, interval, log_e
+from runs.paired import (
+    FEW_EFFECTIVE,
+    FEW_UNITS,
+    Interval,
+    cluster_interval,
+    effective,
+    holm,
+    mcnemar,
+    sign_flip,
+    tango,
+)
+
+GAP = 0.05
+"""Arms that lost shares of their tries further apart than this are not compared."""
+MCNEMAR, FLIPS, TANGO, JACKKNIFE = "exact McNemar", "sign-flip", "Tango score", "cluster jackknife CV3"
+
+
+@dataclass(frozen=True, slots=True)
+class Try:
+    """One planned try. `complete` is None while it is open or if it is `excluded`, which names the reason.
+
+    `position` is its task's place in the shuffled planned order, `wave` the addition of seeds that it belongs to.
+    """
+
+    task: str
+    scenario: str
+    arm: str
+    seed: int
+    position: int
+    wave: int = 0
+    complete: bool | None = None
+    excluded: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        return self.complete is None and not self.excluded
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What is shown for one kind of unit at the planned size."""
+
+    units: int
+    interval: Interval | None
+    p: float | None
+    method: str
+    verdict: str
+    """better, worse, none (no difference shown), few or withheld."""
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Running:
+    """What may be said at any time. `read` of `planned` units stand in the complete prefix."""
+
+    e: float
+    read: int
+    planned: int
+    interval: Interval
+    verdict: str
+    since: int | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class Exclusions:
+    """Tries that count in no rate, and what they could change at the most."""
+
+    treated: dict[str, int]
+    control: dict[str, int]
+    treated_planned: int
+    control_planned: int
+    withheld: bool
+    bounds: Interval
+    as_failures: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """One scenario: raw counts for reading, no p."""
+
+    scenario: str
+    tasks: int
+    won: int
+    lost: int
+    delta: float
+
+
+@dataclass(frozen=True)
+class Contrast:
+    """One arm against the control. `p_holm` is set where the plan has several contrasts."""
+
+    arm: str
+    control: str
+    tasks: int
+    planned: int
+    won: int
+    lost: int
+    delta: float | None
+    treated_rate: float | None
+    control_rate: float | None
+    state: str
+    """running, final, stopped (ended before the planned size) or extended (seeds were added)."""
+    tasks_scope: Scope | None
+    scenarios_scope: Scope | None
+    running: Running
+    exclusions: Exclusions
+    scenarios: list[Row]
+    p_holm: float | None = None
+    sentence: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on these tasks: at the planned size the one test, else what the e-process showed."""
+        if self.exclusions.withheld:
+            return "withheld"
+        if self.tasks_scope is not None and self.tasks_scope.verdict in ("better", "worse"):
+            return self.tasks_scope.verdict
+        return self.running.verdict
+
+
+@dataclass
+class _Task:
+    """A task's tries in both arms of a contrast."""
+
+    scenario: str
+    position: int
+    treated: list[Try] = field(default_factory=list)
+    control: list[Try] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        return any(one.is_open for one in (*self.treated, *self.control))
+
+    @property
+    def difference(self) -> Fraction | None:
+        """The datum; None for a task that is not valid in both arms."""
+        treated, control = _mean(self.treated), _mean(self.control)
+        return None if treated is None or control is None else treated - control
+
+
+def _mean(tries: Iterable[Try], otherwise: bool | None = None) -> Fraction | None:
+    """Return the share of complete tries; excluded ones count as `otherwise`, or not at all."""
+    told = [one.complete if one.complete is not None else otherwise for one in tries if not one.is_open]
+    known = [one for one in told if one is not None]
+    return Fraction(sum(known), len(known)) if known else None
+
+
+def contrasts(tries: Sequence[Try], arms: Sequence[str], control: str, *, stopped: bool = False) -> list[Contrast]:
+    """Compare every other arm with the control; several contrasts share their error by Holm and, while the run goes on,
+    by equal parts.
+
+    `stopped`: a person ended the run before its planned size, so that no test for that size may speak.
+    """
+    others = [arm for arm in arms if arm != control]
+    found = [_contrast(tries, arm, control, stopped, 0.05 / len(others)) for arm in others]
+    if len(found) < 2:
+        return found
+    ps = [one.tasks_scope.p if one.tasks_scope and one.tasks_scope.p is not None else 1.0 for one in found]
+    return [_holmed(one, p) for one, p in zip(found, holm(ps), strict=True)]
+
+
+def _holmed(one: Contrast, p: float) -> Contrast:
+    """Take a verdict back that Holm's p does not carry."""
+    scope = one.tasks_scope
+    if scope is None or scope.p is None:
+        return one
+    if scope.verdict in ("better", "worse"):
+        if p >= 0.05:
+            about = f"{scope.sentence.partition(':')[2].strip().rstrip('.')}, p {p_text(p)} after Holm."
+            scope = replace(scope, verdict="none", sentence=f"No difference shown on these {one.tasks} tasks: {about}")
+        else:
+            scope = replace(scope, sentence=f"{scope.sentence.rstrip('.')}, p {p_text(p)} after Holm.")
+    told = replace(one, p_holm=p, tasks_scope=scope)
+    return replace(told, sentence=_headline(told))
+
+
+def _contrast(tries: Sequence[Try], arm: str, control: str, stopped: bool, alpha: float) -> Contrast:
+    tasks = _by_task(tries, arm, control)
+    done = [one for one in tasks.values() if not one.is_open]
+    paired = [(one, d) for one in done if (d := one.difference) is not None]
+    waves = sorted({one.wave for one in tries})
+    complete = bool(tasks) and len(done) == len(tasks)
+    state = "stopped" if stopped and not complete else "running"
+    if complete:
+        state = "extended" if len(waves) > 1 else "final"
+    lost = _exclusions(tasks.values())
+    running = _running(tries, arm, control, waves, state, alpha)
+    fixed = state == "final" and paired and not lost.withheld
+    single = all(len(one.treated) == 1 == len(one.control) for one in tasks.values())
+    ds = [d for _, d in paired]
+    contrast = Contrast(
+        arm=arm,
+        control=control,
+        tasks=len(paired),
+        planned=len(tasks),
+        won=sum(d > 0 for d in ds),
+        lost=sum(d < 0 for d in ds),
+        delta=float(sum(ds) / len(ds)) if ds else None,
+        treated_rate=_rate([one.treated for one, _ in paired]),
+        control_rate=_rate([one.control for one, _ in paired]),
+        state=state,
+        tasks_scope=_on_tasks(ds, single) if fixed else None,
+        scenarios_scope=_on_scenarios(paired) if fixed else None,
+        running=running,
+        exclusions=lost,
+        scenarios=_rows(paired),
+    )
+    return replace(contrast, sentence=_headline(contrast))
+
+
+def _by_task(tries: Iterable[Try], arm: str, control: str) -> dict[str, _Task]:
+    tasks: dict[str, _Task] = {}
+    for one in tries:
+        if one.arm in (arm, control):
+            task = tasks.setdefault(one.task, _Task(one.scenario, one.position))
+            (task.treated if one.arm == arm else task.control).append(one)
+    return tasks
+
+
+def _rate(tries: Sequence[Sequence[Try]]) -> float | None:
+    means = [mean for one in tries if (mean := _mean(one)) is not None]
+    return float(sum(means) / len(means)) if means else None
+
+
+def _on_tasks(ds: Sequence[Fraction], single: bool) -> Scope:
+    n, total = len(ds), sum(ds)
+    if single:
+        won, lost = sum(d > 0 for d in ds), sum(d < 0 for d in ds)
+        p, span, test = mcnemar(won, lost), tango(won, lost, n), MCNEMAR
+        borderline = p >= 0.05 and not span[0] <= 0 <= span[1]
+        shown = p < 0.05
+    else:
+        won, lost = sum(d > 0 for d in ds), sum(d < 0 for d in ds)
+        p, test = sign_flip(ds), FLIPS
+        found = cluster_interval([float(d) for d in ds], [1] * n)[1]
+        if found is None:
+            few = f"{count(n, 'task')} are too few for a result." if n != 1 else "1 task is too few for a result."
+            return Scope(n, None, p, f"{FLIPS} on task means", "few", few)
+        span, borderline = found, False
+        shown = p < 0.05 and not span[0] <= 0 <= span[1]
+    on = f"on {'this task' if n == 1 else f'these {n} tasks'}"
+    delta = f"{points(float(total / n))} {span_text(span)}"
+    method = f"{test}, {TANGO if single else JACKKNIFE}"
+    if shown:
+        verdict = _word(float(total))
+        said = f"{verdict.capitalize()} {on}: {delta}, {won} won, {lost} lost, p {p_text(p)} ({test}, planned size)."
+        return Scope(n, span, p, method, verdict, said)
+    said = f"No difference shown {on}: {delta}, {won} won, {lost} lost."
+    if borderline:
+        said += f" Borderline: the interval leaves out 0 but the exact test does not show it (p {p_text(p)})."
+    else:
+        limit = math.ceil(100 * max(-span[0], span[1]) - 1e-9)
+        if limit < 100:
+            said += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
+    return Scope(n, span, p, method, "none", said)
+
+
+def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]]) -> Scope:
+    sums: dict[str, Fraction] = defaultdict(Fraction)
+    sizes = Counter(one.scenario for one, _ in paired)
+    for one, d in paired:
+        sums[one.scenario] += d
+    names = sorted(sums)
+    groups, method = len(names), f"{FLIPS} on scenario sums, {JACKKNIFE}"
+    found = cluster_interval([float(sums[name]) for name in names], [sizes[name] for name in names])
+    if groups < FEW_UNITS or effective(list(sizes.values())) < FEW_EFFECTIVE or found[1] is None:
+        verb = "is" if groups == 1 else "are"
+        few = f"{count(groups, 'scenario')} {verb} too few to speak of others."
+        return Scope(groups, None, None, method, "few", few)
+    delta, span = found[0], found[1]
+    p = sign_flip([sums[name] for name in names])
+    shown = p < 0.05 and not span[0] <= 0 <= span[1]
+    verdict = _word(delta) if shown else "none"
+    word = verdict if shown else "not shown"
+    said = f"For scenarios like these {groups}: {word} ({points(delta)} {span_text(span)})."
+    return Scope(groups, span, p, method, verdict, said)
+
+
+def _running(tries: Sequence[Try], arm: str, control: str, waves: Sequence[int], state: str, alpha: float) -> Running:
+    prefixes, planned = [], 0
+    for wave in waves:
+        of_wave = tries if len(waves) == 1 else [one for one in tries if one.wave == wave]
+        tasks = sorted(_by_task(of_wave, arm, control).values(), key=lambda one: one.position)
+        planned += len(tasks)
+        ready = next((place for place, one in enumerate(tasks) if one.is_open), len(tasks))
+        seeds = max((len(one.treated) for one in tasks), default=1)
+        units = tuple(Unit(float(d)) for one in tasks[:ready] if (d := one.difference) is not None)
+        prefixes.append((ready, Wave(units, None if seeds == 1 else math.sqrt(1 / seeds))))
+    read, bets = sum(ready for ready, _ in prefixes), [wave for _, wave in prefixes]
+    crossed = first_crossing(bets, alpha)
+    since, verdict, e_then = (crossed[0], _word(crossed[1]), crossed[2]) if crossed else (None, "none", 0.0)
+    e, span = math.exp(min(700.0, log_e(bets))), interval(bets, alpha)
+    if crossed:
+        said = (
+            f"Shown while running, at task {since} of {planned}: {verdict} (E {e_then:.3g}, may be read at any time)."
+        )
+        said += f" Interval so far {span_text(span)}."
+    elif state == "stopped":
+        said = f"Stopped at {read} of {planned} by a person: only the anytime statement applies. Nothing shown."
+    elif state == "extended":
+        said = f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
+    else:
+        said = f"Nothing shown yet at {read} of {planned}. You may look as often as you like."
+    return Running(e, read, planned, span, verdict, since, said)
+
+
+def _word(direction: float) -> str:
+    return "better" if direction > 0 else "worse"
+
+
+def _exclusions(tasks: Iterable[_Task]) -> Exclusions:
+    tasks = list(tasks)
+    treated = Counter(one.excluded for task in tasks for one in task.treated if one.excluded)
+    control = Counter(one.excluded for task in tasks for one in task.control if one.excluded)
+    of_treated, of_control = sum(len(one.treated) for one in tasks), sum(len(one.control) for one in tasks)
+    only = [any(one.excluded for one in task.treated) - any(one.excluded for one in task.control) for task in tasks]
+    p = mcnemar(only.count(1), only.count(-1))
+    gap = abs(treated.total() / max(of_treated, 1) - control.total() / max(of_control, 1))
+    settled = [task for task in tasks if not task.is_open]
+    if treated or control:
+        bounds = _filled(settled, False, True), _filled(settled, True, False)
+    else:  # nothing to fill in: all three are the difference itself
+        bounds = (_filled(settled, False, False),) * 2
+    return Exclusions(
+        dict(treated),
+        dict(control),
+        of_treated,
+        of_control,
+        p < 0.05 or gap > GAP,
+        bounds,
+        _filled(settled, False, False) if treated or control else bounds[0],
+    )
+
+
+def _filled(tasks: Sequence[_Task], treated: bool, control: bool) -> float:
+    """Return the difference if every excluded try had ended so."""
+    pairs = [(_mean(one.treated, treated), _mean(one.control, control)) for one in tasks]
+    ds = [a - b for a, b in pairs if a is not None and b is not None]
+    return float(sum(ds) / len(ds)) if ds else 0.0
+
+
+def _rows(paired: Sequence[tuple[_Task, Fraction]]) -> list[Row]:
+    by_scenario: dict[str, list[Fraction]] = defaultdict(list)
+    for one, d in paired:
+        by_scenario[one.scenario].append(d)
+    return [
+        Row(name, len(ds), sum(d > 0 for d in ds), sum(d < 0 for d in ds), float(sum(ds) / len(ds)))
+        for name, ds in sorted(by_scenario.items())
+    ]
+
+
+def _headline(one: Contrast) -> str:
+    lost = one.exclusions
+    if lost.withheld:
+        a, b = (sum(arm.values()) for arm in (lost.treated, lost.control))
+        low, high = (f"{round(100 * bound):+d}" for bound in lost.bounds)
+        return (
+            f"Not comparable: {a} of {lost.treated_planned} episodes of {one.arm} and {b} of {lost.control_planned} of "
+            f"{one.control} were lost. Delta between {low} and {high} points whatever they were; with losses counted "
+            f"as failures {points(lost.as_failures)}."
+        )
+    if one.tasks_scope is None or (one.tasks_scope.verdict == "none" and one.running.since is not None):
+        return one.running.sentence
+    return one.tasks_scope.sentence
+
+
+def points(share: float) -> str:
+    """Return a difference of shares as points, such as `+18 points`."""
+    value = round(100 * share)
+    return f"{value:+d} {'point' if abs(value) == 1 else 'points'}" if value else "0 points"
+
+
+def span_text(span: Interval) -> str:
+    return (
+        f"[{100 * span[0]:+.0f}, {100 * span[1]:+.0f}]".replace("+0,", "0,").replace("-0,", "0,").replace("+0]", "0]")
+    )
+
+
+def p_text(p: float) -> str:
+    return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

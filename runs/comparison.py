@@ -1,0 +1,153 @@
+"""Reads: the tries of a planned run with their outcomes, its counts, and its comparison.
+
+A verifier's outcome decides: complete or not. A finished episode without one is excluded with its reason, and so is one
+that an infrastructure fault or a person ended. A fault of the policy or the expert can come from the arm: it counts as
+not complete.
+
+A try of a task that the court found at fault before the run was launched is excluded with the ruling. A later ruling
+excludes nothing: whoever rules then may have seen what it would do to the difference.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from awmclient.schema import LIVE_STATES, NOT_COUNTED
+from episodes import outcomes, visibility
+from episodes.models import EpisodeEvent, EpisodeState
+from episodes.recording import NOT_VERIFIED
+from people.access import Actor, may_read, sees_outcomes, visible_or_404
+from people.errors import WrongScope
+from reviews import court
+from runs.compare import Contrast, Try, contrasts
+from runs.models import ENDED, Plan, PlanState
+
+COMPLETE = "complete"
+CAUSED_BY_ARM = ("policy", "expert")
+
+
+@dataclass(frozen=True)
+class ArmCount:
+    """How far one arm is."""
+
+    name: str
+    expert: str
+    planned: int
+    queued: int
+    live: int
+    complete: int
+    others: int
+    excluded: dict[str, int]
+
+    @property
+    def ended(self) -> int:
+        return self.complete + self.others + sum(self.excluded.values())
+
+    @property
+    def rate(self) -> float | None:
+        counted = self.complete + self.others
+        return self.complete / counted if counted else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that a run shows. `tries` are those it was computed from; tasks in `ruled_later` count, though the court
+    found them at fault after the launch.
+    """
+
+    plan: Plan
+    arms: list[ArmCount]
+    contrasts: list[Contrast]
+    tries: list[Try]
+    ruled_later: list[str]
+
+    @property
+    def sentence(self) -> str:
+        """The finding of the first contrast, or where the run stands."""
+        if self.contrasts:
+            return self.contrasts[0].sentence
+        ended, planned = sum(arm.ended for arm in self.arms), sum(arm.planned for arm in self.arms)
+        return f"{ended} of {planned} episodes ended. One arm: nothing to compare."
+
+
+def plan_of_run(actor: Actor, run_id: str) -> Plan:
+    may_read(actor)
+    plans = Plan.objects.select_related("run")
+    return visible_or_404(plans, actor, run_id, "run__project")
+
+
+def compare_run(actor: Actor, run_id: str) -> Comparison:
+    """Read the tries of a run and compare its arms.
+
+    Raises `WrongScope` for a token that sees no outcomes, `BlindReview` while any is withheld from this reviewer.
+    """
+    plan = plan_of_run(actor, run_id)
+    if not sees_outcomes(actor):
+        raise WrongScope("Agent tokens cannot read comparisons.")
+    visibility.refuse_while_blind(actor)
+    tries, states = tries_of(plan)
+    arms = list(plan.arms.all())
+    counts = [_count(arm.name, arm.expert, tries, states) for arm in arms]
+    stopped = plan.state == PlanState.CANCELLED
+    found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
+    known = court.at_fault(plan.run.project, before=plan.run.created_at)
+    later = sorted({one.task for one in tries} & set(court.at_fault(plan.run.project)) - set(known))
+    return Comparison(plan, counts, found, tries, later)
+
+
+def is_settled(plan: Plan) -> bool:
+    """Return whether a run has ended and each of its tries has its outcome, or a reason for none."""
+    return plan.state in ENDED and all(one.complete is not None or one.excluded for one in tries_of(plan)[0])
+
+
+def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
+    """Return every try of a plan with what became of it, and beside it the state of its episode."""
+    rows = list(
+        plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
+            "scenario", "task_idx", "arm__name", "seed", "position", "wave",
+            "episode_id", "episode__state", "episode__fault",
+        )
+    )  # fmt: skip
+    ended = [row[6] for row in rows if row[7] == EpisodeState.FINISHED]
+    types = dict(outcomes.of_episodes(ended).filter(source=outcomes.VERIFIER).values_list("episode_id", "reward_type"))
+    silent = set(ended) - set(types)
+    unverified = set(
+        EpisodeEvent.objects.filter(episode__in=silent, verb=NOT_VERIFIED).values_list("episode_id", flat=True)
+    )
+    ruled = court.at_fault(plan.run.project, before=plan.run.created_at)
+    tries = []
+    for scenario, idx, arm, seed, position, wave, episode, state, fault in rows:
+        complete, excluded = _became(state, fault, types.get(episode), episode in unverified)
+        task = f"{scenario}/{idx}"
+        if complete is not None and task in ruled:
+            complete, excluded = None, f"ruled {ruled[task].replace('_', ' ')}"
+        tries.append(Try(task, scenario, arm, seed, position, wave, complete, excluded))
+    return tries, [row[7] for row in rows]
+
+
+def _became(state: str, fault: str, reward_type: str | None, unverified: bool) -> tuple[bool | None, str]:
+    """Return (complete or not, why it is excluded); neither for an open try."""
+    if state == EpisodeState.CANCELLED:
+        return None, "cancelled"
+    if state == EpisodeState.FAILED:
+        return (False, "") if fault in CAUSED_BY_ARM else (None, f"fault {fault or 'unknown'}")
+    if state == EpisodeState.FINISHED:
+        if reward_type is None:
+            return None, "not verified" if unverified else ""
+        return (None, reward_type) if reward_type in NOT_COUNTED else (reward_type == COMPLETE, "")
+    return None, ""
+
+
+def _count(name: str, expert: str, tries: list[Try], states: list[str]) -> ArmCount:
+    mine = [(one, state) for one, state in zip(tries, states, strict=True) if one.arm == name]
+    return ArmCount(
+        name,
+        expert,
+        planned=len(mine),
+        queued=[state for _, state in mine].count("queued"),
+        live=sum(state in LIVE_STATES[1:] for _, state in mine),
+        complete=sum(one.complete is True for one, _ in mine),
+        others=sum(one.complete is False for one, _ in mine),
+        excluded=dict(Counter(one.excluded for one, _ in mine if one.excluded)),
+    )

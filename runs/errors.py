@@ -1,0 +1,89 @@
+"""Errors of launching; callers turn them into error envelopes, form messages or command errors."""
+
+from __future__ import annotations
+
+from people.errors import AppError
+
+
+class UnknownTask(AppError):
+    """No loaded pack contains this task."""
+
+    code = "unknown_task"
+    status = 404
+
+
+class UnknownPolicy(AppError):
+    """Unknown policy."""
+
+    code = "unknown_policy"
+    status = 422
+
+
+class NotBroken(AppError):
+    """Only a failed built-in episode can be rerun."""
+
+    code = "not_broken"
+    status = 409
+
+
+class NoEndpoint(AppError):
+    """No agent model is configured. Set AWMWEB_AGENT_BASE_URL and AWMWEB_AGENT_MODEL."""
+
+    code = "no_endpoint"
+    status = 409
+
+
+class BadPack(AppError):
+    """The folder contains no pack that can run."""
+
+    code = "bad_pack"
+    status = 422
+
+
+class VerifiersUnchecked(AppError):
+    """The verifiers could not be checked."""
+
+    code = "verifiers_unchecked"
+    status = 503
+
+
+class DatabasesUnchecked(AppError):
+    """The databases could not be built."""
+
+    code = "databases_unchecked"
+    status = 503
+
+
+class NoServer(AppError):
+    """The environment server does not respond."""
+
+    code = "environment_unreachable"
+    status = 503
+
+
+class NoWorker(AppError):
+    """No worker can be called. Try again later."""
+
+    code = "no_worker"
+    status = 503
+
+
+class BadPlan(AppError):
+    """The plan is not valid."""
+
+    code = "bad_plan"
+    status = 422
+
+
+class StillLive(AppError):
+    """The episode has not ended. Only an ended episode can be certified."""
+
+    code = "still_live"
+    status = 409
+
+
+class WrongState(AppError):
+    """The run is in another state."""
+
+    code = "wrong_state"
+    status = 409

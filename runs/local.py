@@ -1,0 +1,195 @@
+"""The Dashboard port in process, for awmweb's worker: the common loop without HTTP.
+
+Owns crossing from the loop's coroutine to the database, retries while the database is unavailable, and the mapping of
+awmweb's errors to the client's. Leaves every rule to `episodes.recording`, `experts.queue` and `experts.closing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.db import InterfaceError, OperationalError, transaction
+from django.utils import timezone
+from pydantic import ValidationError
+
+from awmclient import errors
+from awmclient.bodies import StepLike, numbered
+from awmclient.rollout import EpisodePort
+from awmclient.schema import (
+    Advice,
+    AskOpen,
+    AskView,
+    EpisodeStart,
+    Fault,
+    Finish,
+    ReportedOutcome,
+    StepBatch,
+    StopReason,
+)
+from episodes import recording
+from episodes.hub import hub
+from episodes.models import Episode
+from episodes.trajectory import steps_of, visible_episode
+from experts import closing, queue
+from experts.events import ask_topic
+from experts.models import Ask
+from experts.reading import ask_view
+from people.access import Actor, visible_or_404
+from people.errors import AppError
+from people.models import new_id
+from runs import parking
+
+log = logging.getLogger(__name__)
+P = ParamSpec("P")
+R = TypeVar("R")
+PATIENCE_S = 60.0
+RE_READ_S, FIRST_READS_S = 5.0, 1.0
+
+
+async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a write in the database; every one of them may be repeated, so an absent database only costs time."""
+    loop = asyncio.get_running_loop()
+    give_up, pause = loop.time() + PATIENCE_S, 0.2
+    while True:
+        try:
+            done: R = await database_sync_to_async(call)(*args, **kwargs)
+            return done
+        except AppError as refused:
+            raise errors.refusal(refused.status, refused.code, refused.message) from refused
+        except (OperationalError, InterfaceError) as error:
+            if loop.time() + pause > give_up:
+                raise errors.Unreachable(f"The database is unavailable: {error}") from error
+            log.warning("database unavailable, retrying: %s", error)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, 3.0)
+
+
+def _look(actor: Actor, ask_id: str) -> AskView:
+    return ask_view(closing.look(actor, ask_id))
+
+
+def _steps(actor: Actor, episode_id: str) -> list[dict[str, Any]]:
+    return steps_of(visible_episode(actor, episode_id))
+
+
+@transaction.atomic
+def _note_waiting(actor: Actor, ask_id: str) -> None:
+    """Under the lock of the episode, which whoever closes the ask takes, too."""
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = closing.locked(ask_id)
+    if ask.is_open:
+        recording.note_waiting(ask.episode_id)
+
+
+def _batch(steps: list[dict[str, Any]]) -> StepBatch:
+    try:
+        return StepBatch.model_validate({"steps": steps})
+    except ValidationError as error:
+        raise errors.Invalid(str(error)) from error
+
+
+class LocalDashboard:
+    """Records for one actor. With `queued`, the episode was planned by `launching` and is only filled in."""
+
+    def __init__(self, actor: Actor, queued: Episode | None = None) -> None:
+        self.actor = actor
+        self.queued = queued
+
+    async def start_episode(self, task: str, **fields: Any) -> EpisodePort:
+        fields = {name: value for name, value in fields.items() if value is not None}
+        fields.setdefault("key", new_id())
+        plan = EpisodeStart(task=task, **fields)
+        if self.queued is not None:
+            tools = [tool.model_dump() for tool in plan.tools or []]
+            await patiently(recording.set_tools, self.queued.pk, tools)
+            return LocalEpisode(self.actor, self.queued, self.queued.attempt)
+        episode, _ = await patiently(recording.start_episode, self.actor, plan)
+        return LocalEpisode(self.actor, episode)
+
+
+class LocalEpisode:
+    """One episode, numbered here. With an `attempt`, another one that takes over ends this one."""
+
+    def __init__(self, actor: Actor, episode: Episode, attempt: int | None = None) -> None:
+        self.actor, self.attempt = actor, attempt
+        self.id: str = episode.pk
+        self.url: str = settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url()
+        self.last_seq: int = episode.last_seq
+
+    async def append(self, steps: StepLike | Sequence[StepLike]) -> int:
+        plain = numbered(steps, self.last_seq)
+        if not plain:
+            return self.last_seq
+        acknowledged = await patiently(recording.append_steps, self.actor, self.id, _batch(plain).steps, self.attempt)
+        self.last_seq = max(self.last_seq, acknowledged)
+        return acknowledged
+
+    async def ask(self, question: str, *, deadline_s: int = 300, key: str | None = None, **fields: Any) -> Advice:
+        await self.heartbeat()  # an attempt that has ended asks nobody
+        seq = self.last_seq + 1
+        given = {name: value for name, value in fields.items() if value is not None}
+        plan = {"key": key or f"{self.id}/{seq}", "episode": self.id, "seq": seq, "deadline_s": deadline_s}
+        wanted = AskOpen.model_validate({**plan, "question": question, **given})
+        ask, _ = await patiently(queue.open_ask, self.actor, wanted)
+        self.last_seq = seq
+        return await self.wait_for_advice(ask.pk)
+
+    async def steps(self, since: int = 0) -> list[dict[str, Any]]:
+        return [step for step in await patiently(_steps, self.actor, self.id) if step["seq"] > since]
+
+    async def wait_for_advice(self, ask: str, deadline_s: int = 0) -> Advice:
+        """Until it closes: its own deadline was set when it was opened."""
+        await patiently(_note_waiting, self.actor, ask)
+        while True:
+            view = await self._closed(ask)
+            if view.advice is None:
+                return Advice(text="", source="fallback", reason=view.reason or view.status)
+            try:
+                read = await patiently(closing.consume, self.actor, ask)
+            except errors.Refused as taken_back:
+                if taken_back.code != "still_open":
+                    raise
+                continue
+            return read.accepted.value() if read.accepted else view.advice
+
+    async def _closed(self, ask_id: str) -> AskView:
+        """Woken by the hint, by the deadline, or after some seconds anyway; the waiting loop settles the deadline.
+        Raises Parked once the episode waits without this process."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        async with hub().listening(ask_topic(ask_id)) as listener:
+            while True:
+                view = await patiently(_look, self.actor, ask_id)
+                if view.status != "open":
+                    return view
+                waited = clock() - began
+                if self.attempt is not None and await patiently(parking.park_if_due, ask_id, self.attempt, waited):
+                    raise errors.Parked("The episode is parked until its ask is closed.")
+                left = (view.deadline_at - timezone.now()).total_seconds()
+                until_parked = settings.AWMWEB_PARK_AFTER_S - waited
+                pause = min(left, RE_READ_S if waited >= RE_READ_S else FIRST_READS_S, max(until_parked, 0.2))
+                try:
+                    await asyncio.wait_for(listener.get(), max(pause, 0.02))
+                except TimeoutError:
+                    continue
+
+    async def heartbeat(self) -> None:
+        await patiently(recording.heartbeat, self.actor, self.id, self.attempt)
+
+    async def finish(
+        self,
+        stop_reason: StopReason,
+        *,
+        final_answer: str | None = None,
+        outcome: ReportedOutcome | Mapping[str, Any] | None = None,
+    ) -> None:
+        end = Finish.model_validate({"stop_reason": stop_reason, "final_answer": final_answer, "outcome": outcome})
+        await patiently(recording.finish, self.actor, self.id, end, self.attempt)
+
+    async def fail(self, fault: Fault, detail: str) -> None:
+        await patiently(recording.fail, self.actor, self.id, fault, detail, self.attempt)

@@ -1,0 +1,84 @@
+"""`manage.py benchmark --arms off,plain --report DIR`: launch arms, wait for the run, write its report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from people import access, members
+from people.access import Actor
+from people.errors import AppError
+from people.members import house_actor
+from runs import benchmarking, overview, planning, report, splitting
+from runs.comparison import compare_run, is_settled
+from runs.models import Plan
+
+EVERY_S = 1.0
+
+
+class Command(BaseCommand):
+    help = (
+        "Run expert settings side by side on the tasks of loaded packs, and write the report. Asks are answered from "
+        "the notes that the packs hold for the expert. The product must be running; Ctrl-C leaves the run going."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--arms", default="off,plain", help="expert settings, the control first: off, plain")
+        parser.add_argument("--seeds", type=int, default=1)
+        parser.add_argument("--policy", default="script:demo", help="script:NAME of each task, or model")
+        parser.add_argument("--split", default="", metavar="FILE", help="held-out tasks of a split: a file or a name")
+        parser.add_argument("--report", required=True, type=Path, metavar="DIR")
+        parser.add_argument("--project", default="demo")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        arms = [one.strip() for one in options["arms"].split(",") if one.strip()]
+        if unknown := sorted(set(arms) - set(benchmarking.MODES)):
+            raise CommandError(f"Unknown arm {', '.join(unknown)}. Arms are {', '.join(benchmarking.MODES)}.")
+        actor = house_actor(options["project"])
+        try:
+            plan = self._launched(actor, arms, options)
+            with _notes_expert(actor) as expert:
+                self._wait(plan, expert)
+            found = compare_run(actor, plan.pk)
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+        for file in report.write(found, options["report"]):
+            self.stdout.write(str(file))
+        self.stdout.write(found.sentence)
+
+    def _launched(self, actor: Actor, arms: list[str], options: dict[str, Any]) -> Plan:
+        split, tasks = options["split"], None
+        if split and Path(split).is_file():
+            sides = splitting.read(Path(split).read_text(encoding="utf-8"))
+            split, tasks = "", [f"{scenario}/{idx}" for scenario, idx in sides.val]
+        given = {"seeds": options["seeds"], "policy": options["policy"], "tasks": tasks, "split": split}
+        plan, _ = planning.launch(actor, benchmarking.plan_for(arms, **given))
+        self.stdout.write(f"run {plan.pk}: {plan.tries.count()} episodes")
+        return plan
+
+    def _wait(self, plan: Plan, expert: Actor) -> None:
+        told, answered = -1, 0
+        while not is_settled(plan):
+            answered += benchmarking.answer_from_notes(expert, plan.run)
+            [card] = overview.cards(access.system(expert.project), [plan.run])
+            if card.ended != told:
+                told = card.ended
+                self.stdout.write(f"  {told} of {card.planned} episodes ended, {answered} asks answered")
+                self.stdout.flush()
+            time.sleep(EVERY_S)
+            plan.refresh_from_db()
+
+
+@contextmanager
+def _notes_expert(actor: Actor) -> Iterator[Actor]:
+    """Yield a program that may answer, by a token of its own that ends with the benchmark."""
+    token, _ = members.issue_token(actor, "benchmark notes", "expert")
+    try:
+        yield access.bearer(token)
+    finally:
+        members.revoke_token(actor, token.pk)

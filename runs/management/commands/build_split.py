@@ -1,0 +1,95 @@
+"""`manage.py build_split --unit U --seed N --output FILE`: pin training and held-out tasks of the loaded packs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from awmenv.packs import Pack
+from episodes import splits
+from people.errors import AppError
+from people.members import house_actor
+from reviews import court
+from runs import checking, preflight, splitting
+from runs.splitting import Sides, TaskFacts
+
+
+class Command(BaseCommand):
+    help = (
+        "Split the tasks of loaded packs into training and held-out ones, by scenario or by task, write the split to a "
+        "file and pin it in the project. Tasks without a code verifier, those whose verifier passes on the "
+        "unmodified database, and those that the court ruled at fault are left out. "
+        "--read says what is wrong with a split that others made."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--unit", default="scenario", choices=["scenario", "task"])
+        parser.add_argument("--seed", type=int, default=0)
+        parser.add_argument("--val-fraction", type=float, default=0.35)
+        parser.add_argument("--max-tasks", type=int)
+        parser.add_argument("--scenario", action="append", metavar="PREFIX", help="only scenarios with this beginning")
+        parser.add_argument("--output", type=Path, metavar="FILE")
+        parser.add_argument("--read", type=Path, metavar="FILE", help="read this split instead of making one")
+        parser.add_argument("--name", help="the name under which it is pinned; by default the name of the file")
+        parser.add_argument("--project", default="demo")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        if not options["output"] and not options["read"]:
+            raise CommandError("Name a file with --output, or one to read with --read.")
+        try:
+            self._work(options)
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+
+    def _work(self, options: dict[str, Any]) -> None:
+        packs = checking.packs_named([])
+        for _checked in checking.verifiers(packs):
+            continue
+        ruled = court.at_fault(house_actor(options["project"]).project)
+        tasks = [task for pack in packs for task in _tasks(pack, ruled) if _is_wanted(task, options["scenario"])]
+        if options["read"]:
+            sides = splitting.read(options["read"].read_text(encoding="utf-8"))
+            name, unit, seed = options["name"], "task", 0
+            for fault in splitting.faults(sides, tasks):
+                self.stdout.write(f"  {fault}")
+        else:
+            unit, seed = options["unit"], options["seed"]
+            sizes = {"val_fraction": options["val_fraction"], "max_tasks": options["max_tasks"]}
+            sides = splitting.split(tasks, unit=unit, seed=seed, **sizes)
+            sides.meta["verifiers"] = _digests(packs, sides)
+            options["output"].write_text(sides.as_json(), encoding="utf-8")
+            name = options["name"] or options["output"].stem
+        if name:
+            train, val = ([f"{scenario}/{idx}" for scenario, idx in side] for side in (sides.train, sides.val))
+            splits.pin(house_actor(options["project"]), name, unit=unit, seed=seed, train=train, val=val)
+        self.stdout.write(
+            f"{len(sides.train)} training and {len(sides.val)} held-out tasks" + (f", pinned as {name}" if name else "")
+        )
+
+
+def _is_wanted(task: TaskFacts, prefixes: Sequence[str] | None) -> bool:
+    return not prefixes or task.scenario.startswith(tuple(prefixes))
+
+
+def _tasks(pack: Pack, ruled: Mapping[str, str]) -> list[TaskFacts]:
+    return [
+        TaskFacts(scenario, idx, text, preflight.unusable(pack, scenario, idx, ruled))
+        for scenario in sorted(pack.scenarios)
+        for idx, text in enumerate(pack.tasks(scenario))
+    ]
+
+
+def _digests(packs: Sequence[Pack], sides: Sides) -> dict[str, str]:
+    """Return the SHA-256 of each task's code verifier, so that a later change of one can be seen."""
+    places = {*sides.train, *sides.val}
+    found = {}
+    for pack in packs:
+        for scenario, idx in sorted(place for place in places if place[0] in pack.scenarios):
+            verifier = pack.verifier(scenario, idx, "code")
+            code = verifier.code if verifier is not None else ""
+            found[f"{scenario}/{idx}"] = hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()
+    return found

@@ -1,0 +1,70 @@
+"""`manage.py checkpack [NAME ...]`: the health of verifiers in loaded packs, and the whole load report as a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from awmenv.packs import Pack
+from people.errors import AppError
+from runs import checking
+
+SHOWN = 40
+STEP = 200
+
+
+class Command(BaseCommand):
+    help = (
+        "Run both forms of every verifier on its unmodified database, in the sandbox, and list those with problems. "
+        "Results of the same content are reused."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument(
+            "names", nargs="*", metavar="NAME", help="loaded packs, or folders of rows; by default all loaded packs"
+        )
+        parser.add_argument("--judge", action="store_true", help="let the judge rule on SQL evidence (AWMENV_JUDGE_*)")
+        parser.add_argument(
+            "--report", type=Path, metavar="FILE", help="write the full load report, one JSON object per line"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            packs = checking.packs_named(options["names"])
+            if options["report"]:
+                checking.note_databases(packs)
+            remarked = [
+                one for one in self._told(packs, options["judge"]) if one.health.remarks or one.health.unchecked
+            ]
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+        for one in remarked[:SHOWN]:
+            words = one.health.words or "verifier: not checked"
+            self.stdout.write(f"  {one.scenario}/{one.task_idx} {words}. {one.health.explanation}")
+        if len(remarked) > SHOWN:
+            self.stdout.write(f"  and {len(remarked) - SHOWN} more; --report FILE lists all")
+        count = sum(len(pack.report.health) for pack in packs)
+        self.stdout.write(f"Checked the verifiers of {count} tasks: {len(remarked)} with warnings")
+        if options["report"]:
+            options["report"].write_text("".join(json.dumps(row) + "\n" for row in _rows(packs)))
+
+    def _told(self, packs: Sequence[Pack], judge: bool) -> Iterator[checking.Checked]:
+        for one in checking.verifiers(packs, judge=judge):
+            if one.done % STEP == 0:
+                self.stdout.write(f"  {one.done} of {one.total} tasks")
+                self.stdout.flush()
+            yield one
+
+
+def _rows(packs: Sequence[Pack]) -> Iterator[dict[str, Any]]:
+    for pack in packs:
+        for finding in pack.report.findings:
+            yield {"pack": pack.name, **asdict(finding)}
+        for (scenario, task_idx), health in sorted(pack.report.health.items()):
+            said = {"remarks": health.remarks, "explanation": health.explanation, **health.wire()}
+            yield {"pack": pack.name, "scenario": scenario, "task_idx": task_idx, "health": said}

@@ -1,0 +1,61 @@
+"""`manage.py loadpack DIR`: check a folder of AWM-1K rows and take it in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management import call_command
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from awmenv.packs import Report
+from people.errors import AppError
+from runs import launching
+
+SHOWN = 40
+STEP = 200
+
+
+class Command(BaseCommand):
+    help = "Read a folder of AWM-1K rows, report invalid rows, and copy the folder to the packs of the data folder."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("folder", type=Path)
+        parser.add_argument("--name", default="", help="the pack's name; by default the folder's")
+        parser.add_argument(
+            "--unchecked", action="store_true", help="skip the check of the verifiers; `checkpack` can run it later"
+        )
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            name = options["name"] or options["folder"].resolve().name
+            pack = launching.take_in(options["folder"], name, self._built)
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+        self._report(pack.report)
+        partial = sum(bool(scenario.partial) for scenario in pack.scenarios.values())
+        told = f", {partial} partial" if partial else ""
+        self.stdout.write(f"{len(pack.scenarios)} scenarios in {pack.folder}{told}, {len(pack.rejected)} rejected")
+        if not options["unchecked"]:
+            self._verifiers(pack.name)
+        self.stdout.write("A running environment server loads them within 5 s.")
+
+    def _built(self, done: int, total: int) -> None:
+        if done % STEP == 0:
+            self.stdout.write(f"  {done} of {total} databases")
+            self.stdout.flush()
+
+    def _verifiers(self, name: str) -> None:
+        """The pack is taken in already; that its verifiers cannot be checked here is said and refuses nothing."""
+        try:
+            call_command("checkpack", name, stdout=self.stdout)
+        except CommandError as refused:
+            self.stdout.write(f"The verifiers were not checked: {refused}")
+
+    def _report(self, report: Report) -> None:
+        for finding in report.findings[:SHOWN]:
+            place = f"{finding.file}:{finding.line}" if finding.line else finding.file
+            where = " ".join(filter(None, [finding.level, place, finding.scenario]))
+            self.stdout.write(f"  {where}: {finding.message}")
+        if len(report.findings) > SHOWN:
+            self.stdout.write(f"  and {len(report.findings) - SHOWN} more")

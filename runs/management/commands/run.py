@@ -1,0 +1,84 @@
+"""`manage.py run`: launch a run from a plan, and change its state."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from people.access import Actor
+from people.errors import AppError
+from people.members import house_actor
+from runs import estimating, planning, preflight
+from runs.compare import count
+from runs.comparison import compare_run, is_settled
+from runs.plans import PlanDocument, plan_from_yaml
+
+EVERY_S = 1.0
+
+
+class Command(BaseCommand):
+    help = "Launch a run from a plan in YAML, or pause, resume, cancel, retry, extend or compare one."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        what = parser.add_mutually_exclusive_group(required=True)
+        what.add_argument("plan", nargs="?", metavar="PLAN.yaml")
+        for name in ("pause", "resume", "cancel", "retry", "compare"):
+            what.add_argument(f"--{name}", metavar="RUN")
+        what.add_argument("--add-seeds", nargs=2, metavar=("RUN", "N"))
+        parser.add_argument("--estimate", action="store_true", help="Say what the plan would take, and launch nothing")
+        parser.add_argument(
+            "--preflight",
+            action="store_true",
+            help="Check the plan and play ten rollouts of its control arm; fails if none earns a reward",
+        )
+        parser.add_argument("--key", default="", help="The same key and plan launch one run only")
+        parser.add_argument("--project", default="demo")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            self.stdout.write(self._done(options))
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+
+    def _done(self, options: dict[str, Any]) -> str:
+        actor = house_actor(options["project"])
+        if options["plan"]:
+            file = Path(options["plan"])
+            if not file.is_file():
+                raise CommandError(f"There is no file {file}.")
+            document = plan_from_yaml(file.read_text(encoding="utf-8"))
+            if options["estimate"]:
+                found = estimating.estimate(actor, document, len(planning.tasks_of(actor, document)))
+                return f"{count(found.episodes, 'episode')}. {found.words}"
+            if options["preflight"]:
+                return self._preflight(actor, document)
+            plan, made = planning.launch(actor, document, options["key"])
+            return f"{'launched' if made else 'known'} {plan.run_id}: {plan.tries.count()} episodes, {plan.state}"
+        for name, change in (("pause", planning.pause), ("resume", planning.resume), ("cancel", planning.cancel)):
+            if options[name]:
+                return f"{options[name]} is {change(actor, options[name]).state}"
+        if options["retry"]:
+            return f"queued {planning.retry(actor, options['retry'])} episodes again"
+        if options["add_seeds"]:
+            run, number = options["add_seeds"]
+            if not number.isdecimal():
+                raise CommandError("The number of seeds is a whole number.")
+            return f"{run} has {planning.add_seeds(actor, run, int(number)).seeds} seeds"
+        return compare_run(actor, options["compare"]).sentence
+
+    def _preflight(self, actor: Actor, document: PlanDocument) -> str:
+        tasks = planning.tasks_of(actor, document)
+        for doubt in preflight.doubts(actor, document, tasks):
+            self.stdout.write(f"  {doubt}")
+        plan, _ = planning.launch(actor, preflight.trial(document, tasks))
+        self.stdout.write(f"run {plan.pk}: {count(plan.tries.count(), 'rollout')}")
+        while not is_settled(plan):
+            time.sleep(EVERY_S)
+            plan.refresh_from_db()
+        found = preflight.finding(plan)
+        if not found.earned:
+            raise CommandError(f"{found.words} A comparison of arms that earn nothing shows nothing.")
+        return found.words

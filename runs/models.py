@@ -1,0 +1,101 @@
+"""Rows about planned runs: the plan of a run, its arms, and each planned try with the episode that plays it.
+
+Owns what a row may contain. Leaves changes to `planning.py`. A run without a plan is a label for the episodes of an
+external loop.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+from django.db.models import Q
+
+from episodes.models import Episode, ExpertMode, Run
+
+INFRASTRUCTURE = ("environment", "dashboard", "worker")
+"""Faults that an arm cannot cause. A retry replaces them, and a comparison leaves them out."""
+
+
+class PlanState(models.TextChoices):
+    PLANNED = "planned", "Planned"
+    RUNNING = "running", "Running"
+    PAUSED = "paused", "Paused"
+    FINISHED = "finished", "Finished"
+    CANCELLED = "cancelled", "Cancelled"
+
+
+ENDED = {PlanState.FINISHED, PlanState.CANCELLED}
+
+
+class Plan(models.Model):
+    """What a run was launched to do. `document` is the typed plan as it was given, `digest` covers it.
+
+    `waves` counts the times that seeds were planned: 1, and one more for each addition.
+    """
+
+    run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="plan")
+    document = models.JSONField()
+    digest = models.CharField(max_length=64)
+    control = models.CharField(max_length=200)
+    waves = models.SmallIntegerField(default=1)
+    seeds = models.IntegerField()
+    parallel = models.IntegerField()
+    state = models.CharField(max_length=10, choices=PlanState.choices, default=PlanState.PLANNED)
+    changed_by = models.CharField(max_length=160, blank=True)
+    changed_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(null=True, blank=True)
+    ended_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [models.CheckConstraint(condition=Q(state__in=PlanState.values), name="plan_state_known")]
+
+    def __str__(self) -> str:
+        return self.run.name
+
+
+class Arm(models.Model):
+    """One condition of a run."""
+
+    plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="arms", db_index=False)
+    name = models.CharField(max_length=200)
+    place = models.SmallIntegerField()
+    expert = models.CharField(max_length=8, choices=ExpertMode.choices, default=ExpertMode.OFF)
+    policy = models.CharField(max_length=200)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["plan", "name"], name="arm_name_once")]
+        ordering = ["place"]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class PlannedTry(models.Model):
+    """One cell of the plan: a task under an arm with a seed, and the episode that counts for it.
+
+    `position` is the task's place in the shuffled order; `called_at` says that a worker was called for the episode,
+    `tries` how many episodes there were: a retry after an infrastructure failure replaces the one that counts.
+    """
+
+    plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="tries", db_index=False)
+    arm = models.ForeignKey(Arm, on_delete=models.CASCADE, related_name="+", db_index=False)
+    scenario = models.CharField(max_length=200)
+    task_idx = models.IntegerField()
+    seed = models.IntegerField()
+    wave = models.SmallIntegerField(default=0)
+    position = models.IntegerField()
+    episode = models.OneToOneField(Episode, on_delete=models.CASCADE, related_name="planned")
+    tries = models.SmallIntegerField(default=1)
+    called_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["plan", "arm", "scenario", "task_idx", "seed"], name="planned_once")
+        ]
+        indexes = [models.Index(fields=["plan", "wave", "position"], name="tries_in_order")]
+
+    def __str__(self) -> str:
+        return f"{self.task} seed {self.seed}"
+
+    @property
+    def task(self) -> str:
+        return f"{self.scenario}/{self.task_idx}"

@@ -1,0 +1,205 @@
+"""Reads: runs as their pages show them: how far each arm is, and every task with its tries side by side.
+
+Counts outcomes through `visibility`, so that whoever reviews an episode blind finds nothing of it here. What the
+numbers allow to say is `comparison.py`'s.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from django.db.models import Count, QuerySet
+
+from awmclient.schema import AT_WORK_STATES, NOT_COUNTED
+from episodes import visibility
+from episodes.models import Episode, EpisodeState, Run
+from people.access import Actor, scoped
+from runs.compare import Contrast, Try
+from runs.comparison import COMPLETE
+from runs.models import INFRASTRUCTURE, Plan, PlanState
+
+WIDTH = 1000
+"""Units of a bar and of the chart by scenario."""
+TASKS_SHOWN = 300
+
+
+@dataclass
+class ArmBar:
+    """How far one arm is. `left_out` are episodes that count for neither side."""
+
+    name: str
+    expert: str
+    planned: int = 0
+    complete: int = 0
+    others: int = 0
+    finished: int = 0
+    faults: int = 0
+    cancelled: int = 0
+    live: int = 0
+
+    @property
+    def left_out(self) -> int:
+        return self.finished - self.complete - self.others + self.faults + self.cancelled
+
+    @property
+    def ended(self) -> int:
+        return self.finished + self.faults + self.cancelled
+
+    @property
+    def parts(self) -> list[tuple[str, int, int]]:
+        """Class, place and width of each part of the bar."""
+        found, at = [], 0
+        for css, count in (("ok", self.complete), ("no", self.others), ("flt", self.left_out), ("wk", self.live)):
+            width = round(WIDTH * count / self.planned) if self.planned else 0
+            found.append((css, at, width))
+            at += width
+        return [part for part in found if part[2]]
+
+
+@dataclass
+class Card:
+    """One run of the list. A run without a plan has no arms: its episodes are an external loop's."""
+
+    run: Run
+    plan: Plan | None
+    arms: list[ArmBar] = field(default_factory=list)
+    broken: int = 0
+    """Tries that an infrastructure fault ended: a retry replaces them."""
+    episodes: int = 0
+
+    @property
+    def ended(self) -> int:
+        return sum(arm.ended for arm in self.arms)
+
+    @property
+    def planned(self) -> int:
+        return sum(arm.planned for arm in self.arms)
+
+    @property
+    def is_active(self) -> bool:
+        return self.plan is not None and self.plan.state in (PlanState.RUNNING, PlanState.PAUSED)
+
+
+def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
+    """Return these runs with their counts, in four statements however many there are."""
+    plans = {plan.pk: plan for plan in Plan.objects.filter(run__in=[run.pk for run in runs]).prefetch_related("arms")}
+    bars = {arm.pk: ArmBar(arm.name, arm.expert) for plan in plans.values() for arm in plan.arms.all()}
+    broken: dict[str, int] = defaultdict(int)
+    tries = Episode.objects.filter(planned__plan__in=plans)
+    columns = ("planned__plan_id", "planned__arm_id", "state", "fault")
+    for plan_id, arm_id, state, fault, count in tries.values_list(*columns).annotate(count=Count("pk")):
+        _add(bars[arm_id], state, count)
+        if state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
+            broken[plan_id] += count
+    said = visibility.of_project(actor).filter(episode__planned__plan__in=plans, episode__state=EpisodeState.FINISHED)
+    for arm_id, reward_type, count in said.values_list("episode__planned__arm_id", "reward_type").annotate(
+        count=Count("pk")
+    ):
+        if reward_type == COMPLETE:
+            bars[arm_id].complete += count
+        elif reward_type not in NOT_COUNTED:
+            bars[arm_id].others += count
+    loose = scoped(Episode.objects.filter(run__in=[run.pk for run in runs if run.pk not in plans]), actor.project)
+    counted = dict(loose.values_list("run_id").annotate(count=Count("pk")))
+    return [
+        Card(
+            run,
+            plan := plans.get(run.pk),
+            [bars[arm.pk] for arm in plan.arms.all()] if plan else [],
+            broken[run.pk],
+            counted.get(run.pk, 0),
+        )
+        for run in runs
+    ]
+
+
+def _add(bar: ArmBar, state: str, count: int) -> None:
+    bar.planned += count
+    if state == EpisodeState.FINISHED:
+        bar.finished += count
+    elif state == EpisodeState.FAILED:
+        bar.faults += count
+    elif state == EpisodeState.CANCELLED:
+        bar.cancelled += count
+    elif state in AT_WORK_STATES:
+        bar.live += count
+
+
+def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:
+    return project_runs.filter(plan__state__in=[PlanState.RUNNING, PlanState.PAUSED])
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One try in the table of tasks: its episode, and complete, others, left out or open."""
+
+    episode: str
+    seed: int
+    css: str
+    words: str
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """One task with the marks of each arm, in the order of the arms."""
+
+    scenario: str
+    task: str
+    arms: list[list[Mark]]
+
+
+def task_rows(plan: Plan, tries: Iterable[Try], arms: Sequence[str]) -> list[TaskRow]:
+    """Return the tasks of a run by scenario; `tries` are those of `comparison.tries_of`, in their order."""
+    ids = plan.tries.order_by("wave", "position", "seed", "arm__place").values_list("episode_id", flat=True)
+    by_task: dict[tuple[str, str], dict[str, list[Mark]]] = defaultdict(lambda: {arm: [] for arm in arms})
+    for one, episode in zip(tries, ids, strict=True):
+        by_task[one.scenario, one.task][one.arm].append(_mark(one, episode))
+    return [
+        TaskRow(scenario, task, [marks[arm] for arm in arms]) for (scenario, task), marks in sorted(by_task.items())
+    ]
+
+
+def by_scenario(rows: Sequence[TaskRow]) -> list[tuple[str, list[TaskRow]]]:
+    return [(name, list(same)) for name, same in groupby(rows, key=lambda row: row.scenario)]
+
+
+def _mark(one: Try, episode: str) -> Mark:
+    if one.complete is not None:
+        return Mark(
+            episode, one.seed, "complete" if one.complete else "others", "complete" if one.complete else "others"
+        )
+    return Mark(episode, one.seed, "excluded" if one.excluded else "open", one.excluded or "not ended")
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the chart of differences: its mark and its interval, from 0 (control better) to `WIDTH`."""
+
+    name: str
+    tasks: int
+    won: int
+    lost: int
+    delta: float
+    x: int
+    low: int | None = None
+    high: int | None = None
+
+
+def lines(contrast: Contrast) -> list[Line]:
+    """Return the differences by scenario, and at the end that of all tasks with its interval."""
+    found = [Line(row.scenario, row.tasks, row.won, row.lost, row.delta, _x(row.delta)) for row in contrast.scenarios]
+    if contrast.delta is not None:
+        scope = contrast.tasks_scope
+        span = scope.interval if scope is not None else contrast.running.interval
+        ends = (_x(span[0]), _x(span[1])) if span else (None, None)
+        found.append(
+            Line("All tasks", contrast.tasks, contrast.won, contrast.lost, contrast.delta, _x(contrast.delta), *ends)
+        )
+    return found
+
+
+def _x(share: float) -> int:
+    return round(WIDTH * (min(1.0, max(-1.0, share)) + 1) / 2)

@@ -1,0 +1,223 @@
+"""Pages: the list of runs with the form that launches one, and one run with its comparison.
+
+Owns forms and HTTP status. Leaves writes to `planning.py`, counts to `overview.py` and findings to `comparison.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from episodes.models import Run, Split
+from episodes.packs import packs
+from episodes.selection import newest
+from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
+from people.errors import AppError, NotFound
+from runs import estimating, overview, planning, preflight
+from runs.compare import count
+from runs.comparison import compare_run
+from runs.errors import BadPlan
+from runs.models import Plan, PlanState
+from runs.plans import PlanDocument, plan_from_yaml, plan_of, to_yaml
+from runs.tables import TABLES, in_csv, repeats
+
+PAGE = 30
+ARMS = {"baseline": "off", "expert": "plain", "informed": "informed"}
+ARM_WORDS = {
+    "baseline": "no expert",
+    "expert": "people or models, blind",
+    "informed": "an expert that sees the verifier",
+}
+COMMANDS = {
+    "pause": (planning.pause, "Paused. Live episodes continue to their end."),
+    "resume": (planning.resume, "Resumed."),
+    "cancel": (planning.cancel, "Cancelled. Ended episodes are kept."),
+}
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_read)
+def runs_page(request: MemberRequest) -> HttpResponse:
+    """Show the runs; a POST launches one and opens it, or keeps the form with what is wrong."""
+    if request.method != "POST":
+        return _list(request, request.GET if "launch" in request.GET else {})
+    may_launch(request.actor)
+    try:
+        plan, _ = planning.launch(request.actor, document_of(request.POST))
+    except AppError as refused:
+        return _list(request, request.POST, refused.message, refused.status)
+    messages.success(request, "Run launched." if plan.state == PlanState.RUNNING else "Run planned.")
+    return redirect("run", plan.pk)
+
+
+def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", status: int = 200) -> HttpResponse:
+    everything = scoped(Run.objects.all(), request.project)
+    state = request.GET.get("state", "")
+    shown = everything.filter(plan__state=state) if state in PlanState.values else everything
+    found, older = newest(shown, request.GET.get("cursor", ""), PAGE)
+    cards = overview.cards(request.actor, found)
+    document = typed if isinstance(typed, QueryDict) else QueryDict()
+    chosen_arms = document.getlist("arm") if request.method == "POST" or "arm" in document else ["baseline", "expert"]
+    context = {
+        "headline": _headline(overview.active(everything).count(), everything.exists()),
+        "active": [card for card in cards if card.is_active],
+        "planned": [card for card in cards if card.plan and card.plan.state == PlanState.PLANNED],
+        "ended": [card for card in cards if card.plan and card.plan.ended_at],
+        "external": [card for card in cards if card.plan is None],
+        "states": PlanState.choices,
+        "state": state,
+        "older": older,
+        "may_launch": holds(request.actor, may_launch),
+        "scenarios": sorted({name for pack in packs() for name in pack.scenarios}),
+        "splits": list(scoped(Split.objects.all(), request.project).values_list("name", flat=True).distinct()[:100]),
+        "arms": [(name, ARM_WORDS[name], name in chosen_arms) for name in ARMS],
+        "policies": _policies(),
+        "typed": document,
+        "chosen": document.getlist("scenario"),
+        "problem": problem,
+        "open": bool(typed or problem),
+    }
+    return render(request, "runs/list.html", context, status=status)
+
+
+def _headline(active: int, some: bool) -> str:
+    if not some:
+        return "No runs yet."
+    return "No run is active." if not active else "1 run is active." if active == 1 else f"{active} runs are active."
+
+
+def _policies() -> list[str]:
+    scripts = {name for pack in packs() for scenario in pack.scenarios for name in pack.scripts(scenario, 0)}
+    model = ["model"] if settings.AGENT_ENDPOINT is not None else []
+    return [*model, *sorted(f"script:{name}" for name in scripts)]
+
+
+def document_of(form: QueryDict) -> PlanDocument:
+    """Return the plan of the form: its YAML if there is any, else its fields. Raises `BadPlan`."""
+    if text := form.get("yaml", "").strip():
+        return plan_from_yaml(text)
+    if not form.getlist("arm"):
+        raise BadPlan("Select at least one arm.")
+    listed = form.get("tasks", "").split()
+    split = {"split": form["split"], "side": "val"} if form.get("split") else {}
+    return plan_of(
+        {
+            "name": form.get("name", "").strip(),
+            "tasks": listed or {"scenarios": form.getlist("scenario") or ["*"], **split},
+            "arms": [{"name": name, "expert": expert} for name, expert in ARMS.items() if name in form.getlist("arm")],
+            "policy": form.get("policy", "script:demo"),
+            "seeds": form.get("seeds") or 1,
+            "parallel": form.get("parallel") or 8,
+            "start": form.get("start") != "later",
+        }
+    )
+
+
+@require_GET
+@member_required(may_launch)
+def preview(request: MemberRequest) -> HttpResponse:
+    """Say how many episodes the form's plan has, or what is wrong with it."""
+    words, problem, doubts = "", "", []
+    try:
+        document = document_of(request.GET)
+        tasks = planning.tasks_of(request.actor, document)
+        sizes = {
+            "task": len(tasks),
+            "arm": len(document.arms),
+            "seed": document.seeds,
+        }
+        factors = " × ".join(f"{size:,} {name}{'' if size == 1 else 's'}" for name, size in sizes.items())
+        words = f"{factors}: {count(math.prod(sizes.values()), 'episode')}."
+        words += f" {estimating.estimate(request.actor, document, sizes['task']).words}"
+        doubts = preflight.doubts(request.actor, document, tasks)
+    except AppError as refused:
+        problem = refused.message
+    return render(request, "runs/_preview.html", {"words": words, "problem": problem, "doubts": doubts})
+
+
+@require_GET
+@member_required(may_read)
+def run_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show one run: its finding, how far it is, its tasks side by side. One without a plan opens its episodes."""
+    run = visible_or_404(Run.objects.all(), request.actor, pk)
+    if not Plan.objects.filter(run=run).exists():
+        return redirect(f"{reverse('episodes')}?run={run.pk}")
+    found = compare_run(request.actor, pk)
+    (card,) = overview.cards(request.actor, [run])
+    names = [arm.name for arm in card.arms]
+    rows = overview.task_rows(found.plan, found.tries, names)
+    context = {
+        "run": run,
+        "plan": found.plan,
+        "card": card,
+        "sentence": found.sentence,
+        "contrasts": [{"one": one, "lines": overview.lines(one)} for one in found.contrasts],
+        "arms": card.arms,
+        "scenarios": overview.by_scenario(rows[: overview.TASKS_SHOWN]),
+        "more_tasks": max(0, len(rows) - overview.TASKS_SHOWN),
+        "ruled_later": found.ruled_later,
+        "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
+        "repeats": repeats(found.tries, names),
+        "tables": list(TABLES),
+        "yaml": to_yaml(plan_of(found.plan.document)),
+        "may_launch": holds(request.actor, may_launch),
+        "width": overview.WIDTH,
+    }
+    return render(request, "runs/run.html", context)
+
+
+@require_GET
+@member_required(may_read)
+def table_file(request: MemberRequest, pk: str, name: str) -> HttpResponse:
+    """One table of a run's page as CSV."""
+    if name not in TABLES:
+        raise NotFound
+    text = in_csv(name, compare_run(request.actor, pk))
+    headers = {"Content-Disposition": f'attachment; filename="run-{pk}-{name}.csv"'}
+    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
+
+
+@require_POST
+@member_required(may_launch)
+def command(request: MemberRequest, pk: str, name: str) -> HttpResponse:
+    """Change the state of a run, retry what broke, or add seeds; then show the page that the button stood on."""
+    try:
+        if name == "retry":
+            count = planning.retry(request.actor, pk)
+            messages.success(request, "1 episode queued again." if count == 1 else f"{count} episodes queued again.")
+        elif name == "seeds":
+            planning.add_seeds(request.actor, pk, _whole(request, "seeds"))
+            messages.success(request, "Seeds added. From now on only the anytime statement applies.")
+        elif name in COMMANDS:
+            change, words = COMMANDS[name]
+            change(request.actor, pk)
+            messages.success(request, words)
+        else:
+            raise NotFound
+    except NotFound:
+        raise
+    except AppError as refused:
+        messages.warning(request, refused.message)
+    return redirect("runs") if request.POST.get("back") == "runs" else redirect("run", pk)
+
+
+def _whole(request: HttpRequest, name: str) -> int:
+    value = request.POST.get(name, "")
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 6 else 0
+
+
+@require_GET
+@member_required(may_read)
+def plan_file(request: MemberRequest, pk: str) -> HttpResponse:
+    """The plan as YAML, which launches the same run elsewhere."""
+    plan = visible_or_404(Plan.objects.all(), request.actor, pk, "run__project")
+    headers = {"Content-Disposition": f'attachment; filename="run-{plan.pk}.yaml"'}
+    return HttpResponse(to_yaml(plan_of(plan.document)), content_type="application/yaml", headers=headers)

@@ -1,0 +1,162 @@
+"""Tests and intervals of paired differences, from numbers alone.
+
+Sources: McNemar's exact test as two-sided binomial; Tango 1998, score interval of a paired difference; the sign-flip
+test on unit sums; the cluster jackknife (CV3) with t(G*-1); Holm 1979; pass@k of arXiv 2107.03374 and pass^k of
+2406.12045. Pure: no Django, no randomness. Called by `compare.py`; `anytime.py` has what may be read before the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from statistics import NormalDist
+
+Z = NormalDist().inv_cdf(0.975)
+FEW_UNITS, FEW_EFFECTIVE = 6, 3
+"""With five units the smallest p of a sign-flip test is .0625: five can never show anything."""
+Interval = tuple[float, float]
+
+
+def mcnemar(won: int, lost: int) -> float:
+    """Return the exact two-sided p of `won` against `lost` discordant pairs; 1 where there are none."""
+    n, k = won + lost, min(won, lost)
+    return min(1.0, float(Fraction(2 * sum(math.comb(n, i) for i in range(k + 1)), 2**n))) if n else 1.0
+
+
+def tango(won: int, lost: int, n: int, z: float = Z) -> Interval:
+    """Return the score interval of the paired difference (won - lost) / n."""
+    if n == 0:
+        return -1.0, 1.0
+
+    def score(d: float) -> float:
+        a, b, c = 2 * n, -won - lost + (2 * n - won + lost) * d, -lost * d * (1 - d)
+        q = (math.sqrt(max(b * b - 4 * a * c, 0.0)) - b) / (2 * a)  # restricted estimate of P(loss)
+        variance, distance = n * (2 * q + d * (1 - d)), won - lost - n * d
+        if abs(distance) < 1e-12:
+            return 0.0
+        return math.copysign(math.inf, distance) if variance <= 0 else distance / math.sqrt(variance)
+
+    here = (won - lost) / n
+    low = -1.0 if here == -1 else crossing(lambda d: score(d) - z, here, -1 + 1e-12)
+    return low, 1.0 if here == 1 else crossing(lambda d: -score(d) - z, here, 1 - 1e-12)
+
+
+def crossing(function: Callable[[float], float], inside: float, outside: float) -> float:
+    """Return where a function that is below 0 at `inside` and not below 0 at `outside` changes, to 1e-10.
+
+    False position finds it in a third of the steps of bisection, which takes over at every third step, because a
+    function that is steep at its end would hold false position there, and where a value is not finite.
+    """
+    low, high, step = function(inside), function(outside), 0
+    if high < 0:
+        return outside
+    while abs(outside - inside) > 1e-10:
+        step += 1
+        middle = (inside + outside) / 2
+        if step % 3 and math.isfinite(low) and math.isfinite(high):
+            # a hair beyond the guess, toward the longer side, so that both ends close in on it
+            guess = inside - low * (outside - inside) / (high - low)
+            middle = guess + math.copysign(4e-11, middle - guess)
+        value = function(middle)
+        if value < 0:
+            inside, low = middle, value
+        else:
+            outside, high = middle, value
+    return outside
+
+
+def sign_flip(sums: Sequence[Fraction | int]) -> float:
+    """Return the exact two-sided p of the sum, if every unit's sign were a fair coin.
+
+    The number of sign patterns for each possible sum are the coefficients of prod(1 + x^v). One big integer holds them
+    all, `width` bytes each, so that a unit costs one shift and one addition.
+    """
+    scale = math.lcm(*(Fraction(one).denominator for one in sums)) if sums else 1
+    sizes = [abs(int(one * scale)) for one in sums if one]
+    if not sizes:
+        return 1.0
+    shared = math.gcd(*sizes)
+    sizes = [one // shared for one in sizes]
+    total, seen = sum(sizes), abs(int(sum(Fraction(one) for one in sums) * scale)) // shared
+    width = len(sizes) // 8 + 1
+    ways = 1
+    for size in sizes:
+        ways += ways << (8 * width * size)
+    coefficients = ways.to_bytes(width * (total + 1), "little")
+    first = -(-(total + seen) // 2)
+    tail = sum(int.from_bytes(coefficients[i * width : (i + 1) * width], "little") for i in range(first, total + 1))
+    return min(1.0, float(Fraction(2 * tail, 2 ** len(sizes))))
+
+
+def effective(sizes: Sequence[int]) -> float:
+    """Return how many equally large units would weigh as much as these: G* = (sum N)^2 / sum N^2."""
+    return sum(sizes) ** 2 / sum(one * one for one in sizes) if sizes else 0.0
+
+
+def cluster_interval(sums: Sequence[float], sizes: Sequence[int], z: float = Z) -> tuple[float, Interval | None]:
+    """Return the mean difference and its CV3 interval; None with too few units, a floor where nothing varies."""
+    groups, tasks = len(sums), sum(sizes)
+    delta = sum(sums) / tasks
+    weight = effective(sizes)
+    if groups < 2 or weight < FEW_EFFECTIVE:
+        return delta, None
+    left = ((total - size * delta) / (tasks - size) for total, size in zip(sums, sizes, strict=True))
+    error = math.sqrt((groups - 1) / groups * sum(one * one for one in left))
+    tail = 1 - NormalDist().cdf(z)
+    wide = z * z / (groups + z * z) if error < 1e-12 else student_quantile(1 - tail, weight - 1) * error
+    return delta, (max(-1.0, delta - wide), min(1.0, delta + wide))
+
+
+def student_quantile(p: float, freedom: float) -> float:
+    """Return the quantile of Student's t for p > 0.5, by bisection of its distribution; `freedom` may be a fraction."""
+    high = 2.0
+    while student(high, freedom) < p:
+        high *= 2
+    return crossing(lambda t: student(t, freedom) - p, 0.0, high)
+
+
+def student(t: float, freedom: float) -> float:
+    """Return P(T <= t) for t >= 0."""
+    return 1 - 0.5 * _beta(freedom / (freedom + t * t), freedom / 2, 0.5)
+
+
+def _beta(x: float, a: float, b: float) -> float:
+    """Return the regularized incomplete beta function, by its continued fraction (Lentz's way to evaluate one)."""
+    if x <= 0 or x >= 1:
+        return min(1.0, max(0.0, x))
+    if x > (a + 1) / (a + b + 2):
+        return 1 - _beta(1 - x, b, a)
+    front = math.exp(math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b) + a * math.log(x) + b * math.log1p(-x)) / a
+    c, d = 1.0, 1 / (1 - (a + b) * x / (a + 1))
+    value = d
+    for i in range(1, 300):
+        for step in (
+            i * (b - i) * x / ((a + 2 * i - 1) * (a + 2 * i)),
+            -(a + i) * (a + b + i) * x / ((a + 2 * i) * (a + 2 * i + 1)),
+        ):
+            d = 1 / (1 + step * d)
+            c = 1 + step / c
+            value *= c * d
+        if abs(c * d - 1) < 1e-14:
+            break
+    return front * value
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return Holm's adjusted p of several planned contrasts, in their order."""
+    adjusted, highest = [0.0] * len(ps), 0.0
+    for place, number in enumerate(sorted(range(len(ps)), key=lambda one: ps[one])):
+        highest = max(highest, min(1.0, ps[number] * (len(ps) - place)))
+        adjusted[number] = highest
+    return adjusted
+
+
+def pass_at(n: int, complete: int, k: int) -> float | None:
+    """Return the chance that at least one of k tries out of n is complete; None if k exceeds n."""
+    return None if k > n else 1 - math.comb(n - complete, k) / math.comb(n, k)
+
+
+def pass_all(n: int, complete: int, k: int) -> float | None:
+    """Return the chance that all of k tries out of n are complete; None if k exceeds n."""
+    return None if k > n else math.comb(complete, k) / math.comb(n, k)

@@ -1,0 +1,319 @@
+"""Writes: a planned run from its launch to its end: launch, start, pause, resume, cancel, retry, more seeds.
+
+Owns every change of `runs.models`. All tries of a plan are inserted at the launch; workers are called for at most
+`parallel` of them at a time, in the planned order, so that runs share the workers and a pause holds what has not begun.
+The database is the record: `feed` may be called at any time and calls for what is next. Leaves playing to `playing.py`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import transaction
+from django.utils import timezone
+
+from awmclient.schema import LIVE_STATES, EpisodeStart, RunStart
+from episodes import queueing, recording
+from episodes.errors import KeyConflict
+from episodes.models import Episode, EpisodeState, ExpertMode, Run, SplitTask
+from episodes.packs import packs
+from people.access import Actor, may_launch, visible_or_404
+from people.errors import Invalid
+from runs import launching
+from runs.errors import BadPlan, WrongState
+from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
+from runs.plans import MAX_EPISODES, PlanDocument, TaskFilter
+
+Task = tuple[str, int, str]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One task under one arm with one seed, to be inserted."""
+
+    arm: Arm
+    task: Task
+    seed: int
+    position: int
+
+
+@transaction.atomic
+def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, bool]:
+    """1. check the right, 2. the run; the same key and plan give the same run back, and false, 3. find tasks and
+    policies, 4. insert every try and its queued episode, 5. start, unless it is planned for later."""
+    may_launch(actor)
+    most = ExpertMode.most(arm.expert for arm in document.arms)
+    run, made = recording.start_run(actor, RunStart(name=document.name, key=key or None, expert=most))
+    if not made:
+        known = Plan.objects.filter(run=run).first()
+        if known is None or known.digest != document.digest:
+            raise KeyConflict(f"The key {key!r} was already used for a run with another plan.")
+        return known, False
+    tasks = shuffled(tasks_of(actor, document), document.shuffle)
+    if not tasks:
+        raise BadPlan("The plan selects no task.")
+    if len(tasks) * len(document.arms) * document.seeds > MAX_EPISODES:
+        raise BadPlan(f"The plan has more than {MAX_EPISODES:,} episodes.")
+    plan = Plan.objects.create(
+        run=run,
+        document=document.model_dump(),
+        digest=document.digest,
+        control=document.control,
+        seeds=document.seeds,
+        parallel=document.parallel,
+    )
+    arms = [
+        Arm(plan=plan, name=arm.name, place=place, expert=arm.expert, policy=arm.policy or document.policy)
+        for place, arm in enumerate(document.arms)
+    ]
+    Arm.objects.bulk_create(arms)
+    _insert(actor, plan, _cells(arms, tasks, range(document.seeds)), wave=0)
+    if document.start:
+        _begin(actor, plan)
+    return plan, True
+
+
+def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
+    """Return the tasks that a plan names, in the order of packs and lists. Raises `BadPlan` or `UnknownTask`."""
+    wanted = document.tasks
+    if isinstance(wanted, list):
+        return [_named(one) for one in dict.fromkeys(wanted)]
+    if wanted.split:
+        listed = SplitTask.objects.filter(
+            split__project=actor.project, split__name=wanted.split, side=wanted.side
+        ).values_list("task", flat=True)
+        return [_named(one) for one in sorted(listed) if _matches(one.rpartition("/")[0], wanted)][: wanted.limit]
+    found = [
+        (scenario, idx, text)
+        for pack in packs()
+        for scenario in sorted(pack.scenarios)
+        if _matches(scenario, wanted)
+        for idx, text in enumerate(pack.tasks(scenario))
+        if _is_playable(document, scenario, idx)
+    ]
+    return found[: wanted.limit]
+
+
+def _named(key: str) -> Task:
+    scenario, _, idx = key.rpartition("/")
+    if not scenario or not idx.isdecimal():
+        raise BadPlan(f"plan.tasks: {key!r} is not a task such as workflow_automation_1/0.")
+    return scenario, int(idx), launching.task_text(scenario, int(idx))
+
+
+def _matches(scenario: str, wanted: TaskFilter) -> bool:
+    return any(fnmatch.fnmatchcase(scenario, pattern) for pattern in wanted.scenarios)
+
+
+def _is_playable(document: PlanDocument, scenario: str, idx: int) -> bool:
+    """A filter takes the tasks that every arm can play; a list that names one without its script is refused."""
+    names = {arm.policy or document.policy for arm in document.arms}
+    scripts = {name.partition(":")[2] for name in names if name.startswith("script:")}
+    return scripts <= set(launching.pack_with(scenario).scripts(scenario, idx)) if scripts else True
+
+
+def shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
+    """Return all tasks in one shuffled order; the e-process reads them in it."""
+    order = list(tasks)
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def _cells(arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -> list[Cell]:
+    return [Cell(arm, task, seed, place) for place, task in enumerate(tasks) for seed in seeds for arm in arms]
+
+
+def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
+    deadline = {"ask_deadline_s": plan.document["ask_deadline_s"]}
+    policies = {name: launching.policy_named(name) | deadline for name in {cell.arm.policy for cell in cells}}
+    for scenario, idx, policy in {(*cell.task[:2], cell.arm.policy) for cell in cells}:
+        launching.playable(scenario, idx, policies[policy])
+    starts = [_start(plan.run, cell, policies[cell.arm.policy]) for cell in cells]
+    episodes = queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"])
+    rows = [
+        PlannedTry(
+            plan=plan,
+            arm=cell.arm,
+            scenario=cell.task[0],
+            task_idx=cell.task[1],
+            seed=cell.seed,
+            wave=wave,
+            position=cell.position,
+            episode=episode,
+        )
+        for cell, episode in zip(cells, episodes, strict=True)
+    ]
+    PlannedTry.objects.bulk_create(rows, batch_size=queueing.BATCH)
+
+
+def _start(run: Run, cell: Cell, policy: dict[str, Any], again: int = 0) -> EpisodeStart:
+    scenario, idx, text = cell.task
+    suffix = f"/try{again}" if again else ""
+    return EpisodeStart(
+        key=f"{run.pk}/{cell.arm.place}/{scenario[:100]}/{idx}/{cell.seed}{suffix}",
+        run=run.pk,
+        task=text,
+        scenario=scenario,
+        task_idx=idx,
+        arm=cell.arm.name,
+        seed=cell.seed,
+        policy=policy,
+        expert=cell.arm.expert,
+    )
+
+
+def _locked(actor: Actor, run_id: str) -> Plan:
+    run = visible_or_404(Run.objects.all(), actor, run_id)
+    plan = Plan.objects.select_for_update().filter(run=run).first()
+    if plan is None:
+        raise WrongState("This run has no plan: an external loop starts and ends its episodes.")
+    return plan
+
+
+def _set(actor: Actor, plan: Plan, state: str) -> None:
+    plan.state, plan.changed_by, plan.changed_at = state, actor.name, timezone.now()
+    ended = state in (PlanState.FINISHED, PlanState.CANCELLED)
+    plan.ended_at = plan.changed_at if ended else None
+    plan.save(update_fields=["state", "changed_by", "changed_at", "started_at", "ended_at", "waves", "seeds"])
+
+
+def _begin(actor: Actor, plan: Plan) -> None:
+    plan.started_at = plan.started_at or timezone.now()
+    _set(actor, plan, PlanState.RUNNING)
+    transaction.on_commit(functools.partial(feed, plan.pk))
+
+
+@transaction.atomic
+def pause(actor: Actor, run_id: str) -> Plan:
+    """Begin no further episode. Those at work go on to their end. Idempotent."""
+    may_launch(actor)
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.PAUSED:
+        return plan
+    if plan.state != PlanState.RUNNING:
+        raise WrongState(f"Only a running run can be paused; this one is {plan.state}.")
+    plan.tries.filter(episode__state=EpisodeState.QUEUED).update(called_at=None)
+    _set(actor, plan, PlanState.PAUSED)
+    return plan
+
+
+@transaction.atomic
+def resume(actor: Actor, run_id: str) -> Plan:
+    """Start a planned run, or go on with a paused one. Idempotent."""
+    may_launch(actor)
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.RUNNING:
+        return plan
+    if plan.state not in (PlanState.PLANNED, PlanState.PAUSED):
+        raise WrongState(f"Only a planned or paused run can be resumed; this one is {plan.state}.")
+    # one that was interrupted or parked meanwhile came back to the queue, and its call was turned away
+    plan.tries.filter(episode__state=EpisodeState.QUEUED).update(called_at=None)
+    _begin(actor, plan)
+    return plan
+
+
+@transaction.atomic
+def cancel(actor: Actor, run_id: str) -> Plan:
+    """Cancel all its live episodes; those that ended are kept. Idempotent."""
+    may_launch(actor)
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.CANCELLED:
+        return plan
+    if plan.state == PlanState.FINISHED:
+        raise WrongState("The run has finished.")
+    _set(actor, plan, PlanState.CANCELLED)
+    queueing.cancel_unbegun(actor, plan.run, "the run was cancelled")
+    for pk in Episode.objects.live().filter(run=plan.run).values_list("pk", flat=True):
+        recording.cancel(actor, pk, "the run was cancelled")
+    return plan
+
+
+@transaction.atomic
+def retry(actor: Actor, run_id: str) -> int:
+    """Queue another episode for every try that an infrastructure fault ended, and return their number. The failed
+    episodes are kept and no longer count."""
+    may_launch(actor)
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.CANCELLED:
+        raise WrongState("The run is cancelled.")
+    broken = plan.tries.filter(episode__state=EpisodeState.FAILED, episode__fault__in=INFRASTRUCTURE)
+    rows = list(broken.select_related("arm", "episode").order_by("wave", "position"))
+    starts = []
+    for row in rows:
+        cell = Cell(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position)
+        starts.append(_start(plan.run, cell, row.episode.policy, again=row.tries + 1))
+    for row, episode in zip(
+        rows, queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"]), strict=True
+    ):
+        row.episode, row.tries, row.called_at = episode, row.tries + 1, None
+    PlannedTry.objects.bulk_update(rows, ["episode", "tries", "called_at"], batch_size=queueing.BATCH)
+    if rows and plan.state in (PlanState.FINISHED, PlanState.RUNNING):
+        _begin(actor, plan)
+    return len(rows)
+
+
+@transaction.atomic
+def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
+    """Plan more seeds of every task and arm, as a wave of their own; from then on only the anytime statement holds."""
+    may_launch(actor)
+    if not 1 <= seeds <= 100:
+        raise Invalid("seeds: a number from 1 to 100.")
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.CANCELLED:
+        raise WrongState("The run is cancelled.")
+    first = plan.tries.filter(seed=0, arm__place=0).order_by("position").select_related("episode")
+    tasks = [(row.scenario, row.task_idx, row.episode.task) for row in first]
+    arms = list(plan.arms.all())
+    if len(tasks) * len(arms) * (plan.seeds + seeds) > MAX_EPISODES:
+        raise BadPlan(f"The plan would have more than {MAX_EPISODES:,} episodes.")
+    _insert(actor, plan, _cells(arms, tasks, range(plan.seeds, plan.seeds + seeds)), wave=plan.waves)
+    plan.waves, plan.seeds = plan.waves + 1, plan.seeds + seeds
+    if plan.state in (PlanState.FINISHED, PlanState.RUNNING):
+        _begin(actor, plan)
+    else:
+        _set(actor, plan, plan.state)
+    return plan
+
+
+@transaction.atomic
+def feed(run_id: str) -> int:
+    """Call workers for the next tries, so that at most `parallel` are live; finish a run with no try left."""
+    plan = Plan.objects.select_for_update().filter(pk=run_id, state=PlanState.RUNNING).first()
+    if plan is None:
+        return 0
+    live = plan.tries.filter(episode__state__in=LIVE_STATES)
+    room = plan.parallel - live.exclude(called_at=None).count()
+    rows = list(
+        live.filter(called_at=None, episode__state=EpisodeState.QUEUED)
+        .order_by("wave", "position", "seed", "arm__place")
+        .values_list("pk", "episode_id")[: max(room, 0)]
+    )
+    PlannedTry.objects.filter(pk__in=[pk for pk, _ in rows]).update(called_at=timezone.now())
+    for _, episode_id in rows:
+        transaction.on_commit(functools.partial(launching.wake_worker, episode_id))
+    if not rows and not live.exists():
+        plan.state, plan.ended_at = PlanState.FINISHED, timezone.now()
+        plan.save(update_fields=["state", "ended_at"])
+    return len(rows)
+
+
+def feed_all() -> None:
+    """Feed every running run: a lost call must cost a delay only."""
+    for run_id in Plan.objects.filter(state=PlanState.RUNNING).values_list("pk", flat=True):
+        feed(str(run_id))
+
+
+def episode_ended(episode: Episode, reason: str) -> None:
+    """Registered with `recording.on_end`: an ended episode makes room for the next."""
+    if episode.run_id and PlannedTry.objects.filter(episode=episode).exists():
+        transaction.on_commit(functools.partial(feed, episode.run_id))
+
+
+def is_held(episode_id: str) -> bool:
+    """Return whether a queued episode must not begin: its run is planned, paused or ended."""
+    return PlannedTry.objects.filter(episode=episode_id).exclude(plan__state=PlanState.RUNNING).exists()

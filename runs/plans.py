@@ -1,0 +1,91 @@
+"""The typed plan of a run: tasks x arms x seeds x policy x expert, as YAML, JSON or a form gives it. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from awmclient.schema import ExpertMode
+from runs.errors import BadPlan
+
+MAX_EPISODES = 100_000
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class TaskFilter(Strict):
+    """Tasks of loaded packs. `scenarios` are names with `*`; `split` is a pinned split and `side` its list."""
+
+    scenarios: list[str] = ["*"]
+    split: str = ""
+    side: str = Field("val", pattern="^(train|val)$")
+    limit: int | None = Field(None, ge=1)
+
+
+class PlannedArm(Strict):
+    """One condition. `policy` replaces the plan's for this arm."""
+
+    name: Name
+    expert: ExpertMode = "off"
+    policy: str = Field("", max_length=200)
+
+
+class PlanDocument(Strict):
+    """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
+    by default. `shuffle` seeds the order in which tasks are played and read."""
+
+    name: Name
+    tasks: list[str] | TaskFilter = TaskFilter()
+    arms: list[PlannedArm] = Field(min_length=1, max_length=10)
+    control: str = ""
+    seeds: int = Field(1, ge=1, le=100)
+    policy: str = Field("script:demo", max_length=200)
+    max_steps: int = Field(30, ge=1, le=1000)
+    ask_deadline_s: int = Field(300, ge=1, le=2_592_000)
+    parallel: int = Field(8, ge=1, le=1000)
+    shuffle: int = Field(1, ge=0, le=2**31 - 1)
+    start: bool = True
+
+    @model_validator(mode="after")
+    def _fits(self) -> PlanDocument:
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names):
+            raise ValueError("two arms have the same name")
+        self.control = self.control or names[0]
+        if self.control not in names:
+            raise ValueError(f"control {self.control!r} is not an arm of the plan")
+        return self
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(json.dumps(self.model_dump(), sort_keys=True).encode()).hexdigest()
+
+
+def plan_of(value: Any) -> PlanDocument:
+    """Return the plan in a value. Raises `BadPlan`, which names the field."""
+    try:
+        return PlanDocument.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(one) for one in first["loc"])
+        raise BadPlan(f"plan{'.' if where else ''}{where}: {first['msg']}.") from error
+
+
+def plan_from_yaml(text: str) -> PlanDocument:
+    """Return the plan in a YAML text. Raises `BadPlan`."""
+    try:
+        return plan_of(yaml.safe_load(text))
+    except yaml.YAMLError as error:
+        raise BadPlan(f"The plan is not YAML: {error}") from error
+
+
+def to_yaml(plan: PlanDocument) -> str:
+    """Return the plan as YAML that launches the same run elsewhere."""
+    return yaml.safe_dump(plan.model_dump(), sort_keys=False, allow_unicode=True)

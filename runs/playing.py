@@ -1,0 +1,254 @@
+"""Runs one queued built-in episode in the rollouts worker, with the loop of `awmclient`.
+
+Owns the policy of a stored plan, when an episode can start, and running the verifier when the agent has finished.
+Leaves the loop to `awmclient.rollout`, storing to `local.py`. Called by `tasks.py`; a task that runs twice runs the
+episode once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.db import close_old_connections
+
+from awmclient.chat import ChatPolicy
+from awmclient.errors import BoundaryFault
+from awmclient.policies import Policy
+from awmclient.restoring import restore
+from awmclient.rollout import rollout
+from awmclient.schema import Fault, Outcome
+from awmclient.scripted import ScriptedPolicy
+from awmenv.client import EnvironmentClient
+from awmenv.errors import EnvironmentFault, ServerTimeout, ServerUnreachable, SessionLost
+from awmenv.health import Health
+from awmenv.models import BuildReport, Observation
+from episodes import recording
+from episodes.models import Episode, EpisodeState
+from people.access import Actor, system
+from people.errors import AppError
+from runs import launching, parking, planning
+from runs.errors import NoEndpoint, UnknownPolicy
+from runs.local import LocalDashboard, LocalEpisode, patiently
+
+log = logging.getLogger(__name__)
+ASK_DEADLINE_S = 300
+AGAIN_S = 1.0
+RESET_PATIENCE_S = 60.0
+VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
+NO_VERIFIER = "no_verifier"
+
+
+def play(episode_id: str, worker: str = "") -> None:
+    """Run a queued episode to its end. It stays queued while no environment server responds; an error is stored as a
+    fault."""
+    close_old_connections()
+    with parking.threads.one():
+        async_to_sync(_play)(episode_id, worker)
+
+
+async def _play(episode_id: str, worker: str) -> None:
+    episode = await database_sync_to_async(_load)(episode_id)
+    if episode is None or episode.state != EpisodeState.QUEUED:
+        return
+    if await database_sync_to_async(planning.is_held)(episode_id):
+        return
+    actor = system(episode.project)
+    try:
+        policy = await database_sync_to_async(policy_of)(episode)
+    except AppError as refused:
+        if await _begin(episode, worker):
+            await _fail(actor, episode, "policy", refused.message)
+        return
+    try:
+        async with _World(actor, episode) as environment:
+            if await _begin(episode, worker):
+                begun = await database_sync_to_async(_load)(episode_id)
+                assert begun is not None
+                environment.episode = begun
+                await _through(actor, begun, policy, environment)
+    except ServerUnreachable as away:
+        log.warning("episode %s stays queued: %s", episode.pk, away)
+        await database_sync_to_async(recording.note_no_server)(episode.pk, str(away))
+        await database_sync_to_async(launching.wake_again)(episode)
+    except EnvironmentFault as gone:
+        await _fail(actor, episode, "environment", str(gone))
+
+
+def judge(episode_id: str) -> None:
+    """Fetch a verdict that was lost with its worker: 1. restore the world from the record, 2. ask its verifier."""
+    close_old_connections()
+    async_to_sync(_judge)(episode_id)
+
+
+async def _judge(episode_id: str) -> None:
+    episode = await database_sync_to_async(
+        recording.unverified().select_related("project").filter(pk=episode_id).first
+    )()
+    if episode is None:
+        return
+    actor = system(episode.project)
+    try:
+        async with _World(actor, episode) as environment:
+            await environment.reset(scenario=episode.scenario, task_idx=episode.task_idx, state_diff=True)
+            await restore(environment, await LocalEpisode(actor, episode).steps())
+            await _verify(actor, episode, environment, episode.final_answer)
+    except ServerUnreachable as away:
+        log.warning("episode %s waits for its verdict: %s", episode.pk, away)
+        await database_sync_to_async(launching.judge_later)(episode.pk, launching.AGAIN_S)
+    except BoundaryFault as lost:
+        reason = f"The world was lost before its verdict. {lost.message}"
+        await patiently(recording.note_unverified, actor, episode.pk, reason)
+    except EnvironmentFault as gone:
+        await patiently(recording.note_unverified, actor, episode.pk, f"The world was lost before its verdict: {gone}")
+
+
+async def _begin(episode: Episode, worker: str) -> bool:
+    begun: bool = await database_sync_to_async(recording.begin)(episode.pk, worker)
+    return begun
+
+
+class _World(EnvironmentClient):
+    """The environment of one episode, restored from its calls where it is lost. Its first reset waits for a server that
+    goes away meanwhile, and it stores with the episode what the reset says of a partial scenario."""
+
+    def __init__(self, actor: Actor, episode: Episode) -> None:
+        super().__init__(settings.AWMENV_URL, restore=True)
+        self._actor, self.episode = actor, episode
+
+    async def reset(self, **arguments: Any) -> Observation:
+        observation = await self._reset(arguments)
+        partial = BuildReport.from_wire(observation.metadata.get("partial"))
+        if partial is not None:
+            await patiently(recording.note_partial, self._actor, self.episode.pk, partial)
+        if self.world is not None:
+            await patiently(recording.note_world, self.episode.pk, self.world, self.episode.attempt)
+        return observation
+
+    async def begin_again(self) -> bool:
+        """Return an episode from before worlds were recorded begins anywhere, and is compared by what its calls
+        brought.
+        """
+        if not self.episode.world:
+            return False
+        await self.begin_as(self.episode.world)
+        return True
+
+    async def _reset(self, arguments: dict[str, Any]) -> Observation:
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + RESET_PATIENCE_S
+        while True:
+            try:
+                if self._lost is not None:
+                    self._lost = None
+                    await self.open()
+                return await super().reset(**arguments)
+            except ServerTimeout:
+                raise
+            except (SessionLost, ServerUnreachable) as away:
+                if loop.time() > give_up:
+                    raise
+                log.warning("episode %s starts over: %s", self.episode.pk, away)
+                self._lost = str(away)
+            await asyncio.sleep(AGAIN_S)
+
+
+async def _through(actor: Actor, episode: Episode, policy: Policy, environment: EnvironmentClient) -> None:
+    async def verify(world: Any, final_answer: str | None) -> None:
+        await _verify(actor, episode, world, final_answer)
+
+    await rollout(
+        policy,
+        environment,
+        LocalDashboard(actor, queued=episode),
+        task=episode.task,
+        scenario=episode.scenario,
+        task_idx=episode.task_idx,
+        expert=episode.expert,
+        max_steps=episode.max_steps or launching.MAX_STEPS,
+        ask_deadline_s=int(episode.policy.get("ask_deadline_s", ASK_DEADLINE_S)),
+        on_end=verify,
+    )
+
+
+def _load(episode_id: str) -> Episode | None:
+    return Episode.objects.select_related("project").filter(pk=episode_id).first()
+
+
+def policy_of(episode: Episode) -> Policy:
+    """Return the policy that the stored plan names. Raises `UnknownPolicy` or `NoEndpoint`."""
+    kind = episode.policy.get(launching.OURS)
+    if kind == "model":
+        if settings.AGENT_ENDPOINT is None:
+            raise NoEndpoint
+        return ChatPolicy(settings.AGENT_ENDPOINT)
+    if kind == "script":
+        name = str(episode.policy.get("script", ""))
+        scripts = launching.pack_with(episode.scenario).scripts(episode.scenario, episode.task_idx or 0)
+        if name not in scripts:
+            raise UnknownPolicy(f"{episode.scenario}/{episode.task_idx} has no script {name!r}.")
+        pace_s, seed = float(episode.policy.get("pace_s", 0)), zlib.crc32(episode.pk.encode())
+        return ScriptedPolicy(scripts[name], pace_s=pace_s, seed=seed)
+    raise UnknownPolicy
+
+
+async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str | None) -> None:
+    """Ask for the verdict in the form that the task has, and keep what it says. A world that is lost, or a task without
+    a verifier, leaves the episode unverified, which is never a failed task."""
+    try:
+        mode, said = await _verdict(world, final_answer)
+    except SessionLost as gone:
+        await patiently(
+            recording.note_unverified, actor, episode.pk, f"The environment was lost before the verifier ran: {gone}"
+        )
+        return
+    except EnvironmentFault as refused:
+        await patiently(recording.note_unverified, actor, episode.pk, str(refused))
+        return
+    if said.reward_type == NO_VERIFIER:
+        await patiently(recording.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
+        return
+    about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))
+    partial = BuildReport.from_wire(said.metadata.get("partial"))
+    await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about, partial)
+
+
+async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
+    """Return the mode that the task has and what its verifier says; asked again while the session lives, because the
+    server repeats a verdict that it has. Raises an EnvironmentFault.
+    """
+    for pause in (*VERDICT_PAUSES_S, None):
+        try:
+            for mode in ("code", "sql"):
+                said = await world.verify(final_answer=final_answer, mode=mode)
+                if said.reward_type != NO_VERIFIER:
+                    break
+            return mode, said
+        except SessionLost:
+            raise
+        except EnvironmentFault as refused:
+            if pause is None:
+                raise
+            log.warning("no outcome yet: %s", refused)
+            await asyncio.sleep(pause)
+    raise AssertionError("the last try returns or raises")
+
+
+def _outcome(said: Any, mode: str) -> Outcome:
+    details = {"verify_result": said.verify_result, "error": said.error, "mode": mode}
+    details |= {name: said.metadata[name] for name in ("duration_ms", "tier") if name in said.metadata}
+    return Outcome(
+        reward_type=said.reward_type or "verifier_error",
+        reward=said.reward,
+        details={name: value for name, value in details.items() if value is not None},
+        state_diff=said.state_diff or {},
+    )
+
+
+async def _fail(actor: Actor, episode: Episode, fault: Fault, detail: str) -> None:
+    await patiently(recording.fail, actor, episode.pk, fault, detail)

@@ -1,0 +1,107 @@
+"""Before a launch: what a plan's comparison would suffer from, and a few rollouts that show whether anything is earned.
+
+Reads; the rollouts are a run of their own, which `planning` launches like any other. Called by page and commands.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from awmenv.packs import Pack
+from episodes import outcomes
+from episodes.models import SplitTask
+from episodes.packs import find_pack
+from episodes.splits import TRAIN
+from people.access import Actor
+from reviews import court
+from runs.compare import count
+from runs.models import Plan
+from runs.planning import Task, shuffled
+from runs.plans import PlanDocument, plan_of
+
+ROLLOUTS = 10
+UNCHECKED = "verifier not checked"
+
+
+def unusable(pack: Pack, scenario: str, idx: int, ruled: Mapping[str, str]) -> str:
+    """Return why an outcome of this task would show nothing, or empty. `ruled` is by task key, as the court has it."""
+    if (ruling := ruled.get(f"{scenario}/{idx}")) is not None:
+        return f"ruled {ruling.replace('_', ' ')}"
+    if pack.scenario(scenario).partial:
+        return "partial scenario"
+    if pack.verifier(scenario, idx, "code") is None:
+        return "no code verifier"
+    health = pack.report.health.get((scenario, idx))
+    if health is None or health.unchecked:
+        return UNCHECKED
+    if health.code.state != "runs":
+        return "verifier does not run"
+    return "passes on the unmodified database" if health.code.says == "complete" else ""
+
+
+def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
+    """Return what would weaken the comparison of this plan, a sentence each; empty if nothing is known to."""
+    found = []
+    policies = {arm.policy or document.policy for arm in document.arms}
+    if len(policies) > 1 and len({arm.expert for arm in document.arms}) > 1:
+        found.append("Arms differ in policy and in expert, so a difference cannot be put down to either.")
+    ruled = court.at_fault(actor.project)
+    reasons = Counter(
+        unusable(pack, scenario, idx, ruled)
+        for scenario, idx, _ in tasks
+        if (pack := find_pack(scenario)) is not None and scenario in pack.scenarios
+    )
+    for reason, number in sorted(reasons.items()):
+        if reason not in ("", UNCHECKED):
+            found.append(f"{count(number, 'task')} of {len(tasks):,} cannot show a difference: {reason}.")
+    keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
+    sides = SplitTask.objects.filter(split__project=actor.project, side=TRAIN, task__in=keys)
+    for split, number in sorted(Counter(sides.values_list("split__name", flat=True)).items()):
+        found.append(f"{count(number, 'task')} of {len(tasks):,} are training tasks of the split {split}.")
+    return found
+
+
+def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
+    """Return the plan of the rollouts: the control arm on the first tasks in the planned order."""
+    chosen = shuffled(tasks, document.shuffle)[:ROLLOUTS]
+    control = next(arm for arm in document.arms if arm.name == document.control)
+    changed = {
+        "name": f"preflight of {document.name}"[:100],
+        "tasks": [f"{scenario}/{idx}" for scenario, idx, _ in chosen],
+        "arms": [control.model_dump()],
+        "control": "",
+        "seeds": math.ceil(ROLLOUTS / max(len(chosen), 1)),
+        "start": True,
+    }
+    return plan_of({**document.model_dump(), **changed})
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the rollouts came to: how many earned a reward above zero, and what became of the others, by name."""
+
+    rollouts: int
+    earned: int
+    others: Mapping[str, int]
+
+    @property
+    def words(self) -> str:
+        said = f"{self.earned} of {count(self.rollouts, 'rollout')} earned a reward"
+        if not self.others:
+            return f"{said}."
+        return f"{said}; {', '.join(f'{name} {number}' for name, number in self.others.items())}."
+
+
+def finding(plan: Plan) -> Finding:
+    """Return what the rollouts of an ended trial came to."""
+    states = dict(plan.tries.values_list("episode_id", "episode__state"))
+    rows = outcomes.of_episodes(states).filter(source=outcomes.VERIFIER)
+    judged = {episode: (reward_type, reward) for episode, reward_type, reward in rows.values_list(
+        "episode_id", "reward_type", "reward"
+    )}  # fmt: skip
+    earned = {episode for episode, (_, reward) in judged.items() if (reward or 0) > 0}
+    left = [judged[one][0] if one in judged else states[one] for one in states if one not in earned]
+    return Finding(len(states), len(earned), dict(Counter(left).most_common()))

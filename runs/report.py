@@ -1,0 +1,117 @@
+"""The report of a run as files: Markdown with the sentences, CSV tables, drawings, and the plan that repeats it.
+
+Called by the command `report`. Says only what `compare.py` allows; the episodes themselves are an export's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from runs import drawing, rewarding
+from runs.compare import Contrast, count, points
+from runs.comparison import Comparison
+from runs.plans import plan_of, to_yaml
+from runs.tables import TABLES, in_csv, repeats
+
+MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
+
+
+def write(found: Comparison, folder: Path) -> list[Path]:
+    """Write the report into a folder, over an earlier one of the same names, and return its files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        (folder / f"{name}.csv").write_text(in_csv(name, found), encoding="utf-8")
+    (folder / "plan.yaml").write_text(to_yaml(plan_of(found.plan.document)), encoding="utf-8")
+    drawing.completions(found, folder / "completions.png")
+    for place, one in enumerate(found.contrasts, 1):
+        drawing.differences(one, folder / f"differences-{place}.png")
+    (folder / "report.md").write_text(markdown(found), encoding="utf-8")
+    drawn = [f"differences-{place}.png" for place in range(1, len(found.contrasts) + 1)]
+    names = ["report.md", "plan.yaml", *(f"{name}.csv" for name in TABLES), "completions.png", *drawn]
+    return [folder / name for name in names]
+
+
+def markdown(found: Comparison) -> str:
+    """Return the report's text."""
+    plan = found.plan
+    parts = [
+        f"# {_plain(plan.run.name)}",
+        f"**{_plain(found.sentence)}**",
+        f"Run {plan.run_id}, {plan.state}. {count(plan.seeds, 'seed')} per task and arm. "
+        f"Control: {_plain(plan.control)}.",
+        "## Arms",
+        _table(
+            ["arm", "expert", "planned", "ended", "complete", "not complete", "left out"],
+            [
+                [
+                    _plain(arm.name),
+                    arm.expert,
+                    arm.planned,
+                    arm.ended,
+                    arm.complete,
+                    arm.others,
+                    _reasons(arm.excluded),
+                ]
+                for arm in found.arms
+            ],
+        ),
+        "![Complete episodes by arm](completions.png)",
+    ]
+    if found.ruled_later:
+        named = ", ".join(_plain(task) for task in found.ruled_later[:20])
+        parts.append(f"Ruled at fault after the launch, and still counted: {named}.")
+    for place, one in enumerate(found.contrasts, 1):
+        parts += _of_contrast(one, place)
+    if seeds := repeats(found.tries, [arm.name for arm in found.arms]):
+        rows = [
+            [one.k, _plain(arm), one.tasks, f"{one.any_of[arm]:.3f}", f"{one.all_of[arm]:.3f}"]
+            for one in seeds
+            for arm in one.any_of
+        ]
+        parts += ["## Repeats", _table(["k", "arm", "tasks", "pass@k", "pass^k"], rows)]
+    parts += _of_rewards(rewarding.means(rewarding.rows(plan)))
+    parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _of_contrast(one: Contrast, place: int) -> list[str]:
+    parts = [f"## {_plain(one.arm)} against {_plain(one.control)}", _plain(one.sentence)]
+    said = [("These tasks", one.tasks_scope), ("Scenarios like these", one.scenarios_scope)]
+    lines = [f"- {words}: {_plain(scope.sentence)} Method: {scope.method}." for words, scope in said if scope]
+    if one.tasks_scope is None:
+        lines.append(f"- At any time: {_plain(one.running.sentence)}")
+    lost = one.exclusions
+    if lost.treated or lost.control:
+        low, high = (points(bound) for bound in lost.bounds)
+        lines.append(
+            f"- Left out: {_reasons(lost.treated)} of {lost.treated_planned} with {_plain(one.arm)}, "
+            f"{_reasons(lost.control)} of {lost.control_planned} with {_plain(one.control)}. Whatever they were, the "
+            f"difference lies between {low} and {high}."
+        )
+    rows = [[_plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}"] for row in one.scenarios]
+    table = _table(["scenario", "tasks", "won", "lost", "difference"], rows)
+    return [*parts, "\n".join(lines), f"![Differences](differences-{place}.png)", table]
+
+
+def _of_rewards(means: Sequence[tuple[str, str, int, float]]) -> list[str]:
+    """Shaped rewards stand apart: they pay solo and helped episodes differently, so they compare no arms."""
+    if not means:
+        return []
+    rows = [[profile, _plain(arm), episodes, f"{mean:.3f}"] for profile, arm, episodes, mean in means]
+    words = "Mean reward by profile. Profiles pay helped episodes differently, so these numbers do not compare arms."
+    return ["## Shaped rewards", words, _table(["profile", "arm", "episodes", "mean"], rows)]
+
+
+def _reasons(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {_plain(reason)}" for reason, count in sorted(counts.items())) or "none"
+
+
+def _plain(text: str) -> str:
+    """One line of text that Markdown shows as it is; names come from datasets and plans."""
+    return " ".join(text.split()).translate(MARKS)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)

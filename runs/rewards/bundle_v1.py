@@ -1,0 +1,108 @@
+"""The bundle of four components from 0 to 1: primary 0.40, process 0.25, format 0.20, efficiency 0.15.
+
+An episode that is not complete can still reach 0.45, more than the curriculum's threshold of 0.30: gates use the
+primary component alone, never the sum.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from episodes.tool_schemas import Checker
+from runs.rewards.played import Played, Reward, identity, is_error, is_executed
+
+NAME = "bundle.v1"
+WEIGHTS = {"primary": 0.40, "process": 0.25, "format": 0.20, "efficiency": 0.15}
+REFERENCE = 5.0
+"""Calls and asks of a task of which fewer than three verified episodes are known."""
+SHORTEST_ANSWER = 8
+"""Characters without spaces; a shorter final answer says nothing."""
+SOON = 2
+
+
+def reward(played: Played) -> Reward:
+    if played.is_excluded:
+        return Reward(NAME, None)
+    parts = {
+        "primary": float(played.is_complete),
+        "process": process(played),
+        "format": well_formed(played),
+        "efficiency": efficiency(played),
+    }
+    return Reward(NAME, sum(WEIGHTS[name] * value for name, value in parts.items()), parts)
+
+
+def process(played: Played) -> float:
+    """Return 0 without a successful call, else .2 for tools that were listed, .4 for the share of distinct calls that
+    succeeded, .2 for the share of calls that repeat no other, .2 for the share of errors that were recovered.
+
+    Calls count by tool and arguments, so that repeating a cheap read earns nothing; asks are no calls.
+    """
+    distinct: dict[str, bool] = {}
+    for call in played.calls:
+        distinct[identity(call)] = distinct.get(identity(call), False) or not is_error(call)
+    succeeded = sum(distinct.values())
+    if not succeeded:
+        return 0.0
+    repeats = len(played.calls) - len(distinct)
+    return (
+        0.2 * bool(played.tools)
+        + 0.4 * succeeded / len(distinct)
+        + 0.2 * (1 - repeats / len(played.calls))
+        + 0.2 * _recovered(played.calls)
+    )
+
+
+def _recovered(calls: Sequence[Mapping[str, Any]]) -> float:
+    """Return the share of errors after which one of the next two calls of that tool succeeded; 1 without errors."""
+    errors = [place for place, call in enumerate(calls) if is_error(call)]
+    if not errors:
+        return 1.0
+    mended = [
+        any(not is_error(later) and later["name"] == calls[place]["name"] for later in calls[place + 1 :][:SOON])
+        for place in errors
+    ]
+    return sum(mended) / len(mended)
+
+
+def well_formed(played: Played) -> float:
+    """Return the share of the agent's turns that are one executable call with fitting arguments, or words alone.
+
+    0 if no call was executed or the final answer says nothing. Words beside a call earn and cost nothing.
+    """
+    if played.is_format_error or len("".join(played.final_answer.split())) < SHORTEST_ANSWER:
+        return 0.0
+    turns: dict[Any, list[Mapping[str, Any]]] = defaultdict(list)
+    for step in played.steps:
+        by_agent = step["kind"] in ("tool_call", "ask") or (
+            step["kind"] == "message" and step.get("role") == "assistant"
+        )
+        if by_agent:
+            turns[step.get("turn") or f"step {step['seq']}"].append(step)
+    schemas = {tool.get("name"): tool.get("input_schema") for tool in played.tools}
+    fitting = [_is_fitting([step for step in turn if step["kind"] != "message"], schemas) for turn in turns.values()]
+    return sum(fitting) / len(fitting) if fitting else 0.0
+
+
+def _is_fitting(calls: Sequence[Mapping[str, Any]], schemas: Mapping[Any, Any]) -> bool:
+    if not calls:
+        return True
+    if len(calls) > 1:
+        return False
+    [call] = calls
+    if call["kind"] == "ask":
+        return True
+    return is_executed(call) and not Checker().misfit(call.get("arguments") or {}, schemas.get(call.get("name")))
+
+
+def efficiency(played: Played) -> float:
+    """Return how few calls and asks a complete episode took: 1 at the reference, 0 at the most turns."""
+    if not played.is_complete:
+        return 0.0
+    taken = len(played.calls) + len(played.asks)
+    reference = played.reference_steps if played.reference_steps is not None else REFERENCE
+    if played.max_turns <= reference:
+        return float(taken <= reference)
+    return min(1.0, max(0.0, 1 - (taken - reference) / (played.max_turns - reference)))

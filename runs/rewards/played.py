@@ -1,0 +1,82 @@
+"""An ended episode as reward profiles read it, and what a profile returns. Pure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from awmclient.schema import NOT_COUNTED
+
+NOT_EXECUTABLE = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
+"""Answers to a call that the environment cannot execute: the format errors of a single step."""
+COMPLETE = "complete"
+
+
+@dataclass(frozen=True)
+class Played:
+    """One ended episode: its steps as they cross the wire, in order, and the verifier's outcome.
+
+    `reference_steps` is the median of calls and asks over verified complete episodes of the task, where there are at
+    least three.
+    """
+
+    steps: Sequence[Mapping[str, Any]]
+    reward_type: str
+    tools: Sequence[Mapping[str, Any]] = ()
+    final_answer: str = ""
+    expert_available: bool = False
+    max_turns: int = 15
+    reference_steps: float | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        return self.reward_type == COMPLETE
+
+    @property
+    def is_excluded(self) -> bool:
+        return self.reward_type in NOT_COUNTED
+
+    @cached_property
+    def calls(self) -> list[Mapping[str, Any]]:
+        """Calls of the environment's tools. Asking an expert is none."""
+        return [step for step in self.steps if step["kind"] == "tool_call"]
+
+    @cached_property
+    def executed(self) -> list[Mapping[str, Any]]:
+        return [call for call in self.calls if is_executed(call)]
+
+    @cached_property
+    def asks(self) -> list[Mapping[str, Any]]:
+        return [step for step in self.steps if step["kind"] == "ask"]
+
+    @property
+    def is_format_error(self) -> bool:
+        """No call of the whole episode could be executed."""
+        return not self.executed
+
+
+@dataclass(frozen=True)
+class Reward:
+    """What a profile pays: null for an excluded outcome. `pattern` names the kind of episode, `flags` what to know."""
+
+    profile: str
+    total: float | None
+    components: dict[str, float] = field(default_factory=dict)
+    pattern: str = ""
+    flags: tuple[str, ...] = ()
+
+
+def is_executed(call: Mapping[str, Any]) -> bool:
+    return call.get("reward_type") not in NOT_EXECUTABLE
+
+
+def is_error(call: Mapping[str, Any]) -> bool:
+    return call.get("error") is not None or not is_executed(call)
+
+
+def identity(call: Mapping[str, Any]) -> str:
+    """Return a text that is the same for calls of one tool with equal arguments, in any order."""
+    return json.dumps([call.get("name"), call.get("arguments") or {}], sort_keys=True)

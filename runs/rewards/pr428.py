@@ -1,0 +1,48 @@
+"""The shaping of OpenEnv's pull request 428: the environment's reward, and how help was used. From -1 to 2.
+
+Source: its `EXPERT_ENHANCEMENT.md` (head 4b47e551); *voluntary*, an ask after a try without an error or a stall, is
+undefined there and adjusts nothing. An adjustment needs a complete episode.
+"""
+
+from __future__ import annotations
+
+from runs.rewards.played import Played, Reward, is_error, is_executed
+
+NAME = "pr428"
+ENVIRONMENT = {"complete": 1.0, "incomplete": 0.1}
+ADJUSTMENTS = {"solo": 1.0, "recovery": 0.3, "voluntary": 0.0, "blind": -0.2}
+FORMAT_ERROR = -1.0
+STALL = 5
+"""Calls before the first ask from which on the agent counts as stalled."""
+
+
+def reward(played: Played) -> Reward:
+    if played.is_excluded:
+        return Reward(NAME, None, pattern="excluded", flags=_flags(played))
+    if played.is_format_error:
+        return Reward(NAME, FORMAT_ERROR, {"format": FORMAT_ERROR}, "format error", _flags(played))
+    environment = ENVIRONMENT.get(played.reward_type, 0.0)
+    pattern = _pattern(played) if played.is_complete else "incomplete"
+    adjustment = ADJUSTMENTS.get(pattern, 0.0)
+    parts = {"environment": environment, "adjustment": adjustment}
+    return Reward(NAME, environment + adjustment, parts, pattern, _flags(played))
+
+
+def _pattern(played: Played) -> str:
+    if not played.asks:
+        return "solo"
+    first = played.asks[0]["seq"]
+    tries = [call for call in played.calls if call["seq"] < first]
+    if not any(is_executed(call) for call in tries):
+        return "blind"
+    return "recovery" if is_error(tries[-1]) or len(tries) >= STALL else "voluntary"
+
+
+def _flags(played: Played) -> tuple[str, ...]:
+    """Name who chose to go alone, and asks that brought no advice: they count as asks."""
+    found = []
+    if not played.asks:
+        found.append("solo by choice" if played.expert_available else "solo by assignment")
+    if any((ask.get("advice") or {}).get("source", "fallback") == "fallback" for ask in played.asks):
+        found.append("ask without advice")
+    return tuple(found)

@@ -1,0 +1,132 @@
+"""Splits tasks into training and held-out ones, and says what is wrong with a split that others made. Pure.
+
+The file is `{"meta": …, "train": [[scenario, task_idx], …], "val": …}`, as in TRL's pull request 833. `unit="task"`
+draws as that does: sort, shuffle by the seed, hold out the first `int(n * val_fraction)`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from episodes.near_tasks import NearTasks
+from people.errors import Invalid
+
+Unit = Literal["scenario", "task"]
+Place = tuple[str, int]
+SHOWN = 3
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What a split asks of a task: where it is, its text, and why it cannot be used, if it cannot."""
+
+    scenario: str
+    task_idx: int
+    text: str
+    unusable: str = ""
+
+    @property
+    def place(self) -> Place:
+        return self.scenario, self.task_idx
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A split: sorted places for training and held-out ones, and how it was made."""
+
+    train: list[Place]
+    val: list[Place]
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> str:
+        return json.dumps({"meta": self.meta, "train": self.train, "val": self.val}, indent=2) + "\n"
+
+
+def split(
+    tasks: Sequence[TaskFacts], *, unit: Unit, seed: int, val_fraction: float = 0.35, max_tasks: int | None = None
+) -> Sides:
+    """Split the first `max_tasks` usable tasks by scenario or by task. The same tasks and seed give the same split.
+
+    Training tasks whose text is nearly that of a held-out one are left out and named in `meta`.
+    Raises `Invalid` where one side would be empty.
+    """
+    if not 0 < val_fraction < 1:
+        raise Invalid("val_fraction: a number between 0 and 1.")
+    usable = sorted([task for task in tasks if not task.unusable][:max_tasks], key=lambda task: task.place)
+    units = sorted({task.scenario if unit == "scenario" else task.place for task in usable})
+    random.Random(seed).shuffle(units)
+    held = set(units[: int(len(units) * val_fraction) or (1 if len(units) > 1 else 0)])
+    val = [task for task in usable if (task.scenario if unit == "scenario" else task.place) in held]
+    others = [task for task in usable if (task.scenario if unit == "scenario" else task.place) not in held]
+    near = NearTasks(task.text for task in val)
+    train = [task for task in others if not near.holds_like(task.text)]
+    if not train or not val:
+        raise Invalid(f"{len(usable)} usable tasks of {len(units)} {unit}s cannot be split.")
+    meta = {
+        "unit": unit,
+        "seed": seed,
+        "val_fraction": val_fraction,
+        "max_tasks": max_tasks,
+        "unusable": dict(sorted(Counter(task.unusable for task in tasks if task.unusable).items())),
+        "near_duplicates_left_out": [task.place for task in others if near.holds_like(task.text)],
+        "num_train": len(train),
+        "num_val": len(val),
+    }
+    return Sides([task.place for task in train], [task.place for task in val], meta)
+
+
+def read(text: str) -> Sides:
+    """Return the split in a file. Raises `Invalid`, which names what is wrong."""
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise Invalid(f"The split is not JSON: {error}") from error
+    if not isinstance(said, Mapping):
+        raise Invalid("The split is not a JSON object.")
+    meta = said.get("meta")
+    return Sides(_places(said, "train"), _places(said, "val"), dict(meta) if isinstance(meta, Mapping) else {})
+
+
+def _places(said: Mapping[str, Any], side: str) -> list[Place]:
+    listed = said.get(side)
+    if not isinstance(listed, list) or not listed:
+        raise Invalid(f"{side}: a list of [scenario, task number] that is not empty.")
+    for one in listed:
+        is_pair = isinstance(one, list) and len(one) == 2
+        if not is_pair or not isinstance(one[0], str) or type(one[1]) is not int or one[1] < 0:
+            raise Invalid(f"{side}: {one!r} is not a pair of scenario and task number.")
+    return [(scenario, idx) for scenario, idx in listed]
+
+
+def faults(sides: Sides, tasks: Sequence[TaskFacts]) -> list[str]:
+    """Return what makes a split say less than it seems to, in sentences; `tasks` are those of loaded packs."""
+    known = {task.place: task for task in tasks}
+    found = []
+    if repeated := sorted(place for place, count in Counter([*sides.train, *sides.val]).items() if count > 1):
+        found.append(f"{len(repeated)} tasks are listed more than once, for example {_named(repeated)}.")
+    shared = {scenario for scenario, _ in sides.train} & {scenario for scenario, _ in sides.val}
+    if shared:
+        seen = sum(scenario in shared for scenario, _ in sides.val)
+        found.append(
+            f"{seen} of {len(sides.val)} held-out tasks are in scenarios with training tasks ({len(shared)} scenarios"
+            " are on both sides): it measures new tasks, not new environments."
+        )
+    if missing := sorted({*sides.train, *sides.val} - set(known)):
+        found.append(f"{len(missing)} tasks are in no loaded pack, for example {_named(missing)}.")
+    unusable = [place for place in (*sides.train, *sides.val) if place in known and known[place].unusable]
+    for reason in sorted({known[place].unusable for place in unusable}):
+        those = [place for place in unusable if known[place].unusable == reason]
+        found.append(f"{len(those)} tasks cannot be used ({reason}), for example {_named(those)}.")
+    near = NearTasks(known[place].text for place in sides.val if place in known)
+    if alike := [place for place in sides.train if place in known and near.holds_like(known[place].text)]:
+        found.append(f"{len(alike)} training tasks are nearly a held-out one, for example {_named(alike)}.")
+    return found
+
+
+def _named(places: Sequence[Place]) -> str:
+    return ", ".join(f"{scenario}/{idx}" for scenario, idx in places[:SHOWN])

@@ -1,0 +1,143 @@
+"""Tables of what a run found, for its page, its files and its report: rows with names of columns.
+
+Called with what `comparison.py` read and `compare.py` computed, and reads shaped rewards; nothing here adds a claim.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from people.audit import inert
+from runs import rewarding
+from runs.compare import Contrast, Try
+from runs.comparison import Comparison
+from runs.paired import pass_all, pass_at
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """pass@k and pass^k of each arm, as means over the tasks that have k counted seeds in every arm."""
+
+    k: int
+    tasks: int
+    any_of: dict[str, float]
+    all_of: dict[str, float]
+
+    @property
+    def pairs(self) -> list[tuple[float, float]]:
+        """Both shares of each arm, in the order of the arms."""
+        return [(share, self.all_of[arm]) for arm, share in self.any_of.items()]
+
+
+def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
+    """Return a row for each k that is a power of two and has a task; empty where no task has two seeds in all arms."""
+    counted: dict[str, dict[str, list[bool]]] = defaultdict(lambda: {arm: [] for arm in arms})
+    for one in tries:
+        if one.complete is not None and one.arm in arms:
+            counted[one.task][one.arm].append(one.complete)
+    most = max((min(len(seeds) for seeds in task.values()) for task in counted.values()), default=0)
+    found, k = [], 1
+    while k <= most and most > 1:
+        enough = [task for task in counted.values() if min(len(seeds) for seeds in task.values()) >= k]
+        found.append(Repeat(k, len(enough), *({arm: _mean(how, enough, arm, k) for arm in arms} for how in HOW)))
+        k *= 2
+    return found
+
+
+HOW: tuple[Callable[[int, int, int], float | None], ...] = (pass_at, pass_all)
+
+
+def _mean(
+    how: Callable[[int, int, int], float | None], tasks: Sequence[Mapping[str, Sequence[bool]]], arm: str, k: int
+) -> float:
+    values = [how(len(task[arm]), sum(task[arm]), k) for task in tasks]
+    return sum(value for value in values if value is not None) / len(tasks)
+
+
+def of_tries(found: Comparison) -> list[Row]:
+    """Return every planned try, in the planned order."""
+    return [
+        {
+            "task": one.task,
+            "scenario": one.scenario,
+            "arm": one.arm,
+            "seed": one.seed,
+            "wave": one.wave,
+            "position": one.position,
+            "complete": "" if one.complete is None else int(one.complete),
+            "excluded": one.excluded,
+        }
+        for one in found.tries
+    ]
+
+
+def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
+    """Raw differences by scenario: for reading, without a test."""
+    return [
+        {
+            "arm": one.arm,
+            "control": one.control,
+            "scenario": row.scenario,
+            "tasks": row.tasks,
+            "won": row.won,
+            "lost": row.lost,
+            "difference": row.delta,
+        }
+        for one in contrasts
+        for row in one.scenarios
+    ]
+
+
+def of_repeats(found: Comparison) -> list[Row]:
+    """pass@k and pass^k of every arm, one row for each."""
+    return [
+        {"k": one.k, "arm": arm, "tasks": one.tasks, "pass@k": one.any_of[arm], "pass^k": one.all_of[arm]}
+        for one in repeats(found.tries, [arm.name for arm in found.arms])
+        for arm in one.any_of
+    ]
+
+
+def of_completions(found: Comparison) -> list[Row]:
+    """Complete tries of each arm so far, in the planned order, excluded and open ones left out."""
+    counted: dict[str, list[int]] = {arm.name: [0, 0] for arm in found.arms}
+    rows: list[Row] = []
+    for one in found.tries:
+        if one.complete is not None:
+            both = counted[one.arm]
+            both[0] += 1
+            both[1] += one.complete
+            rows.append({"arm": one.arm, "counted": both[0], "complete": both[1], "rate": both[1] / both[0]})
+    return rows
+
+
+TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
+    "tries": (["task", "scenario", "arm", "seed", "wave", "position", "complete", "excluded"], of_tries),
+    "scenarios": (
+        ["arm", "control", "scenario", "tasks", "won", "lost", "difference"],
+        lambda found: of_scenarios(found.contrasts),
+    ),
+    "repeats": (["k", "arm", "tasks", "pass@k", "pass^k"], of_repeats),
+    "rewards": (rewarding.COLUMNS, lambda found: rewarding.rows(found.plan)),
+    "completions": (["arm", "counted", "complete", "rate"], of_completions),
+}
+"""By name: the columns, and the rows. The name is that of its file."""
+
+
+def in_csv(name: str, found: Comparison) -> str:
+    """Return a table as CSV. An apostrophe keeps spreadsheets from running texts as formulas."""
+    columns, rows = TABLES[name]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {column: inert(value) if isinstance(value, str) else value for column, value in row.items()}
+        for row in rows(found)
+    )
+    return text.getvalue()

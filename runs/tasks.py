@@ -1,0 +1,55 @@
+"""Celery: play one episode, and call again for the forgotten ones. A task takes ids and may run twice."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from asgiref.sync import async_to_sync
+from celery import Task, shared_task
+from celery.signals import worker_ready
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+
+from episodes import recording
+from episodes.models import Episode
+from runs import certifying, launching, parking, planning, playing
+from runs.errors import NoServer
+
+ROLLOUTS = "rollouts"
+
+
+# a database that is away when an episode is taken up must not cost the call: it is made again a little later
+@shared_task(bind=True, autoretry_for=(DatabaseError,), retry_backoff=1, retry_backoff_max=20, max_retries=20)
+def play(task: Task[..., None], episode_id: str) -> None:
+    playing.play(episode_id, task.request.hostname or "")
+
+
+@shared_task(bind=True, autoretry_for=(DatabaseError,), retry_backoff=1, retry_backoff_max=20, max_retries=20)
+def judge(_task: Task[..., None], episode_id: str) -> None:
+    playing.judge(episode_id)
+
+
+@shared_task(bind=True, autoretry_for=(DatabaseError, NoServer), retry_backoff=1, retry_backoff_max=20, max_retries=5)
+def certify(_task: Task[..., None], episode_id: str) -> None:
+    close_old_connections()
+    async_to_sync(certifying.certify_episode)(Episode.objects.get(pk=episode_id))
+
+
+@shared_task
+def wake() -> None:
+    launching.wake_forgotten()
+    planning.feed_all()
+
+
+@worker_ready.connect
+def take_over(sender: Any, **about: Any) -> None:
+    """A rollouts worker comes back after a crash: what its predecessor played goes on from its record, and verdicts
+    that it had not fetched yet are fetched."""
+    if str(sender.hostname).startswith(ROLLOUTS):
+        parking.threads.all = sender.controller.concurrency
+        lost = recording.lose_of_worker(sender.hostname)
+        for episode_id in recording.unverified().filter(worker=sender.hostname).values_list("pk", flat=True):
+            launching.judge_later(episode_id)
+        launching.wake_forgotten(*[timedelta(0)] if lost else [])
+        close_old_connections()

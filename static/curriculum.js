@@ -1,0 +1,30 @@
+// The page Curriculum: a frame about its run makes it fetch itself and merge; keys move through the tasks.
+
+import { bind, print } from "./keys.js";
+import { fetchFragment, mergeParts } from "./html-merge.js";
+import { start as startRows } from "./list-keys.js";
+import { announce } from "./shell.js";
+import { coalesce } from "./stream.js";
+
+const BREATH_MS = 300;
+
+const run = () => /** @type {HTMLElement | null} */ (document.querySelector("[data-run]"))?.dataset.run;
+
+const look = coalesce(async () => {
+  try {
+    mergeParts(await fetchFragment(location.pathname + location.search));
+  } catch {
+    return; // the banner speaks of the lost connection; the next frame tries again
+  }
+  const news = document.querySelector("h1")?.textContent;
+  if (news) announce(news);
+  print();
+}, BREATH_MS);
+
+startRows();
+bind("hold", () => document.getElementById("decision")?.focus());
+document.addEventListener("awm:frame", ({ detail }) => {
+  if (detail.type === "gap" || (detail.type === "curriculum" && (!run() || detail.run === run()))) look();
+});
+document.addEventListener("awm:look-again", look);
+print();

@@ -1,0 +1,140 @@
+// The review page: the scrubber of the replay, forms that follow the step in view, keys, and the lease.
+
+import { bind, print } from "./keys.js";
+import { every } from "./page-life.js";
+import { post } from "./post.js";
+import { start as startScrubber } from "./scrubber.js";
+
+const RENEW_MS = 60_000;
+const LABELS = [
+  ["label-1", "1"], ["label-2", "2"], ["label-3", "3"], ["label-4", "4"], ["label-5", "5"],
+  ["label-6", "6"], ["label-7", "7"], ["label-8", "8"], ["label-9", "9"],
+];
+
+/**
+ * Lines of a change from one call's arguments to another's: [sign, text], with unchanged ones between.
+ * @param {Record<string, any>} before
+ * @param {Record<string, any>} after
+ */
+export function difference(before, after) {
+  const lines = [];
+  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
+    const [was, is] = [JSON.stringify(before[name]), JSON.stringify(after[name])];
+    if (was === is) lines.push([" ", `${name} ${is}`]);
+    else {
+      if (was !== undefined) lines.push(["−", `${name} ${was}`]);
+      if (is !== undefined) lines.push(["+", `${name} ${is}`]);
+    }
+  }
+  return lines;
+}
+
+const csrf = () => document.querySelector('meta[name="csrf"]').content;
+
+/** @type {{name: string, arguments: Record<string, any>} | null} */
+let recorded = null;
+
+/** @param {HTMLFormElement} form */
+function drawDifference(form) {
+  const box = /** @type {HTMLElement} */ (form.querySelector("[data-diff]"));
+  let wanted = null;
+  try {
+    wanted = JSON.parse(field(form, "arguments").value);
+  } catch {
+    // what is no JSON yet has no difference; the server names the fault when it is saved
+  }
+  box.hidden = recorded === null || wanted === null || typeof wanted !== "object";
+  if (box.hidden) return;
+  const rows = difference(recorded.arguments, wanted).map(([sign, text]) => {
+    const row = document.createElement("div");
+    row.className = sign === "+" ? "ad" : sign === "−" ? "rm" : "";
+    for (const words of [sign, text]) row.append(Object.assign(document.createElement("span"), { textContent: words }));
+    return row;
+  });
+  box.replaceChildren(...rows);
+}
+
+/**
+ * @param {HTMLFormElement} form
+ * @param {string} name
+ */
+const field = (form, name) => /** @type {HTMLInputElement} */ (form.elements.namedItem(name));
+
+/** Fetch the call of a step and put it into the form of a correction, unless something was typed. */
+async function prefill(at) {
+  const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-correct-form]"));
+  if (!form || form.dataset.at === String(at) || form.dataset.typed) return;
+  form.dataset.at = String(at);
+  const answer = await fetch(`/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${at}`);
+  if (!answer.ok || form.dataset.at !== String(at) || form.dataset.typed) return;
+  const step = await answer.json();
+  recorded = step.kind === "tool_call" ? { name: step.name, arguments: step.arguments || {} } : null;
+  field(form, "name").value = recorded ? recorded.name : "";
+  field(form, "arguments").value = recorded ? JSON.stringify(recorded.arguments, null, 2) : "";
+  drawDifference(form);
+}
+
+function onStep(at) {
+  for (const one of document.querySelectorAll("[data-seq-field]")) /** @type {HTMLInputElement} */ (one).value = String(at);
+  for (const one of document.querySelectorAll("[data-step-words]")) one.textContent = String(at);
+  const box = /** @type {HTMLDetailsElement | null} */ (document.querySelector("[data-correct]"));
+  if (box?.open) prefill(at);
+}
+
+function startCorrection() {
+  const box = /** @type {HTMLDetailsElement | null} */ (document.querySelector("[data-correct]"));
+  const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-correct-form]"));
+  if (!box || !form) return;
+  const at = () => Number(field(form, "seq").value);
+  if (box.open) form.dataset.typed = "1";
+  form.addEventListener("input", () => { form.dataset.typed = "1"; drawDifference(form); });
+  box.addEventListener("toggle", () => { if (box.open) prefill(at()); });
+  bind("should-have", () => { box.open = true; field(form, "arguments").focus(); });
+}
+
+function startLease() {
+  const line = /** @type {HTMLElement | null} */ (document.querySelector("[data-lease]"));
+  const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-verdict-form]"));
+  if (!line || !form) return;
+  every(async () => {
+    const body = new URLSearchParams({ lease_token: field(form, "lease_token").value });
+    const { ok, answer, error } = await post(line.dataset.lease, body, { token: csrf() });
+    line.textContent = ok
+      ? `Claimed until ${new Date(answer.lease_until).toLocaleTimeString([], { hour12: false })}`
+      : `${error.message} Your text stays here.`;
+    line.classList.toggle("bad", !ok);
+  }, RENEW_MS);
+}
+
+/** @param {string} value */
+function choose(value) {
+  const radio = /** @type {HTMLInputElement | null} */ (document.querySelector(`[data-act-target="${value}"]`));
+  if (!radio) return false;
+  radio.checked = true;
+  radio.focus();
+  return true;
+}
+
+function startKeys() {
+  for (const [id, value] of [["accept", "accept"], ["reject", "reject"]]) {
+    if (document.querySelector(`[data-act-target="${value}"]`)) bind(id, () => choose(value));
+  }
+  for (const [id, key] of LABELS) {
+    const button = /** @type {HTMLButtonElement | null} */ (document.querySelector(`[data-label-key="${key}"]`));
+    if (button) bind(id, () => button.click());
+    const cap = /** @type {HTMLElement | null} */ (document.querySelector(`[data-label-cap="${key}"]`));
+    if (cap) cap.dataset.cap = id;
+  }
+  const verdict = /** @type {HTMLElement | null} */ (document.querySelector("[data-verdict-form] input[type=radio]"));
+  if (verdict) bind("verdict", () => verdict.focus());
+  const note = /** @type {HTMLElement | null} */ (document.querySelector("[data-note]"));
+  if (note) bind("note", () => note.focus());
+}
+
+if (typeof document !== "undefined" && document.body?.dataset.page === "review") {
+  startKeys();
+  startCorrection();
+  startLease();
+  startScrubber(onStep);
+  print();
+}

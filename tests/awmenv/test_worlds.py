@@ -1,0 +1,159 @@
+"""A recorded world is made again byte for byte: clocks, chance and the start database follow the record."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from awmenv.client import EnvironmentClient, Made
+from awmenv.errors import Diverged, ResetFailed
+from awmenv.server.marks import Mark, Start, WorldTime
+from tests.awmenv.conftest import Server
+from tests.awmenv.hostile_packs import RUN_CODE, pack
+
+pytest.importorskip("time_machine")
+
+CLOCKS = (
+    RUN_CODE.replace("import os", "import datetime, os, random, secrets, sqlite3, time, uuid", 1)
+    + """
+BORN = time.time()
+with engine.begin() as connection:
+    connection.execute(text("CREATE TABLE IF NOT EXISTS seen (at TEXT DEFAULT CURRENT_TIMESTAMP, n INTEGER, u TEXT)"))
+    connection.execute(text("INSERT INTO seen (n) VALUES (random())"))
+
+
+@app.get("/clocks", operation_id="clocks")
+def clocks() -> dict:
+    with engine.begin() as connection:
+        sql = list(connection.execute(text(
+            "SELECT datetime('now'), CURRENT_TIMESTAMP, strftime('%s', 'now', '+1 day'), julianday('now'), date(), "
+            "random(), hex(randomblob(8)), date('2024-01-31', '+1 month')"
+        )).one())
+    return {
+        "sql": sql, "born": BORN, "now": str(datetime.datetime.now()), "utc": str(datetime.datetime.utcnow()),
+        "today": str(datetime.date.today()), "time": time.time(), "local": time.strftime("%H:%M:%S"),
+        "random": random.random(), "token": secrets.token_hex(8), "uuid": [str(uuid.uuid4()), str(uuid.uuid1())],
+        "urandom": os.urandom(4).hex(), "order": list({"pear", "apple", "fig", "plum", "quince"}),
+    }
+
+
+@app.post("/seen", operation_id="see")
+def see() -> list:
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO seen (n, u) VALUES (random(), :u)"), {"u": str(uuid.uuid4())})
+        return [list(row) for row in connection.execute(text("SELECT at, n, u FROM seen"))]
+
+
+@app.get("/kernel", operation_id="kernel")
+def kernel() -> float:
+    return float(open("/proc/uptime").read().split()[0]) if os.path.exists("/proc/uptime") else time.monotonic()
+
+
+@app.post("/quiet", operation_id="quiet")
+def quiet() -> str:
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO seen (n) VALUES (:n)"), {"n": time.monotonic_ns()})
+    return "done"
+"""
+)
+CALLS = ("clocks", "see", "clocks", "see")
+
+
+async def played(server: Server, calls: tuple[str, ...] = CALLS) -> tuple[dict[str, Any], list[Made]]:
+    """The record of a world in which these calls were made."""
+    async with EnvironmentClient(server.url, restore=True) as env:
+        await env.reset(scenario="open_1", task_idx=0, state_diff=True)
+        made = []
+        for name in calls:
+            found = await env.call_tool(name, {})
+            assert found.error is None, found.error
+            made.append(Made(name, {}, json.dumps(found.tool_result), found.metadata["mark"]))
+        assert env.world is not None
+        return env.world, made
+
+
+async def replayed(server: Server, world: dict[str, Any], made: list[Made]) -> EnvironmentClient:
+    async with EnvironmentClient(server.url, restore=True) as env:
+        await env.reset(scenario="open_1", task_idx=0, state_diff=True)
+        await env.begin_as(world)
+        for call in made:
+            found = await env.call_again(call.name, call.arguments, call.mark)
+            assert json.dumps(found.tool_result) == call.seen
+        return env
+
+
+@pytest.fixture
+def clocks(tmp_path: Path) -> Path:
+    return pack(tmp_path / "pack", CLOCKS, inserts=["INSERT INTO t VALUES (abs(random() % 1000))"])
+
+
+async def test_a_world_is_exact_on_another_server(make_server: Callable[..., Server], clocks: Path) -> None:
+    first = make_server(clocks)
+    world, made = await played(first)
+    assert made[0].seen != made[2].seen
+    first.stop()
+    env = await replayed(make_server(clocks), world, made)
+    assert (env.restored.calls, env.restored.grade) == (4, "exact")
+    assert set(made[1].mark or {}) == {"clock", "answer", "database", "rows"}
+    assert set(made[0].mark or {}) == {"clock", "answer"}
+
+
+async def test_a_world_goes_on_at_its_own_time(make_server: Callable[..., Server], clocks: Path) -> None:
+    server = make_server(clocks)
+    world, made = await played(server)
+    past = {**world, "clock": world["clock"] - 3 * 86_400_000}
+    async with EnvironmentClient(server.url, restore=True) as env:
+        await env.reset(scenario="open_1", task_idx=0)
+        await env.begin_as(past)
+        found = await env.call_tool("clocks", {})
+        assert abs(json.loads(found.tool_result)["time"] * 1000 - past["clock"]) < 60_000
+
+
+async def test_a_world_that_differs_is_refused(make_server: Callable[..., Server], clocks: Path) -> None:
+    server = make_server(clocks)
+    world, made = await played(server, ("see", "kernel", "quiet"))
+    with pytest.raises(Diverged, match="kernel, call 2, brings something else now"):
+        await replayed(server, world, made)
+    with pytest.raises(Diverged, match="quiet, call 2, leaves another database"):
+        await replayed(server, world, [made[0], made[2]])
+    forged = {**world, "base": {**world["base"], "digest": "0" * 32}}
+    with pytest.raises(Diverged, match="The start database is not the one of the record"):
+        await replayed(server, forged, made)
+    changed = {**forged, "rows": "0" * 32}
+    with pytest.raises(Diverged, match="the scenario's rows have changed"):
+        await replayed(server, changed, made)
+
+
+async def test_nothing_of_the_record_reaches_agents(make_server: Callable[..., Server], clocks: Path) -> None:
+    server = make_server(clocks)
+    async with EnvironmentClient(server.url) as env:
+        plain = await env.reset(scenario="open_1", task_idx=0, state_diff=True)
+        assert "world" not in plain.metadata
+        assert "mark" not in (await env.call_tool("see", {})).metadata
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="open_1", task_idx=0, world=True, control_key="k")
+        call = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "see"}}
+        found = await env._exchange({"type": "mcp", "data": call}, "mcp", 10)
+        assert not {"clock", "answer", "database", "mark"} & set(found["result"])
+        for wrong in ({"base": 1}, {"seed": "x"}, {"base": {"clock": 1, "digest": "d"}, "clock": "2", "seed": ""}):
+            with pytest.raises(ResetFailed, match="'world' must be"):
+                await env.reset(scenario="open_1", task_idx=0, world=wrong)
+
+
+def test_what_clients_say_of_a_record_is_bounded() -> None:
+    good = Start(1, "d", "s", 2, "r")
+    assert Start.from_wire(good.wire()) == good
+    for bad in (None, [], {"base": {}}, {**good.wire(), "clock": -1}, {**good.wire(), "seed": "x" * 999}):
+        assert Start.from_wire(bad) is None
+    assert Mark.from_wire({"clock": 5}) == Mark(5)
+    for bad in (None, {}, {"clock": "5"}, {"clock": True}, {"clock": 1 << 60}, {"clock": 5, "more": 1}):
+        assert Mark.from_wire(bad) is None
+
+
+def test_world_time_stands_while_nobody_lives_in_it() -> None:
+    time = WorldTime("seed")
+    assert time.moment(1000) == {"clock": 1000, "seed": "seed/1"}
+    later = time.moment()
+    assert 1000 <= later["clock"] < 60_000 and later["seed"] == "seed/2"

@@ -1,0 +1,89 @@
+"""Find, compare and import in a browser: a word leads to its step, two hits are compared, a file becomes an episode."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.imports.files import ATIF
+from tests.running import until
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture
+def played(house):
+    """Two episodes that differ in one call."""
+    ids = []
+    with house.http(house.token("agent")) as loop:
+        for key, rows in (("find-1", ["get", "put"]), ("find-2", ["get", "look", "put"])):
+            start = {"key": key, "task": "Sort the cups.", "scenario": "shelf_1", "task_idx": 4, "arm": "found"}
+            ids.append(loop.post("/episodes", json=start).json()["id"])
+            said = "<b>the persimmon limit</b>"
+            steps = [
+                {"seq": seq, "kind": "tool_call", "name": name, "arguments": {}, "result": said if name == "put" else 1}
+                for seq, name in enumerate(rows, 1)
+            ]
+            for call, body in (("steps", {"steps": steps}), ("finish", {"stop_reason": "done"})):
+                assert loop.post(f"/episodes/{ids[-1]}/{call}", json=body).is_success
+        until(lambda: len(loop.get("/episodes?q=persimmon").json()["items"]) == 2, 60)
+    return ids
+
+
+def test_word_leads_to_its_step_and_two_hits_are_compared(house, person, played):
+    page = person(house.link("mira", "admin"))
+    page.goto(f"{house.url}/episodes/")
+    page.get_by_label("Search episodes").fill('"persimmon limit"')
+    page.keyboard.press("Enter")
+    expect(page.locator("tr[data-key]")).to_have_count(2)
+    expect(page.locator(".hit mark").first).to_have_text("persimmon")
+    filters = page.get_by_role("navigation", name="Filters")
+    filters.get_by_text("Tool used").click()
+    filters.get_by_role("link", name="look 1").click()
+    expect(page.locator("tr[data-key]")).to_have_count(1)
+    page.locator(".hit").click()
+    expect(page).to_have_url(re.compile(rf"/episodes/{played[1]}/replay/\?step=3"))
+    page.goto(f"{house.url}/episodes/?q=persimmon")
+    for box in page.get_by_role("checkbox", name=re.compile("^Select")).all():
+        box.check()
+    page.get_by_role("button", name="Compare").click()
+    expect(page.locator("h1")).to_contain_text("First divergence: step 2 against no action, only in the first.")
+    expect(page.locator("tr.same")).to_have_count(2)
+
+
+def test_view_is_saved_and_opened(house, person, played):
+    page = person(house.link("mira", "admin"))
+    page.goto(f"{house.url}/episodes/?arm=found")
+    page.locator("#saved-views summary").click()
+    page.get_by_label("Name for the current view").fill("The found ones")
+    page.get_by_role("button", name="Save view").click()
+    page.goto(f"{house.url}/episodes/")
+    page.locator("#saved-views summary").click()
+    page.get_by_role("link", name="The found ones").click()
+    expect(page).to_have_url(re.compile(r"/episodes/\?arm=found$"))
+    expect(page.get_by_role("link", name="Remove filter Arm: found")).to_be_visible()
+
+
+def test_file_is_imported_and_its_episode_replayed(house, person, tmp_path):
+    page = person(house.link("mira", "admin"))
+    page.goto(f"{house.url}/episodes/")
+    page.get_by_role("link", name="Import", exact=True).click()
+    broken = tmp_path / "broken.jsonl"
+    broken.write_text(json.dumps(ATIF) + "\n{oh\n")
+    page.get_by_label("File", exact=True).set_input_files(broken)
+    page.get_by_role("button", name="Import file").click()
+    expect(page.locator("h1")).to_have_text("1 of 2 rows refused. Nothing was imported.", timeout=60_000)
+    expect(page.get_by_role("cell", name="line 2")).to_be_visible()
+    page.get_by_role("link", name="Import another file").click()
+    whole = tmp_path / "whole.json"
+    whole.write_text(json.dumps(ATIF))
+    page.get_by_label("File", exact=True).set_input_files(whole)
+    page.get_by_role("button", name="Import file").click()
+    expect(page.locator("h1")).to_have_text("1 episode imported from whole.json", timeout=60_000)
+    page.get_by_role("link", name="Merge the duplicates.").click()
+    expect(page.locator("[data-part=strap]")).to_contain_text("ended: agent finished")
+    page.locator("[data-act=replay]").click()
+    expect(page.locator(".steps")).to_contain_text("get_ticket")

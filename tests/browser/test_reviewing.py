@@ -1,0 +1,146 @@
+"""A reviewer with the keyboard: claim, label, correct, blind verdict, and only then the outcome."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+pytestmark = pytest.mark.browser
+
+TOOL = {
+    "name": "update",
+    "description": "Change a ticket",
+    "input_schema": {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]},
+}
+VERIFIED = """
+from awmclient.schema import Outcome
+from episodes import recording
+from episodes.models import Episode
+from people.access import system
+one = Episode.objects.get(pk={pk!r})
+found = Outcome(reward_type="others", reward=0.0, details={{"why": "zebra-detail"}}, source="verifier")
+recording.record_outcome(system(one.project), one.pk, found)
+"""
+PROJECT = "reviewing"
+"""A project of its own: in another one episodes that are not judged blind show their outcomes."""
+TELLS = ("Not complete", "not complete", "zebra-detail", "others")
+
+
+@pytest.fixture
+def played(house):
+    """An ended episode whose verifier says that the task is not complete."""
+    house.manage("createproject", PROJECT)
+    with house.http(house.token("agent", PROJECT)) as loop:
+        start = {
+            "key": "review-me",
+            "task": "Shut ticket 7.",
+            "scenario": "reviewing_1",
+            "task_idx": 0,
+            "tools": [TOOL],
+        }
+        episode = loop.post("/episodes", json=start).json()["id"]
+        call = {"seq": 2, "kind": "tool_call", "name": "update", "arguments": {"id": 8}, "result": "ok"}
+        steps = [{"seq": 1, "kind": "message", "role": "assistant", "content": "<img src=x onerror=alert(1)>"}, call]
+        for path, body in (("steps", {"steps": steps}), ("finish", {"stop_reason": "done"})):
+            answer = loop.post(f"/episodes/{episode}/{path}", json=body)
+            assert answer.is_success, answer.text
+    house.manage("shell", "-c", VERIFIED.format(pk=episode))
+    return episode
+
+
+def make_queue(house, person):
+    """A label and a queue with one review per episode, made by hand on the pages."""
+    page = person(house.link("mila", "admin", PROJECT))
+    page.goto(f"{house.url}/reviews/")
+    page.get_by_text("Add or change a label").click()
+    label = page.locator("form[action='/reviews/labels']")
+    label.get_by_label("Name").fill("step_quality")
+    label.get_by_label("Title").fill("Step quality")
+    label.get_by_label("Options").fill("Good step\nWrong argument")
+    label.get_by_role("button", name="Save label").click()
+    queue = page.get_by_role("form", name="New queue")
+    queue.get_by_label("Name").fill("First look")
+    queue.get_by_role("button", name="Create queue").click()
+    expect(page.locator("h1")).to_have_text("No of 0 reviews are open in First look.")
+    page.get_by_label("Scenario").fill("reviewing_1")
+    page.get_by_role("button", name="Add episodes").click()
+    expect(page.locator(".told")).to_contain_text("Added 1 episode.")
+    return page.url
+
+
+def press(page, key):
+    """Press a key once the page listens: what it prints in its key line works."""
+    expect(page.locator("[data-keyline] kbd").first).to_be_visible()
+    page.keyboard.press(key)
+
+
+def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
+    queue = make_queue(house, person)
+    page = person(house.link("rolf", "reviewer", PROJECT))
+    page.goto(queue)
+    press(page, "Enter")
+    expect(page.locator(".chip.priv")).to_have_text("BLIND")
+    review = page.url
+    press(page, "ArrowRight")
+    expect(page.locator("[data-where]")).to_have_text("step 2 of 2")
+    press(page, "2")
+    expect(page.locator("[data-said-list]")).to_contain_text("step_quality: wrong_argument")
+    press(page, "z")
+    expect(page.locator("[data-said-list]")).to_have_count(0)
+    press(page, "w")
+    arguments = page.get_by_label("Arguments, JSON")
+    expect(arguments).to_have_value(re.compile('"id": 8'))
+    arguments.fill('{"id": "seven"}')
+    expect(page.locator("[data-diff] .ad")).to_contain_text('id "seven"')
+    page.get_by_role("button", name="Save correction").click()
+    expect(page.locator(".problem")).to_contain_text("update: id")
+    expect(arguments).to_have_value('{"id": "seven"}')
+    arguments.fill('{"id": 7}')
+    page.get_by_role("button", name="Save correction").click()
+    expect(page.locator("[data-said-list]")).to_contain_text("unverified")
+    leaks_nothing(house, page, played, [queue, review])
+    mention_is_read_and_answered(house, page, person, review)
+    press(page, "a")
+    press(page, "Control+Enter")
+    beside = page.locator("section[aria-labelledby='h-revealed']")
+    expect(beside).to_contain_text("Not complete")
+    expect(page.locator("[data-said-list]")).to_contain_text("canary-answer")
+    page.get_by_role("button", name="The verifier is wrong").click()
+    expect(beside).to_contain_text("You answered: verifier_wrong.")
+    page.goto(f"{house.url}/reviews/court/")
+    expect(page.locator("h1")).to_have_text("1 task waits for a ruling.")
+
+
+def mention_is_read_and_answered(house, page, person, review):
+    """A comment by keys reaches whom it names; what they answer stays closed to the blind reviewer."""
+    page.goto(f"{review}?step=2")
+    press(page, "n")
+    page.keyboard.type("@mila, is 7 right?")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    expect(page.locator("[data-said-list]")).to_contain_text("@mila, is 7 right?")
+    named = person(house.link("mila", "admin", PROJECT))
+    named.goto(f"{house.url}/reviews/")
+    named.get_by_role("link", name="Mentions 1").click()
+    named.get_by_role("link", name="rolf").click()
+    expect(named.locator("h1")).to_have_text("rolf commented on step 2.")
+    named.get_by_label("Your comment").fill("@rolf, yes: canary-answer.")
+    named.get_by_role("button", name="Comment").click()
+    expect(named.get_by_role("region", name="Comments").locator("article")).to_have_count(2)
+    page.goto(review)
+    expect(page.locator("[data-said-list]")).not_to_contain_text("canary-answer")
+
+
+def leaks_nothing(house, page, episode, more):
+    """Every page of the blind session, as the browser shows it and as the API answers it, without the outcome."""
+    paths = ["/", "/episodes/", f"/episodes/{episode}/", f"/episodes/{episode}/replay/", "/desk/numbers/", "/queue/"]
+    paths += ["/reviews/", "/reviews/court/", "/reviews/agreement/"]
+    for address in [*(house.url + path for path in paths), *more]:
+        page.goto(address)
+        page.evaluate("for (const one of document.querySelectorAll('main option')) one.remove()")
+        said = page.locator("main").evaluate("one => one.outerHTML")
+        assert [word for word in TELLS if word in re.sub(r"(?s)<script.*?</script>", "", said)] == [], address
+    for path in ("/api/v1/episodes", f"/api/v1/episodes/{episode}/steps", "/api/v1/episodes?outcome=others"):
+        answer = page.request.get(house.url + path)
+        assert answer.ok and not any(f'"{word}"' in answer.text() for word in ("others", "zebra-detail")), path

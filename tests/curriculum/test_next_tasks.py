@@ -1,0 +1,197 @@
+"""Next tasks: one snapshot, one seed, the same tasks; what is locked, held out, pinned or skipped; who sees rates."""
+
+from __future__ import annotations
+
+import pytest
+
+from curriculum import snapshots, steering
+from curriculum.models import LevelOpened, Snapshot
+from episodes import splits
+from people.errors import Forbidden, Invalid, NotFound
+from reviews import court
+from tests.curriculum.trainer import Trainer
+from tests.people_by_name import token
+
+pytestmark = pytest.mark.usefixtures("shop")
+
+
+def names(answer):
+    return [one["task"] for one in answer["tasks"]]
+
+
+def content(train):
+    return snapshots.content_of(snapshots.current(train.run))
+
+
+def states(train):
+    return {row["task"]: row["state"] for row in content(train)["tasks"]}
+
+
+def test_next_is_the_same_for_snapshot_and_seed(train):
+    train.report(1)
+    status, first = train.next(5, seed=3)
+    assert status == 200 and len(set(names(first))) == 5 and first["run"] == train.run.pk
+    assert train.next(5, seed=3)[1] == first and Snapshot.objects.count() == 1
+    assert names(train.next(5, seed=4)[1]) != names(first)
+    train.report(2)
+    assert train.next(5, seed=3)[1]["snapshot"] != first["snapshot"]
+    assert train.next(5, seed=3, snapshot=first["snapshot"], run=train.run.pk)[1] == first
+
+
+def test_next_never_serves_held_out_tasks(train, ada):
+    assert not {"shop/12", "shop/13"} & set(names(train.next(1000, run=train.run.pk)[1]))
+    frozen = steering.decide(ada, train.run, "freeze", "", "Compare two trainers.")
+    splits.pin(ada, "later", unit="task", seed=2, train=[], val=["shop/3"])
+    later = train.next(1000, run=train.run.pk)[1]
+    assert later["snapshot"] == frozen.subject and "shop/3" not in names(later) and len(later["tasks"]) == 11
+
+
+def test_next_serves_ruled_tasks_only_where_pinned(train, ada):
+    train.report(1)
+    first = train.next(12)[1]["snapshot"]
+    case = court.doubt(train.play(1, "shop/4"))
+    court.rule(ada, case.pk, "too_strict", "It wants a comma.")
+    after = train.next(1000)[1]
+    assert after["snapshot"] != first and "shop/4" not in names(after) and states(train)["shop/4"] == "ruled"
+    steering.decide(ada, train.run, "pin", "shop/4", "See what it does.")
+    assert names(train.next(3)[1])[0] == "shop/4"
+
+
+def test_next_without_training_run_asks_for_one(train):
+    status, said = train.next(1)
+    assert (status, said["error"]["code"]) == (404, "no_run")
+    assert train.next(1, run=train.run.pk)[0] == 200
+    assert train.next(0, run=train.run.pk)[0] == train.next(1001, run=train.run.pk)[0] == 422
+
+
+def test_next_tells_rates_to_those_who_see_outcomes(train, project):
+    for _ in range(4):
+        train.play(1, "shop/0", complete=True)
+    train.report(1)
+    agent = train.next(12)[1]
+    assert not {"solo", "solo_solved"} & set(agent["tasks"][0]) and "recommended" not in agent
+    _, export = token(project, "export")
+    seen = {one["task"]: one for one in train.next(12, secret=export)[1]["tasks"]}
+    assert (seen["shop/0"]["solo"], seen["shop/0"]["solo_solved"], seen["shop/0"]["level"]) == (4, 4, "easy")
+
+
+def test_next_of_another_project_is_not_found(train, elsewhere):
+    stranger = Trainer(elsewhere)
+    assert stranger.next(1, run=train.run.pk)[0] == 404
+    mine = snapshots.current(train.run)
+    assert stranger.next(1, run=stranger.run.pk, snapshot=mine)[0] == 404
+
+
+def play_level(train, step, task, solved, episodes=4):
+    for number in range(episodes):
+        train.play(step, task, complete=number < solved)
+
+
+def test_level_stays_locked_until_the_gate_opens_it_for_good(train):
+    for number in range(10):
+        play_level(train, 1, f"shop/{number}", 1)
+    play_level(train, 1, "shop/10", 4)
+    play_level(train, 1, "shop/11", 0)
+    found = states(train)
+    assert found["shop/10"] == "served" and found["shop/0"] == found["shop/11"] == "locked"
+    assert found["shop/12"] == "held_out"
+    for _ in range(5):
+        play_level(train, 2, "shop/10", 8, 10)
+    train.report(2)
+    assert states(train)["shop/0"] == "locked", "fifty episodes of one task are too few tasks"
+    LevelOpened.objects.create(run=train.run, level="medium", training_step=2)
+    train.report(3)
+    found = states(train)
+    assert found["shop/0"] == "served" and found["shop/11"] == "locked"
+
+
+def test_gate_opens_the_next_level(train):
+    for number in range(10):
+        play_level(train, 1, f"shop/{number}", 4, 5)
+    play_level(train, 1, "shop/11", 0)
+    opened = {one["name"]: one["open"] for one in content(train)["levels"]}
+    assert opened == {"easy": True, "medium": True, "hard": False}
+
+
+def test_easiest_level_with_a_task_is_open(train):
+    for number in range(12):
+        play_level(train, 1, f"shop/{number}", 0)
+    assert {row["level"] for row in content(train)["tasks"] if row["state"] == "served"} == {"hard"}
+
+
+@pytest.mark.parametrize(("source", "counts"), [("verifier", 4), ("attested", 4), ("reported", 0)])
+def test_rates_count_what_a_verifier_proved(train, source, counts):
+    for _ in range(4):
+        train.play(1, "shop/0", complete=True, source=source)
+    assert {row["task"]: row["solo"] for row in content(train)["tasks"]}["shop/0"] == counts
+
+
+def test_rates_leave_out_excluded_outcomes_and_held_out_tasks(train):
+    for task in ("shop/0", "shop/12"):
+        episode = train.play(1, task, complete=True)
+    excluded = train.play(1, "shop/1")
+    excluded.outcomes.create(source="verifier", reward_type="judge_error", reward=0.0)
+    assert episode.task_idx == 12
+    assert {row["task"]: row["solo"] for row in content(train)["tasks"] if row["solo"]} == {"shop/0": 1}
+
+
+def test_pin_comes_first_and_skip_not_at_all_until_undone(train, ada):
+    first = steering.decide(ada, train.run, "pin", "shop/7", "Its verifier is new.")
+    skipped = steering.decide(ada, train.run, "skip", "shop/2", "Broken data.")
+    said = train.next(12, run=train.run.pk)[1]
+    assert names(said)[0] == "shop/7" and said["tasks"][0]["pinned"] and "shop/2" not in names(said)
+    assert steering.undo(ada, first.pk).undone_at == steering.undo(ada, first.pk).undone_at
+    steering.undo(ada, skipped.pk)
+    said = train.next(12, run=train.run.pk)[1]
+    assert not any(one["pinned"] for one in said["tasks"]) and len(said["tasks"]) == 12
+
+
+def test_override_moves_the_ratio_and_names_the_person(train, ada):
+    train.play(1)
+    train.report(1)
+    assert train.next(1)[1]["phase"] == "independence"
+    steering.decide(ada, train.run, "override", "scaffold", "New tools.", until="step", until_step=2)
+    said = train.next(1)[1]
+    assert (said["phase"], said["decided_by"], said["ratio"]["expert"]) == ("scaffold", "person", 6)
+    train.play(2)
+    train.report(2)
+    said = train.next(1)[1]
+    assert (said["phase"], said["decided_by"], said["format_error_rate"]) == ("independence", "rule", 0.0)
+
+
+def test_decision_needs_reason_right_and_a_training_task(train, ada, edo, max_):
+    with pytest.raises(Invalid, match="reason"):
+        steering.decide(ada, train.run, "pin", "shop/1", "  ")
+    with pytest.raises(Invalid, match="shop/12"):
+        steering.decide(ada, train.run, "pin", "shop/12", "Please.")
+    with pytest.raises(Invalid, match="phase"):
+        steering.decide(ada, train.run, "override", "free", "Please.")
+    with pytest.raises(Invalid, match="after 0"):
+        steering.decide(ada, train.run, "override", "balanced", "Please.", until="step", until_step=0)
+    with pytest.raises(Forbidden):
+        steering.decide(edo, train.run, "pin", "shop/1", "Please.")
+    made = steering.decide(ada, train.run, "pin", "shop/1", "Please.")
+    with pytest.raises(NotFound):
+        steering.undo(max_, made.pk)
+
+
+def test_plan_gives_group_method_and_limits_of_levels(project, ada, monkeypatch):
+    monkeypatch.setattr("curriculum.next_tasks.packs.packs", lambda: [])
+    levels = [
+        {"name": "warm", "above": 0.5, "max_steps": 5, "tools": ["sell"], "hint": "Sell."},
+        {"name": "rest", "above": -1},
+    ]
+    train = Trainer(project, group_size=16, method="regret", strategy="mixed", levels=levels)
+    play_level(train, 1, "shop/0", 4)
+    train.report(1)
+    said = train.next(12)[1]
+    assert said["ratio"] == {"group_size": 16, "expert": 8, "solo": 8} and said["method"] == "regret"
+    task = {one["task"]: one for one in said["tasks"]}["shop/0"]
+    assert (task["level"], task["max_steps"], task["tools"], task["hint"]) == ("warm", 5, ["sell"], "Sell.")
+
+
+def test_reference_run_decides_the_levels(train, project):
+    play_level(train, 1, "shop/0", 0)
+    learner = Trainer(project, reference=train.run.pk)
+    play_level(learner, 1, "shop/0", 4)
+    assert {row["task"]: row["level"] for row in content(learner)["tasks"]}["shop/0"] == "hard"

@@ -1,0 +1,167 @@
+"""The list of episodes: hits in rows, facets with counts, chips, keyset pages, saved views, and a selection."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+import yaml
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
+from episodes import facets, indexing, pages, recording
+from episodes.models import Episode, SavedView
+from tests.browsing import as_person, html
+
+pytestmark = pytest.mark.django_db
+
+
+def add(actor, key, *, outcome=None, steps=(), **more):
+    start = EpisodeStart(key=key, task=f"Sort {key}.", **more)
+    one, _ = recording.start_episode(actor, start)
+    rows = [{"seq": seq, **step} for seq, step in enumerate(steps, 1)]
+    if rows:
+        recording.append_steps(actor, one.pk, StepBatch.model_validate({"steps": rows}).steps)
+    if outcome:
+        recording.finish(actor, one.pk, Finish(stop_reason="done"))
+        recording.record_outcome(actor, one.pk, Outcome(reward_type=outcome, reward=float(outcome == "complete")))
+    return one
+
+
+def call(name, **more):
+    return {"kind": "tool_call", "name": name, "arguments": {}, **more}
+
+
+@pytest.fixture
+def desk(ada):
+    return [
+        add(ada, "a", outcome="complete", scenario="desk_1", task_idx=1, steps=[call("get"), call("put")]),
+        add(ada, "b", outcome="others", scenario="desk_1", task_idx=2, steps=[call("get", error="rate <b>limit</b>")]),
+        add(ada, "c", scenario="desk_2", steps=[call("get", result="no rate")]),
+    ]
+
+
+@pytest.fixture
+def page(ada):
+    indexing.work()
+    client = as_person(ada)
+
+    def get(query=""):
+        answer = client.get(f"/episodes/{query}")
+        assert answer.status_code == 200
+        return html(answer)
+
+    return get
+
+
+def counts(page, title):
+    """Values and counts of a facet."""
+    inside = re.search(rf"<summary>{title}</summary>(.*?)</details>", page)
+    return dict(re.findall(r'<span class="cut-text">(.*?)</span><small>(.*?)</small>', inside[1])) if inside else {}
+
+
+def test_hit_is_shown_in_its_row_and_leads_to_the_step(ada, desk, page):
+    indexing.work()
+    found = page("?q=rate+limit")
+    assert "1 shown, newest first." in found and "Steps can be found a few seconds after" in found
+    assert f'href="/episodes/{desk[1].pk}/replay/?step=1"' in found
+    assert "<mark>rate</mark> &lt;b&gt;<mark>limit</mark>&lt;/b&gt;" in found
+
+
+def test_facets_count_after_all_other_filters(ada, desk, page):
+    indexing.work()
+    everything, one = page(), page("?scenario=desk_1&outcome=complete")
+    assert counts(everything, "Scenario") == {"desk_1": "2", "desk_2": "1"}
+    assert counts(everything, "Tool used") == {"get": "3", "put": "1"}
+    assert counts(everything, "Errors") == {"Without errors": "2", "With errors": "1"}
+    assert counts(everything, "Who answered") == {"Never asked": "3"}
+    assert counts(everything, "Task") == {}
+    assert counts(one, "Outcome") == {"Complete": "1", "Not complete": "1"}
+    assert counts(one, "Scenario") == {"desk_1": "1"}
+    assert counts(one, "Task") == {"1": "1"}
+    assert counts(one, "Tool used") == {"get": "1", "put": "1"}
+
+
+def test_chip_leads_to_the_list_without_its_filter(desk, page):
+    found = page("?scenario=desk_1&scenario=desk_2&state=finished")
+    assert 'href="?state=finished&amp;scenario=desk_2" aria-label="Remove filter Scenario: desk_1"' in found
+    assert 'href="?scenario=desk_1&amp;scenario=desk_2" aria-label="Remove filter State: Finished"' in found
+
+
+def test_counts_are_bounded(desk, page, monkeypatch):
+    monkeypatch.setattr(facets, "COUNTED", 2)
+    monkeypatch.setattr(pages, "COUNTED", 2)
+    assert "More than 2 shown" in page("?q=Sort")
+
+
+def test_list_goes_on_by_keyset(ada, page, monkeypatch):
+    monkeypatch.setattr(pages, "PAGE", 2)
+    made = [add(ada, f"e{number}").pk for number in range(5)]
+    seen, query = [], ""
+    while True:
+        found = page(query)
+        seen += re.findall(r'data-key="(\w+)"', found)
+        older = re.search(r'rel="next" href="(.*?)"', found)
+        if older is None:
+            break
+        add(ada, f"late {len(seen)}")
+        query = older[1].replace("&amp;", "&")
+    assert seen == made[::-1]
+
+
+def test_queries_of_the_page_do_not_grow_with_episodes(ada, page):
+    add(ada, "first")
+    page()
+    with CaptureQueriesContext(connection) as few:
+        page("?q=first")
+    for number in range(20):
+        add(ada, f"first {number}")
+    with CaptureQueriesContext(connection) as many:
+        page("?q=first")
+    assert len(many) == len(few)
+
+
+def test_view_is_saved_shared_and_removed(ada, edo, rita, desk):
+    mine, other = as_person(ada), as_person(edo)
+    saved = mine.post("/episodes/views", {"name": " Desk  one ", "query": "?scenario=desk_1&cursor=x&evil=1"})
+    assert saved.url == "/episodes/?scenario=desk_1"
+    assert "Desk one" in html(mine.get("/episodes/")) and "Desk one" not in html(other.get("/episodes/"))
+    mine.post("/episodes/views", {"name": "Desk one", "query": "?scenario=desk_2", "shared": "1"})
+    view = SavedView.objects.get()
+    assert view.query == "?scenario=desk_2" and "by ada" in html(other.get("/episodes/"))
+    assert other.post(f"/episodes/views/{view.pk}/remove").status_code == 403
+    mine.post(f"/episodes/views/{view.pk}/remove")
+    assert not SavedView.objects.exists()
+    assert mine.post("/episodes/views", {"name": " ", "query": ""}).status_code == 422
+
+
+def test_stranger_sees_no_view(ada, max_):
+    as_person(ada).post("/episodes/views", {"name": "Mine", "query": "?q=x", "shared": "1"})
+    view = SavedView.objects.get()
+    assert as_person(max_).post(f"/episodes/views/{view.pk}/remove").status_code == 404
+
+
+def test_selected_live_episodes_are_stopped(ada, rita, max_, desk):
+    ids = [one.pk for one in desk]
+    for stranger, status in ((rita, 403), (max_, 302)):
+        answer = as_person(stranger).post("/episodes/selected", {"act": "cancel", "episode": ids})
+        assert answer.status_code == status
+    assert Episode.objects.get(pk=ids[2]).state == "running"
+    as_person(ada).post("/episodes/selected", {"act": "cancel", "episode": ids})
+    assert [Episode.objects.get(pk=pk).state for pk in ids] == ["finished", "finished", "cancelled"]
+
+
+def test_selected_episodes_become_a_recipe(ada, rita, desk):
+    ids = [desk[0].pk, desk[1].pk]
+    answer = as_person(ada).post("/episodes/selected", {"act": "export", "episode": ids})
+    address = urlsplit(answer.url)
+    assert yaml.safe_load(parse_qs(address.query)["more"][0]) == {"filter": {"id": ids}}
+    assert "of 2 episodes" in html(as_person(ada).get(answer.url))
+    assert as_person(rita).post("/episodes/selected", {"act": "export", "episode": ids}).status_code == 403
+
+
+@pytest.mark.parametrize("form", [{}, {"act": "explode", "episode": ["x"]}, {"act": "cancel", "episode": ["x"] * 201}])
+def test_selection_that_makes_no_sense_is_refused(ada, form):
+    assert as_person(ada).post("/episodes/selected", form).status_code == 422

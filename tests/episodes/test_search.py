@@ -1,0 +1,219 @@
+"""Search: the words of steps are found once they were read, and no step is lost on the way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
+from episodes import indexing, lists, recording, search
+from episodes.models import Episode, EpisodeFacts, SearchMark, Step, StepWords
+from episodes.search_text import FOUND_CHARS, text_of
+from experts import advising, queue
+from people.errors import Invalid
+
+pytestmark = pytest.mark.django_db
+
+
+def started(actor, key, **more):
+    return recording.start_episode(actor, EpisodeStart(key=key, task="Sort the desk.", **more))[0]
+
+
+def add(actor, episode, *steps):
+    episode.refresh_from_db()
+    rows = [{"seq": episode.last_seq + number, **step} for number, step in enumerate(steps, 1)]
+    recording.append_steps(actor, episode.pk, StepBatch.model_validate({"steps": rows}).steps)
+
+
+def call(name, **more):
+    return {"kind": "tool_call", "name": name, "arguments": {}, **more}
+
+
+def said(text):
+    return {"kind": "message", "role": "assistant", "content": text}
+
+
+def keys(actor, **filters):
+    found = lists.episodes(actor, {name: [value] for name, value in filters.items()}, "", 50).items
+    return [one.key for one in found]
+
+
+@pytest.fixture
+def ask(ada):
+    def open_(episode, question, text=None):
+        episode.refresh_from_db()
+        plan = AskOpen(key=question, episode=episode.pk, seq=episode.last_seq + 1, question=question)
+        one, _ = queue.open_ask(ada, plan)
+        if text is not None:
+            lease = queue.claim(ada, one.pk)
+            advising.answer(ada, lease.assignment_id, lease.lease_token, text, "n")
+        return one
+
+    return open_
+
+
+def test_words_of_every_kind_of_step_are_found(ada, ask):
+    one = started(ada, "one", expert="plain")
+    add(
+        ada, one, said("quince"), call("requeue_run", arguments={"where": {"plum": [1, "fig"]}}, result={"pear": 7}),
+        call("other", error="HTTP 429: rate limit"),
+        {"kind": "action", "action": {"kiwi": 1}, "observation": {"x": "lime"}},
+    )  # fmt: skip
+    ask(one, "May I peel?", "Only the lemon.")
+    assert keys(ada, q="quince") == []
+    assert indexing.work() == 5
+    words = ("quince", "QUINCE", "requeue_run", "plum", "fig", "pear", "kiwi", "lime", '"rate limit"', "peel", "lemon")
+    assert [word for word in words if keys(ada, q=word) != ["one"]] == []
+    assert keys(ada, q="rate -limit") == keys(ada, q='"limit rate"') == keys(ada, q="durian") == []
+
+
+def test_verifier_is_not_found(ada):
+    one = started(ada, "one")
+    add(ada, one, said("x"))
+    recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    recording.record_outcome(ada, one.pk, Outcome(reward_type="others", reward=0.0, details={"why": "pomelo"}))
+    indexing.work()
+    assert keys(ada, q="pomelo") == [] and StepWords.objects.count() == 1
+
+
+def test_answer_that_comes_later_is_found(ada, ask):
+    one = started(ada, "one", expert="plain")
+    asked = ask(one, "May I?")
+    indexing.work()
+    assert EpisodeFacts.objects.get().waiting == [1] and keys(ada, asked="human") == []
+    lease = queue.claim(ada, asked.pk)
+    advising.answer(ada, lease.assignment_id, lease.lease_token, "Take the melon.", "n")
+    add(ada, one, said("thanks"))
+    indexing.work()
+    assert keys(ada, q="melon") == keys(ada, asked="human") == ["one"]
+    assert EpisodeFacts.objects.get().waiting == []
+
+
+def test_no_step_is_lost_to_order_or_crash(ada, monkeypatch):
+    episodes = [started(ada, f"e{number}") for number in range(3)]
+    for one in episodes:
+        add(ada, one, *(said(f"apple {number}") for number in range(5)))
+    monkeypatch.setattr(indexing, "STEPS", 4)
+    real = indexing._store_words
+
+    def breaks(*given):
+        real(*given)
+        raise OSError("the worker is killed")
+
+    monkeypatch.setattr(indexing, "_store_words", breaks)
+    with pytest.raises(OSError):
+        indexing.work()
+    assert not StepWords.objects.exists()
+    monkeypatch.setattr(indexing, "_store_words", real)
+    indexing.work()
+    add(ada, episodes[0], said("late"))
+    recording.finish(ada, episodes[1].pk, Finish(stop_reason="done"))
+    indexing.work()
+    assert StepWords.objects.count() == 16
+    assert [row.done for row in EpisodeFacts.objects.order_by("episode__key")] == [False, True, False]
+
+
+def test_old_episodes_and_those_that_grew_are_swept(ada):
+    one = started(ada, "one")
+    add(ada, one, said("apple"))
+    Episode.objects.update(created_at="2020-01-01T00:00:00Z", state="finished")
+    indexing.work()
+    assert keys(ada, q="apple") == ["one"]
+    Episode.objects.update(state="running")
+    add(ada, one, said("pear"))
+    indexing.work()
+    assert keys(ada, q="pear") == []
+    SearchMark.objects.update(swept_at="2020-01-01T00:00:00Z")
+    indexing.work()
+    assert keys(ada, q="pear") == ["one"]
+
+
+def test_mark_says_up_to_when_steps_are_found(ada):
+    assert search.read_until() is None
+    one = started(ada, "one")
+    add(ada, one, said("apple"))
+    indexing.work()
+    one.refresh_from_db()
+    assert search.read_until() > one.heartbeat_at
+
+
+def test_mark_does_not_move_while_steps_are_left(ada, monkeypatch):
+    one = started(ada, "one")
+    add(ada, one, said("apple"), said("pear"))
+    monkeypatch.setattr(indexing, "STEPS", 1)
+    indexing.work(seconds=-1)
+    assert search.read_until().year == 2000 and StepWords.objects.count() == 1
+
+
+def test_step_that_is_never_read_holds_nothing_up(ada):
+    one = started(ada, "one")
+    add(ada, one, said("apple"), said("pear"))
+    Step.objects.filter(seq=2).update(kind="verification")
+    indexing.work()
+    assert EpisodeFacts.objects.get().read_seq == 2 and search.read_until().year > 2000
+
+
+def test_first_32_kb_of_a_step_are_found(ada):
+    one = started(ada, "one")
+    add(ada, one, said("early " + "x " * (FOUND_CHARS // 2) + "late"))
+    indexing.work()
+    assert (keys(ada, q="early"), keys(ada, q="late")) == (["one"], [])
+
+
+def test_hostile_text_is_read(ada):
+    one = started(ada, "one")
+    wide = {str(number): "\ud800\x00" * 10 for number in range(20_000)}
+    add(ada, one, call("a\x00b", result=wide), said("plum" + "y" * 3_000_000), said("\x1b[2J<script>kiwi</script>"))
+    indexing.work()
+    assert EpisodeFacts.objects.get().tools == ["a?b"]
+    assert keys(ada, q="kiwi") == ["one"]
+    assert search.hits([Episode.objects.get().pk], "kiwi")
+    for words in ("'", '"', "a & | !", "\\", "((", ":*", "-", "\x01"):
+        keys(ada, q=words)
+        search.hits([Episode.objects.get().pk], words)
+
+
+def test_parts_of_names_and_paths_are_found(ada):
+    one = started(ada, "one")
+    add(ada, one, call("requeue_run", result="see https://erp-gateway.example.org/jobs/rate_limit.py?x=plum"))
+    indexing.work()
+    for words in ("requeue", "gateway", "erp-gateway", "jobs", "rate_limit", "limit.py", "plum", '"jobs rate"'):
+        assert keys(ada, q=words) == ["one"], words
+    assert keys(ada, q="limit_rate") == []
+
+
+def test_text_of_a_step_needs_no_recursion():
+    deep = json.loads("[" * 100 + '"core"' + "]" * 100)
+    assert text_of({"kind": "note", "content": "a", "result": deep, "meta": {"hidden": "no"}}) == "a core"
+
+
+def test_facts_are_filters(ada, ask):
+    one, two = started(ada, "one", expert="plain"), started(ada, "two")
+    add(ada, one, call("get"), call("get", error="no"), call("put"))
+    add(ada, two, call("get"), *(said("x") for _ in range(6)))
+    ask(one, "May I?", "Yes.")
+    indexing.work()
+    assert keys(ada, tool="put") == keys(ada, error="any") == keys(ada, asked="human") == ["one"]
+    assert keys(ada, error="none") == keys(ada, asked="never") == keys(ada, length="6-15") == ["two"]
+    assert keys(ada, tool="get") == keys(ada, length="1-") == ["two", "one"]
+    for name, value in (("asked", "often"), ("error", "1"), ("length", "six"), ("length", "1")):
+        with pytest.raises(Invalid, match=name):
+            keys(ada, **{name: value})
+
+
+def test_hit_is_shown_with_its_words_marked(ada):
+    one = started(ada, "one")
+    add(ada, one, said("nothing"), call("requeue", result="first " * 30 + "<b>rate</b> limit " + "last " * 30))
+    add(ada, one, said("the rate again \ue000 \u202e"))
+    indexing.work()
+    hit = search.hits([one.pk], "rate")[one.pk]
+    assert (hit.seq, hit.name, hit.more) == (2, "requeue", 1)
+    assert ("rate", True) in hit.parts and len("".join(text for text, _ in hit.parts)) < 250
+    assert search.hits([], "rate") == search.hits([one.pk], " ") == search.hits([one.pk], "absent") == {}
+
+
+def test_another_project_finds_nothing(ada, max_):
+    add(ada, (one := started(ada, "one")), said("apple"))
+    indexing.work()
+    assert keys(max_, q="apple") == [] and keys(ada, q="apple") == [one.key]

@@ -1,0 +1,119 @@
+"""Pushes to the Hub, against a local server that speaks its protocol: files, progress, refusals, rights."""
+
+from __future__ import annotations
+
+import io
+
+import huggingface_hub.constants
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from exports import pushing, storing
+from exports.models import Push
+from people.models import AuditEntry
+from tests.browsing import as_person, html
+from tests.exports.hub_server import TOKEN, hub
+from tests.exports.test_export_pages import built, data_of, episode, store
+from tests.people_by_name import person
+
+__all__ = ["store"]
+
+
+@pytest.fixture
+def server(settings, monkeypatch, tmp_path):
+    """The Hub on this machine, with a token that may write."""
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_DISABLE_XET", True)
+    with hub() as running:
+        settings.HUB_ENDPOINT, settings.HUB_TOKEN = running.url, TOKEN
+        yield running
+
+
+def pushed(export):
+    """The newest push of an export, after a worker's command."""
+    push = export.pushes.latest("created_at")
+    call_command("push_export", push.pk)
+    push.refresh_from_db()
+    return push
+
+
+def test_page_pushes_a_dataset_as_one_commit(ada, store, server, monkeypatch):
+    episode(ada, "a")
+    export, page = built(ada), as_person(ada)
+    seen = []
+    progress = pushing.progress
+    monkeypatch.setattr(
+        pushing, "progress", lambda push, done, total: (seen.append((done, total)), progress(push, done, total))
+    )
+    assert page.post(f"/exports/{export.pk}/push", {"repo": "lab/rows"}).status_code == 302
+    assert "waiting for a worker" in html(page.get(f"/exports/{export.pk}/"))
+    push = pushed(export)
+    assert (push.state, push.problem, server.commits) == ("done", "", 1)
+    assert set(server.files) == {path for path, _ in storing.files_of(export.project_id, export.dataset)}
+    assert server.files["data/train.jsonl"] == data_of(export)
+    assert server.made["lab/rows"]["visibility"] == "private"
+    total = sum(len(content) for content in server.files.values())
+    assert seen[0] == (0, total) and seen[-1] == (total, total) and push.bytes_done == total
+    shown = html(page.get(f"/exports/{export.pk}/"))
+    assert f'href="{server.url}/datasets/lab/rows/commit/abc"' in shown and TOKEN not in shown
+    line = AuditEntry.objects.get(verb="export.pushed")
+    assert (line.actor, line.target) == ("ada", export.pk) and "lab/rows" in line.reason
+    call_command("push_export", push.pk)
+    assert server.commits == 1, "a finished push is not claimed again"
+
+
+def test_command_pushes_a_folder_or_an_export(ada, store, server, tmp_path):
+    episode(ada, "a")
+    export, out = built(ada), io.StringIO()
+    call_command("push", export.dataset[:10], "--repo", "lab/rows", "--public", "--project", "lab", stdout=out)
+    assert "Pushed 1 rows to" in out.getvalue() and server.made["lab/rows"]["visibility"] == "public"
+    first = dict(server.files)
+    folder = f"{tmp_path}/folder/"
+    call_command("export", "--format", "sft", "--project", "lab", "--output", folder, verbosity=0)
+    call_command("push", folder, "--repo", "lab/rows", "--project", "lab", stdout=out)
+    assert server.files == first
+
+
+def test_missing_or_refused_token_names_the_setting(ada, store, server, settings):
+    episode(ada, "a")
+    export, page = built(ada), as_person(ada)
+    settings.HUB_TOKEN = "hf_wrong"
+    page.post(f"/exports/{export.pk}/push", {"repo": "lab/rows"})
+    push = pushed(export)
+    assert push.state == "failed" and "refused the token (401). Set AWMWEB_HUB_TOKEN" in push.problem
+    assert "hf_wrong" not in push.problem and server.files == {}
+    settings.HUB_TOKEN = ""
+    assert "No Hub token is set." in html(page.get(f"/exports/{export.pk}/"))
+    with pytest.raises(CommandError, match="Set AWMWEB_HUB_TOKEN"):
+        call_command("push", export.pk, "--repo", "lab/rows", "--project", "lab")
+
+
+def test_unreachable_hub_is_told_with_its_address(ada, store, server, settings):
+    episode(ada, "a")
+    export = built(ada)
+    settings.HUB_ENDPOINT = "http://127.0.0.1:9"
+    with pytest.raises(CommandError, match=r"Cannot push to the Hub at http://127\.0\.0\.1:9\. Check HF_ENDPOINT"):
+        call_command("push", export.pk, "--repo", "lab/rows", "--project", "lab")
+
+
+def test_only_admins_push_and_names_are_checked(ada, store, server):
+    episode(ada, "a")
+    export = built(ada)
+    researcher = person(ada.project, "rob", "researcher")
+    assert as_person(researcher).post(f"/exports/{export.pk}/push", {"repo": "lab/rows"}).status_code == 403
+    assert "Push to the Hub" not in html(as_person(researcher).get(f"/exports/{export.pk}/"))
+    page = as_person(ada)
+    answer = page.post(f"/exports/{export.pk}/push", {"repo": "../rows"}, follow=True)
+    assert "use owner/name" in html(answer) and not Push.objects.exists()
+
+
+def test_push_whose_worker_died_is_claimed_again(ada, store, server):
+    episode(ada, "a")
+    push = pushing.request(ada, built(ada).pk, "lab/rows", private=True)
+    first = pushing.claim(push.pk)
+    assert pushing.claim(push.pk) is None, "its worker was heard just now"
+    Push.objects.update(heartbeat_at=timezone.now() - 2 * pushing.SILENT_AFTER)
+    second = pushing.claim(push.pk)
+    pushing.fail(first, "too late")
+    push.refresh_from_db()
+    assert (second.attempt, push.state) == (2, "pushing")

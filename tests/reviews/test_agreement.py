@@ -1,0 +1,58 @@
+"""Agreement figures against values computed by hand. Runs without a database."""
+
+from __future__ import annotations
+
+import pytest
+
+from reviews import agreement
+from reviews.agreement import alpha, alpha_of_draw, kappa, share
+
+OBSERVERS = ("1233214121..", "1233224125.3", ".33322412513", "12332441251.")
+"""Four judges, twelve items, with gaps; made for this test."""
+
+
+def pairs(a: str, b: str) -> list[dict[str, str]]:
+    return [{"a": x, "b": y} for x, y in zip(a, b, strict=True)]
+
+
+def test_alpha_and_kappa_of_two_judges_by_hand():
+    """By hand: a = 1111111100, b = 1111111010: the judges agree on 8 of 10. Of 20 values 16 are 1 and 4 are 0, so
+    Do = 4/20 = .2, De = 2 * 16 * 4 / (20 * 19) = .336842, alpha = 1 - .2 / .336842 = .40625; both judges say 1 in .8,
+    chance is .64 + .04 = .68, kappa = (.8 - .68) / .32 = .375.
+    """
+    items = pairs("1111111100", "1111111010")
+    assert alpha(items) == pytest.approx(0.40625) == alpha_of_draw(items)
+    assert kappa([(one["a"], one["b"]) for one in items]) == pytest.approx(0.375)
+    found = agreement.agreement(items)
+    assert (found.items, found.pairs, found.percent, found.judges) == (10, 10, 0.8, 2)
+    assert (found.alpha_low, found.alpha_high) == (None, None)  # too few items
+
+
+def test_alpha_of_opposites_is_negative_by_hand():
+    """Two items, 1 and 0 against 0 and 1: Do = 1, De = 2 * 2 * 2 / (4 * 3) = 2/3, alpha = -.5."""
+    assert alpha(pairs("10", "01")) == pytest.approx(-0.5)
+
+
+def test_alpha_of_one_label_is_undefined():
+    assert alpha(pairs("111", "111")) is None and alpha_of_draw(pairs("111", "111")) is None
+    assert kappa([("1", "1")]) is None and alpha([]) is None and alpha([{"a": "1"}]) is None
+
+
+def test_alpha_with_gaps_is_the_same_by_both_routes():
+    items = [{str(n): row[at] for n, row in enumerate(OBSERVERS) if row[at] != "."} for at in range(12)]
+    twice = [one for one in items if len(one) > 1]
+    assert alpha(items) == pytest.approx(alpha_of_draw(twice))
+
+
+def test_interval_holds_alpha_and_follows_from_its_seed():
+    items = pairs("1101001101" * 4, "1101001001" * 4)
+    found = agreement.agreement(items)
+    assert found.alpha_low < found.alpha < found.alpha_high < 1.0
+    assert found == agreement.agreement(items)
+
+
+def test_share_has_a_wilson_interval():
+    """8 of 10 by hand: center (.8 + 3.8415/20) / 1.38415 = .71674, half width .22660."""
+    found = share(8, 10)
+    assert (found.low, found.high) == (pytest.approx(0.49016, abs=1e-4), pytest.approx(0.94331, abs=1e-4))
+    assert share(0, 0).rate is None and share(0, 0).low is None

@@ -1,0 +1,129 @@
+"""Labels by schema, places within a step, undo, corrections against the tool's schema."""
+
+from __future__ import annotations
+
+import pytest
+
+from people.errors import Forbidden, Invalid, NotFound
+from reviews import annotating, assigning, correcting, schemas
+from reviews.annotated import current
+from reviews.annotating import Place
+from reviews.correcting import Better
+from reviews.errors import NotYours, SchemaEnded
+from reviews.models import Annotation, Correction, LabelSchema
+
+
+@pytest.fixture
+def label(ada):
+    return schemas.define(ada, "step_quality", "Step quality", "single", ["Good step", "Wrong tool"])
+
+
+def test_schema_edit_adds_a_version_and_keeps_the_old_one(ada, label):
+    assert schemas.define(ada, "step_quality", "Step quality", "single", ["Good step", "Wrong tool"]).pk == label.pk
+    newer = schemas.define(ada, "step_quality", "Step quality", "single", ["Good step", "Bad step"])
+    assert (label.version, newer.version) == (1, 2)
+    assert LabelSchema.objects.get(pk=label.pk).ended_at is not None
+    assert [one.pk for one in schemas.of_project(ada.project)] == [newer.pk]
+
+
+def test_ended_version_is_refused_unless_the_review_pins_it(ada, rita, episode, label):
+    queue = assigning.create_queue(ada, "pinned")
+    schemas.define(ada, "step_quality", "Step quality", "single", ["Good step", "Bad step"])
+    with pytest.raises(SchemaEnded, match="newer version than 1"):
+        annotating.annotate(rita, episode, Place(2), "step_quality", "wrong_tool", schema=label)
+    said = annotating.annotate(rita, episode, Place(2), "step_quality", "wrong_tool", schema=label, queue=queue)
+    assert said.schema_id == label.pk
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "good", "bad"),
+    [
+        ("single", ["A", "B"], "a", "c"),
+        ("multi", ["A", "B"], ["b", "a"], ["c"]),
+        ("score", [{"low": 1, "high": 5}], 4, 6),
+        ("text", [], "words", ""),
+    ],
+)
+def test_value_must_fit_its_schema(ada, rita, episode, kind, options, good, bad):
+    label = schemas.define(ada, "q", "Q", kind, options)
+    said = annotating.annotate(rita, episode, Place(2), "q", good, schema=label)
+    assert said.text == (["a", "b"] if kind == "multi" else good)
+    with pytest.raises(Invalid):
+        annotating.annotate(rita, episode, Place(2), "q", bad, schema=label)
+
+
+def test_annotation_stands_on_a_path_and_a_range(rita, episode):
+    where = Place(2, "$.result.note", 4, 9)
+    said = annotating.annotate(rita, episode, where, "comment", "Which one?")
+    assert (said.path, said.start, said.end) == ("$.result.note", 4, 9)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        Place(99),
+        Place(3),  # the verifier's step is not there to be labeled
+        Place(2, "$.nowhere"),
+        Place(2, "arguments"),
+        Place(2, "$.arguments.id", 0, 1),
+        Place(2, "$.result.note", 0, 99),
+        Place(2, "$.result.note", 5, 5),
+        Place(None, "$.task"),
+    ],
+)
+def test_place_that_is_not_there_is_refused(rita, episode, where):
+    with pytest.raises(Invalid):
+        annotating.annotate(rita, episode, where, "comment", "x")
+
+
+def test_undo_is_a_superseding_row_of_its_author(rita, edo, episode):
+    said = annotating.annotate(rita, episode, Place(2), "note", "first")
+    changed = annotating.annotate(rita, episode, Place(2), "note", "second")
+    assert changed.supersedes == said
+    with pytest.raises(NotYours):
+        annotating.undo(edo, changed.pk)
+    back = annotating.undo(rita, changed.pk)
+    assert back.withdrawn and annotating.undo(rita, changed.pk).pk == back.pk
+    assert current(Annotation.objects.all()) == [] and Annotation.objects.count() == 3
+    annotating.annotate(rita, episode, Place(2), "note", "third")
+    assert [one.text for one in current(Annotation.objects.all())] == ["third"]
+
+
+def test_stranger_cannot_undo_or_define(max_, rita, episode, label):
+    said = annotating.annotate(rita, episode, Place(2), "comment", "mine")
+    with pytest.raises(NotFound):
+        annotating.undo(max_, said.pk)
+    with pytest.raises(Forbidden):
+        schemas.define(rita, "x", "X", "text", [])
+
+
+@pytest.mark.parametrize(
+    ("better", "words"),
+    [
+        (Better("call", "update", {"id": "seven"}), "id"),
+        (Better("call", "update", {}), "id"),
+        (Better("call", "update", {"id": 7, "status": "gone"}), "status"),
+        (Better("call", "fly", {}), "no tool fly"),
+        (Better("message"), "should have said"),
+        (Better("no_ask"), "not an ask"),
+        (Better("else"), "Unknown kind"),
+    ],
+)
+def test_correction_that_misfits_is_refused(rita, episode, better, words):
+    with pytest.raises(Invalid, match=words):
+        correcting.correct(rita, episode, 2, better)
+    assert not Correction.objects.exists()
+
+
+def test_one_correction_per_reviewer_and_step_counts(rita, edo, episode):
+    first = correcting.correct(
+        rita, episode, 2, Better("call", "update", {"id": 7, "status": "shut"}, why="It said so")
+    )
+    assert (
+        correcting.correct(rita, episode, 2, Better("call", "update", {"id": 7, "status": "shut"}, why="It said so"))
+        == first
+    )
+    second = correcting.correct(rita, episode, 2, Better("ask", text="Shut or archive?"))
+    correcting.correct(edo, episode, 2, Better("call", "update", {"id": 8}))
+    assert second.supersedes == first
+    assert {(one.author, one.kind) for one in correcting.current(episode)} == {("rita", "ask"), ("edo", "call")}

@@ -1,0 +1,128 @@
+"""The calls of the contract, from a program and from a person's session."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from reviews import assigning, schemas
+from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
+from tests.browsing import as_person, html
+from tests.people_by_name import token
+from tests.reviews.conftest import ended
+
+
+@pytest.fixture
+def program(project):
+    _, secret = token(project, "review")
+    client = Client(headers={"Authorization": f"Bearer {secret}"})
+
+    def send(path, body=None):
+        return client.post(f"/api/v1{path}", body or {}, content_type="application/json")
+
+    send.get = lambda path: client.get(f"/api/v1{path}")
+    return send
+
+
+def test_program_reviews_by_the_calls_of_the_contract(program, queue, review, episode):
+    [listed] = program.get(f"/reviews?queue={queue.name}").json()["reviews"]
+    assert listed["id"] == review.pk and not listed["held"]
+    lease = program(f"/reviews/{review.pk}/claim").json()
+    assert set(lease) == {"assignment", "lease_token", "lease_until"}
+    held = {"lease_token": lease["lease_token"]}
+    assert program(f"/reviews/{review.pk}/renew", held).status_code == 200
+    assert program.get(f"/episodes/{episode.pk}/steps/3").status_code == 404
+    said = program(f"/reviews/{review.pk}/verdict", {**held, "verdict": "accept", "model": "judge-1"})
+    assert said.status_code == 200, said.content
+    found = said.json()
+    assert (found["outcome"], found["differs"], found["blind"]) == ("others", True, True)
+    assert program(f"/reviews/{review.pk}/explanation", {"explanation": "verifier_wrong"}).status_code == 200
+    assert CourtCase.objects.get().task_key == "desk_1/3" and Verdict.objects.get().author_kind == "model"
+
+
+def test_lost_lease_and_closed_reviews_are_refused_by_code(program, review):
+    assert program(f"/reviews/{review.pk}/claim").status_code == 200
+    refused = program(f"/reviews/{review.pk}/verdict", {"lease_token": "other", "verdict": "reject", "note": "kept"})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (409, "lease_lost")
+    assert Verdict.objects.get().note == "kept"
+    assert program("/reviews/nothing/claim").status_code == 404
+
+
+def test_agents_and_exporters_cannot_review(project, review):
+    for scope in ("agent", "export", "expert"):
+        _, secret = token(project, scope)
+        client = Client(headers={"Authorization": f"Bearer {secret}"})
+        assert client.post(f"/api/v1/reviews/{review.pk}/claim").json()["error"]["code"] == "scope"
+
+
+def test_label_by_version_and_correction_by_call(ada, rita, program, episode):
+    schemas.define(ada, "quality", "Quality", "single", ["Good", "Bad"])
+    body = {"label": "quality", "value": "bad", "seq": 2, "version": 1}
+    made = program(f"/episodes/{episode.pk}/annotations", body)
+    assert made.status_code == 201 and made.json()["version"] == 1
+    schemas.define(ada, "quality", "Quality", "single", ["Good", "Wrong"])
+    ended = program(f"/episodes/{episode.pk}/annotations", {**body, "value": "good"})
+    assert (ended.status_code, ended.json()["error"]["code"]) == (409, "schema_ended")
+    assert Annotation.objects.get().text == "bad"
+    assert program(f"/annotations/{made.json()['id']}/undo").status_code == 200
+    call = {"seq": 2, "kind": "call", "name": "update", "arguments": {"id": 7, "status": "shut"}}
+    assert program(f"/episodes/{episode.pk}/corrections", call).json()["state"] == "unverified"
+    call["arguments"] = {"id": "x"}
+    assert program(f"/episodes/{episode.pk}/corrections", call).status_code == 422
+
+
+def test_pages_carry_a_review_from_claim_to_ruling(ada, rita, queue, review):
+    client = as_person(rita)
+    assert client.post(f"/reviews/queues/{queue.pk}/next").headers["Location"] == f"/reviews/{review.pk}/"
+    page = client.get(f"/reviews/{review.pk}/")
+    assert "open after your verdict" in html(page)
+    bad = {"seq": "2", "kind": "call", "name": "update", "arguments": '{"id": "x"}', "why": "my words"}
+    refused = client.post(f"/reviews/{review.pk}/correct", bad)
+    assert refused.status_code == 422 and "my words" in html(refused) and "update: id" in html(refused)
+    given = {"lease_token": page.context["lease_token"], "decision": "accept", "nonce": page.context["nonce"]}
+    assert client.post(f"/reviews/{review.pk}/verdict", given).status_code == 302
+    shown = html(client.get(f"/reviews/{review.pk}/"))
+    assert "Side by side" in shown and "Not complete" in shown and "differs from the verifier" in shown
+    assert client.post(f"/reviews/{review.pk}/explain", {"explanation": "verifier_wrong"}).status_code == 302
+    case = CourtCase.objects.get()
+    assert client.post(f"/reviews/court/{case.pk}/", {"word": "too_strict", "reason": "x"}).status_code == 422
+    judge = as_person(ada)
+    ruled = judge.post(f"/reviews/court/{case.pk}/", {"word": "too_strict", "reason": "It wants a comma."})
+    assert ruled.status_code == 302
+    case.refresh_from_db()
+    assert not case.is_open and "too strict" in html(client.get(f"/reviews/{review.pk}/"))
+    [ruling] = judge.get("/reviews/court.json").json()["rulings"]
+    assert (ruling["task"], ruling["ruling"], ruling["doubts"]) == ("desk_1/3", "too_strict", 1)
+
+
+def test_gold_is_added_by_link_and_measures_a_reviewer(ada, rita, episode):
+    queue = assigning.create_queue(ada, "With gold", gold_share=0.5)
+    judge, reviewer = as_person(ada), as_person(rita)
+    address = f"/reviews/queues/{queue.pk}/gold"
+    link = f"https://desk.example/episodes/{episode.pk}/"
+    assert judge.post(address, {"episode": link, "answer": "reject"}).status_code == 302
+    assert "Gold item added" in html(judge.get(f"/reviews/queues/{queue.pk}/"))
+    judge.post(address, {"episode": "nothing", "answer": "reject"})
+    assert "There is no episode nothing" in html(judge.get(f"/reviews/queues/{queue.pk}/"))
+    assert reviewer.post(address, {"episode": episode.pk, "answer": "accept"}).status_code == 403
+    assert "gold item" not in html(reviewer.get(f"/reviews/queues/{queue.pk}/")).replace("with gold items", "")
+    assert queue.reviews.get().gold == "reject"
+
+
+def test_selected_episodes_are_queued_in_an_old_or_new_queue(ada, rita, queue, episode):
+    other = ended(ada, "two", task_idx=4)
+    judge = as_person(ada)
+    assert 'value="review"' in html(judge.get("/episodes/")) and 'value="review"' not in html(
+        as_person(rita).get("/episodes/")
+    )
+    chosen = {"act": "review", "episode": [episode.pk, other.pk]}
+    address = judge.post("/episodes/selected", chosen).headers["Location"]
+    assert as_person(rita).post("/episodes/selected", chosen).status_code == 403
+    page = html(judge.get(address))
+    assert "2 episodes selected" in page and "Add to First look" in page
+    judge.post(f"/reviews/queues/{queue.pk}/fill", {"episode": [episode.pk, other.pk, "x"]})
+    assert queue.reviews.count() == 2
+    judge.post("/reviews/", {"name": "Second look", "reviews_required": "1", "episode": [other.pk]})
+    made = ReviewQueue.objects.get(name="Second look")
+    assert [one.episode_id for one in made.reviews.all()] == [other.pk]
+    assert "Added 1 of 1 selected episode." in html(judge.get(f"/reviews/queues/{made.pk}/"))

@@ -1,0 +1,131 @@
+"""Comments name people with @: who hears of it, who may read it when, and what an edit or a withdrawal does."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from episodes.models import Episode
+from notices import subjects
+from people.errors import Invalid
+from reviews import annotating, assigning, mentions, schemas
+from reviews.annotated import seen_by
+from reviews.annotating import Place
+from reviews.errors import Changed, NotYours
+from reviews.models import COMMENT, Annotation, Mention
+from reviews.notifications import CommentSubject
+from tests.browsing import as_person, html
+
+pytestmark = pytest.mark.django_db
+
+
+def say(actor, episode, text, seq=2):
+    return annotating.annotate(actor, episode, Place(seq), COMMENT, text)
+
+
+def named(comment):
+    return sorted(comment.mentions.values_list("user__username", flat=True))
+
+
+def test_mention_names_members_once_and_never_the_author(ada, rita, max_, episode):
+    comment = say(ada, episode, "@rita and @Rita. look, ask @ada or @max or a@rita, not @nobody")
+    assert named(comment) == ["rita"]
+    assert named(say(ada, episode, "No one here")) == []
+
+
+def test_two_comments_at_one_step_both_stand(ada, rita, episode):
+    first, second = say(ada, episode, "One."), say(ada, episode, "Two.")
+    assert say(ada, episode, "Two.").pk == second.pk
+    assert [one.text for one in seen_by(rita, episode)] == ["One.", "Two."]
+    later = annotating.reword(ada, first.pk, "One, but better.")
+    assert annotating.reword(ada, first.pk, "One, but better.").pk == later.pk
+    assert sorted(one.text for one in seen_by(rita, episode)) == ["One, but better.", "Two."]
+    annotating.undo(ada, later.pk)
+    assert [one.text for one in seen_by(rita, episode)] == ["Two."]
+
+
+def test_reword_tells_only_who_is_named_now(ada, rita, edo, episode):
+    first = say(ada, episode, "@rita, look")
+    later = annotating.reword(ada, first.pk, "@rita and @edo, look")
+    assert named(first) == ["rita"] and named(later) == ["edo"]
+
+
+def test_reword_of_a_changed_or_foreign_comment_is_refused(ada, rita, episode):
+    first = say(ada, episode, "One.")
+    with pytest.raises(NotYours):
+        annotating.reword(rita, first.pk, "Mine.")
+    annotating.reword(ada, first.pk, "Two.")
+    with pytest.raises(Changed):
+        annotating.reword(ada, first.pk, "Three.")
+    with pytest.raises(Invalid):
+        annotating.reword(ada, first.pk, " ")
+    assert Annotation.objects.count() == 2
+
+
+def test_notice_waits_for_a_blind_verdict_and_ends_when_read(ada, rita, queue, review):
+    claimed = assigning.pull(rita, queue.pk)
+    comment = say(ada, review.episode, "@rita, the verifier is wrong: it says complete")
+    subject, now = CommentSubject(comment), timezone.now()
+    assert subject.recipients(now) == {rita.key}
+    assert "blind" in subject.standing_for(rita.key, now).why
+    assert [one for one in seen_by(rita, comment.episode) if one.label == COMMENT] == []
+    assigning.release(rita, review.pk, claimed.lease_token)
+    Mention.objects.filter(annotation=comment).update(seen_at=now)
+    assert "opened" in subject.standing_for(rita.key, now).why
+    assert subjects.path("comment", comment.pk) == f"/reviews/mentions/{comment.pk}/"
+
+
+def test_pages_list_open_answer_and_edit_a_mention(ada, rita, edo, episode):
+    comment = say(ada, episode, "@rita, is <b>this</b> a write?")
+    client = as_person(rita)
+    assert "Mentions <b>1</b>" in html(client.get("/reviews/"))
+    listed = html(client.get("/reviews/mentions/"))
+    assert "1 mention is unread." in listed and f"/reviews/mentions/{comment.pk}/" in listed and "a write" not in listed
+    page = html(client.get(f"/reviews/mentions/{comment.pk}/"))
+    assert "&lt;b&gt;this" in page and "ada commented on step 2." in page
+    assert "No mentions are unread." in html(client.get("/reviews/mentions/"))
+    assert client.post(f"/reviews/mentions/{comment.pk}/", {"value": "Yes, @edo."}).status_code == 302
+    [answer] = mentions.of_person(edo)
+    assert answer.annotation.seq == 2 and answer.annotation.author == "rita"
+    edit = {"value": "No, @edo.", "annotation": answer.annotation_id}
+    assert client.post(f"/reviews/mentions/{comment.pk}/", edit).status_code == 302
+    assert "No, @edo." in html(client.get(f"/reviews/mentions/{comment.pk}/"))
+    refused = client.post(f"/reviews/mentions/{comment.pk}/", {"value": " "})
+    assert refused.status_code == 422
+
+
+def test_comment_of_a_blind_episode_stays_closed(ada, rita, queue, review):
+    assigning.pull(rita, queue.pk)
+    comment = say(ada, review.episode, "@rita, zebra-comment")
+    client = as_person(rita)
+    for address in (f"/reviews/mentions/{comment.pk}/", "/reviews/mentions/", f"/reviews/{review.pk}/"):
+        assert "zebra-comment" not in html(client.get(address))
+    assert "opens after your verdict" in html(client.get(f"/reviews/mentions/{comment.pk}/"))
+
+
+def test_mention_of_another_project_is_not_found(ada, max_, episode):
+    comment = say(ada, episode, "@rita, look")
+    assert as_person(max_).get(f"/reviews/mentions/{comment.pk}/").status_code == 404
+
+
+def test_labels_of_every_kind_are_set_on_the_page(ada, rita, episode):
+    multi = schemas.define(ada, "faults", "Faults", "multi", ["Slow", "Wrong", "Rude"])
+    score = schemas.define(ada, "effort", "Effort", "score", [{"low": 0, "high": 4}])
+    wide = schemas.define(ada, "share", "Share", "score", [{"low": 0, "high": 100}])
+    free = schemas.define(ada, "because", "Because", "text", [])
+    queue = assigning.create_queue(ada, "All kinds")
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
+    review = queue.reviews.get()
+    client, address = as_person(rita), f"/reviews/{review.pk}"
+    client.post(f"/reviews/queues/{queue.pk}/next")
+    page = html(client.get(f"{address}/"))
+    assert 'type="checkbox"' in page and 'type="number"' in page and page.count('value="4"') == 1
+    for schema, value in ((multi, ["slow", "rude"]), (score, "3"), (wide, "12.5"), (free, "It guessed.")):
+        assert client.post(f"{address}/label", {"seq": "2", "schema": schema.pk, "value": value}).status_code == 302
+    said = {one.label: one.text for one in seen_by(rita, episode)}
+    assert said == {"faults": ["slow", "rude"], "effort": 3, "share": 12.5, "because": "It guessed."}
+    assert "faults: slow, rude" in html(client.get(f"{address}/?step=2"))
+    for schema, value in ((score, "5"), (score, "x"), (multi, ["slow", "odd"]), (free, " ")):
+        refused = client.post(f"{address}/label", {"seq": "2", "schema": schema.pk, "value": value})
+        assert refused.status_code == 422
+    assert len(seen_by(rita, episode)) == 4

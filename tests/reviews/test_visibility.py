@@ -1,0 +1,131 @@
+"""A blind reviewer meets no outcome on any page, fragment, count, filter, call or export until their verdict."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from django.urls import reverse
+
+from episodes import visibility
+from episodes.models import Episode, OutcomeHold
+from people.access import system
+from reviews import assigning, deciding
+from reviews.deciding import Wanted
+from tests.browsing import as_person
+from tests.people_by_name import token
+from tests.reviews.conftest import ended
+
+TELLS = ("others", "Not complete", "not complete", "zebra-detail", "verified not", "v-others")
+
+
+def read(client, url: str) -> str:
+    """What a page says, without the shapes that every page carries and the legend of marks."""
+    response = client.get(url)
+    assert response.status_code in (200, 404), (url, response.status_code)  # 404: a step that is withheld
+    text = response.content.decode()
+    if '<svg width="0"' in text:
+        text = text[: text.index('<svg width="0"')] + text[text.index("<header") :]
+    return "".join(part.partition("</script>")[2] if n else part for n, part in enumerate(text.split("<script")))
+
+
+def addresses(episode: Episode, review) -> list[str]:
+    pk = episode.pk
+    pages = ["/", "/episodes/", f"/episodes/{pk}/", f"/episodes/{pk}/replay/", "/desk/numbers/", "/reviews/"]
+    pages += [
+        reverse("review", args=[review.pk]),
+        reverse("review_queue", args=[review.queue_id]),
+        "/reviews/agreement/",
+    ]
+    pages += ["/reviews/court/", f"/episodes/{pk}/?raw=3", f"/episodes/{pk}/steps.html?since=0"]
+    pages += [f"/episodes/{pk}/steps.html?since=9&again=3", f"/episodes/{pk}/find?q=zebra", "/queue/"]
+    return pages
+
+
+API = ("/api/v1/episodes", "/api/v1/episodes/{pk}", "/api/v1/episodes/{pk}/steps", "/api/v1/reviews?queue={queue}")
+
+
+def test_hold_hides_the_outcome_from_one_actor_only(ada, rita, review, episode):
+    assigning.claim(rita, review.pk)
+    assert visibility.of_episode(rita, episode) is None and visibility.is_withheld(rita, episode)
+    assert visibility.by_source(rita, episode) == {} == visibility.verdict_types(rita, [episode.pk])
+    assert not visibility.verdicts_of(rita).exists() and not visibility.of_project(rita).exists()
+    assert visibility.of_episode(ada, episode).reward_type == "others"
+    assert visibility.of_episode(system(ada.project), episode) is not None
+
+
+def test_hold_stays_after_release_and_ends_with_the_verdict(rita, review, episode):
+    lease = assigning.claim(rita, review.pk)
+    assigning.release(rita, review.pk, lease.lease_token)
+    assert not visibility.sees_outcome(rita, episode)
+    lease = assigning.claim(rita, review.pk)
+    assert deciding.decide(rita, review.pk, lease.lease_token, Wanted("reject")).is_blind
+    assert visibility.sees_outcome(rita, episode)
+
+
+@pytest.mark.parametrize("end", ["decline", "close"])
+def test_hold_ends_when_the_review_is_over(ada, rita, review, episode, end):
+    assigning.claim(rita, review.pk)
+    if end == "decline":
+        assigning.decline(rita, review.pk, "no time")
+    else:
+        assigning.close_queue(ada, review.queue_id)
+    assert visibility.sees_outcome(rita, episode) and not OutcomeHold.objects.exists()
+
+
+def test_no_page_of_a_blind_reviewer_holds_the_outcome(rita, review, episode):
+    client = as_person(rita)
+    before = read(client, f"/episodes/{episode.pk}/")
+    assert "Not complete" in before and "zebra-detail" in before  # what is looked for is there to be found
+    assigning.claim(rita, review.pk)
+    for url in addresses(episode, review):
+        text = re.sub(r"(?s)<option.*?</option>", "", read(client, url))  # a filter's choices say nothing
+        assert [word for word in TELLS if word in text] == [], url
+    for url in API:
+        text = read(client, url.format(pk=episode.pk, queue=review.queue_id))
+        assert not {"others", "zebra-detail", "verification"} & set(json.dumps(json.loads(text)).split('"')), url
+
+
+@pytest.mark.parametrize("found", ["complete", "others", "none"])
+def test_no_filter_by_outcome_matches_a_withheld_episode(ada, rita, review, episode, found):
+    other = ended(ada, "two", found="complete", reward=1.0)
+    assigning.claim(rita, review.pk)
+    client = as_person(rita)
+    items = client.get(f"/api/v1/episodes?outcome={found}").json()["items"]
+    assert [one["id"] for one in items] == ([other.pk] if found == "complete" else [])
+    assert episode.pk not in client.get(f"/episodes/?outcome={found}").content.decode()
+
+
+def test_counts_leave_a_withheld_episode_out(ada, rita, review):
+    ended(ada, "two", found="complete", reward=1.0)
+    client = as_person(rita)
+    assert "1 of 2 verified" in client.get("/episodes/").content.decode()
+    assigning.claim(rita, review.pk)
+    assert "1 of 1 verified" in client.get("/episodes/").content.decode()
+
+
+def test_exports_wait_for_blind_reviews(ada, review, episode):
+    client = as_person(ada)
+    assigning.claim(ada, review.pk)
+    refused = client.post("/api/v1/exports", {"format": "raw"}, content_type="application/json")
+    assert refused.status_code == 409, refused.content
+    assert refused.json()["error"]["code"] == "blind_review"
+    lease = assigning.claim(ada, review.pk)
+    deciding.decide(ada, review.pk, lease.lease_token, Wanted("reject"))
+    assert client.post("/api/v1/exports", {"format": "raw"}, content_type="application/json").status_code == 202
+
+
+def test_step_of_the_verifier_is_withheld_from_the_api(rita, review, episode):
+    client = as_person(rita)
+    assert client.get(f"/api/v1/episodes/{episode.pk}/steps/3").status_code == 200
+    assigning.claim(rita, review.pk)
+    assert client.get(f"/api/v1/episodes/{episode.pk}/steps/3").status_code == 404
+    steps = client.get(f"/api/v1/episodes/{episode.pk}/steps").json()["steps"]
+    assert [one["kind"] for one in steps] == ["message", "tool_call"]
+
+
+def test_agents_see_no_outcome_through_visibility(project, episode):
+    agent, _ = token(project, "agent")
+    assert not visibility.sees_outcome(agent, episode) and visibility.withheld(agent, [episode.pk]) == {episode.pk}
+    assert not visibility.told(agent, Episode.objects.all()).exists()

@@ -1,0 +1,61 @@
+"""The benchmark's plan, and its expert, which answers from the notes of packs and knows nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import CommandError, call_command
+
+from awmclient.schema import AskOpen, EpisodeStart, RunStart
+from episodes import recording
+from experts import queue
+from experts.models import Advice, Ask
+from people import access, members
+from runs import benchmarking, launching
+from runs.errors import BadPlan
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def expert(ada):
+    token, _ = members.issue_token(ada, "benchmark notes", "expert")
+    return access.bearer(token)
+
+
+@pytest.fixture
+def asked(ada):
+    """A run with one ask for a task that has a note and one for a task without."""
+    run, _ = recording.start_run(ada, RunStart(name="bench"))
+    for task_idx in (0, 1):
+        plan = {"scenario": "helpdesk_1", "task_idx": task_idx, "expert": "plain", "run": run.pk}
+        episode, _ = recording.start_episode(ada, EpisodeStart(key=f"e{task_idx}", task="t", **plan))
+        queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="What now?"))
+    return run
+
+
+def test_plan_has_one_arm_per_mode_and_the_first_as_control():
+    plan = benchmarking.plan_for(["off", "plain"], seeds=2, policy="script:demo")
+    assert [(arm.name, arm.expert) for arm in plan.arms] == [("off", "off"), ("plain", "plain")]
+    assert (plan.control, plan.seeds, plan.name) == ("off", 2, "benchmark plain against off")
+    with pytest.raises(BadPlan, match="same name"):
+        benchmarking.plan_for(["off", "off"], seeds=1, policy="script:demo")
+
+
+def test_notes_answer_asks_and_no_note_declines(asked, expert):
+    assert benchmarking.answer_from_notes(expert, asked) == 2
+    [answer] = Advice.objects.exclude(source="fallback")
+    assert (answer.ask.episode.task_idx, answer.is_by_script, answer.privilege) == (1, True, "blind")
+    assert answer.text == launching.pack_with("helpdesk_1").about("helpdesk_1", 1)["expert_note"]
+    assert Ask.objects.get(episode__task_idx=0).declines.get().reason == "the pack has no note for this task"
+    assert benchmarking.answer_from_notes(expert, asked) == 0
+
+
+def test_asks_of_other_runs_are_left_alone(asked, ada, expert):
+    other, _ = recording.start_run(ada, RunStart(name="other"))
+    assert benchmarking.answer_from_notes(expert, other) == 0
+    assert Ask.objects.open().count() == 2
+
+
+def test_unknown_arm_is_refused_before_the_launch(tmp_path):
+    with pytest.raises(CommandError, match="Unknown arm informed. Arms are off, plain."):
+        call_command("benchmark", arms="off,informed", report=tmp_path)

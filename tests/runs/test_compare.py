@@ -1,0 +1,139 @@
+"""What a run's tries allow to be said: pairs, two scopes, exclusions, looking early, and the sentences."""
+
+from __future__ import annotations
+
+import time
+
+from runs.compare import Try, contrasts
+
+ARMS = ("baseline", "expert")
+NEVER = ("no effect", "equal", "the same", "significant", "proven", "trend", "almost", "p = 0.000", "+-0")
+
+
+def tries(pairs, scenario=lambda number: f"s{number}", seeds=1, wave=0):
+    """`pairs`: (control, treated) by task; None is open, a text excluded. A list holds one value for each seed."""
+    found = []
+    for number, pair in enumerate(pairs):
+        for arm, values in zip(ARMS, pair, strict=True):
+            for seed, value in enumerate(values if isinstance(values, list) else [values]):
+                said = {"excluded": value} if isinstance(value, str) else {"complete": value}
+                key = f"{scenario(number)}/{number}"
+                found.append(Try(key, scenario(number), arm, wave * 10 + seed, number, wave, **said))
+    return found
+
+
+def one(pairs, **how):
+    stopped = how.pop("stopped", False)
+    [found] = contrasts(tries(pairs, **how), ARMS, "baseline", stopped=stopped)
+    assert not [word for word in NEVER if word in found.sentence], found.sentence
+    return found
+
+
+def many(won=0, lost=0, both=0, neither=0):
+    both_ways = [(False, True)] * won + [(True, False)] * lost
+    return both_ways + [(True, True)] * both + [(False, False)] * neither
+
+
+def test_sentence_better_on_these_tasks():
+    found = one(many(won=6, neither=27))
+    assert (
+        found.sentence
+        == "Better on these 33 tasks: +18 points [+6, +34], 6 won, 0 lost, p .031 (exact McNemar, planned size)."
+    )
+    assert (found.verdict, found.won, found.lost, found.tasks) == ("better", 6, 0, 33)
+
+
+def test_sentence_worse_on_these_tasks():
+    assert one(many(lost=6, neither=27)).sentence.startswith(
+        "Worse on these 33 tasks: -18 points [-34, -6], 0 won, 6 lost"
+    )
+
+
+def test_sentence_no_difference_shown_names_the_limit():
+    found = one(many(both=1, neither=32))
+    assert found.sentence == (
+        "No difference shown on these 33 tasks: 0 points [-10, +10], 0 won, 0 lost. "
+        "Differences beyond 11 points are ruled out at 95%."
+    )
+
+
+def test_sentence_borderline():
+    assert (
+        "Borderline: the interval leaves out 0 but the exact test does not show it (p .077)."
+        in one([*many(lost=4), *many(won=12, neither=84)]).sentence
+    )
+
+
+def test_fixed_test_is_silent_before_the_planned_size():
+    found = one([*many(won=6, neither=20), (None, None)])
+    assert found.tasks_scope is None and found.state == "running"
+    assert found.sentence == "Nothing shown yet at 26 of 27. You may look as often as you like."
+
+
+def test_e_process_reads_the_complete_prefix_only():
+    """The first task is slow: what ended behind it is not read, however much it is."""
+    found = one([(False, None), *many(won=20)])
+    assert found.running.read == 0 and found.verdict == "none"
+    assert one([(False, False), *many(won=20), (None, None)]).running.since == 9
+
+
+def test_statement_shown_while_running_stays():
+    found = one([*many(won=8), *many(lost=8), (None, None)])
+    assert found.verdict == "better" and found.sentence.startswith("Shown while running, at task 8 of 17: better")
+
+
+def test_stopped_run_gets_the_anytime_statement_only():
+    found = one([*many(won=6), (None, None)], stopped=True)
+    assert found.tasks_scope is None and found.sentence.startswith("Stopped at 6 of 7 by a person")
+
+
+def test_scenarios_scope_needs_six():
+    found = one(many(won=30), scenario=lambda number: f"s{number % 5}")
+    assert found.verdict == "better"
+    assert found.scenarios_scope.sentence == "5 scenarios are too few to speak of others."
+    found = one(many(won=30), scenario=lambda number: f"s{number % 6}")
+    assert found.scenarios_scope.verdict == "better"
+
+
+def test_several_seeds_are_means_of_tasks():
+    """Two tasks with eight seeds each are two tasks, not sixteen pairs."""
+    found = one([([False] * 8, [True] * 8)] * 2)
+    assert found.tasks == 2 and found.verdict == "none" and found.tasks_scope.verdict == "few"
+    found = one([([False, True], [True, True])] * 6 + [([True, False], [True, False])] * 4)
+    assert (found.delta, found.verdict) == (0.3, "better") and "sign-flip" in found.tasks_scope.method
+
+
+def test_added_seeds_void_the_fixed_test():
+    both = tries(many(won=6, neither=27)) + tries(many(neither=33), wave=1)
+    [found] = contrasts(both, ARMS, "baseline")
+    assert found.state == "extended" and found.tasks_scope is None
+    assert found.sentence.startswith("Seeds were added, so only the anytime statement applies")
+
+
+def test_unequal_exclusion_withholds_the_verdict():
+    found = one([*many(won=12, neither=80), *[(False, "worker")] * 8])
+    assert found.verdict == "withheld" and found.exclusions.treated == {"worker": 8}
+    assert found.sentence == (
+        "Not comparable: 8 of 100 episodes of expert and 0 of 100 of baseline were lost. Delta between +12 and +20 "
+        "points whatever they were; with losses counted as failures +12 points."
+    )
+
+
+def test_excluded_task_is_left_out_of_both_arms():
+    found = one([*many(won=6, neither=60), ("worker", True), (True, "worker")])
+    assert found.tasks == 66 and found.delta == 6 / 66 and found.verdict == "better"
+
+
+def test_three_arms_share_their_error_by_holm():
+    found = tries(many(won=6, neither=27))
+    third = [Try(f"s{n}/{n}", f"s{n}", "informed", 0, n, 0, complete=n < 5) for n in range(33)]
+    plain, informed = contrasts([*found, *third], [*ARMS, "informed"], "baseline")
+    assert (plain.p_holm, plain.verdict, informed.verdict) == (0.0625, "none", "none")
+    assert "p .062 after Holm" in plain.sentence
+
+
+def test_a_thousand_tasks_take_less_than_two_seconds():
+    begun = time.process_time()
+    one(many(won=300, lost=200, both=100, neither=400), scenario=lambda number: f"s{number % 50}")
+    one([([bool(n % 3), True, False, True], [True, bool(n % 2), True, False]) for n in range(1000)])
+    assert time.process_time() - begun < 4, "two of them"

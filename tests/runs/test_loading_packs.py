@@ -1,0 +1,165 @@
+"""Taking in a folder of rows: whole or not at all, with a report."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from episodes import packs
+from runs import checking
+from tests.running import ROOT
+
+TINY = ROOT / "tests" / "packs" / "tiny"
+
+
+@pytest.fixture
+def var(settings, tmp_path):
+    settings.VAR = tmp_path
+    return tmp_path
+
+
+def test_a_good_folder_is_found_afterwards(var, capsys):
+    call_command("loadpack", str(TINY))
+    assert "2 scenarios" in capsys.readouterr().out
+    assert {pack.name for pack in packs.packs()} == {"starter", "tiny"}
+    with pytest.raises(CommandError, match="exists"):
+        call_command("loadpack", str(TINY))
+
+
+def test_invalid_row_is_reported_by_line_and_others_are_loaded(var, tmp_path, capsys):
+    folder = tmp_path / "broken"
+    shutil.copytree(TINY, folder)
+    with (folder / "gen_tasks.jsonl").open("a") as rows:
+        rows.write("{ this is no JSON\n")
+    call_command("loadpack", str(folder))
+    said = capsys.readouterr().out
+    assert "gen_tasks.jsonl:3" in said and "2 scenarios" in said
+
+
+@pytest.fixture
+def failing(tmp_path):
+    """The tiny pack with one statement that fails."""
+    folder = shutil.copytree(TINY, tmp_path / "failing")
+    rows = [json.loads(line) for line in (folder / "gen_sample.jsonl").read_text().splitlines()]
+    lamps = next(row for row in rows if row["scenario"] == "lamps_1")["sample_data"]["tables"][0]
+    lamps["insert_statements"].append("INSERT INTO nowhere VALUES ('\x1b[31m')")
+    (folder / "gen_sample.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return folder
+
+
+def test_failing_sql_makes_its_scenario_partial_with_reasons(var, failing, capsys):
+    call_command("loadpack", str(failing))
+    said = capsys.readouterr().out
+    assert "warning notes_1: notes: backslash-escaped quotes" in said
+    assert "warning lamps_1: lamps: no such table: nowhere" in said and "\x1b" not in said
+    assert "warning lamps_1: the scenario is partial: 1 of 3 SQL statements fail, first lamps: no such table" in said
+    assert f"2 scenarios in {var}/packs/failing, 1 partial, 0 rejected" in said
+    assert "Checked the verifiers of 3 tasks: 0 with warnings" in said
+    (found,) = [pack for pack in packs.packs() if pack.name == "failing"]
+    assert found.scenarios["lamps_1"].partial.startswith("1 of 3") and not found.scenarios["notes_1"].partial
+
+
+def test_partial_scenarios_are_rejected_by_setting(var, failing, capsys, monkeypatch):
+    monkeypatch.setenv("AWMENV_PARTIAL", "0")
+    call_command("loadpack", str(failing), "--unchecked")
+    said = capsys.readouterr().out
+    assert "error lamps_1: lamps: no such table: nowhere" in said
+    assert f"1 scenarios in {var}/packs/failing, 1 rejected" in said
+
+
+def test_pack_whose_databases_all_fail_is_refused(var, tmp_path):
+    folder = shutil.copytree(TINY, tmp_path / "failing")
+    text = (folder / "gen_db.jsonl").read_text().replace("CREATE TABLE", "CREATE TABEL")
+    (folder / "gen_db.jsonl").write_text(text)
+    with pytest.raises(CommandError, match="can run.*syntax error"):
+        call_command("loadpack", str(folder))
+    assert not list((var / "packs").glob("*"))
+
+
+def spoil(folder, scenario, code):
+    """Another code form for the first task of a scenario."""
+    file = folder / "gen_verifier.pure_code.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    next(row for row in rows if row["scenario"] == scenario)["verification"]["code"] = code
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+def test_loading_names_the_verifiers_that_cannot_be_relied_on(var, tmp_path, capsys):
+    folder = shutil.copytree(TINY, tmp_path / "ill")
+    spoil(folder, "lamps_1", "def verify_task_completion(a, b, c=None):\n    return {'result': 'complete'}\n")
+    spoil(folder, "notes_1", "def verify_task_completion(:")
+    call_command("loadpack", str(folder))
+    said = capsys.readouterr().out
+    assert "lamps_1/0 verifier: returns complete on the unmodified database" in said
+    assert "notes_1/0 verifier: the code form does not compile" in said
+    assert "Checked the verifiers of 3 tasks: 2 with warnings" in said
+    call_command("checkpack", "ill", report=tmp_path / "report.jsonl")
+    rows = [json.loads(line) for line in (tmp_path / "report.jsonl").read_text().splitlines()]
+    health = {(row["scenario"], row["task_idx"]): row["health"]["remarks"] for row in rows if "health" in row}
+    assert health == {
+        ("lamps_1", 0): ["returns complete on the unmodified database"],
+        ("notes_1", 0): ["the code form does not compile"],
+        ("notes_1", 1): [],
+    }
+    assert [row["code"] for row in rows if "code" in row] == ["sql_repaired"]
+
+
+def test_check_process_has_no_secrets_and_keeps_the_pack(var, monkeypatch, capsys):
+    seen = []
+
+    class Refusing(subprocess.Popen):
+        def __init__(self, command, **options):
+            seen.append(options["env"])
+            super().__init__([sys.executable, "-c", "raise SystemExit('checkpack: sandbox_missing')"], **options)
+
+    monkeypatch.setattr(checking.subprocess, "Popen", Refusing)
+    monkeypatch.setenv("DATABASE_URL", "postgres://awmweb:secret@h/x")
+    monkeypatch.setenv("AWMWEB_EXPERT_API_KEY", "secret")
+    call_command("loadpack", str(TINY))
+    said = capsys.readouterr().out
+    assert "warning: The SQL was not checked. 0 of 0 databases were built. checkpack: sandbox_missing" in said
+    assert "The verifiers were not checked: 0 of 0 tasks were checked. checkpack: sandbox_missing" in said
+    assert (var / "packs" / "tiny").is_dir()
+    assert len(seen) == 2, "one for the databases, one for the verifiers"
+    assert [name for one in seen for name in one if name.startswith(("DATABASE", "AWMWEB_", "REDIS"))] == []
+
+
+def test_a_pack_that_is_not_there_cannot_be_checked(var):
+    with pytest.raises(CommandError, match="no pack or folder named bakery; loaded packs: starter"):
+        call_command("checkpack", "bakery")
+
+
+def test_a_scenario_whose_tool_has_a_reserved_name_is_rejected(var, tmp_path, capsys):
+    folder = tmp_path / "reserved"
+    shutil.copytree(TINY, folder)
+    rows = [json.loads(line) for line in (folder / "gen_envs.jsonl").read_text().splitlines()]
+    rows[0]["full_code"] += '\n@app.get("/ask", operation_id="ask_expert")\ndef ask(): return 1\n'
+    (folder / "gen_envs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    call_command("loadpack", str(folder))
+    said = capsys.readouterr().out
+    assert "1 scenarios" in said and "1 rejected" in said and "ask_expert" in said
+
+
+def test_folder_without_playable_rows_is_refused_cleanly(var, tmp_path):
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    (folder / "gen_scenario.jsonl").write_text('{"name": "x", "description": ""}\n')
+    with pytest.raises(CommandError, match="can run"):
+        call_command("loadpack", str(folder))
+    assert not list((var / "packs").glob("*"))
+
+
+def test_checkpack_checks_an_unloaded_folder_with_code_only(var, tmp_path, capsys):
+    folder = shutil.copytree(TINY, tmp_path / "own")
+    (folder / "gen_verifier.jsonl").unlink()
+    call_command("checkpack", str(folder))
+    assert "Checked the verifiers of 3 tasks" in capsys.readouterr().out
+    assert {pack.name for pack in packs.packs()} == {"starter"}
+    with pytest.raises(CommandError, match="no pack or folder named nowhere"):
+        call_command("checkpack", "nowhere")

@@ -1,0 +1,63 @@
+"""The in-process dashboard of our own worker owes a loop what every dashboard owes it."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+from channels.db import database_sync_to_async
+
+from episodes import recording
+from episodes.models import Episode
+from episodes.trajectory import steps_of
+from experts import advising, queue
+from experts.models import Ask
+from people import access, members
+from people.models import Project
+from runs.local import LocalDashboard
+from tests.awmclient.contract import DashboardContract
+from tests.people_by_name import person
+
+
+class LocalWorld:
+    def __init__(self, project, expert):
+        self.project, self.expert = project, expert
+        self.dash = LocalDashboard(access.system(project))
+
+    @database_sync_to_async
+    def steps(self, episode):
+        return [step for step in steps_of(Episode.objects.get(pk=episode)) if step["kind"] != "verification"]
+
+    async def answer(self, episode, text, tool_calls=None):
+        while not await self._answered(episode, text, tool_calls):
+            await asyncio.sleep(0.02)
+
+    @database_sync_to_async
+    def _answered(self, episode, text, tool_calls):
+        from awmclient.schema import ToolCall
+
+        ask = Ask.objects.filter(episode=episode, status="open").first()
+        if ask is None:
+            return False
+        lease = queue.claim(self.expert, ask.pk)
+        calls = [ToolCall.model_validate(call) for call in tool_calls or []]
+        advising.answer(self.expert, lease.assignment_id, lease.lease_token, text, "n", calls)
+        return True
+
+    @database_sync_to_async
+    def stop(self, episode):
+        recording.cancel(access.system(self.project), episode, "a person said so")
+
+    @database_sync_to_async
+    def ended(self, episode):
+        row = Episode.objects.get(pk=episode)
+        return row.state, row.stop_reason or None
+
+
+@pytest.mark.django_db(transaction=True)
+class TestLocalDashboard(DashboardContract):
+    @pytest.fixture
+    def world(self, transactional_db):
+        project = members.ensure_project("lab", "Lab")
+        assert Project.objects.count() == 1
+        return LocalWorld(project, person(project, "edo", "expert"))

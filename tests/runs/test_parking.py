@@ -1,0 +1,227 @@
+"""An episode that waits for a person gives back its thread, and any worker goes on with it when the answer comes."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.utils import timezone
+
+from awmclient.policies import Turn
+from awmclient.rollout import rollout
+from awmclient.schema import STEP, AskOpen, EpisodeStart
+from awmclient.testing import FakeEnv
+from awmclient.toolcalls import Call
+from episodes import recording
+from episodes.durability import chips
+from episodes.models import Episode
+from episodes.trajectory import steps_of
+from experts import advising, closing, queue
+from experts.models import Ask
+from people import access
+from people.errors import AppError
+from runs import launching, parking
+from runs.local import LocalDashboard
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+class Asking:
+    """Reads, asks, does as it is told, and keeps what it was shown."""
+
+    def __init__(self):
+        self.views = []
+
+    def resume(self, views):
+        self.views = list(views)
+
+    async def act(self, view):
+        self.views.append(view)
+        if view.turn == 1:
+            return Turn(calls=[Call("get_item", {"item": "mug"})])
+        if view.turn == 2:
+            return Turn(calls=[Call("ask_expert", {"question": "Which discount?"})])
+        return Turn(answer="Done.")
+
+
+@pytest.fixture
+def called(monkeypatch):
+    """The episodes that a worker was called for."""
+    calls = []
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: calls.append(pk))
+    return calls
+
+
+@pytest.fixture
+def queued(ada, called):
+    start = launching.Start("helpdesk_1", 0, "Price the mug", policy={"awmweb": "script"}, expert="plain", arm="a")
+    episode = launching.launch(ada, "nightly", [start]).episodes.get()
+    called.clear()
+    return episode
+
+
+def attempt(queued, worker="rollouts@here", *, ask_deadline_s=3600, policy=None):
+    assert recording.begin(queued.pk, worker)
+    episode = Episode.objects.select_related("project").get(pk=queued.pk)
+    dash = LocalDashboard(access.system(episode.project), queued=episode)
+    run = async_to_sync(rollout)
+    policy = policy or Asking()
+    plan = {"task": episode.task, "expert": "plain", "ask_deadline_s": ask_deadline_s}
+    result = run(policy, FakeEnv(), dash, **plan)
+    queued.refresh_from_db()
+    return policy, result
+
+
+def answer(edo, queued, text="Nine percent."):
+    lease = queue.claim(edo, Ask.objects.get(episode=queued).pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, text, "n", [])
+    queued.refresh_from_db()
+    return lease
+
+
+def test_a_parked_episode_goes_on_with_its_answer(queued, edo, called, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    policy, result = attempt(queued)
+    assert (result.parked, result.fault, queued.state, queued.worker) == (True, None, "parked", "")
+    assert queued.parked_at is not None
+    assert recording.lose_of_worker("rollouts@here") == 0
+    assert recording.lose_silent(timezone.now() + timedelta(days=2)) == 0
+    answer(edo, queued)
+    assert (queued.state, called) == ("queued", [queued.pk])
+    again, result = attempt(queued, "rollouts@there")
+    assert (result.stop_reason, queued.state, queued.attempt) == ("done", "finished", 2)
+    assert queued.parked_at is None
+    assert again.views[:2] == policy.views
+    assert again.views[2].steps[-1]["advice"]["advice"] == "Nine percent."
+    kinds = [step["kind"] for step in steps_of(queued) if step["kind"] != "verification"]
+    assert kinds == ["message", "message", "tool_call", "ask", "message"]
+    verbs = list(queued.events.order_by("pk").values_list("verb", flat=True))
+    assert verbs == ["queued", "started", "parked", "unparked", "resumed", "finished"]
+
+
+def test_a_parked_ask_of_30_days_falls_back_in_the_sweep(queued, called, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued, ask_deadline_s=30 * 86_400)
+    assert closing.close_due(timezone.now() + timedelta(days=29)) == 0
+    Ask.objects.filter(episode=queued).update(deadline_at=timezone.now() - timedelta(seconds=1))
+    assert closing.close_due() == 1
+    queued.refresh_from_db()
+    assert (queued.state, called) == ("queued", [queued.pk])
+    policy, result = attempt(queued)
+    assert result.stop_reason == "done"
+    assert policy.views[-1].steps[-1]["advice"]["status"] == "no_advice"
+
+
+def test_an_answer_taken_back_parks_its_episode_again(queued, edo, called, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued)
+    answer(edo, queued)
+    advising.take_back(edo, Ask.objects.get(episode=queued).pk)
+    queued.refresh_from_db()
+    assert queued.state == "parked"
+    assert not recording.begin(queued.pk, "rollouts@there")
+    closing.cancel(access.system(queued.project), Ask.objects.get(episode=queued).pk)
+    queued.refresh_from_db()
+    assert (queued.state, called) == ("queued", [queued.pk] * 2)
+
+
+@pytest.fixture
+def external(ada):
+    """An episode of an external loop that waits for its first ask."""
+    start = EpisodeStart(key="own-1", task="Price the mug", expert="plain")
+    episode, _ = recording.start_episode(ada, start)
+    queue.open_ask(ada, AskOpen(key="q", episode=episode.pk, seq=1, question="Which discount?", deadline_s=86_400))
+    return episode
+
+
+def test_external_episode_parks_until_its_loop_is_back(external, ada, edo, called):
+    assert recording.park_now(ada, external.pk).state == "parked"
+    assert recording.park_now(ada, external.pk).state == "parked"
+    assert recording.lose_silent(timezone.now() + timedelta(days=2)) == 0
+    answer(edo, external)
+    assert (external.state, called) == ("queued", [])
+    assert chips(external, timezone.now()) == [("ask", "answered, waits for its loop")]
+    later = timezone.now() + timedelta(days=2)
+    assert (recording.lose_silent(later), launching.wake_forgotten(timedelta(0)), called) == (0, 0, [])
+    assert not recording.begin(external.pk, "rollouts@here")
+    note = {"kind": "note", "content": "read the advice"}
+    recording.append_steps(ada, external.pk, [STEP.validate_python({"seq": 2, **note})])
+    external.refresh_from_db()
+    assert (external.state, external.parked_at) == ("running", None)
+    assert recording.lose_silent(later) == 1
+
+
+def test_step_of_a_parked_loop_makes_silence_count_again(external, ada):
+    recording.park_now(ada, external.pk)
+    note = {"kind": "note", "content": "still here"}
+    recording.append_steps(ada, external.pk, [STEP.validate_python({"seq": 2, **note})])
+    external.refresh_from_db()
+    assert (external.state, external.parked_at) == ("waiting", None)
+
+
+def test_park_without_an_open_ask_is_refused(external, ada, max_):
+    closing.cancel(ada, Ask.objects.get(episode=external).pk)
+    with pytest.raises(AppError, match="does not wait") as refused:
+        recording.park_now(ada, external.pk)
+    assert (refused.value.code, refused.value.status) == ("not_waiting", 409)
+    with pytest.raises(AppError, match="Not found"):
+        recording.park_now(max_, external.pk)
+
+
+def test_cancelling_a_parked_episode_closes_its_ask(queued, ada, called, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued)
+    recording.cancel(ada, queued.pk, "no longer needed")
+    queued.refresh_from_db()
+    assert (queued.state, Ask.objects.get(episode=queued).status, called) == ("cancelled", "cancelled", [])
+
+
+def test_an_episode_is_parked_once_it_waited_long_enough(queued, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued)
+    Episode.objects.filter(pk=queued.pk).update(state="waiting")
+    ask = Ask.objects.get(episode=queued).pk
+    settings.AWMWEB_PARK_AFTER_S = 60
+    assert not parking.park_if_due(ask, 1, 59.9)
+    assert not parking.park_if_due(ask, 2, 61)  # another attempt plays it
+    assert parking.park_if_due(ask, 1, 61)
+    assert not parking.park_if_due(ask, 1, 61)
+
+
+def test_waiting_episodes_park_early_for_queued_ones(queued, ada, settings, monkeypatch):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued)
+    Episode.objects.filter(pk=queued.pk).update(state="waiting")
+    ask = Ask.objects.get(episode=queued).pk
+    settings.AWMWEB_PARK_AFTER_S = 60
+    monkeypatch.setattr(parking, "threads", parking.Threads())
+    parking.threads.all = 1
+    with parking.threads.one():
+        assert not parking.park_if_due(ask, 1, 2)
+        start = launching.Start("helpdesk_1", 1, "Another", policy={"awmweb": "script"})
+        launching.launch(ada, "more", [start])
+        assert not parking.park_if_due(ask, 1, 0.1)
+    assert not parking.park_if_due(ask, 1, 2)  # a thread is free
+    with parking.threads.one():
+        assert parking.park_if_due(ask, 1, 2)
+
+
+def test_an_agent_cannot_take_a_parked_episode_over(queued, settings, project):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued)
+    with pytest.raises(AppError):
+        recording.heartbeat(access.system(project), queued.pk, attempt=0)
+    queued.refresh_from_db()
+    assert queued.state == "parked"
+
+
+def test_interrupted_episode_stays_queued_without_its_answer(queued, edo, called, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued)
+    Episode.objects.filter(pk=queued.pk).update(state="waiting", parked_at=None, worker="rollouts@here")
+    assert recording.lose_of_worker("rollouts@here") == 1
+    answer(edo, queued)
+    advising.take_back(edo, Ask.objects.get(episode=queued).pk)
+    queued.refresh_from_db()
+    assert queued.state == "queued"

@@ -1,0 +1,238 @@
+"""A planned run: launched once, fed a few episodes at a time, paused, resumed, cancelled, retried and extended."""
+
+from __future__ import annotations
+
+import random
+import threading
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+from django.db import connection
+
+from episodes import recording
+from episodes.errors import KeyConflict
+from episodes.models import Episode
+from people.access import system
+from people.errors import AppError, Forbidden, NotFound
+from runs import launching, planning
+from runs.comparison import compare_run
+from runs.errors import BadPlan, UnknownPolicy, WrongState
+from runs.models import Plan
+from runs.plans import plan_from_yaml, plan_of, to_yaml
+from tests.people_by_name import token
+from tests.runs.planned import document, end, launched
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The episodes that workers are called for; nobody plays here."""
+    called = []
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: called.append(pk))
+    return called
+
+
+def states(plan):
+    return [row.episode.state for row in plan.tries.select_related("episode")]
+
+
+def test_launch_inserts_every_try_once(ada, calls):
+    plan = launched(ada, seeds=2, parallel=5)
+    rows = list(plan.tries.select_related("arm", "episode"))
+    assert len({(row.arm.name, row.task, row.seed) for row in rows}) == len(rows) == 6 * 2 * 2
+    assert {(row.arm.name, row.episode.expert, row.episode.arm) for row in rows} == {
+        ("baseline", "off", "baseline"),
+        ("expert", "plain", "expert"),
+    }
+    assert plan.state == "running" and len(calls) == 5
+    assert {row.episode_id for row in rows if row.position == 0} == set(calls[:4])
+
+
+def test_launch_with_the_same_key_gives_the_same_run(ada, calls):
+    plan, made = planning.launch(ada, document(), "k")
+    assert made and planning.launch(ada, document(), "k") == (plan, False)
+    with pytest.raises(KeyConflict):
+        planning.launch(ada, document(seeds=2), "k")
+    assert Episode.objects.count() == 12
+
+
+def test_launch_twice_at_once_makes_one_run(ada, calls):
+    def go():
+        planning.launch(ada, document(), "k")
+        connection.close()
+
+    threads = [threading.Thread(target=go) for _ in range(2)]
+    [one.start() for one in threads]
+    [one.join() for one in threads]
+    assert Plan.objects.count() == 1 and Episode.objects.count() == 12
+
+
+def test_strangers_and_readers_can_not_launch_or_change(ada, rita, max_, calls):
+    plan = launched(ada)
+    with pytest.raises(Forbidden):
+        launched(rita)
+    for change in (planning.pause, planning.resume, planning.cancel, planning.retry):
+        with pytest.raises(Forbidden):
+            change(rita, plan.run_id)
+        with pytest.raises(NotFound):
+            change(max_, plan.run_id)
+
+
+def test_ended_episode_makes_room_until_the_run_finishes(ada, calls):
+    plan = launched(ada, parallel=2)
+    for number in range(12):
+        assert len(calls) == min(12, number + 2)
+        end(calls[number])
+    plan.refresh_from_db()
+    assert plan.state == "finished" and set(states(plan)) == {"finished"}
+
+
+def test_pause_holds_what_has_not_begun_and_resume_calls_for_it(ada, calls):
+    plan = launched(ada, parallel=3)
+    recording.begin(calls[0], "w")
+    assert planning.pause(ada, plan.run_id).state == planning.pause(ada, plan.run_id).state == "paused"
+    assert planning.is_held(calls[1]) and planning.feed(plan.run_id) == 0
+    assert launching.wake_forgotten(after=-launching.WAKE_AFTER) == 0
+    called = list(calls)
+    planning.resume(ada, plan.run_id)
+    assert not planning.is_held(calls[1]) and calls[len(called) :] == called[1:]
+
+
+def test_planned_run_starts_when_resumed(ada, calls):
+    plan = launched(ada, start=False)
+    assert plan.state == "planned" and calls == []
+    assert planning.resume(ada, plan.run_id).state == "running" and len(calls) == 8
+
+
+def test_cancel_ends_what_is_live_and_keeps_the_rest(ada, calls):
+    plan = launched(ada, parallel=3)
+    end(calls[0])
+    recording.begin(calls[1], "w")
+    planning.cancel(ada, plan.run_id)
+    assert sorted(states(plan)) == ["cancelled"] * 11 + ["finished"]
+    assert planning.cancel(ada, plan.run_id).state == "cancelled"
+    with pytest.raises(WrongState):
+        planning.resume(ada, plan.run_id)
+
+
+def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
+    plan = launched(ada, parallel=12)
+    for number, fault in enumerate(["environment", "policy"]):
+        recording.begin(calls[number], "w")
+        recording.fail(system(project), calls[number], fault, "broken")
+    [end(pk) for pk in calls[2:12]]
+    assert Plan.objects.get().state == "finished"
+    assert planning.retry(ada, plan.run_id) == 1 and planning.retry(ada, plan.run_id) == 0
+    assert Plan.objects.get().state == "running" and len(calls) == 13
+    end(calls[12])
+    [row] = plan.tries.filter(tries=2)
+    assert row.episode_id == calls[12] and Plan.objects.get().state == "finished"
+    [expert] = compare_run(ada, plan.run_id).contrasts
+    assert expert.exclusions.treated == expert.exclusions.control == {}
+
+
+def test_added_seeds_continue_a_finished_run(ada, calls):
+    plan = launched(ada, parallel=50)
+    [end(pk, complete=False) for pk in list(calls)]
+    planning.add_seeds(ada, plan.run_id, 2)
+    assert len(calls) == 36 and Plan.objects.get().state == "running"
+    [end(pk, complete=False) for pk in calls[12:]]
+    [expert] = compare_run(ada, plan.run_id).contrasts
+    assert expert.state == "extended" and expert.running.read == 12
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_any_order_of_changes_plays_every_try_once(ada, calls, seed):
+    """Pauses, lost calls, killed workers and retries in random order; at the end each cell has one outcome."""
+    dice, plan = random.Random(seed), launched(ada, tasks={"limit": 3}, parallel=2)
+    cells = 6
+    for _ in range(60):
+        act = dice.choice(["end", "end", "end", "kill", "break", "pause", "resume", "retry", "lose", "seeds"])
+        waiting = [pk for pk in calls if Episode.objects.get(pk=pk).state == "queued" and not planning.is_held(pk)]
+        try:
+            if act == "end" and waiting:
+                end(dice.choice(waiting), dice.random() < 0.5)
+            elif act == "kill" and waiting:
+                recording.begin(waiting[0], "w")
+                recording.lose_of_worker("w")
+            elif act == "break" and waiting and dice.random() < 0.3:
+                recording.begin(waiting[0], "w")
+                recording.fail(system(ada.project), waiting[0], "environment", "gone")
+            elif act == "lose":
+                planning.feed_all()
+            elif act == "seeds" and cells < 18:
+                planning.add_seeds(ada, plan.run_id, 1)
+                cells += 6
+            elif act in ("pause", "resume", "retry"):
+                getattr(planning, act)(ada, plan.run_id)
+        except AppError:
+            pass  # refused in this state, which must change nothing
+        plan.refresh_from_db()
+    planning.retry(ada, plan.run_id)
+    if Plan.objects.get().state == "paused":
+        planning.resume(ada, plan.run_id)
+    while Plan.objects.get().state == "running":
+        planning.feed_all()
+        open_ = Episode.objects.filter(state="queued", planned__called_at__isnull=False)
+        [end(pk) for pk in open_.values_list("pk", flat=True)]
+    found = compare_run(ada, plan.run_id)
+    assert len(found.tries) == len({(one.task, one.arm, one.seed) for one in found.tries}) == cells
+    assert all(one.complete is not None for one in found.tries)
+
+
+def test_plan_survives_yaml_and_names_what_is_wrong():
+    plan = document(seeds=3)
+    assert plan_from_yaml(to_yaml(plan)) == plan
+    for wrong in ({"seeds": 0}, {"arms": []}, {"control": "nobody"}, {"arms": [{"name": "a"}] * 2}, {"colour": 1}):
+        with pytest.raises(BadPlan):
+            plan_of({"name": "trial", "arms": [{"name": "a"}], **wrong})
+
+
+def test_plan_without_tasks_or_scripts_is_refused_whole(ada, calls):
+    for said, error in (({"tasks": {"scenarios": ["nothing_*"]}}, BadPlan), ({"tasks": ["x"]}, BadPlan)):
+        with pytest.raises(error):
+            launched(ada, **said)
+    known = launched(ada, tasks={"limit": 1}).tries.first().task
+    with pytest.raises(UnknownPolicy):
+        launched(ada, tasks=[known], policy="script:nothing")
+    assert Plan.objects.count() == 1
+
+
+def test_command_launches_changes_and_compares(ada, calls, tmp_path, capsys):
+    file = tmp_path / "plan.yaml"
+    file.write_text(yaml.safe_dump(document().model_dump()))
+    call_command("run", str(file), project=ada.project.slug)
+    run = Plan.objects.get().run_id
+    assert f"launched {run}: 12 episodes, running" in capsys.readouterr().out
+    for change, state in (("pause", "paused"), ("resume", "running"), ("cancel", "cancelled")):
+        call_command("run", f"--{change}", run, project=ada.project.slug)
+        assert f"{run} is {state}" in capsys.readouterr().out
+    call_command("run", "--compare", run, project=ada.project.slug)
+    assert capsys.readouterr().out.startswith("Nothing")
+    with pytest.raises(CommandError, match="is cancelled"):
+        call_command("run", "--retry", run, project=ada.project.slug)
+
+
+def test_api_launches_changes_and_compares(ada, project, calls, client):
+    launcher, agent = ({"HTTP_AUTHORIZATION": f"Bearer {token(project, scope)[1]}"} for scope in ("launch", "agent"))
+    said = {"name": "trial", "key": "k", "plan": document().model_dump()}
+    post = {"content_type": "application/json", **launcher}
+    made = client.post("/api/v1/runs", said, **post)
+    assert made.status_code == 201 and made.json()["state"] == "running"
+    assert client.post("/api/v1/runs", said, **post).status_code == 200
+    address = f"/api/v1/runs/{made.json()['id']}"
+    assert client.post(f"{address}/pause", {}, **post).json()["state"] == "paused"
+    assert client.post(f"{address}/resume", {}, **post).json()["state"] == "running"
+    found = client.get(f"{address}/comparison", **launcher).json()
+    assert found["sentence"] == "Nothing shown yet at 0 of 6. You may look as often as you like."
+    assert [arm["planned"] for arm in found["arms"]] == [6, 6]
+    for episode in Episode.objects.filter(state="queued"):
+        end(episode.pk, episode.arm == "expert")
+    [expert] = client.get(f"{address}/comparison", **launcher).json()["contrasts"]
+    assert (expert["won"], expert["lost"], expert["verdict"]) == (6, 0, "better")
+    assert expert["tasks_scope"]["method"] == "exact McNemar, Tango score"
+    assert client.get(f"{address}/comparison", **agent).status_code == 403
+    assert client.post("/api/v1/runs", {**said, "key": "l"}, **{**post, **agent}).status_code == 403
+    assert client.post(f"{address}/pause", {}, **post).json()["error"]["code"] == "wrong_state"

@@ -1,0 +1,93 @@
+"""The report of a run: what it says is what the comparison allows, and its plan launches the same run."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+import yaml
+from django.core.management import CommandError, call_command
+
+from runs.compare import Try
+from runs.plans import plan_from_yaml
+from runs.tables import repeats
+from tests.browsing import as_person, html
+from tests.runs.planned import ARMS, ended_rows, rows_of_run
+
+pytestmark = pytest.mark.django_db
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def ended(actor, **how):
+    """Six tasks that the expert wins, and the rest lost in both arms."""
+    plan = rows_of_run(actor, 10, **how)
+    rows = plan.tries.values_list("episode_id", "arm__name", "position")
+    ended_rows({episode: arm == "expert" and position < 6 for episode, arm, position in rows})
+    return plan
+
+
+def test_report_holds_sentence_tables_charts_and_plan(ada, tmp_path, capsys):
+    plan = ended(ada, scenarios=3)
+    call_command("report", "--run", plan.pk, "--output", str(tmp_path / "out"), "--project", "lab")
+    files = {path.name: path for path in (tmp_path / "out").iterdir()}
+    assert sorted(capsys.readouterr().out.split()) == sorted(str(path) for path in files.values())
+    text = files["report.md"].read_text()
+    assert "**Better on these 10 tasks: +60 points" in text and "3 scenarios are too few" in text
+    assert all(files[name].read_bytes().startswith(PNG) for name in ("completions.png", "differences-1.png"))
+    rows = list(csv.DictReader(files["tries.csv"].open()))
+    assert len(rows) == 20 and sum(int(row["complete"]) for row in rows) == 6
+    assert [row["difference"] for row in csv.DictReader(files["scenarios.csv"].open())].count("0.5") == 1
+    paid = list(csv.DictReader(files["rewards.csv"].open()))
+    assert len(paid) == 40 and {row["total"] for row in paid if row["profile"] == "pr428"} == {"-1.0"}, "no calls"
+    assert "| bundle.v1 | expert | 10 | " in text and "do not compare arms" in text
+    assert plan_from_yaml(files["plan.yaml"].read_text()).digest == plan.digest
+    assert yaml.safe_load(files["plan.yaml"].read_text())["name"] == "planted"
+
+
+def test_report_of_a_running_run_has_no_fixed_test(ada, tmp_path):
+    plan = rows_of_run(ada, 4)
+    call_command("report", "--run", plan.pk, "--output", str(tmp_path), "--project", "lab")
+    text = (tmp_path / "report.md").read_text()
+    assert "Nothing shown yet at 0 of 4" in text and "McNemar" not in text
+
+
+def test_report_shows_hostile_names_as_text(ada, tmp_path):
+    names = [{"name": "=1+1|`x`<b>"}, {"name": "$\\frac{1}$", "expert": "plain"}]
+    plan = rows_of_run(ada, 2, arms=names)
+    call_command("report", "--run", plan.pk, "--output", str(tmp_path), "--project", "lab")
+    assert "=1+1\\|\\`x\\`\\<b\\>" in (tmp_path / "report.md").read_text()
+    assert "'=1+1|" in (tmp_path / "tries.csv").read_text()
+
+
+def test_report_of_an_unknown_run_is_refused(ada, tmp_path):
+    with pytest.raises(CommandError, match="."):
+        call_command("report", "--run", "nothere", "--output", str(tmp_path), "--project", "lab")
+    assert not list(tmp_path.iterdir())
+
+
+def test_tables_are_downloaded_from_the_page(ada, rita, max_):
+    plan = ended(ada, seeds=2)
+    page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    for name in ("tries", "scenarios", "repeats", "completions"):
+        address = f"/runs/{plan.pk}/tables/{name}.csv"
+        assert address in page
+        answer = as_person(rita).get(address)
+        assert answer.status_code == 200 and answer.headers["Content-Disposition"].startswith("attachment")
+        assert as_person(max_).get(address).status_code == 404
+    assert "pass@k" in page and as_person(rita).get(f"/runs/{plan.pk}/tables/else.csv").status_code == 404
+
+
+def test_repeats_have_hand_computed_values():
+    """Eight seeds, two complete: pass@1, 2, 4, 8 are .25, .464, .786, 1, pass^2 is 1/28."""
+    tries = [
+        Try("a/0", "a", arm["name"], seed, 0, complete=seed < (2 if arm["name"] == "expert" else 0))
+        for arm in ARMS
+        for seed in range(8)
+    ]
+    tries += [Try("a/1", "a", "expert", seed, 1, complete=True) for seed in range(8)]  # not in both arms
+    found = repeats(tries, ["baseline", "expert"])
+    assert [(one.k, one.tasks, round(one.any_of["expert"], 3)) for one in found] == [
+        (1, 1, 0.25), (2, 1, 0.464), (4, 1, 0.786), (8, 1, 1.0),
+    ]  # fmt: skip
+    assert round(found[1].all_of["expert"], 4) == round(1 / 28, 4) and found[0].any_of["baseline"] == 0
+    assert repeats(tries[:1], ["baseline", "expert"]) == []

@@ -1,0 +1,91 @@
+"""The pages of runs: launched by form, changed by buttons, read by whoever may read, and blind where a review is."""
+
+from __future__ import annotations
+
+import pytest
+
+from awmclient.schema import RunStart
+from episodes import recording
+from episodes.models import OutcomeHold
+from runs import launching
+from runs.models import Plan
+from tests.browsing import as_person, html
+from tests.runs.planned import end, launched
+
+pytestmark = pytest.mark.django_db(transaction=True)
+FORM = {"name": "Does <i>advice help?", "arm": ["baseline", "expert"], "policy": "script:oracle", "seeds": "1"}
+
+
+@pytest.fixture(autouse=True)
+def calls(monkeypatch):
+    called = []
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: called.append(pk))
+    return called
+
+
+def test_form_launches_a_run_and_opens_it(ada):
+    client = as_person(ada)
+    assert "No runs yet." in html(client.get("/runs/"))
+    preview = client.get("/runs/preview", FORM | {"tasks": "helpdesk_1/0 library_1/0"})
+    assert "2 tasks × 2 arms × 1 seed: 4 episodes." in html(preview)
+    page = html(client.post("/runs/", FORM | {"tasks": "helpdesk_1/0 library_1/0"}, follow=True))
+    assert "Does &lt;i&gt;advice help?" in page and "0 of\n" in page and "helpdesk_1" in page
+    plan = Plan.objects.get()
+    assert plan.state == "running" and plan.tries.count() == 4
+    said = client.get(f"/runs/{plan.pk}/plan.yaml")
+    assert said.headers["Content-Disposition"].startswith("attachment") and "script:oracle" in html(said)
+
+
+def test_bad_form_keeps_what_was_typed(ada):
+    answer = as_person(ada).post("/runs/", FORM | {"tasks": "nowhere/0", "seeds": "2"})
+    page = html(answer)
+    assert answer.status_code == 404 and "nowhere/0" in page and 'value="2"' in page and not Plan.objects.exists()
+    assert "Select at least one arm." in html(as_person(ada).post("/runs/", FORM | {"arm": []}))
+
+
+def test_buttons_pause_resume_extend_and_cancel(ada, calls):
+    client, plan = as_person(ada), launched(ada, tasks={"limit": 2})
+    for name, body, state in (("pause", {}, "paused"), ("resume", {}, "running"), ("seeds", {"seeds": "1"}, "running")):
+        assert client.post(f"/runs/{plan.pk}/{name}", body).status_code == 302
+        plan.refresh_from_db()
+        assert plan.state == state
+    assert plan.seeds == 2 and plan.tries.count() == 8
+    assert "seeds: a number" in html(client.post(f"/runs/{plan.pk}/seeds", {"seeds": "-1"}, follow=True))
+    assert "Cancelled." in html(client.post(f"/runs/{plan.pk}/cancel", {"back": "runs"}, follow=True))
+    assert client.post(f"/runs/{plan.pk}/explode").status_code == 404
+
+
+def test_run_page_shows_arms_marks_and_the_finding(ada, rita):
+    plan = launched(ada, tasks={"limit": 6})
+    for one in plan.tries.select_related("arm", "episode"):
+        end(one.episode_id, complete=one.arm.name == "expert")
+    page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    assert "<h1>Better on these 6 tasks" in page and page.count('class="try complete"') == 6
+    assert 'aria-label="6 complete, 0 not complete, 0 left out, 0 live of 6"' in page
+    assert "Pause" not in page and "Add seeds" not in page  # a reviewer reads
+    assert "Ended" in html(as_person(rita).get("/runs/?state=finished"))
+    held = plan.tries.get(arm__name="expert", position=0).episode
+    OutcomeHold.objects.create(episode=held, actor_key=rita.key, by="r")
+    refused = as_person(rita).get(f"/runs/{plan.pk}/")
+    assert refused.status_code == 409 and "Better" not in html(refused)
+    listed = html(as_person(rita).get("/runs/"))
+    assert 'aria-label="5 complete, 0 not complete, 1 left out, 0 live of 6"' in listed
+
+
+def test_strangers_and_readers_change_nothing(ada, rita, max_):
+    plan = launched(ada, tasks={"limit": 1})
+    for path in ("", "plan.yaml"):
+        assert as_person(max_).get(f"/runs/{plan.pk}/{path}").status_code == 404
+    assert as_person(max_).post(f"/runs/{plan.pk}/cancel").status_code == 404
+    assert as_person(rita).post(f"/runs/{plan.pk}/cancel").status_code == 403
+    assert as_person(rita).post("/runs/", FORM).status_code == 403
+    assert as_person(ada, enforce_csrf_checks=True).post(f"/runs/{plan.pk}/cancel").status_code == 403
+    plan.refresh_from_db()
+    assert plan.state == "running"
+
+
+def test_run_of_an_external_loop_opens_its_episodes(ada, project):
+    run = recording.start_run(ada, RunStart(name="theirs"))[0]
+    answer = as_person(ada).get(f"/runs/{run.pk}/")
+    assert answer.headers["Location"] == f"/episodes/?run={run.pk}"
+    assert "theirs" in html(as_person(ada).get("/runs/"))

@@ -1,0 +1,150 @@
+"""Known values of the methods of a comparison, each computed by two routes before it was written down here."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+
+from runs.anytime import Unit, Wave, first_crossing, interval, log_e
+from runs.paired import (
+    cluster_interval,
+    effective,
+    holm,
+    mcnemar,
+    pass_all,
+    pass_at,
+    sign_flip,
+    student_quantile,
+    tango,
+)
+
+
+def close(value, wanted):
+    return value == pytest.approx(wanted, abs=6e-5)
+
+
+def wave(won, lost, n):
+    return Wave((*[Unit(1)] * won, *[Unit(-1)] * lost, *[Unit(0)] * (n - won - lost)))
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "p"),
+    [(0, 0, 1), (1, 0, 1), (5, 0, 0.0625), (6, 0, 0.03125), (12, 4, 0.0768), (9, 2, 0.0654), (8, 1, 0.0391), (7, 7, 1)],
+)
+def test_mcnemar_known_values(won, lost, p):
+    assert close(mcnemar(won, lost), p)
+    assert close(sign_flip([1] * won + [-1] * lost), p)
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted"),
+    [
+        ((0, 0, 0), (-1, 1)),
+        ((0, 0, 1), (-0.7935, 0.7935)),
+        ((0, 0, 33), (-0.1043, 0.1043)),
+        ((5, 5, 33), (-0.1979, 0.1979)),
+        ((5, 0, 33), (0.0314, 0.3092)),
+        ((12, 4, 100), (0.0018, 0.1656)),
+        ((40, 20, 160), (0.0309, 0.2181)),
+        ((33, 0, 33), (0.7915, 1)),
+        ((0, 33, 33), (-1, -0.7915)),
+    ],
+)
+def test_tango_known_values(counts, wanted):
+    assert close(tango(*counts), wanted)
+
+
+@pytest.mark.parametrize(
+    ("sums", "p"),
+    [([3, -1, 2, 2, -1, 4], 0.1875), ([1] * 5, 0.0625), ([0, 0, 0], 1), ([1, 2, 3, 4, 5, 6, 7], 0.0156)],
+)
+def test_sign_flip_known_values(sums, p):
+    assert close(sign_flip(sums), p)
+    assert close(sign_flip([Fraction(one, 4) for one in sums]), p)
+
+
+def test_cluster_interval_known_values():
+    sums = [2, 0, 1, -1, 3, 1]
+    delta, found = cluster_interval(sums, [3] * 6)
+    assert close(delta, 0.3333) and close(found, (-0.1614, 0.8280))
+    assert close(effective([3, 1, 2, 4, 6, 2]), 4.6286)
+    assert close(cluster_interval(sums, [3, 1, 2, 4, 6, 2])[1], (-0.1975, 0.8641))
+
+
+def test_cluster_interval_floor_and_single_unit():
+    assert close(cluster_interval([1] * 4, [3] * 4)[1], (-0.1566, 0.8232))
+    assert cluster_interval([2], [5]) == (0.4, None)
+
+
+def test_student_quantile_of_tables():
+    assert close(student_quantile(0.975, 5), 2.57058)
+    assert close(student_quantile(0.975, 30), 2.04227)
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "e"),
+    [
+        *((0, 0, 1), (6, 0, 9.1429), (8, 0, 28.4444), (9, 3, 1.4322)),
+        *((12, 4, 2.1182), (10, 10, 0.2703), (20, 5, 24.2905)),
+    ],
+)
+def test_e_process_known_values(won, lost, e):
+    assert close(math.exp(log_e([wave(won, lost, 33)])), e)
+    assert close(2 ** (won + lost) / ((won + lost + 1) * math.comb(won + lost, won)), e)
+
+
+def test_sign_flip_e_process_known_values():
+    assert close(math.exp(log_e([Wave((Unit(1),) * 6, 1.0)])), 9.1429)
+    means = (1, 0.5, 0.75, 0.25, 1, 0, 0.5, -0.25)
+    assert close(math.exp(log_e([Wave(tuple(Unit(one) for one in means), 0.5)])), 5.2134)
+    assert close(math.exp(log_e([Wave((Unit(0),) * 5, 0.5)])), 1)
+
+
+@pytest.mark.parametrize(
+    ("counts", "wanted"),
+    [
+        ((0, 0, 1), (-0.9747, 0.9747)),
+        ((0, 0, 33), (-0.1444, 0.1444)),
+        ((9, 3, 33), (-0.1340, 0.4769)),
+        ((33, 0, 33), (0.6413, 1)),
+        ((25, 10, 100), (-0.0300, 0.3275)),
+        ((0, 0, 0), (-1, 1)),
+    ],
+)
+def test_anytime_interval_known_values(counts, wanted):
+    assert interval([wave(*counts)]) == pytest.approx(wanted, abs=1.5e-4)
+
+
+def test_crossing_stays_where_it_came():
+    units = wave(8, 0, 8).units + wave(0, 8, 8).units
+    assert first_crossing([Wave(units)]) == (8, 1, pytest.approx(28.4444, abs=1e-4))
+    assert math.exp(log_e([Wave(units)])) < 20
+
+
+def test_waves_multiply():
+    assert close(log_e([wave(5, 0, 5), wave(3, 1, 9)]), log_e([wave(5, 0, 5)]) + log_e([wave(3, 1, 9)]))
+
+
+@pytest.mark.parametrize(
+    ("n", "complete", "k", "any_of", "all_of"),
+    [
+        (8, 2, 4, 0.7857, 0),
+        (8, 0, 4, 0, 0),
+        (8, 8, 8, 1, 1),
+        (5, 3, 2, 0.9, 0.3),
+        (8, 6, 4, 1, 0.2143),
+        (8, 6, 8, 1, 0),
+    ],
+)
+def test_pass_at_and_pass_all_known_values(n, complete, k, any_of, all_of):
+    assert close(pass_at(n, complete, k), any_of) and close(pass_all(n, complete, k), all_of)
+
+
+def test_pass_at_is_none_when_k_exceeds_n():
+    assert pass_at(4, 1, 8) is None and pass_all(4, 1, 8) is None
+
+
+def test_holm_known_values():
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])

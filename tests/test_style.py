@@ -1,0 +1,163 @@
+"""The words of docs/style.md: none of its second column is in a page, a message or a document.
+
+Pure text, without Django. `COVERED` names the folders that are checked.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+STYLE = ROOT / "docs" / "style.md"
+COVERED = (
+    *("templates", "static", "awmclient", "awmenv", "awmweb", "bench", "curriculum", "episodes", "examples", "experts"),
+    *("exports", "imports", "notices", "people", "reviews", "runs", "manage.py"),
+    *(f"docs/{page}.md" for page in ("architecture", "configuration", "durable", "environment", "experts", "exports")),
+    *(f"docs/{page}.md" for page in ("curriculum", "review", "runs")),
+    *(f"docs/{page}.md" for page in ("import", "mcp", "operations", "packs", "pages", "protocol", "security")),
+    "README.md",
+)
+NOT_OURS = {
+    "awmclient/conversation.py": "a prompt",
+    "awmclient/prompts.py": "prompts",
+    "awmclient/scripted.py": "words of scripted agents",
+    "awmenv/server/judge.py": "a prompt",
+    "awmenv/server/rehearsal.py": "rows of a sample app",
+}
+ALLOWED = {
+    ("gone", "awmenv/server/channel.py"): "an error that agents read",
+    ("gone", "awmenv/server/framing.py"): "an error that agents read",
+    ("gone", "awmenv/server/sessions.py"): "an error that agents read",
+    ("nobody", "awmclient/schema.py"): "the schema of ask_expert",
+    ("nobody", "awmweb/embedded/paths.py"): "a user of the system",
+    ("nothing was done", "awmclient/rollout.py"): "a message to agents",
+    ("wall", "docs/environment.md"): "wall-clock time",
+}
+LONGEST_NAME = 60  # characters of a test, see docs/style.md
+SHOWN = ("title", "aria-label", "placeholder", "alt", "value", "content")
+
+
+def words_not_to_use() -> list[str]:
+    rows = re.findall(r"^\| [^|]+ \| ([^|]+) \|$", STYLE.read_text(encoding="utf-8"), re.MULTILINE)
+    return sorted({word for row in rows for word in re.findall(r"`([^`]+)`", row)})
+
+
+WORDS = words_not_to_use()
+FORBIDDEN = re.compile(rf"(?<![\w./-])({'|'.join(map(re.escape, WORDS))})(?![\w./-]*[\w/-])", re.IGNORECASE)
+
+
+class _Visible(HTMLParser):
+    """Text and visible attributes of a template, without Django's tags."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[int, str]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.said += [(self.getpos()[0], value) for name, value in attrs if name in SHOWN and value]
+
+    def handle_data(self, data: str) -> None:
+        self.said.append((self.getpos()[0], data))
+
+
+def _of_template(text: str) -> Iterator[tuple[int, str]]:
+    parser = _Visible()
+    parser.feed(re.sub(r"\{%.*?%\}|\{\{.*?\}\}|\{#.*?#\}", lambda tag: re.sub(r"[^\n]", " ", tag[0]), text))
+    return iter(parser.said)
+
+
+def _of_script(text: str) -> Iterator[tuple[int, str]]:
+    """Strings with a space, outside comments."""
+    bare = re.sub(r"/\*.*?\*/|(?<![:\"'`])//[^\n]*", lambda note: "\n" * note[0].count("\n"), text, flags=re.DOTALL)
+    for found in re.finditer(r"\"([^\"\n]*)\"|'([^'\n]*)'|`([^`]*)`", bare):
+        if " " in found[0]:
+            yield bare.count("\n", 0, found.start()) + 1, found[0]
+
+
+def _of_module(path: Path, text: str) -> Iterator[tuple[int, str]]:
+    """String constants with a space, and in `errors.py` the docstrings of classes, which are messages."""
+    tree = ast.parse(text)
+    notes = {
+        id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and path.name == "errors.py":
+            yield node.lineno, ast.get_docstring(node) or ""
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:
+            yield from [(node.lineno, node.value)] if " " in node.value else []
+
+
+def _of_document(text: str) -> Iterator[tuple[int, str]]:
+    """Prose, without code, addresses and quotations of names."""
+    prose = re.sub(r"^```.*?^```", lambda code: "\n" * code[0].count("\n"), text, flags=re.MULTILINE | re.DOTALL)
+    prose = re.sub(r"`[^`]*`|\]\([^)]*\)", " x ", prose)
+    return enumerate(prose.split("\n"), 1)
+
+
+def said_in(path: Path) -> Iterator[tuple[int, str]]:
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".py":
+        return _of_module(path, text)
+    return {".html": _of_template, ".js": _of_script, ".md": _of_document}[path.suffix](text)
+
+
+def files() -> list[str]:
+    found = []
+    for name in COVERED:
+        place = ROOT / name
+        inside = sorted(one for kind in ("*.html", "*.py", "*.js") for one in place.rglob(kind))
+        found += [place] if place.is_file() else [one for one in inside if "migrations" not in one.parts]
+    return [str(one.relative_to(ROOT)) for one in found]
+
+
+def faults(name: str) -> list[str]:
+    found = [(line, hit[0]) for line, text in said_in(ROOT / name) for hit in FORBIDDEN.finditer(text)]
+    return [f"{name}:{line}: {word}" for line, word in found if (word.lower(), name) not in ALLOWED]
+
+
+def test_style_names_words_not_to_use():
+    assert len(WORDS) > 60 and "whoever" in WORDS
+
+
+def test_no_covered_file_uses_a_word_not_to_use():
+    found = [fault for name in files() if name not in NOT_OURS for fault in faults(name)]
+    assert not found, "\n" + "\n".join(found)
+
+
+@pytest.mark.parametrize(("word", "name"), ALLOWED)
+def test_exception_is_still_needed(word, name):
+    assert any(hit[0].lower() == word for _, text in said_in(ROOT / name) for hit in FORBIDDEN.finditer(text))
+
+
+@pytest.mark.parametrize(
+    ("suffix", "text", "found"),
+    [
+        (".html", '<p title="Nobody">{% if gone %}yes{% endif %}</p>', True),
+        (".html", '<p class="wall" data-wall>{{ nobody }} wall.js</p>', False),
+        (".py", 'say = "it stands here"\n', True),
+        (".py", '"""Whoever reads this."""\nname = "whoever"\n', False),
+        (".js", 'say("nobody answers"); // nobody sees this', True),
+        (".js", 'say("ok"); // nobody sees this', False),
+        (".md", "It plays `nobody`.", True),
+        (".md", "See [it](wall.md) and `wall`.\n```\nnobody\n```\n", False),
+    ],
+)
+def test_words_are_found_in_visible_text_only(tmp_path, suffix, text, found):
+    (tmp_path / f"one{suffix}").write_text(text)
+    said = said_in(tmp_path / f"one{suffix}")
+    assert any(FORBIDDEN.search(words) for _, words in said) == found
+
+
+def test_names_of_tests_are_short_enough_to_read():
+    names = [
+        name
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+        for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
+    ]
+    assert len(names) > 1000 and [name for name in names if len(name) > LONGEST_NAME] == []
