@@ -1,6 +1,6 @@
-"""Pages about comments: where somebody named this person, and one comment with its step, the others and an answer.
+"""Pages about comments: those that name this person, and one comment with its step, the others and an answer.
 
-Owns HTTP status and redirects. Whoever judges the episode blind reads the comments of others after their verdict.
+Owns HTTP status and redirects. Reviewers who judge the episode blind read the comments of others after their verdict.
 """
 
 from __future__ import annotations
@@ -34,9 +34,11 @@ def mentions_page(request: MemberRequest) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @member_required(may_annotate, rows=Annotation.objects.all, path="episode__project_id")
 def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show a comment beside its step; POST says something there, or rewords a comment of one's own."""
+    """Show a comment as it reads now beside its step; POST adds one there, or rewords one of the person's own."""
     actor, problem = request.actor, ""
-    comment = mentions.see(actor, pk)
+    comment = mentions.behind(actor, pk)
+    if comment.pk != pk and request.method == "GET":
+        return redirect("comment", comment.pk)
     episode = comment.episode
     if request.method == "POST":
         try:
@@ -45,15 +47,18 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
                 made = annotating.reword(actor, own, value)
             else:
                 made = annotating.annotate(actor, episode, Place(comment.seq), COMMENT, value)
-            return redirect("comment", made.pk if own == pk else pk)
+            return redirect("comment", made.pk if own == comment.pk else comment.pk)
         except AppError as refused:
             problem = refused.message
     said = [one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq]
+    is_open = any(one.pk == comment.pk for one in said)
+    if is_open:
+        mentions.see(actor, comment)
     context = {
         **replay_of(request, episode, comment.seq or 1),
         "comment": comment,
         "said": said,
-        "is_open": any(one.pk == comment.pk for one in said),
+        "is_open": is_open,
         "own_key": actor.key,
         "problem": problem,
         "given": request.POST,

@@ -21,14 +21,15 @@ _NAMED = re.compile(r"(?<![\w@.])@(\w[\w.+-]{0,149})")
 
 
 def tell(comment: Annotation) -> list[Mention]:
-    """Note whom a comment names, and queue their notices. Who heard of its earlier words does not hear again."""
+    """Note whom a comment names, and queue notices for the people whom its earlier words did not name: the notice of
+    those leads to the new words. People who have opened the earlier words have no unread mention."""
     people = _named(comment)
-    if not people:
-        return []
-    told = Mention.objects.filter(annotation__in=_earlier(comment)).values_list("user_id", flat=True)
-    new = [user for user in people if user not in set(told)]
-    made = Mention.objects.bulk_create([Mention(annotation=comment, user_id=user) for user in new])
-    if made:
+    before = Mention.objects.filter(annotation__in=comment.earlier()).order_by(F("seen_at").asc(nulls_first=True))
+    seen = dict(before.values_list("user_id", "seen_at"))
+    made = Mention.objects.bulk_create(
+        [Mention(annotation=comment, user_id=user, seen_at=seen.get(user)) for user in people]
+    )
+    if not seen.keys() >= set(people):
         deliveries.queue_for(CommentSubject(comment))
     return made
 
@@ -46,17 +47,8 @@ def _named(comment: Annotation) -> list[int]:
     return [user.pk for user in found if f"user:{user.pk}" != comment.author_key][:PEOPLE_MAX]
 
 
-def _earlier(comment: Annotation) -> list[str]:
-    """Return the rows that a comment supersedes, through all its rewordings."""
-    found, row = [], comment
-    while row.supersedes is not None:
-        row = row.supersedes
-        found.append(row.pk)
-    return found
-
-
 def of_person(actor: Actor) -> QuerySet[Mention]:
-    """Return where somebody named this person in words that still stand, what they have not opened first."""
+    """Return the comments that name this person and still stand, unread ones first."""
     rows = scoped(Mention.objects.filter(user=actor.user), actor.project, "annotation__episode__project")
     still = rows.filter(annotation__superseded_by__isnull=True, annotation__withdrawn=False)
     return still.select_related("annotation__episode").order_by(F("seen_at").asc(nulls_first=True), "-at")
@@ -66,9 +58,12 @@ def unread(actor: Actor) -> int:
     return of_person(actor).filter(seen_at__isnull=True).count() if actor.user is not None else 0
 
 
-def see(actor: Actor, annotation_id: str) -> Annotation:
-    """Return the comment behind a notice, and note that this person has opened it."""
-    rows = Annotation.objects.select_related("episode")
-    comment = visible_or_404(rows, actor, annotation_id, "episode__project")
+def behind(actor: Actor, annotation_id: str) -> Annotation:
+    """Return the comment behind a notice, as it reads now."""
+    rows = Annotation.objects.select_related("episode__project")
+    return visible_or_404(rows, actor, annotation_id, "episode__project").newest()
+
+
+def see(actor: Actor, comment: Annotation) -> None:
+    """Note that this person has read the comment."""
     Mention.objects.filter(annotation=comment, user=actor.user, seen_at__isnull=True).update(seen_at=timezone.now())
-    return comment

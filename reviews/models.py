@@ -18,7 +18,7 @@ from people.models import IdField, JsonText, Project
 AUTHOR_KINDS = [("human", "Human"), ("model", "Model"), ("code", "Code")]
 SCALE_MAX = 10
 COMMENT = "comment"
-"""The label of a comment: of all labels, the only one of which somebody can say several at one place."""
+"""The label of a comment: the only label that an author can have several of at one place."""
 
 
 class Authored(AppendOnly):
@@ -117,6 +117,23 @@ class Annotation(Authored):
         """The value as pages print it."""
         value = self.text
         return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+    def earlier(self) -> list[str]:
+        """Return the IDs of the rows that this one supersedes, through all its rewordings."""
+        found, row = [], self
+        while row.supersedes is not None:
+            row = row.supersedes
+            found.append(row.pk)
+        return found
+
+    def newest(self) -> Annotation:
+        """Return the row that stands in this one's place now: itself, or the last of those that supersede it."""
+        row = self
+        while (
+            later := Annotation.objects.filter(supersedes=row).select_related("episode__project").first()
+        ) is not None:
+            row = later
+        return row
 
 
 class Mention(models.Model):

@@ -1,8 +1,8 @@
-"""Reads: a comment that names somebody, as the subject of notifications.
+"""Reads: a comment that names people, as the subject of notifications.
 
-Owns who is to hear of it, when it is no longer worth saying, and its words. A person who judges the episode blind hears
-of it only afterward: a comment may give the outcome away. Leaves queueing, sending and people's own rules to `notices`,
-which asks these questions again just before anything leaves.
+Owns who hears of it, when it is no longer worth a notice, and its words, which are those that stand when the notice
+leaves. A person who judges the episode blind hears of it only afterward: a comment may give the outcome away. Leaves
+queueing, sending and people's own rules to `notices`, which asks these questions again just before anything leaves.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import cached_property
 
 from episodes import visibility
 from notices.subjects import KEEP, Standing, put_off, skip
@@ -22,7 +23,7 @@ LOOK_AGAIN = timedelta(minutes=5)
 
 @dataclass(frozen=True)
 class CommentSubject:
-    """One comment; each person whom it names hears of it once."""
+    """One comment; each person whom it names hears of it once, however often it is reworded."""
 
     comment: Annotation
     kind: str = KIND
@@ -43,23 +44,32 @@ class CommentSubject:
 
     @property
     def text(self) -> str:
-        return str(self.comment.text)
+        return str(self.newest.text)
+
+    @cached_property
+    def newest(self) -> Annotation:
+        return self.comment.newest()
 
     def title(self, open_count: int) -> str:
         return f"{self.comment.author} mentioned you in {self.comment.episode.project.slug}"
 
     def recipients(self, now: datetime) -> set[str]:
-        return {f"user:{user}" for user in self.comment.mentions.values_list("user_id", flat=True)}
+        earlier = Mention.objects.filter(annotation__in=self.comment.earlier()).values("user_id")
+        named = self.comment.mentions.exclude(user_id__in=earlier)
+        return {f"user:{user}" for user in named.values_list("user_id", flat=True)}
 
     def standing(self, rank: str, now: datetime) -> Standing:
         if self.expires_at <= now:
             return skip("Not sent: the comment is more than 7 days old.")
-        if self.comment.withdrawn or Annotation.objects.filter(supersedes=self.comment).exists():
-            return skip("Not sent: the comment was changed or withdrawn.")
+        if self.newest.withdrawn:
+            return skip("Not sent: the comment was withdrawn.")
         return KEEP
 
     def standing_for(self, person: str, now: datetime) -> Standing:
-        if not self.comment.mentions.filter(user_id=person.removeprefix("user:"), seen_at__isnull=True).exists():
+        mention = self.newest.mentions.filter(user_id=person.removeprefix("user:")).first()
+        if mention is None:
+            return skip("Not sent: the comment no longer names you.")
+        if mention.seen_at is not None:
             return skip("Not sent: you already opened it.")
         if visibility.is_held_from(person, self.comment.episode):
             return put_off(now + LOOK_AGAIN, "You review this episode blind.")
@@ -84,5 +94,5 @@ class CommentKind:
         return set(Mention.objects.filter(annotation__in=ids, seen_at=None).values_list("annotation_id", flat=True))
 
     def open_count(self, project_id: str, now: datetime) -> int:
-        """Return zero: a mention is for one person, so nobody else could take it."""
+        """Return zero: a mention is for one person, so no one else could take it."""
         return 0

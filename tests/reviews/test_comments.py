@@ -28,7 +28,7 @@ def named(comment):
 
 
 def test_mention_names_members_once_and_never_the_author(ada, rita, max_, episode):
-    comment = say(ada, episode, "@rita and @Rita. look, ask @ada or @max or a@rita, not @nobody")
+    comment = say(ada, episode, "@rita and @Rita. look, ask @ada or @max or a@rita, not @noone")
     assert named(comment) == ["rita"]
     assert named(say(ada, episode, "No one here")) == []
 
@@ -44,10 +44,30 @@ def test_two_comments_at_one_step_both_stand(ada, rita, episode):
     assert [one.text for one in seen_by(rita, episode)] == ["Two."]
 
 
-def test_reword_tells_only_who_is_named_now(ada, rita, edo, episode):
+def test_reword_before_the_notice_reaches_each_named_person_once(ada, rita, edo, episode):
+    now = timezone.now()
     first = say(ada, episode, "@rita, look")
-    later = annotating.reword(ada, first.pk, "@rita and @edo, look")
-    assert named(first) == ["rita"] and named(later) == ["edo"]
+    later = annotating.reword(ada, first.pk, "@rita and @edo, look again")
+    assert named(later) == ["edo", "rita"]
+    assert CommentSubject(first).recipients(now) == {rita.key} and CommentSubject(later).recipients(now) == {edo.key}
+    waiting = CommentSubject(Annotation.objects.get(pk=first.pk))
+    assert waiting.standing("", now) == waiting.standing_for(rita.key, now) == subjects.KEEP
+    assert waiting.text == "@rita and @edo, look again"
+    assert [mentions.unread(one) for one in (rita, edo)] == [1, 1]
+
+
+def test_reword_leaves_read_mentions_read_and_drops_unnamed_people(ada, rita, edo, episode):
+    now = timezone.now()
+    first = say(ada, episode, "@rita and @edo, look")
+    assert as_person(rita).get(f"/reviews/mentions/{first.pk}/").status_code == 200
+    later = annotating.reword(ada, first.pk, "@rita, look again")
+    assert [mentions.unread(one) for one in (rita, edo)] == [0, 0]
+    assert "opened" in CommentSubject(first).standing_for(rita.key, now).why
+    assert "no longer names you" in CommentSubject(first).standing_for(edo.key, now).why
+    moved = as_person(rita).get(f"/reviews/mentions/{first.pk}/")
+    assert (moved.status_code, moved["Location"]) == (302, f"/reviews/mentions/{later.pk}/")
+    annotating.undo(ada, later.pk)
+    assert "withdrawn" in CommentSubject(first).standing("", now).why
 
 
 def test_reword_of_a_changed_or_foreign_comment_is_refused(ada, rita, episode):
@@ -101,6 +121,7 @@ def test_comment_of_a_blind_episode_stays_closed(ada, rita, queue, review):
     for address in (f"/reviews/mentions/{comment.pk}/", "/reviews/mentions/", f"/reviews/{review.pk}/"):
         assert "zebra-comment" not in html(client.get(address))
     assert "opens after your verdict" in html(client.get(f"/reviews/mentions/{comment.pk}/"))
+    assert mentions.unread(rita) == 1
 
 
 def test_mention_of_another_project_is_not_found(ada, max_, episode):
