@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 UNKNOWN = "unknown"
 KNOWN_FROM = 4
-"""A task has a level once so many solo episodes of it counted."""
+"""Solo episodes of a task that must count before it has a level."""
 WINDOW, EPISODES_NEEDED, TASKS_NEEDED = 100, 50, 10
 UNLOCK_ABOVE, TRIGGER_BELOW, TRIGGER_STEP = 0.30, 0.10, 500
 Z = 1.959963984540054

@@ -43,7 +43,7 @@ def measured_steps(run: Run) -> list[Measured]:
 
 
 def decisions(run: Run, kind: str) -> list[Decision]:
-    """Return the decisions of a kind that nobody has undone, the oldest first."""
+    """Return the decisions of a kind that stand, the oldest first."""
     return list(Decision.objects.filter(run=run, kind=kind, undone_at=None))
 
 

@@ -52,7 +52,7 @@ class Override:
     """A phase that a person holds, from the step after `after` on.
 
     `until` is *step* (through `until_step`), *agrees* (until the rule gives the same phase) or *undone*. `undone_after`
-    is the last finished step at the moment when somebody ended it.
+    is the last finished step at the moment when a person ended it.
     """
 
     phase: Phase

@@ -48,6 +48,8 @@ class Series:
     @property
     def line(self) -> str:
         """The points of an SVG polyline, `WIDTH` by `HEIGHT`; a constant runs through the middle."""
+        every = 1 + (len(self.points) - 1) // WIDTH
+        drawn = self.points[::-every][::-1]  # no more points than pixels; the last is one
         first, end = self.points[0][0], self.points[-1][0]
         width, height = max(end - first, 1), self.high - self.low
         places = (
@@ -55,7 +57,7 @@ class Series:
                 EDGE + (WIDTH - 2 * EDGE) * (step - first) / width,
                 HEIGHT / 2 if not height else EDGE + (HEIGHT - 2 * EDGE) * (self.high - value) / height,
             )
-            for step, value in self.points
+            for step, value in drawn
         )
         return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
 

@@ -75,7 +75,7 @@ def agreement(items: Sequence[Item]) -> Agreement:
 
 
 def alpha(items: Sequence[Item]) -> float | None:
-    """Krippendorff's alpha for labels without an order; None if all labels are the same or nobody judged twice."""
+    """Krippendorff's alpha for labels without an order; None if all are the same or no episode was judged twice."""
     import krippendorff
 
     counts = _counts([one for one in items if len(one) > 1])

@@ -1,7 +1,7 @@
 """Writes: the verifier court: tasks that someone doubts, and rulings on them.
 
-A ruling stands beside outcomes and changes none. The newest of a task counts; `at_fault` is for whoever counts, exports
-or serves tasks.
+A ruling stands beside outcomes and changes none. The newest of a task counts; `at_fault` is for all that counts,
+exports or serves tasks.
 """
 
 from __future__ import annotations

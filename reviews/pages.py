@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Any
 
 from django.contrib import messages
+from django.db import transaction
 from django.http import HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.utils import timezone
@@ -68,16 +69,17 @@ def reviews(request: MemberRequest) -> HttpResponse:
     actor, problem, given = request.actor, "", request.POST
     if request.method == "POST":
         try:
-            made = assigning.create_queue(
-                actor,
-                given.get("name", ""),
-                reviews_required=_whole(given.get("reviews_required", "1")),
-                is_blind=given.get("is_blind") == "1",
-                gold_share=_whole(given.get("gold_percent", "0")) / 100,
-                rubric=given.get("rubric", "").splitlines(),
-            )
-            if ids := _ids(request):
-                _add(request, made.pk, ids)
+            with transaction.atomic():
+                made = assigning.create_queue(
+                    actor,
+                    given.get("name", ""),
+                    reviews_required=_whole(given.get("reviews_required", "1")),
+                    is_blind=given.get("is_blind") == "1",
+                    gold_share=_whole(given.get("gold_percent", "0")) / 100,
+                    rubric=given.get("rubric", "").splitlines(),
+                )
+                if ids := _ids(request):
+                    _add(request, made.pk, ids)
             return redirect("review_queue", made.pk)
         except AppError as refused:
             problem = refused.message
@@ -166,8 +168,8 @@ def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
         assigning.close_queue(actor, pk)
         messages.success(request, "Queue closed.")
         return redirect("review_queue", pk)
-    if ids := _ids(request):
-        _add(request, pk, ids)
+    if "episode" in given:  # a selection of nothing that exists is not the filter "all"
+        _add(request, pk, _ids(request))
         return redirect("review_queue", pk)
     names = ("run", "scenario", "outcome", "state", "arm")
     filters = {name: [given[name]] for name in names if given.get(name)}

@@ -1,4 +1,4 @@
-"""The e-process: what may be said about a paired difference while its run goes on, however often anybody looks.
+"""The e-process: what may be said about a paired difference while its run goes on, however often it is read.
 
 A bettor starts with 1 and bets against "the difference is m"; what it owns after the units read is E(m), and the
 chance that E(m) ever reaches 1/alpha is at most alpha if m is true (Ville). With one seed and tasks as units it is the

@@ -43,7 +43,7 @@ def answer_from_notes(actor: Actor, run: Run) -> int:
     taken = 0
     for ask in waiting.order_by("deadline_at")[:100]:
         note = _note_of(ask.episode.scenario, ask.episode.task_idx)
-        with contextlib.suppress(AppError):  # somebody else was quicker, or it is past its deadline
+        with contextlib.suppress(AppError):  # another answer came first, or it is past its deadline
             claim = queue.claim(actor, ask.pk)
             if note:
                 advising.answer(actor, claim.assignment_id, claim.lease_token, note, f"note-{ask.pk}")

@@ -5,7 +5,7 @@ that an infrastructure fault or a person ended. A fault of the policy or the exp
 not complete.
 
 A try of a task that the court found at fault before the run was launched is excluded with the ruling. A later ruling
-excludes nothing: whoever rules then may have seen what it would do to the difference.
+excludes nothing: a judge who rules then may have seen what it would do to the difference.
 """
 
 from __future__ import annotations

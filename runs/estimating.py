@@ -62,7 +62,7 @@ class _Each:
 
 
 def estimate(actor: Actor, document: PlanDocument, tasks: int) -> Estimate:
-    """Return what a plan with so many tasks takes. Raises `UnknownPolicy` or `NoEndpoint`."""
+    """Return what a plan with this number of tasks takes. Raises `UnknownPolicy` or `NoEndpoint`."""
     each = {arm.name: _earlier(actor, document, arm) for arm in document.arms}
     known = [one for one in each.values() if one is not None]
     of_arm = tasks * document.seeds

@@ -79,7 +79,7 @@ def _steps(actor: Actor, episode_id: str) -> list[dict[str, Any]]:
 
 @transaction.atomic
 def _note_waiting(actor: Actor, ask_id: str) -> None:
-    """Under the lock of the episode, which whoever closes the ask takes, too."""
+    """Under the lock of the episode, which closing the ask takes, too."""
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = closing.locked(ask_id)
     if ask.is_open:
@@ -130,7 +130,7 @@ class LocalEpisode:
         return acknowledged
 
     async def ask(self, question: str, *, deadline_s: int = 300, key: str | None = None, **fields: Any) -> Advice:
-        await self.heartbeat()  # an attempt that has ended asks nobody
+        await self.heartbeat()  # an attempt that has ended sends no ask
         seq = self.last_seq + 1
         given = {name: value for name, value in fields.items() if value is not None}
         plan = {"key": key or f"{self.id}/{seq}", "episode": self.id, "seq": seq, "deadline_s": deadline_s}

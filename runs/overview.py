@@ -1,6 +1,6 @@
 """Reads: runs as their pages show them: how far each arm is, and every task with its tries side by side.
 
-Counts outcomes through `visibility`, so that whoever reviews an episode blind finds nothing of it here. What the
+Counts outcomes through `visibility`, so that a reviewer who judges an episode blind finds nothing of it here. What the
 numbers allow to say is `comparison.py`'s.
 """
 

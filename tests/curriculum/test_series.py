@@ -41,6 +41,12 @@ def test_line_spans_the_drawing(points, line):
     assert Series("x", points).line == line
 
 
+def test_line_of_many_points_is_thinned_to_the_pixels():
+    points = tuple((step, float(step % 7)) for step in range(10_000))
+    drawn = Series("x", points).line.split()
+    assert 250 < len(drawn) <= 300 and drawn[-1].startswith("294.0,")
+
+
 def test_page_draws_series_and_hands_out_a_file(train, ada, elsewhere, max_):
     train.play(1, complete=True)
     train.report(1, components={"=cmd()": 1.0, "<b>odd</b>": 2.0})

@@ -122,6 +122,9 @@ def test_selected_episodes_are_queued_in_an_old_or_new_queue(ada, rita, queue, e
     assert "2 episodes selected" in page and "Add to First look" in page
     judge.post(f"/reviews/queues/{queue.pk}/fill", {"episode": [episode.pk, other.pk, "x"]})
     assert queue.reviews.count() == 2
+    ended(ada, "three", task_idx=5)
+    judge.post(f"/reviews/queues/{queue.pk}/fill", {"episode": ["x"]})
+    assert queue.reviews.count() == 2
     judge.post("/reviews/", {"name": "Second look", "reviews_required": "1", "episode": [other.pk]})
     made = ReviewQueue.objects.get(name="Second look")
     assert [one.episode_id for one in made.reviews.all()] == [other.pk]

@@ -59,7 +59,8 @@ class Command(BaseCommand):
         except OSError as error:
             raise CommandError(f"cannot write {output}: {error}") from error
         rows, used, episodes = (f"{manifest[name]:,}" for name in ("rows", "episodes_used", "episodes"))
-        self.stdout.write(f"Wrote {rows} rows from {used} of {episodes} finished episodes to {output}")
+        source = "tasks" if manifest["format"] == "curriculum" else "finished episodes"
+        self.stdout.write(f"Wrote {rows} rows from {used} of {episodes} {source} to {output}")
         for what in ("left_out", "rows_left_out"):
             for reason, count in manifest[what].items():
                 self.stdout.write(f"  Skipped {count:,}{' rows' if what == 'rows_left_out' else ''}: {reason}")
