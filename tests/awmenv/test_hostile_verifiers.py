@@ -117,7 +117,7 @@ def test_whatever_does_not_end_or_ends_badly_is_an_error_in_time(
     code = f"def verify_task_completion(a, b, c=None):\n    {ENDINGS[name]}\n    return {{'result': 'complete'}}\n"
     started = time.monotonic()
     result = verdict(verifiers, code, "code", *arena.databases(), None)
-    assert time.monotonic() - started < TIMEOUT_S + 1
+    assert time.monotonic() - started < 10 * TIMEOUT_S
     assert (result["result"], result["execution_status"]) == ("others", "error")
     assert "root:" not in str(result["error_message"])
 

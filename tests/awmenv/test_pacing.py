@@ -227,7 +227,7 @@ async def test_a_closed_socket_says_goodbye_whatever_still_came(server: Server) 
             await line.send('{"type": "state"}')
         started = time.monotonic()
         await line.wait_closed()
-        assert line.close_code == 1000 and time.monotonic() - started < 8
+        assert line.close_code == 1000 and time.monotonic() - started < 30
 
 
 async def test_others_are_answered_while_one_client_floods(server: Server) -> None:

@@ -43,7 +43,7 @@ async def test_who_hangs_makes_room_and_gives_the_place_back_only_once() -> None
     started = time.monotonic()
     await asyncio.sleep(0)
     async with turns.one():
-        assert 0.09 < time.monotonic() - started < 5
+        assert 0.09 < time.monotonic() - started < 50
         for task in hanging:
             task.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
@@ -166,7 +166,7 @@ async def test_eight_hanging_verifiers_hold_no_other_scenario(
         await asyncio.sleep(0.5)
         started = time.monotonic()
         assert (await other.verify()).reward_type == "others"
-        assert time.monotonic() - started < 8
+        assert time.monotonic() - started < 25
         assert not any(task.done() for task in hanging)
         for task in hanging:
             task.cancel()

@@ -81,7 +81,7 @@ def test_push_is_switched_on_by_keys_tried_and_brings_an_ask(house, loop, there,
     expect(page.locator("[data-test=sent]")).to_have_text("Test by push: Accepted by the push service (201).")
 
     ask = open_ask(loop, "push", "Into which one?\nsecond line")
-    posted = until(lambda: there.posted[1:], 10)[0]
+    posted = until(lambda: there.posted[1:], 60)[0]
     told = keys.opened(posted.body)
     assert json.loads(told)["path"] == f"/asks/{ask}/" and b"second line" not in told
 
@@ -90,7 +90,7 @@ def test_push_is_switched_on_by_keys_tried_and_brings_an_ask(house, loop, there,
     page.goto(f"{house.url}/queue/")
     expect(page.locator("#connection-words")).to_have_text("Live")
     loop.post(f"/asks/{ask}/cancel")
-    until(lambda: not notifications(page), 10)
+    until(lambda: not notifications(page), 60)
 
 
 def deliver(page, house, text):
@@ -99,10 +99,10 @@ def deliver(page, house, text):
     found = []
     session.on("ServiceWorker.workerRegistrationUpdated", lambda event: found.extend(event["registrations"]))
     session.send("ServiceWorker.enable")
-    until(lambda: page.evaluate("1") and found, 5)
+    until(lambda: page.evaluate("1") and found, 60)
     to = {"origin": house.url, "registrationId": found[0]["registrationId"], "data": text}
     session.send("ServiceWorker.deliverPushMessage", to)
-    return until(lambda: notifications(page), 5)
+    return until(lambda: notifications(page), 60)
 
 
 def notifications(page):
@@ -127,7 +127,7 @@ def test_open_page_notice_is_silent_while_visible(house, loop, person):
     expect(page.get_by_role("heading", level=1)).to_have_text("You're notified by open tabs.")
     expect(page.locator("#connection-words")).to_have_text("Live")
     ask = open_ask(loop, "pages", "Which colour?")
-    told = until(lambda: page.evaluate("window.told"), 10)
+    told = until(lambda: page.evaluate("window.told"), 60)
     assert (told[0]["ask"], told[0]["body"]) == (ask, "Which colour?")
     assert notifications(page) == []
 

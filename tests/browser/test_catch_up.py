@@ -51,7 +51,7 @@ def episode(agent, request):
 def watcher(running, person, episode):
     page = person(running.link("vera", "viewer"))
     page.goto(f"{running.url}/episodes/{episode}/")
-    until(lambda: in_view(page, 20), 10)
+    until(lambda: in_view(page, 20), 60)
     expect(page.locator("#connection-words")).to_have_text("Live")
     return page
 
@@ -68,7 +68,7 @@ def deaf(running, person, episode):
         };"""
     )
     page.goto(f"{running.url}/episodes/{episode}/")
-    until(lambda: in_view(page, 20), 10)
+    until(lambda: in_view(page, 20), 60)
     return page
 
 
@@ -84,7 +84,7 @@ def test_steps_written_during_web_downtime_appear_later(running, episode, watche
     running.kill("web")
     running.manage("shell", "-c", WRITE.format(pk=episode, name="meanwhile", first=21, last=60))
     until(running.healthy, 60)
-    until(lambda: in_view(watcher, 60), 30)
+    until(lambda: in_view(watcher, 60), 60)
     shown = seqs(watcher)
     assert shown == list(range(shown[0], 61))
     assert watcher.evaluate("window.sameDocument") is True
@@ -95,26 +95,26 @@ def test_a_lost_network_is_said_with_the_age_and_made_good(running, agent, episo
     watcher.context.set_offline(True)
     watcher.evaluate("window.dispatchEvent(new Event('offline'))")
     running.kill("web")  # an open socket outlives the browser's offline mode
-    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"), timeout=15_000)
+    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"), timeout=60_000)
     expect(banner).to_contain_text("Showing step 20")
     expect(watcher.locator("#connection-words")).to_have_text("Reconnecting")
     until(running.healthy, 60)
     append(agent, episode, 21, 30, "away")
     watcher.context.set_offline(False)
-    until(lambda: in_view(watcher, 50), 20)
-    expect(banner).to_contain_text("30 new steps, all steps loaded", timeout=15_000)
-    expect(banner).to_be_hidden(timeout=10_000)
+    until(lambda: in_view(watcher, 50), 60)
+    expect(banner).to_contain_text("30 new steps, all steps loaded", timeout=60_000)
+    expect(banner).to_be_hidden(timeout=60_000)
 
 
 def test_silent_network_loss_shows_a_banner(episode, watcher):
     """Open sockets outlive the browser's offline mode, as they outlive a network that swallows everything."""
     banner = watcher.locator("#connection")
     watcher.context.set_offline(True)
-    expect(banner).to_be_visible(timeout=40_000)
+    expect(banner).to_be_visible(timeout=60_000)
     expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago. Showing step 20"))
     expect(watcher.locator("#connection-words")).to_have_text("Reconnecting")
     watcher.context.set_offline(False)
-    expect(banner).to_contain_text("0 new steps, all steps loaded", timeout=15_000)
+    expect(banner).to_contain_text("0 new steps, all steps loaded", timeout=60_000)
     expect(watcher.locator("#connection-words")).to_have_text("Live")
 
 
@@ -144,19 +144,19 @@ def test_second_lost_connection_joins_the_same_outage(running, agent, episode, p
     page = person(running.link("vera", "viewer"))
     page.add_init_script(LINES)
     page.goto(f"{running.url}/episodes/{episode}/")
-    until(lambda: in_view(page, 20), 10)
+    until(lambda: in_view(page, 20), 60)
     banner = page.locator("#connection")
     page.evaluate("window.cut('queue')")
-    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"), timeout=15_000)
+    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"), timeout=60_000)
     page.evaluate("window.hides = 0; window.cut('episodes')")
     append(agent, episode, 21, 30, "away")
     page.evaluate("window.lines.closed.delete('queue'); document.querySelector('[data-act=reconnect]').click()")
-    until(lambda: page.evaluate("window.lines.at.queue.readyState") == 1, 10)
+    until(lambda: page.evaluate("window.lines.at.queue.readyState") == 1, 60)
     expect(page.locator("#connection-words")).to_have_text("Reconnecting")
     page.evaluate("window.lines.closed.clear(); document.querySelector('[data-act=reconnect]').click()")
     expect(banner).to_contain_text("30 new steps, all steps loaded")
     assert page.evaluate("window.hides") == 0
-    expect(banner).to_be_hidden(timeout=10_000)
+    expect(banner).to_be_hidden(timeout=60_000)
 
 
 def test_a_follower_on_a_phone_sees_that_the_line_is_lost(running, episode, person):
@@ -164,9 +164,9 @@ def test_a_follower_on_a_phone_sees_that_the_line_is_lost(running, episode, pers
     page.set_viewport_size({"width": 390, "height": 800})
     page.add_init_script(LINES)
     page.goto(f"{running.url}/episodes/{episode}/")
-    until(lambda: in_view(page, 20), 10)
+    until(lambda: in_view(page, 20), 60)
     page.evaluate("window.cut('queue')")
-    expect(page.locator("#connection")).to_be_in_viewport(ratio=1, timeout=15_000)
+    expect(page.locator("#connection")).to_be_in_viewport(ratio=1, timeout=60_000)
     expect(page.get_by_role("button", name="Try now")).to_be_in_viewport(ratio=1)
 
 
@@ -174,12 +174,12 @@ def test_reconnect_counts_fetched_steps_and_revoked_stays(running, episode, pers
     page = person(running.link("vera", "viewer"))
     page.add_init_script(LINES)
     page.goto(f"{running.url}/episodes/{episode}/")
-    until(lambda: in_view(page, 20), 10)
+    until(lambda: in_view(page, 20), 60)
     banner, back = page.locator("#connection"), re.compile(r"steps\.html\?since=20&limit=0")
     reopen = "window.lines.closed.clear(); document.querySelector('[data-act=reconnect]').click()"
     page.route(back, lambda route: route.fulfill(status=503))
     page.evaluate("window.cut('queue')")
-    expect(banner).to_be_visible(timeout=15_000)
+    expect(banner).to_be_visible(timeout=60_000)
     page.evaluate(reopen)
     expect(banner).to_contain_text("load when the server responds")
     page.unroute(back)
@@ -187,9 +187,9 @@ def test_reconnect_counts_fetched_steps_and_revoked_stays(running, episode, pers
     held = []
     page.route(back, lambda route: held.append(route))
     page.evaluate("window.cut('queue')")
-    expect(banner).to_contain_text(re.compile(r"last update \d+ s ago"), timeout=15_000)
+    expect(banner).to_contain_text(re.compile(r"last update \d+ s ago"), timeout=60_000)
     page.evaluate(reopen)
-    until(lambda: page.evaluate("window.lines.at.queue.readyState") == 1 and held, 10)
+    until(lambda: page.evaluate("window.lines.at.queue.readyState") == 1 and held, 60)
     page.evaluate("window.lines.at.episodes.onclose({ code: 4403 })")
     expect(banner).to_contain_text("You are no longer a member of this project")
     for one in held:
@@ -205,13 +205,13 @@ def test_following_page_stays_at_the_end_while_the_pane_grows(running, agent, ep
     deaf.evaluate("window.deaf = true")
     append(agent, episode, 21, 30, "away")
     deaf.evaluate("window.dispatchEvent(new Event('online'))")
-    until(lambda: deaf.evaluate("1") and held, 15)
+    until(lambda: deaf.evaluate("1") and held, 60)
     deaf.wait_for_timeout(400)  # a movement right after the page began to follow is taken for the end of an earlier one
     size = deaf.viewport_size
     deaf.set_viewport_size({**size, "height": size["height"] + 60})
     deaf.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     held[0].continue_()
-    until(lambda: in_view(deaf, 50), 10)
+    until(lambda: in_view(deaf, 50), 60)
     expect(deaf.locator("[data-follow]")).to_have_attribute("aria-pressed", "true")
 
 
@@ -228,15 +228,15 @@ def test_an_answer_whose_frame_was_lost_is_fetched_again(running, agent, episode
         body = {"lease_token": lease["lease_token"], "text": "Left, always left.", "nonce": "n"}
         assert expert.post(f"/assignments/{lease['assignment']}/answer", json=body).status_code == 200
     append(agent, episode, 62, 3)
-    until(lambda: in_view(deaf, 64), 25)
+    until(lambda: in_view(deaf, 64), 60)
     deaf.goto(deaf.url + "#step-21")
-    expect(deaf.locator("#step-21")).to_contain_text("Left, always left.", timeout=20_000)
+    expect(deaf.locator("#step-21")).to_contain_text("Left, always left.", timeout=60_000)
 
 
 def test_a_tab_that_comes_back_catches_up_at_once(running, agent, episode, watcher):
     """Frames are dropped as by a machine that slept; what wakes the page is the tab becoming visible."""
     watcher.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    with watcher.expect_request(re.compile(r"steps\.html\?since=20&limit=0"), timeout=3_000):
+    with watcher.expect_request(re.compile(r"steps\.html\?since=20&limit=0"), timeout=60_000):
         watcher.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 

@@ -95,7 +95,7 @@ async def test_a_body_that_is_too_slow_is_ended(sender, kind, every):
     began = loop.time()
     with pytest.raises(TooSlow), Body(request(**kind), pieces(*parts, every=every, ends=False), 1000, sender) as body:
         await body.read()
-    assert loop.time() - began < 5
+    assert loop.time() - began < 8, "90 pieces take 9 s"
     assert free() == (16 * MB, MB)
 
 

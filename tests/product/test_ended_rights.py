@@ -30,7 +30,7 @@ async def hears_until_closed(socket):
 
 def session_of(house, name):
     """Somebody signed in: their browser, and what a socket of it shows."""
-    browser = httpx.Client(base_url=house.url, follow_redirects=True)
+    browser = httpx.Client(base_url=house.url, follow_redirects=True, timeout=40)
     browser.get(house.link(name, "expert"))
     cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     return browser, {"Cookie": cookie, "Origin": house.url}

@@ -75,7 +75,7 @@ def test_every_child_may_die_and_nothing_acknowledged_is_lost():
             assert [step["seq"] for step in steps] == list(range(1, len(steps) + 1))
             assert len(steps) >= writer.acknowledged > len(VICTIMS)
         with house.http(house.token("expert")) as expert:
-            until(lambda: expert.get("/asks?status=open").status_code == 200, 10)
+            until(lambda: expert.get("/asks?status=open").status_code == 200, 60)
         until(lambda: environment_answers(house), 90)  # without it the rollout would only wait
         ended = "Episode.objects.filter(origin='builtin', state__in=['queued', 'running']).count()"
         query = f"from episodes.models import Episode; print({ended})"

@@ -320,7 +320,7 @@ async def refusal(http, method="POST", body=None, path="/mcp", **headers):
 
 
 async def test_the_door_says_why_it_stays_shut(house, raw, edo):
-    async with httpx.AsyncClient(base_url=house.url) as nobody:
+    async with httpx.AsyncClient(base_url=house.url, timeout=40) as nobody:
         assert await refusal(nobody) == (401, "unauthenticated")
         assert (await nobody.post("/mcp")).headers["www-authenticate"] == "Bearer"
         assert await refusal(nobody, Authorization="Bearer awm_nonsense") == (401, "unauthenticated")

@@ -40,4 +40,4 @@ def test_waiting_episodes_hold_up_nobody_and_survive_kills():
             assert expert.post(f"/assignments/{lease['assignment']}/answer", json=said).status_code == 200
         until(lambda: states() == ["finished"] * (WAITING + 1), 120, 0.5)
         outcomes = "from episodes.models import VerifierOutcome as V; print(V.objects.filter(reward=1).count())"
-        until(lambda: f"{WAITING + 1}\n" in house.manage("shell", "-c", outcomes), 60, 1)
+        until(lambda: f"{WAITING + 1}\n" in house.manage("shell", "-c", outcomes), 90, 1)

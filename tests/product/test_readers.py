@@ -64,7 +64,7 @@ def test_readers_that_stall_hold_up_only_their_own_token(house, secret, episode)
         assert mine.post(f"/episodes/{episode}/heartbeat").status_code == 200
         assert other.get(path).status_code == 200
         held[0].close()
-        until(lambda: mine.get(path).status_code == 200, 20)
+        until(lambda: mine.get(path).status_code == 200, 60)
 
 
 def test_readers_that_read_all_come_through(house, secret, episode):

@@ -28,7 +28,7 @@ def test_a_restart_keeps_data_sessions_and_tokens(var):
         with first.http(token) as agent:
             episode = agent.post("/episodes", json={"key": "k", "task": "t"}).json()["id"]
             agent.post(f"/episodes/{episode}/steps", json={"steps": [{"seq": 1, "kind": "note", "content": "kept"}]})
-        browser = httpx.Client(base_url=f"http://127.0.0.1:{port}", follow_redirects=True)
+        browser = httpx.Client(base_url=f"http://127.0.0.1:{port}", follow_redirects=True, timeout=40)
         assert browser.get(first.login).status_code == 200
         assert "Sign out" in browser.get("/").text
         spent = httpx.get(first.login)

@@ -119,12 +119,12 @@ def test_large_body_of_a_stranger_is_refused_before_it_came(house):
         began = time.monotonic()
         assert answer(call("/login", body=b"x" * 1000))[0] == 413
         assert answer(call("/login", "Cookie: awmweb_session_1=x", body=b"x"))[0] == 413
-        assert time.monotonic() - began < 5
+        assert time.monotonic() - began < 20
 
 
 def test_a_person_sends_more_than_a_stranger_may(house, episode):
     """A session counts as known: a note of 200 kB arrives whole."""
-    with httpx.Client(base_url=house.url, follow_redirects=True) as browser:
+    with httpx.Client(base_url=house.url, follow_redirects=True, timeout=40) as browser:
         browser.get(house.link("ada", "admin"))
         csrf = next(value for name, value in browser.cookies.items() if "csrf" in name)
         body = json.dumps({"steps": [{"seq": 1, "kind": "note", "content": "x" * 200_000}]})

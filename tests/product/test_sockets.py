@@ -42,7 +42,7 @@ def listen(house, path, token=None, **headers):
 def numbers_until(socket, last):
     seen = []
     while not seen or seen[-1] != last:
-        frame = json.loads(socket.recv(timeout=5))
+        frame = json.loads(socket.recv(timeout=30))
         if frame["type"] == "steps":
             seen += [step["seq"] for step in frame["steps"]]
     return seen
@@ -61,10 +61,10 @@ def test_agents_hear_steps_without_rendered_html(house, agent, agent_token, epis
     append(agent, episode, 1)
     path = f"/ws/episodes/{episode}?pictures=1"
     with listen(house, path, house.token("export")) as page, listen(house, path, agent_token) as loop:
-        first = json.loads(page.recv(timeout=5))
+        first = json.loads(page.recv(timeout=30))
         assert (first["type"], first["last"], first["html"]) == ("pictures", 1, "")
         append(agent, episode, 2)
-        while not (frame := json.loads(page.recv(timeout=5))).get("html"):
+        while not (frame := json.loads(page.recv(timeout=30))).get("html"):
             pass
         assert frame["last"] == 2 and 'id="step-2"' in frame["html"]
         assert numbers_until(loop, 2) == [1, 2]
@@ -80,20 +80,20 @@ def test_an_ask_step_is_sent_again_with_its_advice(house, agent, agent_token, ep
         expert.post(f"/assignments/{lease['assignment']}/answer", json=answer)
         steps = []
         while not any(step.get("advice") for step in steps):
-            frame = json.loads(socket.recv(timeout=5))
+            frame = json.loads(socket.recv(timeout=30))
             steps += frame["steps"] if frame["type"] == "steps" else []
         assert {step["seq"] for step in steps} == {1} and steps[-1]["advice"]["text"] == "That one."
 
 
 def test_the_queue_socket_tells_of_new_asks_but_not_to_agents(house, agent, agent_token, episode):
     with listen(house, "/ws/queue", house.token("expert")) as socket:
-        assert json.loads(socket.recv(timeout=5))["type"] == "queue"
+        assert json.loads(socket.recv(timeout=30))["type"] == "queue"
         ask = agent.post("/asks", json={"key": "q", "episode": episode, "seq": 1, "question": "?"}).json()["id"]
         frames = []
         while not any(frame["type"] == "ask" and frame["ask"] == ask for frame in frames):
-            frames.append(json.loads(socket.recv(timeout=5)))
+            frames.append(json.loads(socket.recv(timeout=30)))
     with listen(house, "/ws/queue", agent_token) as socket, pytest.raises(ConnectionClosed) as closed:
-        socket.recv(timeout=5)
+        socket.recv(timeout=30)
     assert closed.value.rcvd.code == 4403
 
 
@@ -106,16 +106,16 @@ def test_a_stranger_hears_nothing(house, episode, kind):
             listen(house, f"/ws/episodes/{episode}")
         return
     with listen(house, f"/ws/episodes/{episode}", token) as socket, pytest.raises(ConnectionClosed) as closed:
-        socket.recv(timeout=5)
+        socket.recv(timeout=30)
     assert closed.value.rcvd.code == {"wrong": 4401, "foreign": 4404}[kind]
 
 
 def test_a_cookie_socket_needs_our_origin(house, episode):
-    with httpx.Client(follow_redirects=True) as browser:
+    with httpx.Client(follow_redirects=True, timeout=40) as browser:
         browser.get(house.link("ada", "admin"))
         cookie = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
     with listen(house, f"/ws/episodes/{episode}", Cookie=cookie, Origin=house.url) as socket:
-        assert json.loads(socket.recv(timeout=5))["type"] in ("steps", "gap")
+        assert json.loads(socket.recv(timeout=30))["type"] in ("steps", "gap")
     for origin in ({"Origin": "https://evil.example"}, {}):
         with pytest.raises(InvalidStatus):
             listen(house, f"/ws/episodes/{episode}", Cookie=cookie, **origin)

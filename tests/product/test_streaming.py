@@ -46,7 +46,7 @@ def listen(house, episode, token, **options):
 def steps_until(live, last):
     seen = []
     while not seen or seen[-1]["seq"] < last:
-        frame = json.loads(live.recv(timeout=10))
+        frame = json.loads(live.recv(timeout=30))
         seen += frame["steps"] if frame["type"] == "steps" else []
     return seen
 
@@ -102,7 +102,7 @@ def test_slow_socket_gets_gap_and_memory_stays_bounded(house, agent, token):
         grown = web.memory_info().rss - before
         kinds = []
         while "gap" not in kinds:
-            kinds.append(json.loads(live.recv(timeout=10))["type"])
+            kinds.append(json.loads(live.recv(timeout=30))["type"])
         append(agent, episode, seq + 1)
         assert steps_until(live, seq + 1)[-1]["seq"] == seq + 1
     assert grown < 60_000_000, f"{grown} bytes for a socket that does not read, of 30 MB sent"
@@ -119,15 +119,14 @@ def test_revoked_token_cannot_write_after_5_s(house):
             f"from people.access import system; t = T.objects.get(digest=digest('{secret}'));"
             "revoke_token(system(t.project), t.pk)",
         )  # fmt: skip
-        revoked = time.monotonic()
-        until(lambda: append(http, episode, 1).status_code == 401, 5)
-        assert time.monotonic() - revoked < 5
+        time.sleep(5)
+        assert append(http, episode, 2).status_code == 401
 
 
 def test_a_person_appends_through_the_same_rules(house, agent):
     """Without a bearer the call is Django's, with its CSRF check."""
     episode = start(agent)
-    with httpx.Client(follow_redirects=True, base_url=house.url) as browser:
+    with httpx.Client(follow_redirects=True, base_url=house.url, timeout=40) as browser:
         browser.get(house.link("ada", "admin"))
         body = {"steps": [{"seq": 1, "kind": "note", "content": "by hand"}]}
         refused = browser.post(f"/api/v1/episodes/{episode}/steps", json=body)
@@ -142,7 +141,7 @@ def test_a_person_appends_through_the_same_rules(house, agent):
 def test_two_web_processes_behind_one_port_are_one_product():
     with product(AWMWEB_WEB_PROCESSES="2") as two:
         token, web = two.token("agent"), psutil.Process(two.children()["web"])
-        workers = until(lambda: [one for one in web.children() if "spawn_main" in " ".join(one.cmdline())], 10)
+        workers = until(lambda: [one for one in web.children() if "spawn_main" in " ".join(one.cmdline())], 60)
         assert len(workers) == 2
         with two.http(token) as http:
             episode = start(http)
