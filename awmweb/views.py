@@ -45,7 +45,7 @@ from people.access import (
 from people.errors import NotFound
 from people.models import Membership, display_name
 from people.plain_text import clean
-from runs import environment, launching
+from runs import environment, launching, probes
 
 HOME_ASKS = 8
 
@@ -275,8 +275,9 @@ PROBES = {
 def environment_page(request: MemberRequest) -> HttpResponse:
     """Show the sandbox level of pack code, as the running environment server reports it."""
     at = environment.standing()
-    probes = [(PROBES.get(name, clean(name)), holds) for name, holds in at.probes.items()]
-    return render(request, "awmweb/environment.html", {"at": at, "probes": probes, "replays": durability.replays()})
+    checks = [(PROBES.get(name, clean(name)), holds) for name, holds in at.probes.items()]
+    context = {"at": at, "probes": checks, "replays": durability.replays(), "probed": probes.overview()}
+    return render(request, "awmweb/environment.html", context)
 
 
 @require_GET

@@ -23,6 +23,7 @@ STATES = {
     next_tasks.SKIPPED: "Skipped",
     next_tasks.HELD_OUT: "Held out",
     next_tasks.RULED: "Ruled at fault",
+    next_tasks.UNFIT: "Unfit by probe",
 }
 
 

@@ -1,7 +1,7 @@
 """Reads: the content of a snapshot: phase, ratio, levels and every task with its weight and why it is served or not.
 
-Leaves storing to `snapshots.py` and the draw to `weights.py`. A held-out task is never served,
-and one that the court found at fault only where a person pins it.
+Leaves storing to `snapshots.py` and the draw to `weights.py`. A held-out task is never served; one that the court found
+at fault, or that a probe passed, only where a person pins it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,12 @@ from episodes.models import Run, SplitTask
 from episodes.splits import TRAIN, VAL
 from people.access import scoped
 from reviews import court
+from runs import probes
+from runs.models import Probe
 
 VERSION = "awmweb.curriculum/1"
 SERVED, LOCKED, SKIPPED, HELD_OUT, RULED = "served", "locked", "skipped", "held_out", "ruled"
+UNFIT = "unfit"
 
 
 @dataclass(frozen=True)
@@ -139,6 +142,7 @@ def _rows(
     pinned = {one.subject: place for place, one in enumerate(decisions(run, Decision.Kind.PIN))}
     skipped = {one.subject for one in decisions(run, Decision.Kind.SKIP)}
     ruled = court.at_fault(run.project)
+    probed = {one.task: one for one in probes.newest()}
     weigh, none, rows = METHODS[plan.method], Rates(), []
     for task, side in tasks.items():
         level, rate = placed[task], known.get(task, none)
@@ -148,6 +152,8 @@ def _rows(
             state = SKIPPED
         elif task in ruled and task not in pinned:
             state = RULED
+        elif task in probed and probed[task].state in probes.UNFIT and task not in pinned:
+            state = UNFIT
         else:
             state = SERVED if level == UNKNOWN or level in at.open or task in pinned else LOCKED
         scenario, _, number = task.rpartition("/")
@@ -159,9 +165,17 @@ def _rows(
                 "split": side,
                 "level": level,
                 "state": state,
+                "probe": _probe(probed.get(task)),
                 "pinned": pinned.get(task) if state == SERVED else None,
                 "weight": round(weigh(rate), 6) if state == SERVED else 0.0,
                 **asdict(rate),
             }
         )
     return sorted(rows, key=lambda row: (row["state"] != SERVED, row["pinned"] is None, -row["weight"], row["task"]))
+
+
+def _probe(probe: Probe | None) -> dict[str, Any] | None:
+    """Return what a snapshot keeps of a task's probe."""
+    if probe is None:
+        return None
+    return {"state": probe.state, "attempts": sorted(probe.attempts), "verifier": probe.verifier}

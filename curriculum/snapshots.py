@@ -23,6 +23,7 @@ from episodes import splits, visibility
 from episodes.models import Run, Split
 from people.access import Actor, may_read, scoped, sees_outcomes, visible_or_404
 from reviews.models import Ruling
+from runs.models import Probe
 
 RATES = ("solo", "solo_solved", "helped", "helped_solved")
 
@@ -52,13 +53,14 @@ def current(run: Run) -> str:
 
 def _basis(run: Run) -> str:
     """Name what a snapshot is made from: the last step, the decisions made and undone, the project's splits and
-    rulings."""
+    rulings, and the probes."""
     step = TrainingStep.objects.filter(run=run).aggregate(last=Max("training_step"), count=Count("pk"))
     said = Decision.objects.filter(run=run).aggregate(made=Count("pk"), undone=Count("undone_at"))
     pinned = scoped(Split.objects.all(), run.project).count()
     ruled = scoped(Ruling.objects.all(), run.project, "case__project").count()
     made = f"{step['last'] or 0}.{step['count']} decisions {said['made']}.{said['undone']} splits {pinned}"
-    return f"{made} rulings {ruled}" if ruled else made
+    probed = Probe.objects.aggregate(last=Max("pk"))["last"]
+    return made + (f" rulings {ruled}" if ruled else "") + (f" probes {probed}" if probed else "")
 
 
 def _take(run: Run, basis: str) -> str:

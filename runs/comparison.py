@@ -20,6 +20,7 @@ from episodes.recording import NOT_VERIFIED
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
 from reviews import court
+from runs import probes
 from runs.compare import Contrast, Try, contrasts
 from runs.models import ENDED, Plan, PlanState
 
@@ -115,13 +116,13 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     unverified = set(
         EpisodeEvent.objects.filter(episode__in=silent, verb=NOT_VERIFIED).values_list("episode_id", flat=True)
     )
-    ruled = court.at_fault(plan.run.project, before=plan.run.created_at)
+    known = probes.unfit(plan.run.project, before=plan.run.created_at)
     tries = []
     for scenario, idx, arm, seed, position, wave, episode, state, fault in rows:
         complete, excluded = _became(state, fault, types.get(episode), episode in unverified)
         task = f"{scenario}/{idx}"
-        if complete is not None and task in ruled:
-            complete, excluded = None, f"ruled {ruled[task].replace('_', ' ')}"
+        if complete is not None and task in known:
+            complete, excluded = None, known[task]
         tries.append(Try(task, scenario, arm, seed, position, wave, complete, excluded))
     return tries, [row[7] for row in rows]
 

@@ -1,7 +1,8 @@
-"""Rows about planned runs: the plan of a run, its arms, and each planned try with the episode that plays it.
+"""Rows about planned runs: the plan of a run, its arms, each planned try with the episode that plays it; and probes of
+tasks.
 
-Owns what a row may contain. Leaves changes to `planning.py`. A run without a plan is a label for the episodes of an
-external loop.
+Owns what a row may contain. Leaves changes to `planning.py` and `probing.py`. A run without a plan is a label for the
+episodes of an external loop.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
-from episodes.models import Episode, ExpertMode, Run
+from episodes.models import AppendOnly, Episode, ExpertMode, Run
 
 INFRASTRUCTURE = ("environment", "dashboard", "worker")
 """Faults that an arm cannot cause. A retry replaces them, and a comparison leaves them out."""
@@ -95,6 +96,46 @@ class PlannedTry(models.Model):
 
     def __str__(self) -> str:
         return f"{self.task} seed {self.seed}"
+
+    @property
+    def task(self) -> str:
+        return f"{self.scenario}/{self.task_idx}"
+
+
+class Probe(AppendOnly):
+    """What cheap attempts at a task of a pack came to, and the verifier that judged them (SHA-256 of its code form).
+
+    `attempts` holds `{"outcome", "calls"}` by name: `empty`, `echo_task` and `read_only`. The newest row of a task
+    counts while its verifier is the one that the pack holds.
+    """
+
+    class State(models.TextChoices):
+        CLEAN = "clean", "Clean"
+        TRIVIAL = "trivial", "Passes without work"
+        ANSWER_ONLY = "answer_only", "Passes on an answer alone"
+        UNVERIFIABLE = "unverifiable", "Verifier does not run"
+        ERROR = "error", "Could not be probed"
+
+    scenario = models.CharField(max_length=200)
+    task_idx = models.IntegerField()
+    verifier = models.CharField(max_length=64, blank=True)
+    server = models.CharField(max_length=60, blank=True)
+    state = models.CharField(max_length=12, choices=State.choices)
+    attempts = models.JSONField(default=dict)
+    reason = models.TextField(blank=True)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.CheckConstraint(
+                condition=Q(state__in=["clean", "trivial", "answer_only", "unverifiable", "error"]),
+                name="probe_state_known",
+            ),
+        ]
+        indexes = [models.Index(fields=["scenario", "task_idx", "-at"], name="probes_of_task")]
+
+    def __str__(self) -> str:
+        return f"{self.task} {self.state}"
 
     @property
     def task(self) -> str:

@@ -16,7 +16,7 @@ from episodes.models import SplitTask
 from episodes.packs import find_pack
 from episodes.splits import TRAIN
 from people.access import Actor
-from reviews import court
+from runs import probes
 from runs.compare import count
 from runs.models import Plan
 from runs.planning import Task, shuffled
@@ -26,10 +26,10 @@ ROLLOUTS = 10
 UNCHECKED = "verifier not checked"
 
 
-def unusable(pack: Pack, scenario: str, idx: int, ruled: Mapping[str, str]) -> str:
-    """Return why an outcome of this task would show nothing, or empty. `ruled` is by task key, as the court has it."""
-    if (ruling := ruled.get(f"{scenario}/{idx}")) is not None:
-        return f"ruled {ruling.replace('_', ' ')}"
+def unusable(pack: Pack, scenario: str, idx: int, unfit: Mapping[str, str]) -> str:
+    """Return why an outcome of this task would show nothing, or empty. `unfit` is what is known of it from before."""
+    if (reason := unfit.get(f"{scenario}/{idx}")) is not None:
+        return reason
     if pack.scenario(scenario).partial:
         return "partial scenario"
     if pack.verifier(scenario, idx, "code") is None:
@@ -48,9 +48,9 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     policies = {arm.policy or document.policy for arm in document.arms}
     if len(policies) > 1 and len({arm.expert for arm in document.arms}) > 1:
         found.append("Arms differ in policy and in expert, so a difference cannot be put down to either.")
-    ruled = court.at_fault(actor.project)
+    known = probes.unfit(actor.project)
     reasons = Counter(
-        unusable(pack, scenario, idx, ruled)
+        unusable(pack, scenario, idx, known)
         for scenario, idx, _ in tasks
         if (pack := find_pack(scenario)) is not None and scenario in pack.scenarios
     )

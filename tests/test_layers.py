@@ -93,6 +93,7 @@ WRITES = {
     *(
         "mentions",
         "preflight",
+        "probing",
         "parking",
         "certifying",
         "benchmarking",
@@ -153,6 +154,7 @@ READS = {
         "near_tasks",
         "splitting",
         "rewarding",
+        "probes",
     ),
     *("levels", "weights", "plan", "counting", "next_tasks", "cockpit", "series"),
 }

@@ -34,6 +34,7 @@ FEATURES: dict[str, Any] = {
         "ci95": {"feature": NUMBER, "_type": "List"},
     },
     "helped": {"n": WHOLE, "solved": WHOLE},
+    "noop": {"status": TEXT, "probes": TEXT_LIST, "verifier_sha256": TEXT},
     "limits": {"max_steps": WHOLE, "tools": TEXT_LIST, "hint": TEXT},
     "schedule": {
         **{"strategy": TEXT, "phase": TEXT, "decided_by": TEXT, "group_size": WHOLE, "expert": WHOLE, "solo": WHOLE},
@@ -75,6 +76,7 @@ def rows(record: Record, _shaped: Shaped, _ground: Ground) -> Iterator[dict[str,
             "ci95": list(wilson(solved, solo)),
         },
         "helped": {"n": task["helped"], "solved": task["helped_solved"]},
+        "noop": _noop(task.get("probe")),
         "limits": {
             "max_steps": level.get("max_steps"),
             "tools": list(level.get("tools") or ()),
@@ -89,3 +91,10 @@ def rows(record: Record, _shaped: Shaped, _ground: Ground) -> Iterator[dict[str,
         },
     }
     yield {**{name: row[name] for name in FEATURES if name in row}, "content_sha256": sha256(row)}
+
+
+def _noop(probe: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return what probes said of a task; status `unprobed` where none counted when the snapshot was made."""
+    if probe is None:
+        return {"status": "unprobed", "probes": [], "verifier_sha256": ""}
+    return {"status": probe["state"], "probes": probe["attempts"], "verifier_sha256": probe["verifier"]}

@@ -41,6 +41,7 @@ def test_rows_are_the_tasks_that_trainers_draw_from(train, project, ada, tmp_pat
     assert 0.06 < low < 0.07 and 0.79 < high < 0.80
     assert row["schedule"]["source_step"] == 1 and row["schedule"]["expert"] + row["schedule"]["solo"] == 8
     assert set(row) == set(FORMATS["curriculum"].features)
+    assert row["noop"] == {"status": "unprobed", "probes": [], "verifier_sha256": ""}
     assert next(row for row in rows if row["task"] == "shop/5")["difficulty"]["rate"] is None
 
 

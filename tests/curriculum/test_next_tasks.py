@@ -9,6 +9,8 @@ from curriculum.models import LevelOpened, Snapshot
 from episodes import splits
 from people.errors import Forbidden, Invalid, NotFound
 from reviews import court
+from runs import probes
+from runs.models import Probe
 from tests.curriculum.trainer import Trainer
 from tests.people_by_name import token
 
@@ -55,6 +57,19 @@ def test_next_serves_ruled_tasks_only_where_pinned(train, ada):
     assert after["snapshot"] != first and "shop/4" not in names(after) and states(train)["shop/4"] == "ruled"
     steering.decide(ada, train.run, "pin", "shop/4", "See what it does.")
     assert names(train.next(3)[1])[0] == "shop/4"
+
+
+def test_next_serves_tasks_that_a_probe_passed_only_where_pinned(train, ada, monkeypatch):
+    splits.pin(ada, "desk", unit="task", seed=1, train=["helpdesk_1/0", "helpdesk_1/1"], val=[])
+    train.report(1)
+    first = train.next(12)[1]["snapshot"]
+    Probe.objects.create(scenario="helpdesk_1", task_idx=0, state="trivial", verifier="a" * 64)
+    monkeypatch.setattr(probes, "_held", lambda *_place: "a" * 64)
+    after = train.next(1000)[1]
+    assert after["snapshot"] != first and "helpdesk_1/0" not in names(after)
+    assert states(train)["helpdesk_1/0"] == "unfit" and states(train)["helpdesk_1/1"] == "served"
+    steering.decide(ada, train.run, "pin", "helpdesk_1/0", "See what it does.")
+    assert names(train.next(3)[1])[0] == "helpdesk_1/0"
 
 
 def test_next_without_training_run_asks_for_one(train):

@@ -44,7 +44,7 @@ def test_two_comments_at_one_step_both_stand(ada, rita, episode):
     assert [one.text for one in seen_by(rita, episode)] == ["Two."]
 
 
-def test_reword_before_the_notice_reaches_each_named_person_once(ada, rita, edo, episode):
+def test_reword_before_the_notice_reaches_each_person_once(ada, rita, edo, episode):
     now = timezone.now()
     first = say(ada, episode, "@rita, look")
     later = annotating.reword(ada, first.pk, "@rita and @edo, look again")
@@ -56,7 +56,7 @@ def test_reword_before_the_notice_reaches_each_named_person_once(ada, rita, edo,
     assert [mentions.unread(one) for one in (rita, edo)] == [1, 1]
 
 
-def test_reword_leaves_read_mentions_read_and_drops_unnamed_people(ada, rita, edo, episode):
+def test_reword_keeps_read_mentions_read_and_drops_others(ada, rita, edo, episode):
     now = timezone.now()
     first = say(ada, episode, "@rita and @edo, look")
     assert as_person(rita).get(f"/reviews/mentions/{first.pk}/").status_code == 200

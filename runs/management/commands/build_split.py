@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,8 +12,7 @@ from awmenv.packs import Pack
 from episodes import splits
 from people.errors import AppError
 from people.members import house_actor
-from reviews import court
-from runs import checking, preflight, splitting
+from runs import checking, preflight, probes, splitting
 from runs.splitting import Sides, TaskFacts
 
 
@@ -22,7 +20,7 @@ class Command(BaseCommand):
     help = (
         "Split the tasks of loaded packs into training and held-out ones, by scenario or by task, write the split to a "
         "file and pin it in the project. Tasks without a code verifier, those whose verifier passes on the "
-        "unmodified database, and those that the court ruled at fault are left out. "
+        "unmodified database or for a probe, and those that the court ruled at fault are left out. "
         "--read says what is wrong with a split that others made."
     )
 
@@ -49,8 +47,8 @@ class Command(BaseCommand):
         packs = checking.packs_named([])
         for _checked in checking.verifiers(packs):
             continue
-        ruled = court.at_fault(house_actor(options["project"]).project)
-        tasks = [task for pack in packs for task in _tasks(pack, ruled) if _is_wanted(task, options["scenario"])]
+        known = probes.unfit(house_actor(options["project"]).project)
+        tasks = [task for pack in packs for task in _tasks(pack, known) if _is_wanted(task, options["scenario"])]
         if options["read"]:
             sides = splitting.read(options["read"].read_text(encoding="utf-8"))
             name, unit, seed = options["name"], "task", 0
@@ -75,9 +73,9 @@ def _is_wanted(task: TaskFacts, prefixes: Sequence[str] | None) -> bool:
     return not prefixes or task.scenario.startswith(tuple(prefixes))
 
 
-def _tasks(pack: Pack, ruled: Mapping[str, str]) -> list[TaskFacts]:
+def _tasks(pack: Pack, known: Mapping[str, str]) -> list[TaskFacts]:
     return [
-        TaskFacts(scenario, idx, text, preflight.unusable(pack, scenario, idx, ruled))
+        TaskFacts(scenario, idx, text, preflight.unusable(pack, scenario, idx, known))
         for scenario in sorted(pack.scenarios)
         for idx, text in enumerate(pack.tasks(scenario))
     ]
@@ -89,7 +87,5 @@ def _digests(packs: Sequence[Pack], sides: Sides) -> dict[str, str]:
     found = {}
     for pack in packs:
         for scenario, idx in sorted(place for place in places if place[0] in pack.scenarios):
-            verifier = pack.verifier(scenario, idx, "code")
-            code = verifier.code if verifier is not None else ""
-            found[f"{scenario}/{idx}"] = hashlib.sha256(code.encode("utf-8", "replace")).hexdigest()
+            found[f"{scenario}/{idx}"] = probes.digest(pack, scenario, idx)
     return found
