@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
+from typing import Any
 
 from episodes.models import Run
 from episodes.packs import find_pack
@@ -15,26 +16,38 @@ from experts import advising, queue
 from experts.models import Ask
 from people.access import Actor
 from people.errors import AppError
-from runs.plans import PlanDocument, plan_of
+from runs.errors import BadPlan
+from runs.plans import PlanDocument, plan_of, recipe
 
 MODES = ("off", "plain")
 """Expert modes that the notes can answer. An informed expert reads the verifier, which a note does not."""
 
 
 def plan_for(
-    arms: Sequence[str], *, seeds: int, policy: str, tasks: Sequence[str] | None = None, split: str = ""
+    arms: Sequence[str] = (),
+    *,
+    named: str = "",
+    seeds: int | None = None,
+    policy: str | None = None,
+    tasks: Sequence[str] | None = None,
+    split: str = "",
 ) -> PlanDocument:
-    """Return the plan of a benchmark; the first arm is the control. Raises `BadPlan`."""
-    chosen = list(tasks) if tasks is not None else {"split": split} if split else {}
-    return plan_of(
-        {
-            "name": f"benchmark {' against '.join(reversed(arms))}",
-            "tasks": chosen,
-            "arms": [{"name": arm, "expert": arm} for arm in arms],
-            "seeds": seeds,
-            "policy": policy,
-        }
-    )
+    """Return the plan of a benchmark; the first arm is the control. What is given replaces what the recipe says.
+
+    Raises `BadPlan`, also for an expert that notes cannot be.
+    """
+    plan: dict[str, Any] = recipe(named).model_dump() if named else {"policy": "script:demo"}
+    if arms or not named:
+        arms = arms or MODES
+        plan |= {"arms": [{"name": arm, "expert": arm} for arm in arms], "control": ""}
+        plan["name"] = f"benchmark {' against '.join(reversed(arms))}"
+    if tasks is not None or split:
+        plan["tasks"] = list(tasks) if tasks is not None else {"split": split}
+    plan |= {name: value for name, value in (("seeds", seeds), ("policy", policy)) if value is not None}
+    made = plan_of(plan)
+    if unknown := sorted({arm.expert for arm in made.arms} - set(MODES)):
+        raise BadPlan(f"The notes of packs cannot be an expert of mode {', '.join(unknown)}.")
+    return made
 
 
 def answer_from_notes(actor: Actor, run: Run) -> int:

@@ -26,7 +26,7 @@ from runs.compare import count
 from runs.comparison import compare_run
 from runs.errors import BadPlan
 from runs.models import Plan, PlanState
-from runs.plans import PlanDocument, plan_from_yaml, plan_of, to_yaml
+from runs.plans import PlanDocument, plan_from_yaml, plan_of, recipes, to_yaml
 from runs.tables import TABLES, in_csv, repeats
 
 PAGE = 30
@@ -80,6 +80,8 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
         "splits": list(scoped(Split.objects.all(), request.project).values_list("name", flat=True).distinct()[:100]),
         "arms": [(name, ARM_WORDS[name], name in chosen_arms) for name in ARMS],
         "policies": _policies(),
+        "recipes": list(recipes()),
+        "yaml": document.get("yaml") or recipes().get(document.get("recipe", ""), ""),
         "typed": document,
         "chosen": document.getlist("scenario"),
         "problem": problem,

@@ -27,7 +27,7 @@ from people.errors import Invalid
 from runs import launching
 from runs.errors import BadPlan, WrongState
 from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
-from runs.plans import MAX_EPISODES, PlanDocument, TaskFilter
+from runs.plans import MAX_EPISODES, OF_LOOP, PlanDocument, TaskFilter
 
 Task = tuple[str, int, str]
 
@@ -129,8 +129,8 @@ def _cells(arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -> list[Cel
 
 
 def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
-    deadline = {"ask_deadline_s": plan.document["ask_deadline_s"]}
-    policies = {name: launching.policy_named(name) | deadline for name in {cell.arm.policy for cell in cells}}
+    limits = {name: plan.document[name] for name in OF_LOOP if name in plan.document}
+    policies = {name: launching.policy_named(name) | limits for name in {cell.arm.policy for cell in cells}}
     for scenario, idx, policy in {(*cell.task[:2], cell.arm.policy) for cell in cells}:
         launching.playable(scenario, idx, policies[policy])
     starts = [_start(plan.run, cell, policies[cell.arm.policy]) for cell in cells]

@@ -1,9 +1,11 @@
-"""The typed plan of a run: tasks x arms x seeds x policy x expert, as YAML, JSON or a form gives it. Pure."""
+"""The typed plan of a run: tasks x arms x seeds x policy x expert, as YAML, JSON or a form gives it; and the recipes,
+plans that come with awmweb. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
@@ -13,6 +15,9 @@ from awmclient.schema import ExpertMode
 from runs.errors import BadPlan
 
 MAX_EPISODES = 100_000
+RECIPES = Path(__file__).parent / "recipes"
+OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
+"""Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
 
@@ -49,6 +54,9 @@ class PlanDocument(Strict):
     policy: str = Field("script:demo", max_length=200)
     max_steps: int = Field(30, ge=1, le=1000)
     ask_deadline_s: int = Field(300, ge=1, le=2_592_000)
+    max_asks: int = Field(5, ge=0, le=100)
+    nudge_after: int = Field(2, ge=0, le=1000)
+    stall_after: int = Field(5, ge=0, le=1000)
     parallel: int = Field(8, ge=1, le=1000)
     shuffle: int = Field(1, ge=0, le=2**31 - 1)
     start: bool = True
@@ -89,3 +97,16 @@ def plan_from_yaml(text: str) -> PlanDocument:
 def to_yaml(plan: PlanDocument) -> str:
     """Return the plan as YAML that launches the same run elsewhere."""
     return yaml.safe_dump(plan.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+def recipes() -> dict[str, str]:
+    """Return the recipes by name, each as its YAML text."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(RECIPES.glob("*.yaml"))}
+
+
+def recipe(name: str) -> PlanDocument:
+    """Return the plan of a recipe. Raises `BadPlan`."""
+    known = recipes()
+    if name not in known:
+        raise BadPlan(f"There is no recipe {name!r}. Recipes are {', '.join(known)}.")
+    return plan_from_yaml(known[name])

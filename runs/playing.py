@@ -35,9 +35,9 @@ from people.errors import AppError
 from runs import launching, parking, planning
 from runs.errors import NoEndpoint, UnknownPolicy
 from runs.local import LocalDashboard, LocalEpisode, patiently
+from runs.plans import OF_LOOP
 
 log = logging.getLogger(__name__)
-ASK_DEADLINE_S = 300
 AGAIN_S = 1.0
 RESET_PATIENCE_S = 60.0
 VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
@@ -162,6 +162,7 @@ async def _through(actor: Actor, episode: Episode, policy: Policy, environment: 
     async def verify(world: Any, final_answer: str | None) -> None:
         await _verify(actor, episode, world, final_answer)
 
+    limits: dict[str, Any] = {name: int(episode.policy[name]) for name in OF_LOOP if name in episode.policy}
     await rollout(
         policy,
         environment,
@@ -171,8 +172,8 @@ async def _through(actor: Actor, episode: Episode, policy: Policy, environment: 
         task_idx=episode.task_idx,
         expert=episode.expert,
         max_steps=episode.max_steps or launching.MAX_STEPS,
-        ask_deadline_s=int(episode.policy.get("ask_deadline_s", ASK_DEADLINE_S)),
         on_end=verify,
+        **limits,
     )
 
 

@@ -41,6 +41,18 @@ def test_plan_has_one_arm_per_mode_and_the_first_as_control():
         benchmarking.plan_for(["off", "off"], seeds=1, policy="script:demo")
 
 
+def test_plan_of_a_recipe_keeps_what_is_not_given():
+    plan = benchmarking.plan_for(named="pr428", tasks=["helpdesk_1/0"], policy="script:demo")
+    assert (plan.seeds, plan.max_steps, plan.max_asks, plan.control) == (8, 15, 3, "solo")
+    assert (plan.name, plan.policy, plan.tasks) == ("pr428", "script:demo", ["helpdesk_1/0"])
+    plan = benchmarking.plan_for(["plain", "off"], named="pr833", seeds=2)
+    assert (plan.tasks.split, plan.tasks.side, plan.seeds, plan.control) == ("pr833", "val", 2, "plain")
+    with pytest.raises(BadPlan, match="Recipes are pr428, pr833"):
+        benchmarking.plan_for(named="pr1")
+    with pytest.raises(BadPlan, match="mode informed"):
+        benchmarking.plan_for(["off", "informed"])
+
+
 def test_notes_answer_asks_and_no_note_declines(asked, expert):
     assert benchmarking.answer_from_notes(expert, asked) == 2
     [answer] = Advice.objects.exclude(source="fallback")

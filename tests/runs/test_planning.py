@@ -15,11 +15,11 @@ from episodes.errors import KeyConflict
 from episodes.models import Episode
 from people.access import system
 from people.errors import AppError, Forbidden, NotFound
-from runs import launching, planning
+from runs import launching, planning, playing
 from runs.comparison import compare_run
 from runs.errors import BadPlan, UnknownPolicy, WrongState
 from runs.models import Plan
-from runs.plans import plan_from_yaml, plan_of, to_yaml
+from runs.plans import OF_LOOP, plan_from_yaml, plan_of, recipe, recipes, to_yaml
 from tests.people_by_name import token
 from tests.runs.planned import document, end, launched
 
@@ -42,12 +42,27 @@ def test_launch_inserts_every_try_once(ada, calls):
     plan = launched(ada, seeds=2, parallel=5)
     rows = list(plan.tries.select_related("arm", "episode"))
     assert len({(row.arm.name, row.task, row.seed) for row in rows}) == len(rows) == 6 * 2 * 2
+    assert all(row.episode.policy["max_asks"] == 5 for row in rows)
     assert {(row.arm.name, row.episode.expert, row.episode.arm) for row in rows} == {
         ("baseline", "off", "baseline"),
         ("expert", "plain", "expert"),
     }
     assert plan.state == "running" and len(calls) == 5
     assert {row.episode_id for row in rows if row.position == 0} == set(calls[:4])
+
+
+async def test_limits_of_a_plan_reach_the_loop(monkeypatch):
+    given, plan = {}, document(max_asks=1, nudge_after=0, max_steps=4)
+
+    async def rollout(*_parts, **options):
+        given.update(options)
+
+    monkeypatch.setattr(playing, "rollout", rollout)
+    episode = Episode(task="t", max_steps=plan.max_steps, policy={name: getattr(plan, name) for name in OF_LOOP})
+    await playing._through(None, episode, None, None)
+    assert {name: given[name] for name in ("max_steps", *OF_LOOP)} == {
+        **{"max_steps": 4, "ask_deadline_s": 300, "max_asks": 1, "nudge_after": 0, "stall_after": 5}
+    }
 
 
 def test_launch_with_the_same_key_gives_the_same_run(ada, calls):
@@ -188,6 +203,11 @@ def test_plan_survives_yaml_and_names_what_is_wrong():
     for wrong in ({"seeds": 0}, {"arms": []}, {"control": "nobody"}, {"arms": [{"name": "a"}] * 2}, {"colour": 1}):
         with pytest.raises(BadPlan):
             plan_of({"name": "trial", "arms": [{"name": "a"}], **wrong})
+
+
+@pytest.mark.parametrize("name", recipes())
+def test_recipe_is_a_plan_under_its_own_name(name):
+    assert recipe(name).name == name and plan_from_yaml(to_yaml(recipe(name))) == recipe(name)
 
 
 def test_plan_without_tasks_or_scripts_is_refused_whole(ada, calls):

@@ -36,6 +36,12 @@ def test_form_launches_a_run_and_opens_it(ada):
     assert said.headers["Content-Disposition"].startswith("attachment") and "script:oracle" in html(said)
 
 
+def test_recipe_fills_the_plan(ada):
+    page = html(as_person(ada).get("/runs/?launch=1&recipe=pr428"))
+    assert "name: pr428" in page and "max_asks: 3" in page
+    assert "name: pr" not in html(as_person(ada).get("/runs/?launch=1&recipe=../plans"))
+
+
 def test_bad_form_keeps_what_was_typed(ada):
     answer = as_person(ada).post("/runs/", FORM | {"tasks": "nowhere/0", "seeds": "2"})
     page = html(answer)

@@ -14,7 +14,7 @@ from people import access, members
 from people.access import Actor
 from people.errors import AppError
 from people.members import house_actor
-from runs import benchmarking, overview, planning, report, splitting
+from runs import benchmarking, overview, planning, plans, report, splitting
 from runs.comparison import compare_run, is_settled
 from runs.models import Plan
 
@@ -28,9 +28,12 @@ class Command(BaseCommand):
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        parser.add_argument("--arms", default="off,plain", help="expert settings, the control first: off, plain")
-        parser.add_argument("--seeds", type=int, default=1)
-        parser.add_argument("--policy", default="script:demo", help="script:NAME of each task, or model")
+        parser.add_argument("--arms", default="", help="expert settings, the control first (default: off,plain)")
+        parser.add_argument("--seeds", type=int, help="episodes of each task and arm (default: 1)")
+        parser.add_argument("--policy", help="script:NAME of each task, or model (default: script:demo)")
+        parser.add_argument(
+            "--recipe", default="", metavar="NAME", help=f"start from a recipe: {', '.join(plans.recipes())}"
+        )
         parser.add_argument("--split", default="", metavar="FILE", help="held-out tasks of a split: a file or a name")
         parser.add_argument("--report", required=True, type=Path, metavar="DIR")
         parser.add_argument("--project", default="demo")
@@ -57,7 +60,7 @@ class Command(BaseCommand):
             sides = splitting.read(Path(split).read_text(encoding="utf-8"))
             split, tasks = "", [f"{scenario}/{idx}" for scenario, idx in sides.val]
         given = {"seeds": options["seeds"], "policy": options["policy"], "tasks": tasks, "split": split}
-        plan, _ = planning.launch(actor, benchmarking.plan_for(arms, **given))
+        plan, _ = planning.launch(actor, benchmarking.plan_for(arms, named=options["recipe"], **given))
         self.stdout.write(f"run {plan.pk}: {plan.tries.count()} episodes")
         return plan
 
