@@ -39,11 +39,25 @@ def curriculum_page(request: MemberRequest) -> HttpResponse:
 @require_GET
 @member_required(may_read)
 def series_file(request: MemberRequest) -> HttpResponse:
-    """Every series of a run as CSV."""
-    visibility.refuse_while_blind(request.actor)
-    run = snapshots.run_of(request.actor, request.GET.get("run", ""))
+    """Return every series of a run as CSV."""
+    run = _run_for_files(request)
     headers = {"Content-Disposition": f'attachment; filename="training-{run.pk}.csv"'}
     return HttpResponse(series.in_csv(series.of_run(run)), content_type="text/csv; charset=utf-8", headers=headers)
+
+
+@require_GET
+@member_required(may_read)
+def events_file(request: MemberRequest) -> HttpResponse:
+    """Return every series of a run as a TensorBoard event file."""
+    run = _run_for_files(request)
+    headers = {"Content-Disposition": f'attachment; filename="{series.events_name(run)}"'}
+    file = series.in_events(run, series.of_run(run))
+    return HttpResponse(file, content_type="application/octet-stream", headers=headers)
+
+
+def _run_for_files(request: MemberRequest) -> Run:
+    visibility.refuse_while_blind(request.actor)
+    return snapshots.run_of(request.actor, request.GET.get("run", ""))
 
 
 @require_POST

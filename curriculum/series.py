@@ -11,6 +11,8 @@ import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from django.db.models import Count, Q
 
@@ -110,3 +112,23 @@ def in_csv(series: Iterable[Series]) -> str:
     writer.writerow(["training_step", "name", "value"])
     writer.writerows((step, inert(one.name), value) for one in series for step, value in one.points)
     return text.getvalue()
+
+
+def events_name(run: Run) -> str:
+    """Return a file name that TensorBoard finds."""
+    return f"events.out.tfevents.{run.pk}"
+
+
+def in_events(run: Run, series: Iterable[Series]) -> bytes:
+    """Return the series as a TensorBoard event file: a scalar for each step, at the time when it was reported."""
+    from tensorboardX.writer import SummaryWriter
+
+    rows = TrainingStep.objects.filter(run=run).values_list("training_step", "at")
+    times = {step: at.timestamp() for step, at in rows}
+    with TemporaryDirectory() as folder:
+        with SummaryWriter(folder) as writer:
+            for one in series:
+                for step, value in one.points:
+                    writer.add_scalar(one.name, value, step, walltime=times.get(step, run.created_at.timestamp()))
+        [file] = Path(folder).iterdir()
+        return file.read_bytes()

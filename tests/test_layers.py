@@ -179,6 +179,10 @@ LATE = {
     ("exports.redaction", "_library_rules"),  # twenty megabytes, for processes that redact
     ("exports.redaction", "_people"),
     ("exports.ground", "load"),  # tokenizers and jinja2, for the few recipes that name a tokenizer
+    (
+        "curriculum.series",
+        "in_events",
+    ),  # numpy and protobuf, for the processes in which a trainer takes its curves along
     ("notices.pages", "_push_key"),  # seven megabytes, for the web processes in which somebody opens one page
 }
 

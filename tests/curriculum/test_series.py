@@ -6,8 +6,11 @@ import csv
 import io
 
 import pytest
+from django.core.management import CommandError, call_command
+from tensorboardX.proto.event_pb2 import Event
 
 from curriculum import series
+from curriculum.models import TrainingStep
 from curriculum.series import Series
 from tests.browsing import as_person, html
 
@@ -56,4 +59,36 @@ def test_page_draws_series_and_hands_out_a_file(train, ada, elsewhere, max_):
     answer = client.get(f"/curriculum/training.csv?run={train.run.pk}")
     rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
     assert {"training_step": "1", "name": "episode/success_rate", "value": "1.0"} in rows
-    assert as_person(max_).get(f"/curriculum/training.csv?run={train.run.pk}").status_code == 404
+    for name in ("csv", "tfevents"):
+        assert as_person(max_).get(f"/curriculum/training.{name}?run={train.run.pk}").status_code == 404
+
+
+def scalars(file):
+    """Read an event file record by record: length, its checksum, the event, its checksum."""
+    found = []
+    while file:
+        length = int.from_bytes(file[:8], "little")
+        event = Event.FromString(file[12 : 12 + length])
+        found += [(value.tag, event.step, value.simple_value, event.wall_time) for value in event.summary.value]
+        file = file[16 + length :]
+    return found
+
+
+def test_event_file_holds_each_point_at_its_time(train, ada, tmp_path, capsys):
+    for step in (1, 2):
+        train.report(step, components={"overall": step / 2}, losses={"policy": 0.25})
+    file = as_person(ada).get(f"/curriculum/training.tfevents?run={train.run.pk}")
+    assert file["Content-Disposition"] == f'attachment; filename="events.out.tfevents.{train.run.pk}"'
+    times = [at.timestamp() for at in TrainingStep.objects.order_by("training_step").values_list("at", flat=True)]
+    want = [("reward/overall", 1, 0.5), ("reward/overall", 2, 1.0), ("loss/policy", 1, 0.25), ("loss/policy", 2, 0.25)]
+    assert [one[:3] for one in scalars(file.content)] == want
+    assert [one[3] for one in scalars(file.content)] == times * 2
+    call_command("curves", run=train.run.pk, output=tmp_path / "out", project=train.run.project.slug)
+    assert "Wrote 2 curves" in capsys.readouterr().out
+    assert (tmp_path / "out" / "training.csv").read_text().count("\n") == 5
+    assert len(scalars((tmp_path / "out" / f"events.out.tfevents.{train.run.pk}").read_bytes())) == 4
+
+
+def test_curves_of_a_run_without_training_are_refused(train, tmp_path):
+    with pytest.raises(CommandError, match="no training steps"):
+        call_command("curves", run=train.run.pk, output=tmp_path, project=train.run.project.slug)

@@ -1,0 +1,45 @@
+"""`manage.py curves --run R --output DIR`: a run's training curves as CSV and as a TensorBoard event file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from curriculum import series, snapshots
+from episodes.selection import runs_named
+from people.errors import AppError
+from people.members import house_actor
+
+
+class Command(BaseCommand):
+    help = (
+        "Write what a trainer reported, and the rates counted from its episodes, by training step: training.csv, and "
+        "a TensorBoard event file for TensorBoard, W&B or MLflow."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--run", required=True, metavar="R", help="the run, by ID or name")
+        parser.add_argument("--output", required=True, type=Path, metavar="DIR")
+        parser.add_argument("--project", default="demo")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        folder: Path = options["output"]
+        try:
+            actor = house_actor(options["project"])
+            names = runs_named(actor.project, [options["run"]])
+            if len(names) != 1:
+                raise CommandError(f"{len(names)} runs are named {options['run']}. Use the ID.")
+            run = snapshots.run_of(actor, names[0])
+            found = series.of_run(run)
+            if not found:
+                raise CommandError("The run has no training steps.")
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / "training.csv").write_text(series.in_csv(found), encoding="utf-8")
+            (folder / series.events_name(run)).write_bytes(series.in_events(run, found))
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+        except OSError as error:
+            raise CommandError(f"Cannot write to {folder}: {error}") from error
+        self.stdout.write(f"Wrote {len(found)} curves to {folder}.")
