@@ -156,7 +156,7 @@ READS = {
         "rewarding",
         "probes",
     ),
-    *("levels", "weights", "plan", "counting", "next_tasks", "cockpit", "series"),
+    *("levels", "weights", "plan", "counting", "next_tasks", "cockpit", "series", "before_after"),
 }
 GROUND = {"models", "subjects", "endings", "events", "errors", "migrations", "sessions"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)

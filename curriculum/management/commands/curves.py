@@ -1,13 +1,14 @@
-"""`manage.py curves --run R --output DIR`: a run's training curves as CSV and as a TensorBoard event file."""
+"""`manage.py curves --run R --output DIR`: a run's training curves, and its beginning beside its end."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from curriculum import series, snapshots
+from curriculum import before_after, drawing, series, snapshots
 from episodes.selection import runs_named
 from people.errors import AppError
 from people.members import house_actor
@@ -16,7 +17,8 @@ from people.members import house_actor
 class Command(BaseCommand):
     help = (
         "Write what a trainer reported, and the rates counted from its episodes, by training step: training.csv, and "
-        "a TensorBoard event file for TensorBoard, W&B or MLflow."
+        "a TensorBoard event file for TensorBoard, W&B or MLflow. summary.json and before_after.png compare the first "
+        "and the last 20 episodes without an expert."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,6 +40,9 @@ class Command(BaseCommand):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "training.csv").write_text(series.in_csv(found), encoding="utf-8")
             (folder / series.events_name(run)).write_bytes(series.in_events(run, found))
+            if (ends := before_after.of_run(run)) is not None:
+                (folder / "summary.json").write_text(json.dumps(ends.summary(run), indent=2) + "\n", encoding="utf-8")
+                drawing.before_after(ends, folder / "before_after.png")
         except AppError as refused:
             raise CommandError(refused.message) from refused
         except OSError as error:
