@@ -30,7 +30,7 @@ class Commands:
         self.process: subprocess.Popen[str] | None = None
         self.turn = threading.Lock()
 
-    def run(self, *arguments: str, timeout: float = 120) -> tuple[int, str, str]:
+    def run(self, *arguments: str, timeout: float = 300) -> tuple[int, str, str]:
         """Return exit code, stdout and stderr of `manage.py` with these arguments."""
         with self.turn, tempfile.TemporaryDirectory(prefix="awmweb-command-") as folder:
             out, err = Path(folder) / "out", Path(folder) / "err"

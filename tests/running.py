@@ -213,12 +213,12 @@ def _stop(house: Product) -> None:
     family = psutil.Process(house.process.pid).children(recursive=True) if house.process.poll() is None else []
     house.process.send_signal(signal.SIGTERM)
     try:
-        house.process.wait(timeout=25)
+        house.process.wait(timeout=90)
     except subprocess.TimeoutExpired:
         house.process.kill()
-        raise AssertionError("awmweb did not stop within 25 s:\n" + house.logs()) from None
+        raise AssertionError("awmweb did not stop within 90 s:\n" + house.logs()) from None
     finally:
-        _, alive = psutil.wait_procs(family, timeout=3)
+        _, alive = psutil.wait_procs(family, timeout=20)
         for one in alive:
             one.kill()
     assert not alive, f"left running: {alive}"

@@ -33,12 +33,12 @@ class Server:
         return f"http://127.0.0.1:{self.port}"
 
     def get(self, path: str) -> str:
-        with urllib.request.urlopen(self.url + path, timeout=10) as answer:
+        with urllib.request.urlopen(self.url + path, timeout=60) as answer:
             return str(answer.read().decode())
 
     def stop(self) -> None:
         self.process.terminate()
-        self.process.wait(20)
+        self.process.wait(60)
 
 
 def start_server(
@@ -131,7 +131,7 @@ def make_server(tmp_path: Path) -> Iterator[Callable[..., Server]]:
             one.stop()
 
 
-EVER_S = 30
+EVER_S = 90
 """Nobody waits so long but for what never comes; with all cores busy, a second's work may take ten."""
 
 

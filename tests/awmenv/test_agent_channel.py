@@ -22,7 +22,7 @@ pytestmark = pytest.mark.attack("frames")
 def rpc(server: Server, method: str, **params: Any) -> dict[str, Any]:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     request = urllib.request.Request(f"{server.url}/mcp", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=20) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         result: dict[str, Any] = json.loads(answer.read())
         return result
 
@@ -103,7 +103,7 @@ def test_the_task_api_answers(server: Server) -> None:
         request = urllib.request.Request(
             f"{server.url}/awmenv/{path}", json.dumps(body).encode(), {"Content-Type": "application/json"}
         )
-        with urllib.request.urlopen(request, timeout=10) as answer:
+        with urllib.request.urlopen(request, timeout=60) as answer:
             return json.loads(answer.read())
 
     assert json.loads(server.get("/list_environments")) == ["awmenv"]
@@ -132,7 +132,7 @@ def test_the_task_api_answers(server: Server) -> None:
 def test_a_range_of_tasks_is_that_of_a_list(server: Server, asked: dict[str, Any], found: list[int]) -> None:
     body = json.dumps({"split": "all", **asked}).encode()
     request = urllib.request.Request(f"{server.url}/AWMENV/task_range", body, {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=10) as answer:
+    with urllib.request.urlopen(request, timeout=60) as answer:
         assert [task["index"] for task in json.loads(answer.read())["tasks"]] == found
 
 
@@ -147,7 +147,7 @@ async def test_rows_that_hold_half_a_character_are_told_all_the_same(
     body = urllib.request.Request(
         f"{server.url}/awmenv/tasks", b'{"split": "all"}', {"Content-Type": "application/json"}
     )
-    with urllib.request.urlopen(body, timeout=10) as answer:
+    with urllib.request.urlopen(body, timeout=60) as answer:
         assert json.loads(answer.read())["tasks"][0]["task"] == "Do ?."
     async with control(server) as socket:
         assert (await told(socket, "step", tool_name="__list_scenarios__"))["observation"]["total"] == 1

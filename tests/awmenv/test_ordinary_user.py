@@ -154,4 +154,4 @@ async def test_episode_is_played_diffed_verified_and_cleaned_up(
     processes = psutil.Process(own.process.pid).children(recursive=True)
     own.process.kill()
     own.process.wait()
-    assert processes and psutil.wait_procs(processes, timeout=10)[1] == []
+    assert processes and psutil.wait_procs(processes, timeout=60)[1] == []

@@ -46,7 +46,7 @@ def person(request):
     left = processes_of(folder)
     for process in left:
         process.send_signal(signal.SIGKILL)
-    psutil.wait_procs(left, timeout=10)
+    psutil.wait_procs(left, timeout=60)
     shutil.rmtree(folder, ignore_errors=True)
     assert not left, f"left running: {[process.cmdline() for process in left]}"
 

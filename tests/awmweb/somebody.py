@@ -66,7 +66,7 @@ def free_port() -> int:
         return line.getsockname()[1]
 
 
-def wait_until(true, seconds: float = 30.0, what: str = "it") -> None:
+def wait_until(true, seconds: float = 90.0, what: str = "it") -> None:
     end = time.monotonic() + seconds
     while not true():
         assert time.monotonic() < end, f"{what} did not happen within {seconds} s"

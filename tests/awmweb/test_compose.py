@@ -107,7 +107,7 @@ class Host:
 
     def healthy(self, name: str) -> bool:
         command = [self.here(word) for word in health_command(self.services[name])]
-        done = subprocess.run(command, env=self.environment(name), cwd=ROOT, capture_output=True, text=True, timeout=40)
+        done = subprocess.run(command, env=self.environment(name), cwd=ROOT, capture_output=True, text=True, timeout=90)
         self.said = done.stdout + done.stderr
         return done.returncode == 0
 
@@ -130,7 +130,7 @@ def end(process: subprocess.Popen) -> None:
     family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
     process.terminate()
     with suppress(subprocess.TimeoutExpired):
-        process.wait(10)
+        process.wait(60)
     process.kill()
     process.wait()
     for other in family:
@@ -139,7 +139,7 @@ def end(process: subprocess.Popen) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(900)
 def test_compose_services_start_and_are_healthy(host):
     host.initialise_database()
     with ExitStack() as running:

@@ -170,7 +170,7 @@ def test_a_second_start_on_the_same_folder_names_the_first(person):
     holder.kill()
     holder.wait()
     holder.stdout.close()
-    wait_until(lambda: not processes_of(person.folder), 20, "the end of the servers of a killed parent")
+    wait_until(lambda: not processes_of(person.folder), 60, "the end of the servers of a killed parent")
     assert person.run(WITH_SERVERS + "with running(var): print('up again')") == "up again\n"
 
 
@@ -202,8 +202,8 @@ def test_root_runs_the_servers_as_nobody_in_particular(own_folder):
     assert len(servers) >= 5
     assert {process.uids().effective for process in servers} == {60917}
     holder.send_signal(signal.SIGINT)
-    holder.communicate(timeout=30)
-    wait_until(lambda: not processes_of(own_folder), 20, "the end of the servers")
+    holder.communicate(timeout=90)
+    wait_until(lambda: not processes_of(own_folder), 60, "the end of the servers")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="about what root does")

@@ -63,7 +63,7 @@ class Run:
     def stop(self, number: int = signal.SIGTERM) -> float:
         began = time.monotonic()
         self.process.send_signal(number)
-        self.process.wait(30)
+        self.process.wait(60)
         self.reader.join(5)
         return time.monotonic() - began
 
@@ -83,7 +83,7 @@ def run(person):
     yield running
     if hasattr(running, "process") and running.process.poll() is None:
         running.stop()
-    wait_until(lambda: not processes_of(person.folder), 20, "the end of every child")
+    wait_until(lambda: not processes_of(person.folder), 60, "the end of every child")
 
 
 def test_ready_line_means_all_services_run_and_stop(run):
@@ -110,8 +110,8 @@ def test_every_child_comes_back_after_kill_9(run):
     for name in sorted(NAMES):
         before = run.pids()[name]
         psutil.Process(before).kill()
-        wait_until(lambda name=name, before=before: run.pids().get(name, before) != before, 30, f"a new {name}")
-        wait_until(lambda name=name: f"{name} restarted" in run.output, 10, f"news of {name}")
+        wait_until(lambda name=name, before=before: run.pids().get(name, before) != before, 90, f"a new {name}")
+        wait_until(lambda name=name: f"{name} restarted" in run.output, 60, f"news of {name}")
     assert set(run.pids()) == NAMES
     assert run.stop() < 20
 
@@ -122,7 +122,7 @@ def test_killed_supervisor_ends_children_and_restart_recovers(run):
     run.process.kill()
     run.process.wait()
     services = [pid for name, pid in pids.items() if name not in {"postgres", "valkey"}]
-    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in services), 10, "the end of the services")
+    wait_until(lambda: not any(psutil.pid_exists(pid) for pid in services), 60, "the end of the services")
     run.start().until_ready()
     assert not set(run.pids().values()) & set(pids.values())
 
