@@ -9,15 +9,36 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from people.access import MemberRequest, may_annotate, member_required
+from episodes import visibility
+from episodes.models import Episode
+from people.access import MemberRequest, holds, may_annotate, may_read, member_required, visible_or_404
 from people.errors import AppError
-from reviews import annotating, mentions
+from reviews import annotating, correcting, mentions
 from reviews.annotated import seen_by
 from reviews.annotating import Place
 from reviews.models import COMMENT, Annotation
-from reviews.pages import replay_of
+from reviews.pages import numbers_of, replay_of
 
 SHOWN = 100
+
+
+@require_GET
+@member_required(may_read, rows=Episode.objects.all)
+def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
+    """Return what this person may read of labels, comments and corrections of an episode, for its replay."""
+    actor = request.actor
+    episode = visible_or_404(Episode.objects.all(), actor, pk)
+    is_told = visibility.sees_outcome(actor, episode)
+    notes = seen_by(actor, episode)
+    fixes = [one for one in correcting.current(episode) if is_told or one.author_key == actor.key]
+    context = {
+        "notes": notes,
+        "fixes": fixes,
+        "seqs": numbers_of([*notes, *fixes]),
+        "own_key": actor.key,
+        "may_annotate": holds(actor, may_annotate),
+    }
+    return render(request, "reviews/_said.html", context)
 
 
 @require_GET
@@ -58,6 +79,7 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
         **replay_of(request, episode, comment.seq or 1),
         "comment": comment,
         "said": said,
+        "seqs": numbers_of(said),
         "is_open": is_open,
         "own_key": actor.key,
         "problem": problem,

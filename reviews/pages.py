@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import secrets
+from collections.abc import Iterable
 from itertools import islice
 from typing import Any
 
@@ -47,6 +48,7 @@ from reviews.models import (
     COMMENT,
     Annotation,
     Confidence,
+    Correction,
     CorrectionKind,
     CourtCase,
     Explanation,
@@ -266,13 +268,20 @@ def _said(request: MemberRequest, review: Review, shown: bool) -> dict[str, Any]
     said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if one.author_key == actor.key]
     pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
     fixes = [one for one in correcting.current(episode) if one.author_key == actor.key]
+    notes = [one for one in said if one.author_key == actor.key or one.label == COMMENT]
     return {
         "labels": list(pinned),
-        "notes": [one for one in said if one.author_key == actor.key or one.label == COMMENT],
+        "notes": notes,
         "fixes": fixes,
+        "seqs": numbers_of([*notes, *fixes]),
         "own_key": actor.key,
         "fix_kinds": CorrectionKind.choices,
     }
+
+
+def numbers_of(said: Iterable[Annotation | Correction]) -> str:
+    """Return the numbers of the steps of which something was said, as the scrubber reads them."""
+    return " ".join(str(seq) for seq in sorted({one.seq for one in said if one.seq}))
 
 
 def _rail(request: MemberRequest, review: Review) -> list[tuple[Review, str]]:

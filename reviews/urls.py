@@ -19,6 +19,7 @@ urlpatterns = [
     path("reviews/queues/<str:pk>/fill", pages.fill_queue, name="fill_review_queue"),
     path("reviews/queues/<str:pk>/gold", pages.add_gold, name="add_gold"),
     path("reviews/queues/<str:pk>/next", pages.next_review, name="next_review"),
+    path("reviews/said/<str:pk>/", comment_pages.said_fragment, name="episode_said"),
     path("reviews/<str:pk>/", pages.review_page, name="review"),
     path("reviews/<str:pk>/<str:command>", pages.review_command, name="review_command"),
 ]

@@ -59,8 +59,15 @@ function tickOf(seq, code) {
   return link;
 }
 
+/** The steps of which people said something, as far as this page shows it. */
+function saidOf() {
+  const parts = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-seqs]"));
+  return new Set([...parts].flatMap((part) => part.dataset.seqs.split(" ").map(Number)));
+}
+
 /** The places around a step; those that are there already stay, with their names. */
 function drawTicks(seq) {
+  const said = saidOf();
   const scrub = document.querySelector(".scrub");
   const { codes } = list.list.dataset;
   const first = firstTick(seq, list.last);
@@ -74,6 +81,9 @@ function drawTicks(seq) {
   for (const tick of ticks) {
     const own = Number(tick.dataset.seq);
     tick.classList.toggle("past", own < seq);
+    tick.classList.toggle("lab", said.has(own));
+    if (said.has(own)) tick.title = "labels or comments";
+    else tick.removeAttribute("title");
     if (own === seq) {
       tick.setAttribute("aria-current", "true");
       tick.scrollIntoView({ block: "nearest", inline: "nearest" });
@@ -157,6 +167,7 @@ export function start(onStep) {
     event.preventDefault();
     show(Number(link.dataset.seq || link.closest("[data-seq]").dataset.seq), link.matches(".scrub a") ? "center" : "nearest");
   });
+  document.addEventListener("htmx:afterSettle", () => list.count && drawTicks(here())); // labels came
   show(here());
   print();
 }

@@ -125,6 +125,7 @@ def mention_is_read_and_answered(house, page, person, review):
     named.get_by_role("link", name="Mentions 1").click()
     named.get_by_role("link", name="rolf").click()
     expect(named.locator("h1")).to_have_text("rolf commented on step 2.")
+    expect(named.locator(".scrub a.lab")).to_have_attribute("data-seq", "2")
     named.get_by_label("Your comment").fill("@rolf, yes: canary-answer.")
     named.get_by_role("button", name="Comment").click()
     expect(named.get_by_role("region", name="Comments").locator("article")).to_have_count(2)

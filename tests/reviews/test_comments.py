@@ -150,3 +150,23 @@ def test_labels_of_every_kind_are_set_on_the_page(ada, rita, episode):
         refused = client.post(f"{address}/label", {"seq": "2", "schema": schema.pk, "value": value})
         assert refused.status_code == 422
     assert len(seen_by(rita, episode)) == 4
+
+
+def test_replay_shows_what_was_said_as_far_as_a_person_may_read(ada, rita, max_, episode):
+    assert 'hx-get="/reviews/said/' in html(as_person(rita).get(f"/episodes/{episode.pk}/replay/"))
+    address = f"/reviews/said/{episode.pk}/"
+    assert html(as_person(rita).get(address)).strip() == ""
+    comment = say(ada, episode, "<b>Wrong</b> row")
+    annotating.annotate(ada, episode, Place(1), "odd", "")
+    page = html(as_person(rita).get(address))
+    assert 'data-seqs="1 2"' in page and "&lt;b&gt;Wrong" in page and f"/reviews/mentions/{comment.pk}/" in page
+    assert ">odd</span" in page
+    assert as_person(max_).get(address).status_code == 404
+
+
+def test_replay_of_a_blind_reviewer_shows_only_their_own_words(ada, rita, queue, review):
+    assigning.pull(rita, queue.pk)
+    say(ada, review.episode, "zebra-comment", seq=1)
+    say(rita, review.episode, "my own", seq=2)
+    page = html(as_person(rita).get(f"/reviews/said/{review.episode_id}/"))
+    assert "zebra-comment" not in page and "my own" in page and 'data-seqs="2"' in page
