@@ -15,7 +15,7 @@ import pytest
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
 from awmenv.packs import Pack, load_pack
-from awmenv.server.scenario import HELLO_TIMEOUT_S, STARTS_AT_ONCE, ScenarioHouse
+from awmenv.server.scenario import STARTS_AT_ONCE, ScenarioHouse
 from awmenv.server.sessions import World
 from awmenv.server.settings import Settings
 from tests.awmenv.arena import Arena, arena_in, breaches
@@ -289,7 +289,7 @@ def _processes_of(server: Server) -> int:
     return len(psutil.Process(server.process.pid).children(recursive=True))
 
 
-def _eventually(check: Callable[[], bool], seconds: float = 5) -> bool:
+def _eventually(check: Callable[[], bool], seconds: float = 60) -> bool:
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
         if check():
@@ -336,7 +336,7 @@ async def test_a_scenario_whose_sessions_never_start_holds_up_no_other(tmp_path:
     world = World(Settings(packs=(folder,), run_dir=str(tmp_path)))
     world.scenarios.zygote.start()
     try:
-        await asyncio.wait_for(_open_beside_the_mute(world.scenarios, load_pack(folder)), 40)
+        await asyncio.wait_for(_open_beside_the_mute(world.scenarios, load_pack(folder)), 120)
     finally:
         world.stop()
 
@@ -345,9 +345,8 @@ async def _open_beside_the_mute(house: ScenarioHouse, packs: Pack) -> None:
     good, mute = await house.template(packs, "open_1"), await house.template(packs, "mute")
     waiting = [asyncio.create_task(house.open(mute)) for _ in range(STARTS_AT_ONCE + 4)]
     await asyncio.sleep(0.1)
-    started = time.monotonic()
     house.close(await house.open(good))
-    assert time.monotonic() - started < HELLO_TIMEOUT_S / 2
+    assert not any(task.done() for task in waiting), "it waited for one that never starts"
     for task in waiting:
         task.cancel()
     assert all(isinstance(end, BaseException) for end in await asyncio.gather(*waiting, return_exceptions=True))

@@ -68,7 +68,7 @@ async def test_who_leaves_while_waiting_takes_no_place_along() -> None:
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    async with asyncio.timeout(1), turns.one():
+    async with asyncio.timeout(30), turns.one():
         assert waiting.cancelled()
 
 
@@ -95,7 +95,9 @@ async def test_turns_prefer_who_holds_none_to_who_came_first() -> None:
             await asyncio.sleep(seconds)
 
     waiting = [asyncio.create_task(hold(*one)) for one in (("a", 60), ("a", 60), ("x", 0.02), ("a", 0), ("b", 0))]
-    await asyncio.sleep(0.1)
+    async with asyncio.timeout(60):
+        while len(order) < 5:
+            await asyncio.sleep(0.01)
     assert "".join(order) == "aaxba"
     for task in waiting:
         task.cancel()
@@ -111,7 +113,7 @@ async def test_turns_keep_a_place_for_the_next_holder() -> None:
 
     hanging = [asyncio.create_task(hang()) for _ in range(8)]
     await asyncio.sleep(0.01)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(30):
         await enter(turns, "b")
         async with turns.one("b"):
             await enter(turns, "b")
@@ -120,7 +122,7 @@ async def test_turns_keep_a_place_for_the_next_holder() -> None:
     for task in hanging:
         task.cancel()
     await asyncio.gather(*hanging, return_exceptions=True)
-    await asyncio.wait_for(enter(turns, "a"), 1)
+    await asyncio.wait_for(enter(turns, "a"), 30)
     assert not turns._held and not turns._overdue and turns._free == 4, "nothing is left of those who are gone"
 
 
@@ -134,12 +136,15 @@ async def test_turns_let_only_so_many_go_on_late() -> None:
             await asyncio.sleep(60)
 
     hanging = [asyncio.create_task(hang(whose)) for whose in "aaabbbccc"]
+    async with asyncio.timeout(60):
+        while running.total() < 4:
+            await asyncio.sleep(0.01)
     await asyncio.sleep(0.3)
     assert running.total() == 4 and max(running.values()) == 2
     for task in hanging:
         task.cancel()
     await asyncio.gather(*hanging, return_exceptions=True)
-    await asyncio.wait_for(enter(turns, "d"), 1)
+    await asyncio.wait_for(enter(turns, "d"), 30)
 
 
 async def test_eight_hanging_verifiers_hold_no_other_scenario(

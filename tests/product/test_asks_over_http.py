@@ -122,9 +122,9 @@ def test_waiting_polls_hold_no_thread_or_connection(agent, house):
     async def polls():
         limits = httpx.Limits(max_connections=200)
         async with httpx.AsyncClient(
-            base_url=house.url, headers={"Authorization": token}, limits=limits, timeout=40
+            base_url=house.url, headers={"Authorization": token}, limits=limits, timeout=60
         ) as http:
-            waiting = [asyncio.create_task(http.get(f"/api/v1/asks/{ask}?wait=6", timeout=20)) for _ in range(100)]
+            waiting = [asyncio.create_task(http.get(f"/api/v1/asks/{ask}?wait=6", timeout=60)) for _ in range(100)]
             await asyncio.sleep(3.5)
             busy = web.num_threads()
             return busy, [one.json()["status"] for one in await asyncio.gather(*waiting)]

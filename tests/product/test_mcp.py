@@ -61,7 +61,7 @@ async def talking(house, token, query="", name="mover", **more):
 
 
 async def open_asks(edo, episode, count=1):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while True:
             every = (await edo.get("/api/v1/asks?status=open")).json()["asks"]
             asks = [one for one in every if one["episode"] == episode]
@@ -77,7 +77,7 @@ async def answer(edo, ask, text="Into the oldest.", **more):
 
 
 async def until_seen(edo, ask, field):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while not (view := (await edo.get(f"/api/v1/asks/{ask}")).json()).get(field):
             await asyncio.sleep(0.02)
         return view
@@ -126,7 +126,7 @@ async def test_answer_has_text_and_value_and_is_consumed(house, token, edo):
     assert result.structuredContent == {"status": "advice", "advice": "Into the oldest.", "tool_calls": calls}
     assert [block.text for block in result.content] == ["Into the oldest.", json.dumps(calls[0])]
     assert not result.isError and view["status"] == "answered" and view["delivered_at"]
-    assert heard and heard[0][1] == pytest.approx(60, abs=1)
+    assert heard and heard[0][1] == pytest.approx(60, abs=15)
 
 
 async def test_a_deadline_gives_the_typed_absence_and_no_sentence(house, token, edo):
@@ -209,7 +209,7 @@ async def test_a_call_whose_line_broke_goes_on_after_its_last_event(raw, edo):
 async def test_repeated_ask_after_lost_connection_joins_the_same_ask(raw, edo):
     session = await begun(raw)
     with pytest.raises(httpx.ReadTimeout):
-        await raw.post("/mcp", json=asking("Into which one?", 1), headers=session, timeout=0.3)
+        await raw.post("/mcp", json=asking("Into which one?", 1), headers=session, timeout=2)
     [ask] = await open_asks(edo, session["Mcp-Session-Id"])
     assert (await edo.get(f"/api/v1/asks/{ask['id']}")).json().get("consumed_at") is None
     again = asyncio.create_task(raw.post("/mcp", json=asking("Into which one?", 2), headers=session))
