@@ -269,7 +269,7 @@ from episodes.models import Episode
 from people.models import ApiToken
 
 for pk in ({silent!r}, {listening!r}):
-    Episode.objects.filter(pk=pk).update(heartbeat_at=timezone.now() - timedelta(seconds=3))
+    Episode.objects.filter(pk=pk).update(heartbeat_at=timezone.now() - timedelta(seconds=8))
 patience = time.monotonic() + 60
 while Episode.objects.get(pk={silent!r}).state == "running" and time.monotonic() < patience:
     time.sleep(0.2)  # the product itself looks for silent episodes
@@ -279,7 +279,7 @@ ApiToken.objects.filter(name={name!r}).update(revoked_at=timezone.now())
 
 
 async def test_listening_session_lives_and_silent_one_is_lost(house, raw):
-    """AWMWEB_HEARTBEAT_S of this product is 5. The stream that listens ends with its token."""
+    """AWMWEB_HEARTBEAT_S of this product is 12. The stream that listens ends with its token."""
     silent = await begun(raw)
     name = new_id()
     secret = house.manage("createtoken", name, "--project", "demo", "--scope", "agent").splitlines()[-1]
