@@ -111,7 +111,7 @@ def test_planted_uplifts_are_told_apart_after_every_look(ada):
 
 
 @pytest.mark.long
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(10_800)
 def test_planted_truth_holds_in_200_runs_each(ada):
     begun = time.monotonic()
     told = {}
