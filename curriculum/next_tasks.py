@@ -141,7 +141,7 @@ def _rows(
     """Return every task, those that are served first, by weight; a person's word goes before the rules."""
     pinned = {one.subject: place for place, one in enumerate(decisions(run, Decision.Kind.PIN))}
     skipped = {one.subject for one in decisions(run, Decision.Kind.SKIP)}
-    ruled = court.at_fault(run.project)
+    ruled, unfit = court.at_fault(run.project), probes.unfit(run.project)
     probed = {one.task: one for one in probes.newest()}
     weigh, none, rows = METHODS[plan.method], Rates(), []
     for task, side in tasks.items():
@@ -152,7 +152,7 @@ def _rows(
             state = SKIPPED
         elif task in ruled and task not in pinned:
             state = RULED
-        elif task in probed and probed[task].state in probes.UNFIT and task not in pinned:
+        elif task in unfit and task not in pinned:
             state = UNFIT
         else:
             state = SERVED if level == UNKNOWN or level in at.open or task in pinned else LOCKED

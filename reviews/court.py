@@ -61,11 +61,15 @@ def at_fault(project: Project, *, before: datetime | None = None) -> dict[str, s
 
     `before`: as the court saw it then, without later rulings.
     """
+    return {task: word for task, word in rulings(project, before=before).items() if word != Word.SOUND}
+
+
+def rulings(project: Project, *, before: datetime | None = None) -> dict[str, str]:
+    """Return the newest ruling of each task by its key, also that nothing is wrong."""
     rows = scoped(Ruling.objects.all(), project, "case__project").order_by("created_at", "pk")
     if before is not None:
         rows = rows.filter(created_at__lt=before)
-    newest = dict(rows.values_list("case__task_key", "word"))
-    return {task: word for task, word in newest.items() if word != Word.SOUND}
+    return dict(rows.values_list("case__task_key", "word"))
 
 
 def report(actor: Actor) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from awmenv.packs import Pack
 from episodes import packs
 from people.models import Project
 from reviews import court
+from reviews.models import Word
 from runs.models import Probe
 
 State = Probe.State
@@ -57,12 +58,15 @@ def newest(before: datetime | None = None) -> list[Probe]:
 
 
 def unfit(project: Project, before: datetime | None = None) -> dict[str, str]:
-    """Return the tasks whose outcome shows nothing, by task key, with the reason; a ruling of the court goes before a
-    probe. With `before`, only what was known at that moment."""
-    ruled = {
-        task: f"ruled {ruling.replace('_', ' ')}" for task, ruling in court.at_fault(project, before=before).items()
-    }
-    return {one.task: UNFIT[State(one.state)] for one in newest(before) if one.state in UNFIT} | ruled
+    """Return the tasks whose outcome shows nothing, by task key, with the reason. A ruling of the court goes before a
+    probe, also one that finds nothing wrong. With `before`, only what was known at that moment."""
+    found = {one.task: UNFIT[State(one.state)] for one in newest(before) if one.state in UNFIT}
+    for task, word in court.rulings(project, before=before).items():
+        if word == Word.SOUND:
+            found.pop(task, None)
+        else:
+            found[task] = f"ruled {word.replace('_', ' ')}"
+    return found
 
 
 def overview() -> Probed:

@@ -24,7 +24,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def house() -> Iterator[Product]:
-    """One running product for all tests that may share it; without the demo run. A loop that is silent for 12 s is lost:
-    soon enough to wait for, and longer than a busy machine takes between two requests of a test."""
+    """One running product for all tests that may share it; without the demo run.
+
+    A loop that is silent for 12 s is lost: soon enough to wait for, and longer than a busy machine takes between two
+    requests of a test.
+    """
     with product(AWMWEB_HEARTBEAT_S="12") as running:
         yield running

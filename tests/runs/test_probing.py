@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 
 from people.access import system
 from reviews import court
+from reviews.models import CourtCase
 from runs import planning, preflight, probes
 from runs.comparison import tries_of
 from runs.models import Probe
@@ -128,3 +129,9 @@ def test_doubts_name_probed_tasks_and_a_ruling_goes_first(ada):
     episode.refresh_from_db()
     court.rule(ada, court.doubt(episode).pk, "too_lenient", "Any 3 passes.")
     assert probes.unfit(ada.project) == {"notes_1/1": "ruled too lenient"}
+    court.rule(ada, episode_case(episode), "sound", "It only asks, and a dump of all rows is an answer.")
+    assert probes.unfit(ada.project) == {}
+
+
+def episode_case(episode):
+    return CourtCase.objects.get(task_key=f"{episode.scenario}/{episode.task_idx}").pk
