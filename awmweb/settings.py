@@ -72,17 +72,17 @@ def endpoint(prefix: str) -> EndpointConfig | None:
         return None
 
 
-def expert_endpoints() -> dict[str, EndpointConfig]:
-    """Expert models by name, in the order in which they are asked: the one of AWMWEB_EXPERT_*, then those that
-    AWMWEB_EXPERTS names, each with variables of its own (AWMWEB_EXPERT_SMALL_BASE_URL for `small`)."""
-    first = endpoint("AWMWEB_EXPERT_")
-    found = {"expert": first} if first is not None else {}
-    for name in filter(None, (part.strip() for part in text("AWMWEB_EXPERTS").split(","))):
+def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str, EndpointConfig]:
+    """Return the models of a role by name: the first under the role's own name, then the further ones, each with
+    variables of its own (AWMWEB_EXPERT_SMALL_BASE_URL for `small`). Expert models are asked in this order."""
+    prefix, names = f"AWMWEB_{role.upper()}_", f"AWMWEB_{role.upper()}S"
+    found = {role: first} if first is not None else {}
+    for name in filter(None, (part.strip() for part in further.split(","))):
         if not name.isidentifier() or name in found:
-            _stop("AWMWEB_EXPERTS", f"expected different plain names, got {name!r}")
-        one = endpoint(f"AWMWEB_EXPERT_{name.upper()}_")
+            _stop(names, f"expected different plain names, got {name!r}")
+        one = endpoint(f"{prefix}{name.upper()}_")
         if one is None:
-            _stop(f"AWMWEB_EXPERT_{name.upper()}_*", f"AWMWEB_EXPERTS names {name!r}, but its endpoint is not set")
+            _stop(f"{prefix}{name.upper()}_*", f"{names} names {name!r}, but its endpoint is not set")
         else:
             found[name] = one
     return found
@@ -143,9 +143,9 @@ AWMWEB_HEARTBEAT_S = number("AWMWEB_HEARTBEAT_S", 90, 2, 86_400)
 AWMWEB_PARK_AFTER_S = number("AWMWEB_PARK_AFTER_S", 60, 0, 86_400)
 AWMWEB_DEMO = switch("AWMWEB_DEMO", True)
 PACKS_DIR = BASE_DIR / "packs"
-AGENT_ENDPOINT = endpoint("AWMWEB_AGENT_")
+AGENT_ENDPOINTS = endpoints("agent", endpoint("AWMWEB_AGENT_"), text("AWMWEB_AGENTS"))
 EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
-EXPERT_ENDPOINTS = expert_endpoints()
+EXPERT_ENDPOINTS = endpoints("expert", EXPERT_ENDPOINT, text("AWMWEB_EXPERTS"))
 AWMWEB_EXPERT_LIMIT = number("AWMWEB_EXPERT_LIMIT", 4, 1, 1000)
 # the environment server asks the judge; here its secrets are not known (embedded/services.py), and not needed
 JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")

@@ -201,9 +201,11 @@ ELSEWHERE = "judge"
 
 
 def _endpoint(role: str) -> EndpointConfig | None:
-    return {"agent": settings.AGENT_ENDPOINT, "expert": settings.EXPERT_ENDPOINT, "judge": settings.JUDGE_ENDPOINT}[
-        role
-    ]
+    """Return the endpoint of a role, or of a further agent model, such as `agent:small`."""
+    kind, _, name = role.partition(":")
+    if kind == "agent":
+        return settings.AGENT_ENDPOINTS.get(name or kind)
+    return {"expert": settings.EXPERT_ENDPOINT, "judge": settings.JUDGE_ENDPOINT}[role]
 
 
 @require_GET
@@ -214,15 +216,19 @@ def models_page(request: MemberRequest) -> HttpResponse:
     for role, (prefix, words) in ROLES.items():
         test = reverse("test_model", args=[role]) if role != ELSEWHERE else ""
         roles.append(_role(role, prefix, words, _endpoint(role), test))
-        if role == "expert":
-            roles += [_further(name, one) for name, one in settings.EXPERT_ENDPOINTS.items() if name != role]
+        named = {"agent": settings.AGENT_ENDPOINTS, "expert": settings.EXPERT_ENDPOINTS}.get(role, {})
+        roles += [_further(role, name, one) for name, one in named.items() if name != role]
     configured = sum("configured" in role for role in roles)
     return render(request, "awmweb/models.html", {"place": "models", "roles": roles, "configured": configured})
 
 
-def _further(name: str, endpoint: EndpointConfig) -> dict[str, Any]:
-    prefix, test = f"AWMWEB_EXPERT_{name.upper()}_", reverse("test_expert", args=[name])
-    return _role(f"expert {name}", prefix, "Answers asks after the expert models above it.", endpoint, test)
+def _further(role: str, name: str, endpoint: EndpointConfig) -> dict[str, Any]:
+    prefix = f"{ROLES[role][0]}{name.upper()}_"
+    if role == "agent":
+        words, test = f"Runs tasks with policy model:{name}.", reverse("test_model", args=[f"agent:{name}"])
+    else:
+        words, test = "Answers asks after the expert models above it.", reverse("test_expert", args=[name])
+    return _role(f"{role} {name}", prefix, words, endpoint, test)
 
 
 def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, test: str) -> dict[str, Any]:
@@ -244,7 +250,8 @@ def _role(title: str, prefix: str, words: str, endpoint: EndpointConfig | None, 
 @member_required(may_launch)
 def test_model(request: MemberRequest, role: str) -> HttpResponse:
     """Ask the endpoint for one word and show its response or its error."""
-    if role not in ROLES:
+    kind, _, name = role.partition(":")
+    if kind not in ROLES or (name and (kind != "agent" or name not in settings.AGENT_ENDPOINTS)):
         raise NotFound
     endpoint = _endpoint(role)
     if endpoint is None:

@@ -38,6 +38,8 @@ from runs.models import PlanState
 log = logging.getLogger(__name__)
 OURS = "awmweb"
 DEMO_RUN = "demo"
+FIRST = "agent"
+"""The agent endpoint without a name of its own, among `AGENT_ENDPOINTS`."""
 DEMO_PACE_S = 3.0
 DEMO_ASKING_PACE_S = 1.8  # the one that is stuck gets there while a newcomer still looks around
 DEMO_DEADLINE_S = 600
@@ -121,15 +123,20 @@ def task_text(scenario: str, task_idx: int) -> str:
 
 
 def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
-    """Return the policy of a name: `script:NAME` runs a script of the pack, `model` the agent endpoint."""
-    kind, _, script = name.partition(":")
-    if kind == "script" and script:
-        return {OURS: "script", "script": script, "pace_s": pace_s}
-    if name == "model":
-        if settings.AGENT_ENDPOINT is None:
-            raise NoEndpoint
-        return {OURS: "model", "model": settings.AGENT_ENDPOINT.model}
-    raise UnknownPolicy("A policy is `model` or `script:NAME`, such as `script:oracle`.")
+    """Return the policy of a name: `script:NAME` runs a script of the pack, `model` the agent endpoint, and
+    `model:NAME` a further one.
+
+    Raises `UnknownPolicy` or `NoEndpoint`.
+    """
+    kind, _, which = name.partition(":")
+    if kind == "script" and which:
+        return {OURS: "script", "script": which, "pace_s": pace_s}
+    if kind == "model":
+        found = settings.AGENT_ENDPOINTS.get(which or FIRST)
+        if found is None:
+            raise NoEndpoint(f"AWMWEB_AGENTS names no agent model {which!r}." if which else "")
+        return {OURS: "model", "model": found.model, **({"endpoint": which} if which else {})}
+    raise UnknownPolicy("A policy is `model`, `model:NAME` or `script:NAME`, such as `script:oracle`.")
 
 
 def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from episodes.packs import packs
 from episodes.selection import newest
 from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
-from runs import estimating, overview, planning, preflight
+from runs import estimating, launching, overview, planning, preflight
 from runs.compare import count
 from runs.comparison import compare_run
 from runs.errors import BadPlan
@@ -98,8 +98,8 @@ def _headline(active: int, some: bool) -> str:
 
 def _policies() -> list[str]:
     scripts = {name for pack in packs() for scenario in pack.scenarios for name in pack.scripts(scenario, 0)}
-    model = ["model"] if settings.AGENT_ENDPOINT is not None else []
-    return [*model, *sorted(f"script:{name}" for name in scripts)]
+    models = ["model" if name == launching.FIRST else f"model:{name}" for name in settings.AGENT_ENDPOINTS]
+    return [*models, *sorted(f"script:{name}" for name in scripts)]
 
 
 def document_of(form: QueryDict) -> PlanDocument:

@@ -185,9 +185,10 @@ def policy_of(episode: Episode) -> Policy:
     """Return the policy that the stored plan names. Raises `UnknownPolicy` or `NoEndpoint`."""
     kind = episode.policy.get(launching.OURS)
     if kind == "model":
-        if settings.AGENT_ENDPOINT is None:
+        endpoint = settings.AGENT_ENDPOINTS.get(str(episode.policy.get("endpoint", launching.FIRST)))
+        if endpoint is None:
             raise NoEndpoint
-        return ChatPolicy(settings.AGENT_ENDPOINT)
+        return ChatPolicy(endpoint)
     if kind == "script":
         name = str(episode.policy.get("script", ""))
         scripts = launching.pack_with(episode.scenario).scripts(episode.scenario, episode.task_idx or 0)

@@ -16,6 +16,9 @@ PRODUCT = {
     "AWMWEB_AGENT_MODEL": "wise",
     "AWMWEB_AGENT_API_KEY": "secret-1",
     "AWMWEB_AGENT_HEADERS": '{"X-Key": "secret-2"}',
+    "AWMWEB_AGENTS": "tuned",
+    "AWMWEB_AGENT_TUNED_BASE_URL": "http://127.0.0.1:9/v1",
+    "AWMWEB_AGENT_TUNED_MODEL": "wiser",
     "AWMWEB_EXPERTS": "small",
     "AWMWEB_EXPERT_SMALL_BASE_URL": "http://127.0.0.1:9/v1",
     "AWMWEB_EXPERT_SMALL_MODEL": "tiny",
@@ -37,7 +40,10 @@ def test_command_in_another_shell_knows_the_model(tmp_path):
     sockets.mkdir(parents=True, exist_ok=True)
     known_settings.leave(tmp_path, PRODUCT)
     shell = {name: value for name, value in os.environ.items() if not name.startswith(("AWM", "DATABASE"))}
-    look = "from django.conf import settings; print(settings.AGENT_ENDPOINT.model, list(settings.EXPERT_ENDPOINTS))"
+    look = (
+        "from django.conf import settings as s; print(*[one.model for one in s.AGENT_ENDPOINTS.values()],"
+        " list(s.EXPERT_ENDPOINTS))"
+    )
     with socket.socket(socket.AF_UNIX) as database:
         database.bind(str(sockets / DATABASE_SOCKET))
         database.listen()
@@ -49,4 +55,4 @@ def test_command_in_another_shell_knows_the_model(tmp_path):
             text=True,
             timeout=120,
         )
-    assert done.stdout.strip() == "wise ['small']", done.stderr
+    assert done.stdout.strip() == "wise wiser ['small']", done.stderr

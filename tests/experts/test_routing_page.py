@@ -149,6 +149,19 @@ def test_models_page_shows_status_and_tests_each(ada, edo, settings, project):
         assert 'hx-post="/desk/models/small/test"' in page and 'hx-post="/desk/models/big/test"' in page
 
 
+def test_models_page_tests_further_agent_models(ada, settings):
+    server = OpenAIServer(lambda body: "ready")
+    with answering(server):
+        settings.AGENT_ENDPOINTS = {"tuned": endpoint(server.base_url)}
+        page = html(as_person(ada).get("/models/"))
+        assert "AWMWEB_AGENT_TUNED_BASE_URL" in page and 'hx-post="/models/agent:tuned/test"' in page
+        assert "Runs tasks with policy model:tuned." in page
+        assert "Test passed." in html(as_person(ada).post("/models/agent:tuned/test"))
+        assert "Set AWMWEB_AGENT_BASE_URL" in html(as_person(ada).post("/models/agent/test"))
+        for unknown in ("agent:none", "expert:tuned", "other"):
+            assert as_person(ada).post(f"/models/{unknown}/test").status_code == 404
+
+
 def endpoint(base_url):
     from awmclient.chat import EndpointConfig
 

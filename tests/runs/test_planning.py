@@ -10,6 +10,7 @@ import yaml
 from django.core.management import CommandError, call_command
 from django.db import connection
 
+from awmclient.chat import EndpointConfig
 from episodes import recording
 from episodes.errors import KeyConflict
 from episodes.models import Episode
@@ -17,7 +18,7 @@ from people.access import system
 from people.errors import AppError, Forbidden, NotFound
 from runs import launching, planning, playing
 from runs.comparison import compare_run
-from runs.errors import BadPlan, UnknownPolicy, WrongState
+from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
 from runs.models import Plan
 from runs.plans import OF_LOOP, plan_from_yaml, plan_of, recipe, recipes, to_yaml
 from tests.people_by_name import token
@@ -63,6 +64,22 @@ async def test_limits_of_a_plan_reach_the_loop(monkeypatch):
     assert {name: given[name] for name in ("max_steps", *OF_LOOP)} == {
         **{"max_steps": 4, "ask_deadline_s": 300, "max_asks": 1, "nudge_after": 0, "stall_after": 5}
     }
+
+
+def test_arms_name_agent_models_of_their_own(ada, calls, settings):
+    models = {name: EndpointConfig(f"http://127.0.0.1:9/{name}", name.upper()) for name in ("agent", "tuned")}
+    settings.AGENT_ENDPOINTS = models
+    arms = [{"name": "base", "policy": "model"}, {"name": "tuned", "policy": "model:tuned"}]
+    plan = launched(ada, tasks=["helpdesk_1/0"], arms=arms)
+    played = {row.arm.name: row.episode for row in plan.tries.select_related("arm", "episode")}
+    assert {name: one.policy["model"] for name, one in played.items()} == {"base": "AGENT", "tuned": "TUNED"}
+    urls = {name: playing.policy_of(one).endpoint.base_url for name, one in played.items()}
+    assert urls == {"base": "http://127.0.0.1:9/agent", "tuned": "http://127.0.0.1:9/tuned"}
+    with pytest.raises(NoEndpoint, match="names no agent model 'other'"):
+        launched(ada, tasks=["helpdesk_1/0"], arms=[{"name": "a", "policy": "model:other"}])
+    del models["tuned"]
+    with pytest.raises(NoEndpoint):
+        playing.policy_of(played["tuned"])
 
 
 def test_launch_with_the_same_key_gives_the_same_run(ada, calls):
