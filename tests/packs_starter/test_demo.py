@@ -61,6 +61,9 @@ def test_each_scenario_has_four_demos_and_one_of_them_asks(tasks, scenario):
         (("trucking_1", 4), "3021 must go, 3022 can wait", "3022"),
         (("trucking_1", 4), "Leave the yoghurt, 3022. Not 3023!", "3022"),
         (("trucking_1", 4), "the dairy", None),
+        (("helpdesk_1", 4), "Reopen 1003 and merge the others into it.", "1003"),
+        (("helpdesk_1", 4), "into the older open one, 1017", "1017"),
+        (("helpdesk_1", 4), "It is not 1021.", None),
     ],
 )
 def test_a_demo_understands_its_answer_however_it_is_said(tasks, key, advice, heard):
@@ -68,3 +71,17 @@ def test_a_demo_understands_its_answer_however_it_is_said(tasks, key, advice, he
     (pattern,) = question["listen"].values()
     found = re.search(pattern, advice)
     assert (found and found[1].lower()) == heard
+
+
+@pytest.mark.parametrize(
+    ("advice", "heard"),
+    [
+        ("28.40, and waive 409", ("28.40", "409")),
+        ("24.90 plus 3.50 makes 28.40. Then fine 409 is waived.", ("28.40", "409")),
+        ("the price and handling", (None, None)),
+    ],
+)
+def test_demo_of_a_lost_film_hears_sum_and_fine(tasks, advice, heard):
+    question = next(turn for turn in tasks["library_1", 4].scripts["demo"] if "ask" in turn)
+    found = {name: re.search(pattern, advice) for name, pattern in question["listen"].items()}
+    assert tuple(found[name] and found[name][1] for name in ("amount", "fine")) == heard

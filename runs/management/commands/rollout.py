@@ -19,7 +19,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--scenario", required=True)
         parser.add_argument("--task-idx", required=True, type=int)
-        parser.add_argument("--policy", required=True, help="`model`, or `script:NAME` such as script:oracle")
+        named = "`model`, `model:NAME`, or `script:NAME` such as script:oracle"
+        parser.add_argument("--policy", required=True, help=named)
         parser.add_argument("--arm", default="")
         parser.add_argument("--expert", default="off", choices=get_args(ExpertMode))
         parser.add_argument("--project", default="demo")
