@@ -19,6 +19,7 @@ from awmenv.errors import EnvironmentFault, ServerUnreachable
 from awmenv.models import Observation, Tool
 from awmenv.packs import Pack
 from episodes.packs import packs
+from people.plain_text import clean
 from runs import environment, launching, probes
 from runs.errors import NoServer
 from runs.models import Probe
@@ -51,7 +52,7 @@ class _Changed(Exception):
 
 
 def tasks(scenario: str = "") -> list[Task]:
-    """Return the tasks of loaded packs, or those of one scenario. Raises `UnknownScenario`."""
+    """Return the tasks of loaded packs, or those of one scenario. Raises `UnknownTask`."""
     chosen = [launching.pack_with(scenario)] if scenario else packs()
     return [
         task
@@ -72,8 +73,7 @@ async def probed(chosen: Sequence[Task]) -> AsyncIterator[Probe]:
     for task in chosen:
         state, attempts, reason = await _probe(task)
         about = {"scenario": task.scenario, "task_idx": task.task_idx, "verifier": task.verifier, "server": server}
-        reason = reason[:2000].replace("\x00", "")
-        yield await Probe.objects.acreate(state=state, attempts=attempts, reason=reason, **about)
+        yield await Probe.objects.acreate(state=state, attempts=attempts, reason=clean(reason[:2000]), **about)
 
 
 async def _probe(task: Task) -> tuple[State, dict[str, Any], str]:
@@ -85,12 +85,9 @@ async def _probe(task: Task) -> tuple[State, dict[str, Any], str]:
         try:
             for name, attempt in ATTEMPTS.items():
                 found, calls = await attempt(task)
-                if (found.verify_result or {}).get("execution_status") != "success":
-                    return (
-                        State.UNVERIFIABLE,
-                        attempts,
-                        str((found.verify_result or {}).get("error_message") or found.error),
-                    )
+                verdict = found.verify_result or {}
+                if verdict.get("execution_status") != "success":
+                    return State.UNVERIFIABLE, attempts, str(verdict.get("error_message") or found.error)
                 attempts[name] = {"outcome": found.reward_type, "calls": calls}
         except ServerUnreachable as away:
             raise NoServer(str(away)) from away
@@ -120,7 +117,7 @@ async def _answered(task: Task, answer: str) -> Observation:
 async def _read_only(task: Task) -> tuple[Observation, int]:
     """Start over without a tool that turns out to write, so that the database is as it was."""
     writes: set[str] = set()
-    while True:
+    for _session in range(CALLS):
         async with EnvironmentClient(settings.AWMENV_URL) as client:
             await client.reset(scenario=task.scenario, task_idx=task.task_idx, state_diff=True)
             try:
@@ -129,6 +126,7 @@ async def _read_only(task: Task) -> tuple[Observation, int]:
                 writes.add(changed.tool)
                 continue
             return await client.verify("\n".join(read)[:ANSWER]), len(read)
+    raise EnvironmentFault(f"{CALLS} tools with the names of reads change rows.")
 
 
 async def _all_read(client: EnvironmentClient, without: set[str]) -> list[str]:

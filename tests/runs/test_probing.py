@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 HEAD = "def verify_task_completion(initial_db_path, final_db_path, final_answer=None):\n"
 CODES = {
     2: "    return {'result': 'complete' if 'flowers' in (final_answer or '') else 'others'}\n",
-    3: "    raise KeyError('nothing here')\n",
+    3: "    raise KeyError('nothing \\x1b[2J here \\ud800')\n",
     4: "    return {'result': 'complete'}\n",
 }
 STATES = ["clean", "answer_only", "answer_only", "unverifiable", "trivial", "unverifiable"]
@@ -77,8 +77,9 @@ def test_probe_finds_tasks_that_pass_without_work(environment, ada, tmp_path, ca
     assert [sorted(name for name, one in row["attempts"].items() if one["outcome"] == "complete") for row in rows] == [
         [], ["read_only"], ["echo_task"], [], ["echo_task", "empty", "read_only"], [],
     ]  # fmt: skip
-    assert rows[0]["attempts"]["read_only"]["calls"] > 0 and "nothing here" in rows[3]["reason"]
+    assert rows[0]["attempts"]["read_only"]["calls"] > 0 and "nothing" in rows[3]["reason"]
     said = capsys.readouterr().out
+    assert "nothing" in said and "\x1b" not in said
     assert "  notes_1/4 trivial: Complete by echo_task, empty, read_only." in said
     assert "Probed 6 tasks: 1 clean, 1 trivial, 2 answer only, 2 unverifiable." in said
     assert set(probes.unfit(ada.project)) == {f"notes_1/{idx}" for idx in range(1, 6)}

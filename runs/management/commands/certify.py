@@ -14,9 +14,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from episodes.models import Certificate, Episode
 from people.errors import AppError
+from people.plain_text import first_line
 from runs import certifying
 
 Row = dict[str, Any]
+SHOWN = 300
+"""Letters of a difference: an app can say anything, and this is an operator's terminal."""
 
 
 class Command(BaseCommand):
@@ -59,7 +62,8 @@ class Command(BaseCommand):
             graded.setdefault(place, Counter())[row["grade"]] += 1
             if row["grade"] != Certificate.Grade.EXACT:
                 name = place if "episode" in row else f"{place}/{row['task_idx']}"
-                self.stdout.write(f"  {name} {row['grade']} at {row['checked']} of {row['calls']}: {row['difference']}")
+                why = first_line(row["difference"], SHOWN)
+                self.stdout.write(f"  {name} {row['grade']} at {row['checked']} of {row['calls']}: {why}")
         for place, grades in sorted(graded.items()):
             self.stdout.write(f"  {place}: {grades[Certificate.Grade.EXACT]} of {grades.total()} exact")
         total: Counter[str] = sum(graded.values(), Counter())

@@ -11,8 +11,12 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from people.errors import AppError
+from people.plain_text import first_line
 from runs import probing
 from runs.models import Probe
+
+SHOWN = 300
+"""Letters of a reason: a verifier can say anything, and this is an operator's terminal."""
 
 
 class Command(BaseCommand):
@@ -46,7 +50,7 @@ class Command(BaseCommand):
         async for row in probing.probed(chosen):
             rows.append(row)
             if row.state != Probe.State.CLEAN:
-                self.stdout.write(f"  {row.task} {row.state.replace('_', ' ')}: {row.reason}")
+                self.stdout.write(f"  {row.task} {row.state.replace('_', ' ')}: {first_line(row.reason, SHOWN)}")
             if len(rows) % 100 == 0:
                 self.stdout.write(f"  {len(rows)} of {len(chosen)} tasks")
         return rows
