@@ -93,7 +93,7 @@ image: install-dev
 
 # Runs whose true uplift is known, looked at after every episode: how often something false is said, in a table
 planted: install-dev
-	@AWMWEB_PLANTED_TABLE=1 $(PY) -m pytest -s -m long tests/runs/test_planted.py
+	@PLANTED_TABLE=1 $(PY) -m pytest -s -m long tests/runs/test_planted.py
 
 # The kill matrix, which says what it does and what it counted, and the end of the process that watches the others
 chaos: install-dev

@@ -118,7 +118,7 @@ def test_planted_truth_holds_in_200_runs_each(ada):
     for name, uplift in UPLIFTS.items():
         told[name] = planted(ada, uplift, RUNS)
         print(f"{name}: {RUNS} runs after {time.monotonic() - begun:.0f} s", flush=True)
-    if os.environ.get("AWMWEB_PLANTED_TABLE") == "1":
+    if os.environ.get("PLANTED_TABLE") == "1":
         TABLE.write_text(table(told, time.monotonic() - begun), encoding="utf-8")
     for name, found in told.items():
         false_better = sum(one.said("better") for one in found) if UPLIFTS[name] <= 0 else 0
