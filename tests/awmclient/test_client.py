@@ -258,7 +258,7 @@ async def test_dead_dashboard_gives_local_fallback_and_later_report(server):
 async def test_ask_keeps_its_number_when_dashboard_dies_while_waiting(server):
     async with HttpDashboard(server.url, TOKEN, retry_s=0.3) as dash:
         episode = await dash.start_episode("Look", expert="plain")
-        asking = asyncio.create_task(episode.ask("How much?", deadline_s=2))
+        asking = asyncio.create_task(episode.ask("How much?", deadline_s=4))
         await until(lambda: server.book.asks)
         start = now()
         await server.kill()
@@ -298,7 +298,7 @@ async def test_ask_with_lost_response_is_found_again(server):
 async def test_advice_without_a_listener_is_marked_unheard(server):
     async with HttpDashboard(server.url, TOKEN, retry_s=0.2) as dash:
         episode = await dash.start_episode("Look", expert="plain")
-        asking = asyncio.create_task(episode.ask("How much?", deadline_s=1))
+        asking = asyncio.create_task(episode.ask("How much?", deadline_s=4))
         await until(lambda: server.book.asks)
         await server.kill()
         ask = await answer(server, "Ten.")

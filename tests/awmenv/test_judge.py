@@ -58,7 +58,7 @@ def bench(tmp_path_factory: OpenFolders) -> Iterator[Bench]:
             AWMENV_JUDGE_MODEL="solomon",
             AWMENV_JUDGE_HEADERS=json.dumps({"X-Tenant": HEADER}),
             AWMENV_JUDGE_QUERY=f"api-version={QUERY}",
-            AWMENV_JUDGE_TIMEOUT_S="2",
+            AWMENV_JUDGE_TIMEOUT_S="5",
         )
         yield made
         made.server.stop()
@@ -101,7 +101,7 @@ async def test_an_endpoint_or_key_that_a_client_sends_is_not_used(bench: Bench) 
 
 
 def late() -> str:
-    time.sleep(2.5)
+    time.sleep(6)
     return json.dumps(ruling("complete"))
 
 
@@ -129,7 +129,7 @@ FAULTS: dict[str, Any] = {
 async def test_failing_judge_is_an_error_with_reason_not_an_outcome(bench: Bench, name: str) -> None:
     started = time.monotonic()
     found = await bench.verdict(FAULTS[name])
-    assert time.monotonic() - started < 20  # the judge may take 2 s, and a busy machine the rest
+    assert time.monotonic() - started < 60  # the judge may take 5 s, and a busy machine the rest
     assert (found.reward_type, found.reward, found.done) == ("judge_error", 0.0, False)
     assert found.verify_result is not None
     assert found.verify_result["execution_status"] == "error"

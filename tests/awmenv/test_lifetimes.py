@@ -175,12 +175,12 @@ async def test_a_call_ends_with_the_connection_that_made_it(make_server: Callabl
 
 
 async def test_an_idle_world_is_ended_and_says_why(make_server: Callable[..., Server]) -> None:
-    server = make_server(AWMENV_IDLE_S="1")
+    server = make_server(AWMENV_IDLE_S="3")
     async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="notes_1")
         assert await asyncio.to_thread(eventually, lambda: json.loads(server.get("/stats"))["faults"].get("host") == 1)
         refused = await env.call_tool("list_notes")
-        assert (refused.reward_type, "unused for more than 1 s" in str(refused.error)) == ("server_error", True)
+        assert (refused.reward_type, "unused for more than 3 s" in str(refused.error)) == ("server_error", True)
         await env.reset(scenario="notes_1")
         assert (await env.call_tool("list_notes")).ok
 

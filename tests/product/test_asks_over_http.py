@@ -73,9 +73,9 @@ def test_a_poll_that_waits_settles_the_deadline_itself(agent):
 
 
 def test_an_answer_after_the_deadline_is_409_too_late(agent, expert):
-    ask = asked(agent, started(agent), deadline_s=1)
+    ask = asked(agent, started(agent), deadline_s=6)  # time enough to claim it
     lease = expert.post(f"/asks/{ask}/claim").json()
-    agent.get(f"/asks/{ask}?wait=5")
+    agent.get(f"/asks/{ask}?wait=25")
     body = {"lease_token": lease["lease_token"], "text": "slow", "nonce": "n"}
     late = expert.post(f"/assignments/{lease['assignment']}/answer", json=body)
     assert (late.status_code, late.json()["error"]["code"]) == (409, "too_late")
