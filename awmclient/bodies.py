@@ -36,7 +36,7 @@ def numbered(steps: StepLike | Sequence[StepLike], last_seq: int) -> list[dict[s
 
 
 def as_list(steps: StepLike | Sequence[StepLike]) -> list[dict[str, Any]]:
-    """One step or many, as plain dicts of our own."""
+    """Return one step or many, as plain dicts of our own."""
     given = [steps] if isinstance(steps, Mapping | StepCommon) else steps
     return [as_dict(step) for step in given]
 

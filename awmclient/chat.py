@@ -278,7 +278,7 @@ def _turn(message: Mapping[str, Any], *, has_tools: bool) -> Turn:
 
 
 def _action(common: dict[str, Any]) -> Turn:
-    """Where there are no tools, a JSON object is the next action and anything else is the answer."""
+    """Read a JSON object as the next action where there are no tools; anything else is the answer."""
     text = common["content"].strip().removeprefix("```json").removeprefix("```").removesuffix("```").strip()
     try:
         action = json.loads(text)

@@ -71,7 +71,7 @@ class HttpEpisode:
         return self._outbox.acknowledged
 
     async def heartbeat(self) -> None:
-        """A sign of life for long turns; every other call about the episode counts as one too."""
+        """Give a sign of life for long turns; every other call about the episode counts as one too."""
         await self._wire.send("POST", f"/episodes/{self.id}/heartbeat", {}, retry_s=0, read_s=10)
 
     async def view(self) -> EpisodeView:
@@ -177,7 +177,7 @@ class HttpEpisode:
         return True
 
     async def _poll(self, ask: str, cutoff: float) -> dict[str, Any]:
-        """One long poll. A refusal while waiting (a restored database, a withdrawn token) leaves the agent without
+        """Make one long poll. A refusal while waiting (a restored database, a withdrawn token) leaves the agent without
         advice.
         """
         loop = asyncio.get_running_loop()

@@ -94,7 +94,7 @@ def as_seen(step: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _observation(advice: Any) -> Any:
-    """What the agent sees of an advice, stored or already seen; an ask that closed without one was cancelled."""
+    """Return what the agent sees of an advice, stored or already seen; an ask that closed without one was cancelled."""
     if not isinstance(advice, Mapping):
         return {"status": "no_advice", "reason": "cancelled"}
     return Advice.model_validate(advice).observation() if "source" in advice else advice

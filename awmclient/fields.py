@@ -23,7 +23,7 @@ def _any_text(value: Any) -> Any:
 
 
 def clean_text(value: Any) -> Any:
-    """Keys and names reach indexes and logs: U+0000 and lone surrogates have no place there."""
+    """Refuse U+0000 and lone surrogates in keys and names, which reach indexes and logs."""
     if isinstance(value, str) and ("\x00" in value or not value.isascii() and _has_half_a_pair(value)):
         raise PydanticCustomError("string_unicode", "Input should have no U+0000 and no lone surrogate")
     return value
@@ -45,7 +45,7 @@ def _whole(value: Any) -> Any:
 
 
 def _storable(value: datetime) -> datetime:
-    """A database keeps times as UTC and knows no year 0 and none after 9999; no place is more than 15 hours off."""
+    """Refuse times that a database cannot keep as UTC: year 0, after 9999, or zones more than 15 hours off."""
     offset = value.utcoffset() or timedelta()
     if not 1000 <= value.year <= 9000 or abs(offset) > timedelta(hours=15):
         raise PydanticCustomError("moment", "Input should be a time between the years 1000 and 9000")
@@ -83,7 +83,7 @@ def too_large(value: Any, values: int, levels: int, characters: int) -> str:
 
 
 def bounded(most: int, least: int = 0) -> BeforeValidator:
-    """Any text, within bounds that pydantic's own check of strings could not put on a lone surrogate."""
+    """Return any text, within bounds that pydantic's own check of strings could not put on a lone surrogate."""
 
     def check(value: Any) -> Any:
         if not least <= len(_any_text(value)) <= most or (least and not value.strip()):

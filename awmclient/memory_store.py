@@ -132,7 +132,7 @@ class Book:
             self._end(entry, "failed", "error")
 
     def stop(self, episode: str) -> None:
-        """A person stops the episode."""
+        """End the episode because a person stops it."""
         entry = self.entry(episode)
         if entry.is_live:
             self._end(entry, "cancelled", None)
@@ -183,7 +183,7 @@ class Book:
         return [ask for ask in self.asks.values() if ask.plan.episode == episode and ask.status == "open"]
 
     def close(self, ask: Ask, status: str, advice: Advice | None = None, reason: str | None = None) -> None:
-        """Once: set the status, put the advice into its step, let the episode go on, wake the waiter."""
+        """Close the ask, once: set the status, put the advice into its step, let the episode go on, wake the waiter."""
         if ask.status != "open":
             return
         ask.status, ask.advice, ask.reason = status, advice, reason

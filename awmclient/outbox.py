@@ -87,13 +87,13 @@ class Outbox:
         return question
 
     def give_up(self, question: Question, reason: str) -> None:
-        """The agent went on without this answer. What the dashboard knows of it is settled before the next word."""
+        """Go on without this answer. What the dashboard knows of it is settled before the next word."""
         question.given_up = reason
         if question.id:
             self._withdrawals.append(question)
 
     def owe_receipt(self, ask: str) -> None:
-        """`consumed` did not get through; say it again with the next word."""
+        """Note that `consumed` did not get through; it is sent again with the next word."""
         self._receipts.append(ask)
 
     async def flush(self) -> None:
@@ -141,8 +141,8 @@ class Outbox:
             self._withdrawals.append(question)
 
     async def _arrived(self, question: Question) -> bool:
-        """Did a question that was given up while it was being sent take its number after all? Only this loop writes
-        steps.
+        """Tell whether a question that was given up while it was being sent took its number after all. Only this loop
+        writes steps.
         """
         if not question.tried or question.arrived:
             return question.arrived
@@ -179,7 +179,7 @@ class Outbox:
             self._withdrawals.popleft()
 
     async def _withdraw(self, question: Question) -> None:
-        """Nobody shall work on a dead question; if advice came all the same, the record says that the agent never
+        """Withdraw a question that no one waits for; if advice came all the same, the record says that the agent never
         had it.
         """
         await self._quietly("POST", f"/asks/{question.id}/cancel")

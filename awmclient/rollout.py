@@ -155,7 +155,7 @@ async def rollout(
 
 @contextlib.contextmanager
 def _boundary(fault: type[BoundaryFault]) -> Iterator[None]:
-    """Whatever breaks inside is this boundary's fault; an episode that was ended or parked is nobody's."""
+    """Attribute what fails inside to this boundary; an episode that was ended or parked has no fault."""
     try:
         yield
     except (EpisodeEnded, Parked, BoundaryFault, _End):
@@ -243,7 +243,7 @@ class _Loop:
         return {**outcome, **({"attestation": attestation} if isinstance(attestation, dict) else {})}
 
     async def _ended(self, end: _End, on_end: OnEnd | None) -> RolloutResult:
-        """The finish stands; what breaks in `on_end` is said beside it and changes nothing."""
+        """Call `on_end` after the finish; a failure there is logged and changes nothing."""
         how = {"stop_reason": end.stop_reason, "final_answer": end.final_answer}
         try:
             if on_end is not None:
@@ -353,7 +353,7 @@ class _Loop:
                 resume(self._past_views())
 
     def _past_views(self) -> list[View]:
-        """What the policy was shown before each of its turns so far."""
+        """Return what the policy was shown before each of its turns so far."""
         views, standing, turn = [], Standing(), 0
         for place, step in enumerate(self.steps):
             if (step.get("turn") or 0) > turn:
@@ -437,8 +437,9 @@ class _Loop:
         return turn.calls if turn.malformed is None else ()
 
     def _said(self, turn: Turn, number: int, ends: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-        """What was said in this turn as one message, with the calls that it is about to make; its usage stands there
-        even if nothing was said."""
+        """Return what was said in this turn as one message, with the calls that it is about to make; its usage stands
+        there even if nothing was said.
+        """
         content = "\n\n".join(part for part in (turn.content, turn.answer) if part)
         extra: dict[str, Any] = {"usage": turn.usage, "meta": {**(turn.meta or {}), **(ends or {})}}
         if turn.malformed is None and turn.calls:
@@ -510,7 +511,7 @@ class _Loop:
 
 
 def _as_lived(step: Mapping[str, Any]) -> dict[str, Any]:
-    """A stored step as the loop that recorded it held it: without what the dashboard added."""
+    """Return a stored step as the loop that recorded it held it: without what the dashboard added."""
     lived = {name: value for name, value in step.items() if name not in ("seq", "at", "ask")}
     return lived | {"advice": as_seen(step)["advice"]} if step["kind"] == "ask" else lived
 

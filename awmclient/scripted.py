@@ -100,7 +100,7 @@ def _heard(listen: Mapping[str, str], text: str) -> dict[str, str] | None:
 
 
 def _filled(value: Any, heard: Mapping[str, str]) -> Any:
-    """`"{{rate}}"` alone becomes what was heard, as a number if it is one; inside a sentence it becomes text."""
+    """Replace `"{{rate}}"` by what was heard, as a number if it stands alone and is one, else as text."""
     if isinstance(value, list):
         return [_filled(item, heard) for item in value]
     if isinstance(value, Mapping):

@@ -44,7 +44,7 @@ def unknown_tool(name: str) -> str:
 
 
 def is_reserved(name: str) -> bool:
-    """Control tools and the loop's own tool: never sent to an environment, however they are spelt."""
+    """Tell whether a name, in any spelling, is a control tool or the loop's own, which never reach an environment."""
     plain = name.strip().casefold()
     return plain in CONTROL_TOOLS or plain == ASK_TOOL
 
@@ -103,7 +103,7 @@ def _unwrapped(call: Call) -> Call:
 
 
 def _arguments(name: str, value: Any) -> dict[str, Any]:
-    """An object, or the JSON text of one; nothing at all means no arguments."""
+    """Read an object, or the JSON text of one; nothing at all means no arguments."""
     if value is None or value == "":
         return {}
     if isinstance(value, str):
@@ -159,7 +159,7 @@ def _written(text: str, match: re.Match[str], names: Collection[str]) -> Call | 
 
 
 def _balanced(text: str) -> str:
-    """From the name to the bracket that closes its call; brackets inside quotes do not count."""
+    """Cut from the name to the bracket that closes its call; brackets inside quotes do not count."""
     depth, quote, escaped = 0, "", False
     for place, char in enumerate(text):
         if quote:

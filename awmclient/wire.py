@@ -77,7 +77,7 @@ def _plain(value: Any) -> Any:
 
 
 def root_of(url: str) -> str:
-    """`http://host:8000/` -> `http://host:8000/api/v1`; a user and password in the URL are dropped."""
+    """Turn `http://host:8000/` into `http://host:8000/api/v1`; a user and password in the URL are dropped."""
     parts = urlsplit(url.strip())
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise Invalid("The dashboard's URL must start with http:// or https:// and name a host.")
@@ -86,7 +86,7 @@ def root_of(url: str) -> str:
 
 
 def is_loopback(url: str) -> bool:
-    """This machine itself: a proxy from the environment has no part in that."""
+    """Tell whether the host is this machine itself: a proxy from the environment has no part in that."""
     return urlsplit(url).hostname in _LOOPBACK
 
 
@@ -138,7 +138,7 @@ class Wire:
     async def _once(
         self, method: str, path: str, content: bytes | None, read_s: float, repeatable: bool
     ) -> tuple[Reply | None, str, float | None]:
-        """One try: a reply, or why there is none and how long the dashboard asks us to stay away."""
+        """Try once: return a reply, or why there is none and how long the dashboard asks us to stay away."""
         headers = {} if content is None else {"Content-Type": "application/json"}
         timeout = httpx.Timeout(read_s, connect=CONNECT_S)
         try:
@@ -166,7 +166,7 @@ def _cause(error: httpx.HTTPError) -> str:
 
 
 def retry_after(answer: httpx.Response) -> float | None:
-    """Seconds or a date, as HTTP has it; nonsense counts as absent."""
+    """Read seconds or a date, as HTTP has it; nonsense counts as absent."""
     value = answer.headers.get("Retry-After", "").strip()
     if not value:
         return None

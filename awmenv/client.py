@@ -200,7 +200,7 @@ class EnvironmentClient:
         return observation.tools
 
     async def call_tool(self, name: str, arguments: Mapping[str, Any] | None = None) -> Observation:
-        """One tool call.
+        """Make one tool call.
 
         A refused call is an observation with `error`, as the agent should see it. Transport faults raise, and so does
         a world that ended from outside (`WorldLost`; told where the reset asked for `state_diff`).
@@ -375,7 +375,7 @@ def _refusal(data: dict[str, Any]) -> EnvironmentFault:
 
 
 def socket_url(url: str) -> str:
-    """`http://host:port` as the address of its `/ws`; an address that names a path ending in /ws stays as it is."""
+    """Turn `http://host:port` into the address of its `/ws`; an address whose path ends in /ws is returned as it is."""
     parts = urlsplit(url if "://" in url else f"http://{url}")
     scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
     path = parts.path.rstrip("/")
@@ -403,6 +403,6 @@ def _difference(call: Made, found: Observation, restored: Restored) -> str:
 
 
 def _digest(found: Observation) -> str:
-    """Of what a call brought, as far as its caller sees it."""
+    """Hash what a call returned, as far as its caller sees it."""
     came = json.dumps([found.error, found.tool_result], sort_keys=True)
     return hashlib.sha256(came.encode()).hexdigest()

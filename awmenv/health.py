@@ -58,7 +58,7 @@ class Health:
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:
-        """None for what is no record: nothing is said then."""
+        """Read a record from the wire; None for what is no record."""
         if not isinstance(data, Mapping):
             return None
         code, sql = Form.from_wire(data.get("code")), Form.from_wire(data.get("sql"))

@@ -42,7 +42,7 @@ def read(cache: Path, folder: Path, state: Prints, kind: str = "index") -> dict[
 
 
 def write(cache: Path, folder: Path, state: Prints, index: dict[str, Any], kind: str = "index") -> None:
-    """Whole or not at all; a cache that cannot be written is done without."""
+    """Write all or nothing; a cache that cannot be written is done without."""
     place = _place(cache, folder, kind)
     try:
         cache.mkdir(mode=0o700, parents=True, exist_ok=True)

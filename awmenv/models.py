@@ -158,7 +158,7 @@ class Observation:
 
     @classmethod
     def from_wire(cls, data: dict[str, Any]) -> Self:
-        """From the `data` of an observation frame. Unknown fields are dropped, so that newer servers can be read."""
+        """Read the `data` of an observation frame. Unknown fields are dropped, so that newer servers can be read."""
         body = data.get("observation")
         body = body if isinstance(body, dict) else {}
         reward = data.get("reward")

@@ -194,7 +194,7 @@ class Pack:
         return code if isinstance(code, str) else ""
 
     def has_verifier(self, scenario: str, task_idx: int) -> dict[str, bool] | None:
-        """{"sql": bool, "code": bool}, or None if the task has none at all."""
+        """Return {"sql": bool, "code": bool}, or None if the task has none at all."""
         modes = self.scenario(scenario).verifiers.get(task_idx, set())
         return {"sql": "sql" in modes, "code": "code" in modes} if modes else None
 
@@ -310,7 +310,7 @@ class _Loader:
         self.remark = pack.report.remark
 
     def rows(self, file: str, key: str) -> Iterator[tuple[str, dict[str, Any], Place]]:
-        """(normalised name, row, place) of every good line; the bad ones are reported and skipped."""
+        """Yield (normalised name, row, place) of every good line; the bad ones are reported and skipped."""
         if not (self.pack.folder / file).is_file():
             self.remark("warning", "missing_file", f"{file} is not in the folder", file=file)
             return
@@ -401,7 +401,7 @@ class _Loader:
 
 
 def _schema_statements(db_schema: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """(table, statement) pairs of a gen_db row: tables in order, each followed by its indexes."""
+    """Return (table, statement) pairs of a gen_db row: tables in order, each followed by its indexes."""
     for table in _dicts(db_schema.get("tables")):
         name = _text(table.get("name")) or "?"
         if isinstance(table.get("ddl"), str):
@@ -413,7 +413,7 @@ def _schema_statements(db_schema: dict[str, Any]) -> Iterable[tuple[str, str]]:
 
 
 def _sample_statements(sample_data: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    """(table, statement) pairs of a gen_sample row."""
+    """Return (table, statement) pairs of a gen_sample row."""
     for table in _dicts(sample_data.get("tables")):
         inserts = table.get("insert_statements")
         for statement in inserts if isinstance(inserts, list) else []:

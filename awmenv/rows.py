@@ -82,7 +82,7 @@ def _holds_too_many_values(line: bytes) -> bool:
 
 
 def _lines(stream: IO[bytes], file: str) -> Iterator[tuple[bytes, Place]]:
-    """Every line that is not blank, with its place; of one that is too long only its beginning is ever held."""
+    """Yield every line that is not blank, with its place; of one that is too long only its beginning is ever held."""
     offset = 0
     for number in itertools.count(1):
         line = stream.readline(MAX_ROW_BYTES + 1)

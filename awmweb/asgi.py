@@ -68,7 +68,7 @@ def names_us(scope: dict[str, Any]) -> bool:
 
 
 def is_ours(scope: dict[str, Any]) -> bool:
-    """A cookie socket needs our Origin, else any page could listen with a person's cookie."""
+    """Tell whether an Origin is ours, else any page could listen with a person's cookie."""
     origin, host = header(scope, b"origin"), header(scope, b"host")
     return origin in {settings.AWMWEB_PUBLIC_URL, f"http://{host}", f"https://{host}"} if origin else False
 
@@ -95,7 +95,7 @@ def _waits(scope: dict[str, Any]) -> bool:
 
 
 async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """One of our files; whatever else an address names there is not found."""
+    """Serve one of our files; whatever else an address names there is not found."""
     try:
         await static({**scope, "root_path": scope.get("root_path", "") + "/static"}, receive, _fresh(send))
     except (HTTPException, OSError):
@@ -107,7 +107,7 @@ async def _django(scope: dict[str, Any], receive: Any, send: Any) -> None:
 
 
 async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """The body is read here, within its limit, and once its sender is known. What the session's own look at the
+    """Read the body within its limit, once its sender is known. What the session's own look at the
     database meets is told here, too."""
     try:
         sender = await sender_of(scope) if has_body(scope) else ""
@@ -121,7 +121,7 @@ async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -
 
 
 def _fresh(send: Any) -> Any:
-    """Browsers ask each time and get 304 mostly: no build step, so names carry no hash."""
+    """Have browsers ask each time, mostly for a 304: no build step, so names carry no hash."""
 
     async def inner(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
@@ -137,7 +137,7 @@ def _fresh(send: Any) -> Any:
 
 
 async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
-    """A bearer needs no Origin and no session; a cookie needs both."""
+    """Accept a socket: a bearer needs no Origin and no session; a cookie needs both."""
     scope[WIRE] = send
     try:
         if not names_us(scope):

@@ -52,7 +52,7 @@ class Answers(MiddlewareMixin):
 
 
 def _show_turns(response: HttpResponse) -> None:
-    """Whoever forgot to clean a text: nothing on a page turns lines around."""
+    """Show direction marks that a view left in a text, so that nothing on a page turns lines around."""
     page = cleaned(response.content)
     if page != response.content:
         response.content = page
@@ -77,8 +77,9 @@ class Refusals(MiddlewareMixin):
     """Nothing of a form is lost: htmx gets the words alone, with the status, and swaps nothing else."""
 
     def process_view(self, request: HttpRequest, view: object, args: object, kwargs: object) -> HttpResponse | None:
-        """No text column takes U+0000 and no person types it. The API reads its bodies itself and keeps it; an answer
-        is checked by its schema, so that the words that were typed stand in the form again."""
+        """Refuse U+0000 in forms: no text column takes it and no person types it. The API reads its bodies itself and
+        keeps it; an answer is checked by its schema, so that the words that were typed stand in the form again.
+        """
         if request.path.startswith("/api/") or request.path.endswith("/answer"):
             return None
         given = [request.path, *(value for form in (request.GET, request.POST) for value in _values(form))]
@@ -98,7 +99,7 @@ class Refusals(MiddlewareMixin):
 
 
 def _away(error: Exception) -> HttpResponse:
-    """A page of its own, which asks the database nothing."""
+    """Return a page of its own, which asks the database nothing."""
     log.warning("database unavailable: %s", error)
     page = HttpResponse(render_to_string("503.html"), status=Away.status)
     page["Retry-After"] = "2"

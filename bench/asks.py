@@ -51,7 +51,7 @@ def start(agent: httpx.Client, name: str) -> str:
 
 
 def visible(house: Product, agent: httpx.Client) -> list[float]:
-    """Milliseconds from sending an ask until it stands in the open queue page."""
+    """Return milliseconds from sending an ask until it stands in the open queue page."""
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium")
@@ -81,7 +81,7 @@ def _until_seen(page: Any, agent: httpx.Client, number: int) -> float:
 
 
 def delivered(agent: httpx.Client, expert: httpx.Client) -> list[float]:
-    """Milliseconds from sending an answer until the waiting poll of the loop has it."""
+    """Return milliseconds from sending an answer until the waiting poll of the loop has it."""
     return [_until_delivered(agent, expert, number) for number in range(ROUNDS)]
 
 

@@ -157,7 +157,7 @@ def answer_time(dice: random.Random) -> float:
 
 
 def optimum(seed: int) -> int:
-    """Answers of people who are never idle and never late, with the very times that the simulated ones drew."""
+    """Count the answers of people who are never idle or late, with the very times that the simulated ones drew."""
     total = 0
     for person in range(PEOPLE):
         dice, clock = random.Random(f"{seed}/{person}"), 0.0  # noqa: S311
@@ -188,7 +188,7 @@ def flood() -> None:
 
 
 def claims(house: Product) -> None:
-    """Asks are written as rows, then claimed and answered by processes of their own, each a person of its own."""
+    """Write asks as rows, then have processes claim and answer them, each a person of its own."""
     context = multiprocessing.get_context("spawn")
     os.environ.update({name: value for name, value in house.environment.items() if name.startswith("AWM")})
     with context.Pool(CLAIMERS) as pool:
@@ -310,7 +310,7 @@ def open_one(agent: httpx.Client, name: str, deadline_s: int) -> str:
 
 
 def page_times(house: Product) -> list[float]:
-    """Time to the first byte of the queue page for a signed-in expert, on one kept connection."""
+    """Return time to the first byte of the queue page for a signed-in expert, on one kept connection."""
     with httpx.Client(base_url=house.url, follow_redirects=True, timeout=30) as browser:
         browser.get(house.link("edo", "expert"))
         _page(browser)  # the first reads the templates
@@ -391,7 +391,7 @@ SWAPS = 40
 
 
 def swap(house: Product) -> None:
-    """Each ask follows six steps, as an ask in mid-episode does."""
+    """Measure from send to the next ask; each ask follows six steps, as an ask in mid-episode does."""
     from playwright.sync_api import sync_playwright
 
     from bench import asks as single
@@ -433,7 +433,7 @@ def open_after_steps(agent: httpx.Client, n: int) -> str:
 
 
 def send_and_wait(page: Any) -> float:
-    """Milliseconds as the page's clock has them; a person writes for a second and rests before the chord."""
+    """Return milliseconds as the page's clock has them; a person writes for a second and rests before the chord."""
     page.wait_for_selector("#advice:focus")
     page.evaluate("sessionStorage.clear()")
     page.keyboard.type("Take the older one.", delay=40)

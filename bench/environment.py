@@ -123,7 +123,7 @@ def start(port: int, sessions: int, hostile: Path) -> subprocess.Popen[bytes]:
 
 
 def fork_limit() -> float:
-    """Milliseconds for a bare fork that ends at once, and a copy of a database of the usual size."""
+    """Return milliseconds for a bare fork that ends immediately, and a copy of a database of the usual size."""
     times = []
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "a"
@@ -224,7 +224,7 @@ async def latencies(url: str, script: Script, limits: Limits) -> None:
 
 
 async def throughput(port: int, script: Script, limits: Limits, pid: int, sessions: int = 8, steps: int = 100) -> None:
-    """Three times eight fresh sessions; the middle one counts."""
+    """Measure three times eight fresh sessions; the middle one counts."""
     read, write = call_frame(script.read), call_frame(script.write)
 
     async def play(player: Player) -> None:
@@ -246,7 +246,9 @@ async def throughput(port: int, script: Script, limits: Limits, pid: int, sessio
 
 
 def cpu(pid: int) -> dict[str, float]:
-    """CPU milliseconds so far of the server's own process, of the processes below it, and of this one, its client."""
+    """Return CPU milliseconds so far of the server's own process, of the processes below it, and of this one, its
+    client.
+    """
     tick = 1000 / os.sysconf("SC_CLK_TCK")
 
     def used(one: int) -> float:
@@ -261,7 +263,7 @@ def cpu(pid: int) -> dict[str, float]:
 
 
 async def opened(port: int, scripts: list[Script], count: int) -> list[Player]:
-    """Live sessions, of all the scenarios in turn, opened some at a time."""
+    """Return live sessions, of all the scenarios in turn, opened some at a time."""
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def one(script: Script) -> Player:
@@ -290,7 +292,7 @@ def family(pid: int) -> list[int]:
 
 
 def pss(pid: int) -> int:
-    """KiB of one process, shared pages divided among those who share them."""
+    """Return the KiB of one process, shared pages divided among those who share them."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
         return next(int(line.split()[1]) for line in text.splitlines() if line.startswith("Pss:"))
@@ -299,7 +301,7 @@ def pss(pid: int) -> int:
 
 
 async def holding(port: int, scripts: list[Script], limits: Limits, pid: int, wanted: int) -> None:
-    """Many live sessions of all scenarios: each answers a call, all at once; then some play on; then all are closed."""
+    """Hold many live sessions of all scenarios: each answers a call, then some play on, then all are closed."""
     for player in await opened(port, scripts, len(scripts)):  # every scenario is loaded now
         player.transport.close()
     await settled(pid, 3 + len(scripts))
@@ -354,7 +356,9 @@ def free_mb() -> int:
 
 
 async def neighbors(url: str, port: int, script: Script, pid: int, kinds: list[str]) -> None:
-    """What each kind of neighbor costs a session of another scenario; a calm one, too, as the measure's own error."""
+    """Measure what each kind of neighbor costs a session of another scenario; a calm one, too, as the measure's own
+    error.
+    """
     player = (await opened(port, [script], 1))[0]
     read = call_frame(script.read)
     for kind in kinds:

@@ -31,7 +31,7 @@ TOOLS = [
 
 
 def row(name: str, value: float, unit: str, limit: float | None, **conditions: object) -> None:
-    """One measured line. `ratio` is value to limit, whichever direction is good."""
+    """Print one measured line. `ratio` is value to limit, whichever direction is good."""
     ratio = round(value / limit, 3) if limit else None
     line = {"name": name, "value": round(value, 1), "unit": unit, "limit": limit and round(limit, 1), "ratio": ratio}
     print(json.dumps({**line, "conditions": conditions}), flush=True)
@@ -53,7 +53,7 @@ def steps_of(number: int) -> list[dict[str, Any]]:
 
 
 def fill() -> None:
-    """Runs, episodes, outcomes and steps, by COPY where there are many; a split that holds other tasks out."""
+    """Write runs, episodes, outcomes and steps, by COPY where there are many; a split that holds other tasks out."""
     from django.db import connection
     from django.utils import timezone
 
@@ -95,7 +95,7 @@ def fill() -> None:
 
 
 def build(shape: str, run: str, parquet: str, folder: str) -> None:
-    """Called in a process of its own: make one export and print what it took."""
+    """Make one export in a process of its own and print what it took."""
     _django()
     from exports import datasets
     from exports.recipe import Recipe
@@ -169,7 +169,7 @@ def written(lines: Path, folder: Path) -> tuple[float, float]:
 
 
 def previewed() -> tuple[float, float]:
-    """Milliseconds of a preview at p95, and of counting the same episodes alone."""
+    """Return milliseconds of a preview at p95, and of counting the same episodes alone."""
     from exports.preview import preview
     from exports.recipe import Recipe
     from exports.selecting import selected

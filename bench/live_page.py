@@ -103,20 +103,22 @@ def step(seq: int) -> dict[str, Any]:
 
 
 def size(session: CDPSession) -> tuple[float, int]:
-    """MB of JS heap and DOM nodes that are alive."""
+    """Return MB of JS heap and DOM nodes that are alive."""
     session.send("HeapProfiler.collectGarbage")
     used = float(session.send("Runtime.getHeapUsage")["usedSize"]) / 1e6
     return round(used, 2), int(session.send("Memory.getDOMCounters")["nodes"])
 
 
 def drained(page: Page) -> dict[int, float]:
-    """When each step was painted since the last look. What the bench itself would remember is no growth of the page."""
+    """Return when each step was painted since the last look. What the bench itself would remember is no growth of the
+    page.
+    """
     found = page.evaluate("() => { const all = [...window.painted]; window.painted.clear(); return all; }")
     return {int(seq): at for seq, at in found}
 
 
 def fetched_ms(page: Page, url: str) -> float:
-    """Milliseconds of one look-up from the page while nothing else happens."""
+    """Return milliseconds of one look-up from the page while nothing else happens."""
     return statistics.median(page.evaluate(FETCH, [url, 15]))
 
 

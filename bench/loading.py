@@ -317,7 +317,7 @@ async def raw_frames_server(sockets: int, seconds: float) -> None:
 
 
 def keep_busy(folder: Path) -> None:
-    """What a neighbour does who copies large files: four at a time, past the kernel's cache, each piece durable."""
+    """Copy large files as a busy neighbor does: four at a time, past the kernel's cache, each piece durable."""
     done, written = threading.Event(), [0] * 4
 
     def copy(number: int) -> None:

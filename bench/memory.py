@@ -20,7 +20,7 @@ AIM_MB = 600
 
 
 def pss(pid: int) -> float:
-    """Megabytes of one process, each shared page divided among those who share it."""
+    """Return megabytes of one process, each shared page divided among those who share it."""
     for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
         if line.startswith("Pss:"):
             return int(line.split()[1]) / 1024
@@ -28,7 +28,7 @@ def pss(pid: int) -> float:
 
 
 def bare_interpreter() -> float:
-    """Megabytes of a Python that has imported nothing of ours."""
+    """Return megabytes of a Python that has imported nothing of ours."""
     code = "import sys; sys.stdout.write('up\\n'); sys.stdout.flush(); sys.stdin.read()"
     with subprocess.Popen([sys.executable, "-c", code], stdin=-1, stdout=-1) as process:
         assert process.stdout and process.stdin

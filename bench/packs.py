@@ -30,7 +30,9 @@ SCENARIOS, TASKS = 1000, 10
 
 
 def rows(megabytes: int) -> Iterator[tuple[str, dict[str, object]]]:
-    """(file, row): the starter's first scenario under a thousand names, filled up with remarks to the size wanted."""
+    """Yield (file, row): the starter's first scenario under a thousand names, filled up with remarks to the size
+    wanted.
+    """
     pack = load_pack(STARTER)
     model = next(iter(pack.scenarios))
     schema, sample, code = pack.schema(model), pack.sample(model), pack.app_code(model)
@@ -52,7 +54,7 @@ def rows(megabytes: int) -> Iterator[tuple[str, dict[str, object]]]:
 
 
 def write(folder: Path, megabytes: int) -> float:
-    """Megabytes written."""
+    """Return megabytes written."""
     with contextlib.ExitStack() as stack:
         files = {
             name: stack.enter_context((folder / name).open("w"))
@@ -93,7 +95,7 @@ def start(pack: Path, cache: Path) -> tuple[float, float, float]:
 
 
 def check(pack: Path, cache: Path) -> float:
-    """Tasks a second whose two verifiers are run on the untouched database."""
+    """Return tasks a second whose two verifiers are run on the untouched database."""
     command = [sys.executable, "-m", "awmenv.server.checkpack", "--packs", str(pack)]
     environment, began = os.environ | {"AWMENV_CACHE_DIR": str(cache)}, time.monotonic()
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)

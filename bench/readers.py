@@ -77,7 +77,7 @@ def filled(house: Product, token: str) -> str:
 
 
 def looked(browser: httpx.Client, seconds: float) -> list[float]:
-    """Milliseconds that each load of another project's first page took."""
+    """Return milliseconds that each load of another project's first page took."""
     took, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
         began = time.monotonic()

@@ -52,7 +52,7 @@ class FirstAnswer(threading.Thread):
 
 
 def start(var: Path) -> tuple[float, float]:
-    """One start: seconds to the first 200 and to the ready line."""
+    """Start once: seconds to the first 200 and to the ready line."""
     port = free_ports(1)[0]
     watcher = FirstAnswer(port)
     watcher.start()

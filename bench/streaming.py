@@ -44,14 +44,14 @@ LOADING = str(Path(__file__).with_name("loading.py"))
 
 
 def row(name: str, value: float, unit: str, limit: float | None, **conditions: object) -> None:
-    """One measured line. `ratio` is value to limit, whichever direction is good."""
+    """Print one measured line. `ratio` is value to limit, whichever direction is good."""
     ratio = round(value / limit, 3) if limit else None
     line = {"name": name, "value": round(value, 1), "unit": unit, "limit": limit and round(limit, 1), "ratio": ratio}
     print(json.dumps({**line, "conditions": conditions}), flush=True)
 
 
 def syncs_per_second(folder: Path) -> float:
-    """One after the other, as PostgreSQL's own pg_test_fsync does it: 8 kB into a file of 16 MB that stands already,
+    """Count syncs one after the other, as PostgreSQL's own pg_test_fsync does: 8 kB into a file of 16 MB that exists,
     then fdatasync. A file that grows would sync its length, too, which the write-ahead log spares itself."""
     path, page = folder / "sync-probe", b"x" * 8192
     file = os.open(path, os.O_RDWR | os.O_CREAT)
@@ -98,7 +98,7 @@ class Crowd:
         ]
 
     async def tell(self, do: str, **what: object) -> list[dict[str, Any]]:
-        """Everybody does it at the same time."""
+        """Run it for all of them at the same time."""
         return await asyncio.gather(*(asyncio.to_thread(_ask, one, {"do": do, **what}) for one in self.processes))
 
     async def open(self, port: int, path: str, token: str, sockets: int, packed: bool) -> None:
@@ -131,7 +131,7 @@ def _ask(process: subprocess.Popen[str], told: dict[str, object]) -> dict[str, A
 
 
 async def raw_frames(sockets: int) -> tuple[float, float]:
-    """Frames of 0.43 KB that one event loop writes to sockets without ASGI each second, counted by the same watchers,
+    """Count frames of 0.43 KB that one event loop writes to sockets without ASGI each second, by the same watchers,
     and the KB that one such socket takes in its process."""
     crowd = Crowd()
     with subprocess.Popen(
@@ -152,7 +152,9 @@ async def raw_frames(sockets: int) -> tuple[float, float]:
 
 @contextlib.asynccontextmanager
 async def door(house: House) -> AsyncIterator[int]:
-    """The port of a server like the product's that commits nothing (`door/ceiling.py`), in a process of its own."""
+    """Provide the port of a server like the product's that commits nothing (`door/ceiling.py`), in a process of its
+    own.
+    """
     [port] = free_ports(1)
     command = [
         "-m",
@@ -205,7 +207,7 @@ async def _answered(callers: list[Caller], seconds: float) -> float:
 
 @contextlib.contextmanager
 def busy_disk(folder: Path) -> Iterator[list[int]]:
-    """Somebody else writes to the same disk all the while; afterwards the list holds the MB that they wrote."""
+    """Write to the same disk from another process; afterwards the list has the MB that it wrote."""
     written: list[int] = []
     with subprocess.Popen(
         [sys.executable, LOADING, "disk", str(folder)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
@@ -246,7 +248,7 @@ class House:
             return int(found[0]) if found else 0
 
     async def settle(self, episode: str, seq: int) -> None:
-        """A backend tells its counts at the end of a transaction, and a second after the last time at the earliest."""
+        """Wait for counts, which a backend tells at the end of a transaction and at most once a second."""
         await asyncio.sleep(1.1)
         caller = await self.caller(episode)
         await caller.send(batch(seq, [0.0]))
@@ -334,7 +336,7 @@ async def _ingest(house: House, name: str, clients: int, size: int, seconds: flo
 
 
 async def single_events(house: House, ceiling: float) -> None:
-    """64 clients that append one event at a time; once more beside a neighbour where the disk is faster than requests
+    """Have 64 clients append one event at a time; once more beside a neighbor where the disk is faster than requests
     can be, since there nothing can be seen of how many share a sync. The ceiling says what binds."""
 
     def syncing() -> float:
@@ -357,7 +359,7 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
 
 
 async def offer(caller: Caller, first: int, rate: float, seconds: float) -> int:
-    """Events come at a fixed rate, whatever happens; what has come since the last answer goes as the next batch. The
+    """Send events at a fixed rate, whatever happens; what has come since the last answer goes as the next batch. The
     time in an event is when it was due, so waiting counts. Returns the number of the last step."""
     began, sent = time.perf_counter(), 0
     while (now := time.perf_counter()) < began + seconds:
@@ -373,7 +375,7 @@ async def offer(caller: Caller, first: int, rate: float, seconds: float) -> int:
 async def stream(
     house: House, name: str, sockets: int, rate: float, syncs: float, aim: float | None, packed: bool = True
 ) -> None:
-    """Durable events of one episode to sockets that all watch it."""
+    """Send durable events of one episode to sockets that all watch it."""
     episode, crowd = house.episode(name), Crowd()
     await house.watch(crowd, episode, sockets, packed)
     caller = await house.caller(episode)
@@ -398,7 +400,7 @@ async def stream(
 
 
 async def fan_out(house: House, sockets: int, raw: float) -> None:
-    """One step at a time to many sockets: frames of about 0.43 KB, as many as the hub sends."""
+    """Send one step at a time to many sockets: frames of about 0.43 KB, as many as the hub sends."""
     episode, crowd = house.episode("fan-out"), Crowd()
     await house.watch(crowd, episode, sockets, packed=False)
     caller = await house.caller(episode)

@@ -22,7 +22,7 @@ def report_step(request: HttpRequest, run_id: str, payload: schema.TrainingStepR
 
 @router.get("/runs/{run_id}/steps", response={200: schema.TrainingStepPage, **REFUSALS})
 def list_steps(request: HttpRequest, run_id: str) -> schema.TrainingStepPage:
-    """The reported training steps of a run, the first one first."""
+    """List the reported training steps of a run, the first one first."""
     return training.steps_of(actor_of(request), run_id)
 
 
@@ -34,5 +34,5 @@ def next_tasks(
     seed: QueryEx[int, P(ge=0, le=SEED_MAX)] = 0,
     snapshot: QueryEx[str, P(max_length=40, description="An earlier snapshot of the run.")] = "",
 ) -> schema.CurriculumNext:
-    """What to play next, and with how much help. The same snapshot and seed give the same tasks."""
+    """Return what to play next, and with how much help. The same snapshot and seed give the same tasks."""
     return snapshots.next_of(actor_of(request), run, n, seed, snapshot)

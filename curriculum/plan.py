@@ -45,7 +45,7 @@ class Plan(BaseModel):
 
     @model_validator(mode="after")
     def _in_order(self) -> Self:
-        """Levels come easiest first, and the last one takes every rate, zero too."""
+        """Check that levels come easiest first and that the last one takes every rate, zero too."""
         bounds = [one.above for one in self.levels]
         if bounds != sorted(set(bounds), reverse=True) or bounds[-1] >= 0:
             raise ValueError("levels: `above` must fall from level to level, and be -1 in the last one")

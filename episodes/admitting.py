@@ -100,7 +100,7 @@ def _episode(actor: Actor, arrival: Arrival, now: datetime) -> Episode:
 
 
 def _stretch(episode: Episode, entries: Sequence[Entry]) -> None:
-    """The episode's number of steps, strip and times are those of its steps."""
+    """Set the episode's number of steps, strip and times to those of its steps."""
     if [entry.seq for entry in entries] != list(range(1, len(entries) + 1)):
         raise Invalid("Its steps are not numbered 1, 2, 3 without gaps.")
     episode.last_seq = len(entries)

@@ -172,7 +172,7 @@ def _cells(one: Touched | None, other: Touched | None) -> list[tuple[str, str, s
 
 
 def _told(row: Mapping[str, Any], column: str, before: Mapping[str, Any] | None) -> Any:
-    """A value that one side did not report is the one from before, if that is known."""
+    """Return a value that one side did not report as the one from before, if that is known."""
     return row.get(column, (before or {}).get(column))
 
 

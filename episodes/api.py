@@ -28,13 +28,13 @@ def _ref(episode: Episode) -> schema.EpisodeRef:
 
 
 def filters_in(names: Sequence[str]) -> dict[str, Any]:
-    """What the document says of a list's filters: each may come several times, and then one of its values suffices."""
+    """Describe a list's filters for the document: each may come several times, and then one of its values suffices."""
     values = {"type": "array", "items": {"type": "string"}}
     return {"parameters": [{"in": "query", "name": name, "required": False, "schema": values} for name in names]}
 
 
 def filters_of(request: HttpRequest) -> dict[str, list[str]]:
-    """The filters of a list's query string; `Invalid` is raised later for those that it does not have."""
+    """Return the filters of a list's query string; `Invalid` is raised later for those that it does not have."""
     return {name: request.GET.getlist(name) for name in request.GET if name not in ("cursor", "limit")}
 
 
@@ -42,7 +42,7 @@ def filters_of(request: HttpRequest) -> dict[str, list[str]]:
 def list_episodes(
     request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
 ) -> schema.EpisodePage:
-    """The project's episodes, newest first. A filter that comes several times has several values."""
+    """List the project's episodes, newest first. A filter that comes several times has several values."""
     return lists.episodes(actor_of(request), filters_of(request), cursor, limit)
 
 
@@ -54,8 +54,9 @@ def start_episode(request: HttpRequest, payload: schema.EpisodeStart) -> Status[
 
 @router.post("/episodes/{episode_id}/steps", response={200: schema.Acknowledged, **REFUSALS})
 def append_steps(request: HttpRequest, episode_id: str, payload: schema.StepBatch) -> schema.Acknowledged:
-    """Under the product's server `intake.py` answers this call for bearers, many batches in one transaction; this plain
-    form documents it, and answers people's sessions."""
+    """Append steps. Under the product's server `intake.py` answers this call for bearers, many batches in one
+    transaction; this plain form documents it, and answers people's sessions.
+    """
     return schema.Acknowledged(acknowledged=recording.append_steps(actor_of(request), episode_id, payload.steps))
 
 
@@ -78,7 +79,7 @@ def get_steps(
 
 @router.get("/episodes/{episode_id}/steps/{seq}", response={200: Object, **REFUSALS})
 def get_step(request: HttpRequest, episode_id: str, seq: int) -> HttpResponse:
-    """One step, whole. Sockets send a large one cut."""
+    """Return one step, whole. Sockets send a large one cut."""
     recording.hear(actor_of(request), episode_id)
     if not 1 <= seq <= MAX_INT:
         raise NotFound
@@ -102,5 +103,5 @@ def finish(request: HttpRequest, episode_id: str, payload: schema.Finish) -> sch
 
 
 def unknown_call(request: HttpRequest, *args: object, **kwargs: object) -> HttpResponse:
-    """A path below the API that is no call of it, answered in the envelope."""
+    """Answer a path below the API that is no call of it, in the envelope."""
     return refusal(NotFound("Not found: no such endpoint."))

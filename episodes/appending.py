@@ -261,7 +261,7 @@ def _reopened(append: Append) -> str:
 
 
 def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
-    """An episode that we gave up for lost goes on when its loop turns out to live; any other end is an end."""
+    """Reopen an episode that was given up for lost when its loop turns out to live; any other end is an end."""
     if episode.is_live:
         return
     if episode.state != EpisodeState.FAILED or not episode.is_cut_off:
@@ -290,7 +290,7 @@ def _write(wanted: dict[str, Standing]) -> set[str]:
 
 
 def _sent(values: list[Any]) -> list[tuple[Any, ...]]:
-    """Past Django's cursor, which writes values into the statement: here they are most of it."""
+    """Write values into the statement past Django's cursor: here they are most of it."""
     connection.ensure_connection()
     with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
         return cursor.execute(WRITE, values).fetchall()

@@ -95,7 +95,7 @@ class Committer:
             return group
 
     def _again(self, held: Sequence[Request], alone: bool) -> None:
-        """Back to the front, in their order."""
+        """Put them back to the front, in their order."""
         with self._news:
             self._waiting.extendleft(reversed(held))
             self._bytes += sum(one.size for one in held)
@@ -104,8 +104,9 @@ class Committer:
 
 
 def _give_back() -> None:
-    """The connection is kept while somebody waits, since looking at one for each group would cost an answer of the
-    database, and goes back when nobody does, or when it may be broken. Whatever happens, the writer lives."""
+    """Release the connection when no one waits any more or when it may be broken, not after each group: looking at one
+    costs an answer of the database. Whatever happens, the writer lives.
+    """
     try:
         close_old_connections()
     except Exception:

@@ -77,7 +77,7 @@ def _steps(one: Episode) -> list[dict[str, Any]]:
 def _changes(
     actor: Actor, pair: Sequence[Episode], steps: Sequence[list[dict[str, Any]]]
 ) -> list[list[dict[str, Any]]]:
-    """What changed from start to end: as the verifier saw it if it saw both, else as the steps recorded it."""
+    """Return what changed from start to end: as the verifier saw it if it saw both, else as the steps recorded it."""
     seen = [visibility.of_episode(actor, one) for one in pair]
     whole = [one.state_diff for one in seen if one is not None and one.state_diff]
     return [[{"seq": 0, "state_diff": diff}] for diff in whole] if len(whole) == len(pair) else list(steps)

@@ -82,7 +82,7 @@ def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
 
 
 async def in_database(visit: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """One short visit to the database in any thread; the connection goes back at once."""
+    """Visit the database briefly in any thread; the connection goes back immediately."""
     return await sync_to_async(_visit, thread_sensitive=False)(functools.partial(visit, *args, **kwargs))
 
 
@@ -103,8 +103,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
     pump: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """One task for each socket, without those that Channels starts to hear a channel layer as well, and without its
-        visit to the database thread around every message: ours close their own connections."""
+        """Run one task for each socket, without those that Channels starts to hear a channel layer as well, and without
+        its visit to the database thread around every message: ours close their own connections.
+        """
         self.scope, self.base_send = scope, send
         self.line = Line(scope[WIRE])
         try:
@@ -139,7 +140,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         return hub()
 
     async def first_frames(self) -> AsyncIterator[str]:
-        """What a new listener hears first, each piece read when the one before has left."""
+        """Yield what a new listener hears first, each piece read when the one before has left."""
         return
         yield ""
 
@@ -160,7 +161,9 @@ class LiveConsumer(AsyncWebsocketConsumer):
         self.pump = asyncio.create_task(self._talk(self._drain))
 
     async def _talk(self, words: Callable[[SocketListener], Awaitable[None]]) -> None:
-        """Never fall silent on an open socket: what cannot be said closes it, and the page connects again."""
+        """Send frames, and never fall silent on an open socket: what cannot be said closes it, and the page connects
+        again.
+        """
         assert self.listener is not None
         try:
             await words(self.listener)
@@ -222,7 +225,7 @@ class Guard:
         self._rights.pop(consumer, None)
 
     async def _run(self) -> None:
-        """Until nobody is left to look at."""
+        """Look until no one is left to look at."""
         while self._rights:
             await asyncio.sleep(RIGHT_S)
             try:
@@ -234,7 +237,7 @@ class Guard:
                     self._close(consumer, gone[right])
 
     def _close(self, consumer: LiveConsumer, refusal: AppError) -> None:
-        """On its own: a socket that takes nothing must not hold up the others."""
+        """Close on its own: a socket that takes nothing must not hold up the others."""
         consumer.leave()
         task = asyncio.create_task(consumer.cut_off(refusal))
         self._closing.add(task)
@@ -270,7 +273,7 @@ class EpisodeConsumer(LiveConsumer):
         return showings() if self._in_pictures() else hub()
 
     async def first_frames(self) -> AsyncIterator[str]:
-        """Everything after `since`, page by page; to a page in pictures only up to where it goes."""
+        """Yield everything after `since`, page by page; to a page in pictures only up to where it goes."""
         pk, since = self.scope["url_route"]["kwargs"]["pk"], self._since()
         if self._in_pictures():
             yield pictures_frame(pk, await in_database(windows.last_of, pk, self.actor))

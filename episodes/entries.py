@@ -92,7 +92,7 @@ def body_of(said: Mapping[str, Any], at: datetime | None) -> Mapping[str, Any]:
 
 
 def _aware(moment: datetime) -> datetime:
-    """A time without a zone is UTC, as the record format says."""
+    """Read a time without a zone as UTC, as the record format says."""
     return timezone.make_aware(moment, timezone.get_default_timezone()) if timezone.is_naive(moment) else moment
 
 
@@ -108,7 +108,7 @@ def _written(body: Mapping[str, Any]) -> str:
 
 
 def _checked(body: Mapping[str, Any]) -> str:
-    """The same of any body: the slow writer refuses what JSON does not have, which the fast one writes as null."""
+    """Check any body as the slow writer does: it refuses what JSON does not have, which the fast one writes as null."""
     _WRITER.encode(body)
     return _written(body)
 
@@ -175,7 +175,7 @@ def for_agents(text: str, *, marks: bool = False) -> str:
 
 
 def refuse_gaps(last_seq: int, entries: Sequence[Entry]) -> None:
-    """Numbers must go on from what stands, or from within it, one by one."""
+    """Refuse numbers that do not go on, one by one, from what is stored or from within it."""
     expected = min(entries[0].seq, last_seq + 1)
     for entry in entries:
         if entry.seq != expected:

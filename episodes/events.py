@@ -68,7 +68,7 @@ def publish(topic: str, frame: Frame) -> None:
 
 
 def publish_steps(topic: str, episode_id: str, told: Sequence[str]) -> None:
-    """Steps as JSON text, told after the commit."""
+    """Publish steps as JSON text, after the commit."""
     transaction.on_commit(functools.partial(tell, step_hints(topic, episode_id, told)))
 
 
@@ -77,7 +77,7 @@ def step_hints(topic: str, episode_id: str, told: Sequence[str]) -> list[str]:
 
 
 def parted(told: Sequence[str]) -> Iterator[list[str]]:
-    """Steps in portions of a frame each: readers of sockets give up on frames above a megabyte."""
+    """Split steps into portions of a frame each: readers of sockets give up on frames above a megabyte."""
     part: list[str] = []
     size = 0
     for text in told:
@@ -91,7 +91,7 @@ def parted(told: Sequence[str]) -> Iterator[list[str]]:
 
 
 def hint(topic: str, kind: str, key: str, payload: str) -> str:
-    """One line; JSON in ASCII holds no line break."""
+    """Return one line; JSON in ASCII has no line break."""
     return f"{topic} {kind} {key} {payload}\n"
 
 
@@ -169,7 +169,7 @@ class Teller:
             self._lost = {EVERYBODY}
 
     def _start(self) -> None:
-        """A thread of this very process; a fork leaves its parent's behind."""
+        """Start a thread of this very process; a fork leaves its parent's behind."""
         if self._process != os.getpid():
             self._process = os.getpid()
             threading.Thread(target=self._run, name="hints", daemon=True).start()

@@ -15,7 +15,7 @@ def clock(seconds: float | None) -> str:
 
 
 def ago(when: datetime, now: datetime) -> str:
-    """One unit, rounded down: "12 s ago", "3 min ago"."""
+    """Return one unit, rounded down: "12 s ago", "3 min ago"."""
     seconds = (now - when).total_seconds()
     if abs(seconds) < 5:
         return "just now"
@@ -26,7 +26,7 @@ def ago(when: datetime, now: datetime) -> str:
 
 
 def in_words(count: int) -> str:
-    """Small counts as words, as the head of a sentence has them."""
+    """Return small counts as words, as the head of a sentence has them."""
     return _COUNTS[count] if 0 <= count < len(_COUNTS) else f"{count:,}".replace(",", "\u202f")
 
 

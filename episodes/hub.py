@@ -99,7 +99,7 @@ class SocketListener(Listener):
             self._on_stall()
 
     def flowing(self) -> None:
-        """The queue is empty: what comes goes straight on."""
+        """Let frames go straight on, as the queue is empty."""
         self._flows = True
 
 
@@ -166,7 +166,7 @@ class Lane:
         asyncio.get_running_loop().call_soon(self._left, began)
 
     def _left(self, began: float) -> None:
-        """The loop has handed the frames to the kernel by now."""
+        """Note that the loop has handed the frames to the kernel."""
         took = time.perf_counter() - began
         self._next = began + min(max(self._every, took / SHARE), max(self._every, LONGEST_S))
 
@@ -183,7 +183,9 @@ class Hub:
 
     @contextlib.asynccontextmanager
     async def listening(self, *topics: str) -> AsyncIterator[Listener]:
-        """A listener on these topics. It is subscribed before the block runs, so that a read inside misses nothing."""
+        """Provide a listener on these topics. It is subscribed before the block runs, so that a read inside misses
+        nothing.
+        """
         listener = Listener()
         try:
             await self.add(listener, *topics)

@@ -73,7 +73,7 @@ def _read_some() -> int | None:
 
 
 def _note_new(now: datetime) -> None:
-    """Episodes that were made lately; now and then all that are not known, and those that grew after their end."""
+    """Note new episodes; now and then all that are not known, and those that grew after their end."""
     mark, _ = SearchMark.objects.get_or_create(pk=1, defaults={"read_until": _never(), "swept_at": _never()})
     sweeps = now - mark.swept_at > SWEEP_EVERY
     with connection.cursor() as cursor:

@@ -29,7 +29,7 @@ Topics = tuple[str, ...]
 
 
 def pictures_frame(episode: str, last: int, pictures: Iterable[str] = ()) -> str:
-    """The steps up to `last` stand; the pictures of some of them, maybe of none, come with it, each in JSON already."""
+    """Return a frame with the pictures of some steps up to `last`, maybe of none, each in JSON already."""
     html = "".join(one[1:-1] for one in pictures)
     return (
         f'{{"type":"pictures","episode":{json.dumps(episode)},"last":{last},"html":"{html}",'
@@ -54,7 +54,7 @@ def drawn(texts: Sequence[str]) -> list[str]:
 
 
 def _frames_of(episode: str, seqs: list[int], pictures: Sequence[str]) -> Iterator[str]:
-    """Each tells of the steps up to its own last picture."""
+    """Yield frames, each of the steps up to its own last picture."""
     shown = 0
     for part in events.parted(pictures):
         shown += len(part)
@@ -132,5 +132,5 @@ _showings: WeakKeyDictionary[asyncio.AbstractEventLoop, Showings] = WeakKeyDicti
 
 
 def showings() -> Showings:
-    """Those of the running event loop; a web process has one."""
+    """Return those of the running event loop; a web process has one."""
     return _showings.setdefault(asyncio.get_running_loop(), Showings())

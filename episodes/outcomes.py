@@ -21,17 +21,17 @@ def of_episode(episode: Episode | str, source: str = VERIFIER) -> VerifierOutcom
 
 
 def by_source(episode: Episode) -> dict[str, VerifierOutcome]:
-    """The verifier's, and what the loop itself reported."""
+    """Return the verifier's outcome, and what the loop itself reported."""
     return {one.source: one for one in VerifierOutcome.objects.filter(episode=episode)}
 
 
 def of_outer_episode() -> OutcomeQuerySet:
-    """Those of the episode that a surrounding query looks at."""
+    """Filter to the episode that a surrounding query looks at."""
     return VerifierOutcome.objects.filter(episode=OuterRef("pk"))
 
 
 def of_episodes(episodes: Iterable[str]) -> OutcomeQuerySet:
-    """Of all sources, the oldest first."""
+    """Return outcomes of all sources, the oldest first."""
     return VerifierOutcome.objects.filter(episode__in=list(episodes)).order_by("pk")
 
 
@@ -53,7 +53,7 @@ def proved_of(project: Project) -> OutcomeQuerySet:
 
 
 def verdict_types(episodes: Iterable[str]) -> dict[str, str]:
-    """Reward types by episode, of outcomes that count in a rate."""
+    """Return reward types by episode, of outcomes that count in a rate."""
     rows = VerifierOutcome.objects.verdicts().filter(episode__in=list(episodes))
     return dict(rows.values_list("episode", "reward_type"))
 

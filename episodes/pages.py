@@ -87,7 +87,7 @@ def _headline(tally: dict[str, int]) -> str:
 
 
 def _lag() -> str:
-    """Up to when steps can be found."""
+    """Say up to when steps can be found."""
     until = search.read_until()
     behind = (timezone.now() - until).total_seconds() if until else None
     if behind is None or behind > 10 * 365 * 86_400:
@@ -148,7 +148,7 @@ def _cancel(request: MemberRequest, ids: list[str]) -> HttpResponse:
 
 
 def _export(request: MemberRequest, ids: list[str]) -> HttpResponse:
-    """The page of exports with these episodes as its recipe."""
+    """Show the page of exports with these episodes as its recipe."""
     may_export(request.actor)
     recipe = json.dumps({"filter": {"id": ids}})
     return redirect(f"{reverse('exports')}?{urlencode({'more': recipe})}")
@@ -159,7 +159,7 @@ def _compare(request: MemberRequest, ids: list[str]) -> HttpResponse:
 
 
 def _review(request: MemberRequest, ids: list[str]) -> HttpResponse:
-    """The page of review queues, which asks for the queue that takes these episodes."""
+    """Show the page of review queues, which asks for the queue that takes these episodes."""
     may_set_reviews(request.actor)
     return redirect(f"{reverse('reviews')}?{urlencode([('episode', pk) for pk in ids])}")
 

@@ -64,7 +64,7 @@ def _runs(words: list[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts of a JSON value; a name and a number are texts, too."""
+    """Yield all texts of a JSON value; a name and a number are texts, too."""
     if isinstance(value, dict):
         for name, item in value.items():
             yield str(name)

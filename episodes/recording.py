@@ -56,7 +56,9 @@ def on_queued(callback: Callable[[str], None]) -> None:
 
 
 def refuse_archive(project: Project) -> None:
-    """Registered with `projects.before_archive`: a loop at work could not record its end in a read-only project."""
+    """Refuse to archive while a loop is at work: it could not record its end. Registered with
+    `projects.before_archive`.
+    """
     live = scoped(Episode.objects.live(), project).count()
     if live:
         some = "1 episode is" if live == 1 else f"{live} episodes are"
@@ -64,8 +66,9 @@ def refuse_archive(project: Project) -> None:
 
 
 def start_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
-    """A run of an agent's token allows its episodes a plain expert at the most. The same key gives the same run back,
-    and false."""
+    """Create a run; one of an agent's token allows its episodes at most a plain expert. The same key gives the same run
+    back, and false.
+    """
     may_start_runs(actor)
     if plan.expert == "informed" and not holds(actor, may_launch):
         raise WrongScope("Creating a run with expert mode informed requires a token of scope launch.")
@@ -197,7 +200,7 @@ def begin(episode_id: str, worker: str = "") -> bool:
 
 
 def set_tools(episode_id: str, tools: list[dict[str, Any]]) -> None:
-    """What the environment listed, once it is known; our own worker queues an episode before it has asked."""
+    """Set what the environment listed, once it is known; our own worker queues an episode before it has asked."""
     Episode.objects.filter(pk=episode_id).update(tools=tools)
 
 
@@ -212,7 +215,7 @@ def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], att
 
 
 def _locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
-    """Raises EpisodeEnded for an attempt that another one has taken over from."""
+    """Lock and return the episode. Raises EpisodeEnded for an attempt that another one has taken over from."""
     episode = visible_or_404(Episode.objects.select_for_update(), actor, episode_id)
     if attempt not in (None, episode.attempt):
         raise EpisodeEnded
@@ -241,7 +244,7 @@ def _touch(episode: Episode) -> None:
 
 
 def hear(actor: Actor, episode_id: str) -> None:
-    """Any call of a loop about its live episode is a sign of life; it does not reopen a lost one."""
+    """Note any call of a loop about its live episode as a sign of life; it does not reopen a lost one."""
     if actor.scope == "agent" and is_id(episode_id):
         scoped(Episode.objects.live(), actor.project).filter(pk=episode_id).update(heartbeat_at=timezone.now())
 
@@ -354,7 +357,7 @@ def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None
 
 @transaction.atomic
 def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | None = None) -> bool:
-    """A boundary broke: the episode is failed with its fault and cause, which is never counted as a failed task."""
+    """Fail the episode with the fault and cause of a boundary, which never counts as a failed task."""
     episode = _locked(actor, episode_id, attempt)
     if not episode.is_live:
         return False
@@ -365,7 +368,7 @@ def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | 
 
 @transaction.atomic
 def cancel(actor: Actor, episode_id: str, reason: str) -> Episode:
-    """A person stops an episode; its loop hears `episode_ended` at its next word."""
+    """Cancel an episode as a person; its loop hears `episode_ended` at its next word."""
     may_launch(actor)
     episode = _locked(actor, episode_id)
     if episode.is_live:
@@ -468,7 +471,9 @@ def _store_outcome(
 
 
 def note_waiting(episode_id: str) -> None:
-    """An attempt that goes on waits for an ask of the one before. Caller has seen the ask open in this transaction."""
+    """Note that an attempt that goes on waits for an ask of the one before. Caller has seen the ask open in this
+    transaction.
+    """
     episode = Episode.objects.select_for_update().get(pk=episode_id)
     if episode.state == EpisodeState.RUNNING:
         episode.state = EpisodeState.WAITING
@@ -477,7 +482,7 @@ def note_waiting(episode_id: str) -> None:
 
 
 def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
-    """The ask takes its step number and the episode waits. Caller holds the episode's lock."""
+    """Give the ask its step number and let the episode wait. Caller holds the episode's lock."""
     entry = entry_of(body, timezone.now())
     if entry.seq <= episode.last_seq:
         raise StepConflict(f"Step {entry.seq} already exists with different content.")
@@ -514,7 +519,7 @@ def close_ask_step(
 
 
 def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
-    """Other advice in an ask step that its agent has not read yet, or none again: then the episode waits once more,
+    """Put other advice, or none, into an ask step that its agent has not read yet: then the episode waits once more,
     parked if no worker has taken it up meanwhile; an interrupted one stays queued. Caller holds the episode's lock."""
     step = Step.objects.select_for_update().get(episode=episode, seq=seq)
     body = {name: value for name, value in json.loads(step.body).items() if name != "advice"}

@@ -12,7 +12,7 @@ NAME_MAX, VIEWS_MAX, QUERY_MAX = 60, 50, 4000
 
 
 def views_of(actor: Actor) -> QuerySet[SavedView]:
-    """One's own, and those that others share."""
+    """Return one's own views, and those that others share."""
     seen = SavedView.objects.filter(Q(author_key=actor.key) | Q(shared=True))
     return scoped(seen, actor.project).order_by("name", "pk")
 

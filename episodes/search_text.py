@@ -65,7 +65,7 @@ def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
 
 
 def _leaves(values: Iterable[Any]) -> Iterator[str]:
-    """Texts and numbers, and the names of fields, without recursion."""
+    """Yield texts and numbers, and the names of fields, without recursion."""
     todo = [iter(values)]
     while todo:
         for value in todo[-1]:

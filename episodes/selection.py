@@ -77,13 +77,13 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
 
 
 def _by_words(word: str) -> Q:
-    """By the words of the task and the names of the episode as they are, and by the words of its steps."""
+    """Filter by the words of the task and the names of the episode as they are, and by the words of its steps."""
     named = Q(task__icontains=word) | Q(scenario__icontains=word) | Q(key__icontains=word)
     return named | search.condition(word)
 
 
 def _by_facts(name: str, values: Collection[str]) -> Q:
-    """By what only steps tell: tools, errors, who answered, and how many steps there are."""
+    """Filter by what only steps tell: tools, errors, who answered, and how many steps there are."""
     if name == "tool":
         return Q(facts__tools__overlap=list(values))
     if name == "length":
@@ -98,7 +98,7 @@ def _by_facts(name: str, values: Collection[str]) -> Q:
 
 
 def _length(value: str) -> Q:
-    """From so many steps to so many, as in 6-30; 101- has no end."""
+    """Read a range of step counts, as in 6-30; 101- has no end."""
     least, dash, most = value.partition("-")
     if not dash:
         raise Invalid(f"Unknown filter value: length={value}. Use a range such as 6-30 or 101-.")

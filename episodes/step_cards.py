@@ -224,7 +224,7 @@ def _failure(step: Mapping[str, Any]) -> Result:
 
 
 def _parsed(raw: object) -> object:
-    """Tools of AWM answer with JSON inside a string; read it as what it is."""
+    """Parse JSON inside a string, as AWM's tools answer, as what it is."""
     if not isinstance(raw, str) or not raw.lstrip().startswith(("{", "[")):
         return raw
     try:
@@ -234,7 +234,7 @@ def _parsed(raw: object) -> object:
 
 
 def _meta(step: Mapping[str, Any], size: str) -> str:
-    """Size, time and reward; a reward of zero says nothing."""
+    """Return size, time and reward; a reward of zero says nothing."""
     meta = step.get("meta") or {}
     duration = meta.get("duration_ms") if isinstance(meta, Mapping) else None
     parts = [f"reward {number(step['reward'])}" if step.get("reward") else "", size]
@@ -291,7 +291,7 @@ def _cut(line: str) -> str:
 
 
 def count_of(name: str, rows: list[Any]) -> str:
-    """No tickets, 1 ticket, 3 tickets: by the name of the list."""
+    """Return no tickets, 1 ticket, 3 tickets: by the name of the list."""
     if len(rows) != 1:
         return f"{len(rows) or 'no'} {clean(name)}"
     for many, one in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ss", "ss"), ("s", "")):
@@ -301,7 +301,7 @@ def count_of(name: str, rows: list[Any]) -> str:
 
 
 def table_of(value: object) -> Table | None:
-    """A list of flat objects, also as the only list of an object, reads best as a table."""
+    """Return a table for a list of flat objects, also as the only list of an object."""
     if isinstance(value, Mapping):
         lists = [rows for rows in value.values() if isinstance(rows, list)]
         flat = all(not isinstance(item, Mapping) for item in value.values())
@@ -321,7 +321,7 @@ def cell_of(value: object) -> str:
 
 
 def json_pieces(text: str) -> Iterator[tuple[str, str]]:
-    """JSON text cut into (css class, text): names are muted, values are ink."""
+    """Yield JSON text cut into (css class, text): names are muted, values are ink."""
     end = 0
     for found in _TOKEN.finditer(text):
         if found.start() > end:
@@ -338,7 +338,9 @@ def pieces_of(value: object) -> list[tuple[str, str]]:
 
 
 def diff_lines(diff: object) -> Iterator[DiffLine]:
-    """A state diff (`{table: {added, changed, removed}}`) as lines, in the order of tables and of kinds of change."""
+    """Yield a state diff (`{table: {added, changed, removed}}`) as lines, in the order of tables and of kinds of
+    change.
+    """
     if not isinstance(diff, Mapping):
         return
     for table, kinds in diff.items():
@@ -375,7 +377,7 @@ def _row_in_words(row: Mapping[str, Any]) -> str:
 
 
 def _changed(table: str, row: Mapping[str, Any]) -> Iterator[DiffLine]:
-    """One line per changed column; the row is named on the first."""
+    """Yield one line per changed column; the row is named on the first."""
     first = True
     for column, old, new in _columns(row):
         sign, word, name = ("~", "changed", f"{table} {row_key(row)}") if first else ("", "", "")
@@ -384,7 +386,7 @@ def _changed(table: str, row: Mapping[str, Any]) -> Iterator[DiffLine]:
 
 
 def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
-    """Changed columns from `{before, after}` or from `{columns: {name: [old, new]}}`."""
+    """Yield changed columns from `{before, after}` or from `{columns: {name: [old, new]}}`."""
     before, after = row.get("before", row.get("old")), row.get("after", row.get("new"))
     if isinstance(before, Mapping) and isinstance(after, Mapping):
         yield from ((c, before.get(c), after.get(c)) for c in {**before, **after} if before.get(c) != after.get(c))

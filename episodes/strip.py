@@ -108,7 +108,7 @@ def changes_of(diff: object) -> int:
 
 
 def codes_of(steps: Iterable[Mapping[str, Any]]) -> str:
-    """One letter per step, in order."""
+    """Return one letter per step, in order."""
     return "".join(code_of(step) for step in steps)
 
 

@@ -112,7 +112,7 @@ class Checker:
         return next(filter(None, found), "")
 
     def _any(self, value: Any, parts: Any, schema: dict[str, Any], name: str) -> str:
-        """At least one part fits. `oneOf` is read so, too: with keywords unread, a second fit may be none."""
+        """Check that at least one part fits, for `oneOf`, too: with keywords unread, a second fit may be none."""
         if not isinstance(parts, list) or not parts:
             return ""
         words = []
@@ -123,7 +123,7 @@ class Checker:
         return " or ".join(dict.fromkeys(words[:SHOWN]))[:300]
 
     def _same(self, value: Any) -> Hashable:
-        """Something that is equal for equal JSON values: 1 is 1.0, and true is not 1."""
+        """Return something that is equal for equal JSON values: 1 is 1.0, and true is not 1."""
         self._spend(1)
         if isinstance(value, dict):
             return "object", frozenset((name, self._same(item)) for name, item in value.items())

@@ -43,7 +43,7 @@ def visible_episode(actor: Actor, episode_id: str) -> Episode:
 def steps_of(
     episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True
 ) -> list[dict[str, Any]]:
-    """Wire steps with seq above `since`, in order; without verification for an agent's eyes."""
+    """Return wire steps with seq above `since`, in order; without verification for an agent's eyes."""
     rows = step_rows(episode, since, limit, verification=verification)
     if not verification:
         for row in rows:
@@ -84,7 +84,7 @@ def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) 
 
 
 def step_text(actor: Actor, episode_id: str, seq: int) -> str:
-    """One whole step as JSON text."""
+    """Return one whole step as JSON text."""
     episode = visible_episode(actor, episode_id)
     rows = _rows(episode, seq - 1, visibility.sees_outcome(actor, episode_id)).filter(seq=seq)
     found = rows.values_list("body", "at").first()
@@ -98,7 +98,7 @@ def _told_to(actor: Actor, episode: Episode, body: str, at: datetime) -> str:
 
 
 def _keeps_marks(episode: Episode) -> bool:
-    """A loop outside goes on from the marks that it recorded itself; those of a built-in one are none of an agent's."""
+    """Tell whether an agent gets its marks back: an external loop goes on from those that it recorded itself."""
     return episode.origin == Origin.EXTERNAL
 
 

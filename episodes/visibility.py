@@ -44,7 +44,9 @@ def withheld(actor: Actor, episodes: Collection[str]) -> set[str]:
 
 
 def told(actor: Actor, rows: Rows, path: str = "pk") -> Rows:
-    """Only rows whose episode's outcome this actor sees: for filters by outcome, orders by it, and exports of it."""
+    """Filter rows to those whose episode's outcome this actor sees: for filters by outcome, orders by it, and exports
+    of it.
+    """
     if not sees_outcomes(actor):
         return rows.none()
     return rows.exclude(Exists(_holds(actor).filter(episode=OuterRef(path))))
@@ -74,7 +76,7 @@ def by_source(actor: Actor, episode: Episode) -> dict[str, VerifierOutcome]:
 
 
 def of_episodes(actor: Actor, episodes: Iterable[str]) -> OutcomeQuerySet:
-    """Of all sources, the oldest first."""
+    """Return outcomes of all sources, the oldest first."""
     return told(actor, outcomes.of_episodes(episodes), "episode_id")
 
 
@@ -89,6 +91,6 @@ def verdicts_of(actor: Actor) -> OutcomeQuerySet:
 
 
 def verdict_types(actor: Actor, episodes: Iterable[str]) -> dict[str, str]:
-    """Reward types by episode, of outcomes that count in a rate."""
+    """Return reward types by episode, of outcomes that count in a rate."""
     rows = told(actor, outcomes.of_episodes(episodes).verdicts(), "episode_id")
     return dict(rows.values_list("episode_id", "reward_type"))

@@ -128,7 +128,7 @@ def _places(codes: str, letters: str) -> list[int]:
 
 
 def shown(rows: QuerySet[Step], limit: int = MOST) -> list[Shown]:
-    """Stored steps in order, as pages show them."""
+    """Return stored steps in order, as pages show them."""
     told = rows.order_by("seq").annotate(told=Coalesce("cut", "body"))
     return [Shown(*row) for row in told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]]
 
@@ -149,14 +149,14 @@ def at(episode_id: str, seqs: list[int], actor: Actor | None = None) -> list[Sho
 
 
 def letters(actor: Actor, episode: Episode, last: int) -> str:
-    """One letter per step up to `last`; the verifier's steps stand after those that the strip knows."""
+    """Return one letter per step up to `last`; the verifier's steps stand after those that the strip knows."""
     known = episode.strip[:last]
     beyond = _above(actor, episode, len(known), VERIFIER) if last > len(known) else []
     return known + "".join(code_of(row.wire()) for row in beyond)
 
 
 def ticks(codes: str, at: int, names: dict[int, str]) -> list[Tick]:
-    """Places of the scrubber around `at`, all of them as long as they fit."""
+    """Return places of the scrubber around `at`, all of them as long as they fit."""
     start = max(0, min(at - 1 - TICKS // 2, len(codes) - TICKS))
     marks = marks_of(codes[start : start + TICKS])
     return [Tick(seq, mark, names.get(seq, "")) for seq, mark in enumerate(marks, start + 1)]

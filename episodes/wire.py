@@ -79,7 +79,7 @@ class Line:
     __slots__ = ("_asgi", "_packs", "_socket")
 
     def __init__(self, send: Any) -> None:
-        """`send` is the server's own; what middleware made of it is not known here."""
+        """Take the server's own `send`; what middleware made of it is not known here."""
         self._asgi = send
         self._socket, self._packs = _known(getattr(send, "__self__", None))
 

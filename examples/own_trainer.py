@@ -19,7 +19,7 @@ STEPS, TASKS, GROUP = int(os.environ.get("STEPS", "3")), 2, 4
 
 
 async def play(dash: HttpDashboard, task: NextTask, expert: str, **about: object) -> float:
-    """One rollout; the reward comes over the control channel, which the policy never sees."""
+    """Play one rollout; the reward comes over the control channel, which the policy never sees."""
     rewards: list[float] = []
 
     async def verdict(world: EnvironmentClient, answer: str | None) -> None:

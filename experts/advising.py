@@ -185,7 +185,7 @@ def take_back(actor: Actor, ask_id: str) -> queue.Claim:
 
 
 def _unread(ask: Ask, actor: Actor) -> Advice:
-    """My accepted answer, if it can still be changed. Caller holds the locks of episode and ask."""
+    """Return my accepted answer, if it can still be changed. Caller holds the locks of episode and ask."""
     if ask.status != AskStatus.ANSWERED or ask.accepted is None:
         raise TooLate if ask.status != AskStatus.OPEN else StillOpen
     if ask.accepted.author_key != actor.key or ask.accepted.source == "cache":

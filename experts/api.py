@@ -40,7 +40,7 @@ def list_asks(
     cursor: QueryEx[str, CURSOR] = "",
     limit: QueryEx[int, P(ge=0, le=200)] = 0,
 ) -> schema.AskList:
-    """The queue in turn; with `limit` or `cursor` the asks of a status by pages, newest first."""
+    """List the queue in turn; with `limit` or `cursor` the asks of a status by pages, newest first."""
     actor, wanted = actor_of(request), {"run": run, "episode": episode, "tier": tier or ""}
     if unknown := sorted(set(request.GET) - {"status", "cursor", "limit", *wanted}):
         raise Invalid(f"Unknown filter: {unknown[0]}. Use one of status, {', '.join(wanted)}.")
@@ -52,8 +52,9 @@ def list_asks(
 
 @router.get("/asks/{ask_id}", response={200: schema.AskView, **REFUSALS})
 def get_ask(request: HttpRequest, ask_id: str, wait: QueryEx[int, P(ge=0, le=WAIT_MAX_S)] = 0) -> schema.AskView:
-    """The state of an ask. Under the product's server `consumers.AskWait` answers this path and waits without a thread;
-    this plain form documents it and answers at once."""
+    """Return the state of an ask. Under the product's server `consumers.AskWait` answers this path and waits without a
+    thread; this plain form documents it and answers at once.
+    """
     return ask_view(closing.look(actor_of(request), ask_id))
 
 
@@ -109,7 +110,7 @@ def desk_numbers(
     arm: str = "",
     drawn: bool = False,
 ) -> DeskNumbers:
-    """How the desk works, by person, model, run and arm; never for an agent. `since` and `until` are days."""
+    """Return how the desk works, by person, model, run and arm; never for an agent. `since` and `until` are days."""
     days = {name: day.isoformat() for name, day in (("since", since), ("until", until)) if day}
     look = records.Look.read({"time": time, **days, "run": run, "arm": arm, "drawn": str(int(drawn))})
     found = records.numbers_of(actor_of(request), look, timezone.now())

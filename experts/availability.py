@@ -198,7 +198,7 @@ def to_tell(ask: Ask, now: datetime) -> set[str]:
 
 
 def member_of(actor: Actor, desk: Desk) -> Member | None:
-    """This person as one who answers. Where no senior is named, everybody is one."""
+    """Return this person as one who answers. Where no senior is named, everyone is one."""
     mine = Membership.objects.filter(project=actor.project, user=actor.user).first()
     return Member(actor.key, frozenset(mine.skills), desk.senior_id in (None, mine.pk)) if mine is not None else None
 

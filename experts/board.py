@@ -249,7 +249,7 @@ def _holders(held: list[Spot]) -> list[tuple[str, datetime]]:
 
 
 def underline(desk: Outlook) -> str:
-    """ "2 people and 1 script are online. Expected wait: about 1:40." With models, what they do comes first."""
+    """Return "2 people and 1 script are online. Expected wait: about 1:40." With models, what they do comes first."""
     if desk.models_first:
         return f"Expert models answer first. {_online(desk)}"
     if desk.has_models and not desk.present:

@@ -24,7 +24,7 @@ from people.leasing import SlotState
 
 
 def locked(ask_id: str) -> Ask:
-    """Episode first, then ask, as everywhere."""
+    """Lock the episode first, then the ask, as everywhere."""
     episode = Episode.objects.select_for_update().get(asks=ask_id)
     ask = Ask.objects.select_for_update().get(pk=ask_id)
     ask.episode = episode
@@ -102,7 +102,7 @@ def cancel(actor: Actor, ask_id: str, reason: str = "asker") -> Ask:
 
 
 def cancel_of_episode(episode: Episode, reason: str) -> None:
-    """Registered with `recording.on_end`: an ending episode closes its asks in its own transaction."""
+    """Close the asks of an ending episode in its own transaction. Registered with `recording.on_end`."""
     for ask in Ask.objects.select_for_update().open().filter(episode=episode):
         ask.episode = episode
         close(ask, AskStatus.CANCELLED, "episode_ended", None)

@@ -95,7 +95,7 @@ async def until_closed(pk: str, read: Callable[[], Awaitable[AskView]], seconds:
 
 
 def _read_once(scope: dict[str, Any], pk: str, known: Actor | None) -> AskView:
-    """One short visit to the database; the connection goes back before the wait goes on. A loop's look at an ask that
+    """Visit the database briefly; the connection goes back before the wait goes on. A loop's look at an ask that
     is still open is a read and a sign of life, since hundreds of loops wait at once."""
     actor = known or _member_of(scope, pk)
     ask = closing.look(actor, pk)
@@ -124,7 +124,7 @@ def _until(deadline_at: datetime) -> float:
 
 
 async def _news(listener: Listener, seconds: float) -> None:
-    """Until a hint comes, at most so long."""
+    """Wait until a hint comes, at most this long."""
     try:
         await asyncio.wait_for(listener.get(), seconds)
     except TimeoutError:

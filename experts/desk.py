@@ -226,7 +226,7 @@ def begin_draft(model: Actor) -> Ask | None:
 def keep_model_draft(
     model: Actor, ask: Ask, text: str | None, tool_calls: list[ToolCall] | None = None, confidence: float | None = None
 ) -> None:
-    """What a model prepared; None where it broke. Nobody sees it unless asked for."""
+    """Keep what a model prepared; None where it failed. No one sees it unless asked for."""
     calls = [call.model_dump() for call in tool_calls] if tool_calls else None
     row = {"author": model.name, "text": text, "tool_calls": calls, "confidence": confidence, "failed": text is None}
     Draft.objects.update_or_create(
@@ -237,7 +237,7 @@ def keep_model_draft(
 
 
 def called(model: Actor, ask: Ask | None, purpose: str, *, tokens: int, duration_s: float, fault: str = "") -> None:
-    """One line for every call of a model, a fault included."""
+    """Write one line for every call of a model, a fault included."""
     ModelCall.objects.create(
         project=model.project,
         ask=ask,

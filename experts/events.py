@@ -42,15 +42,16 @@ def tell(ask: Ask) -> None:
 
 
 def tell_renewed(ask: Ask, before: datetime, until: datetime) -> None:
-    """A lease goes on. Told so often only that no page sees the end of one that was renewed: however often it is, once
-    in `RENEWED_EVERY_S`, and in one frame with all others of a moment."""
+    """Tell that a lease goes on. Told only often enough that no page sees the end of one that was renewed: however
+    often it is, once in `RENEWED_EVERY_S`, and in one frame with all others of a moment.
+    """
     if int(before.timestamp()) // RENEWED_EVERY_S != int(until.timestamp()) // RENEWED_EVERY_S:
         frame = {"type": "lease", "ask": ask.pk, "lease_until": events.stamp(until)}
         events.publish(events.queue_topic(ask.project_id), frame)
 
 
 def tell_draft(ask: Ask) -> None:
-    """A model's draft is there, or will not come; agents never hear of drafts."""
+    """Tell that a model's draft is ready, or will not come; agents never hear of drafts."""
     frame: events.Frame = {"type": "draft", "ask": ask.pk, "episode": ask.episode_id}
     events.publish(events.queue_topic(ask.project_id), frame)
 

@@ -105,7 +105,7 @@ async def _drain() -> None:
 
 
 def _jobs() -> list[Job]:
-    """Everything that is due now and for which an endpoint has room: asks first, then drafts."""
+    """Return everything that is due now and for which an endpoint has room: asks first, then drafts."""
     now = timezone.now()
     waiting = Ask.objects.open().filter(deadline_at__gt=now)
     due = waiting.filter(tier=Tier.LLM) | waiting.filter(draft_at__lte=now)
@@ -187,7 +187,7 @@ async def _do(call: Callable[..., Any], *args: Any) -> Any:
 
 
 async def _said(model: Actor, ask: Ask, purpose: str) -> Said:
-    """One answer of a model to one ask, within the time that is left. Raises `EndpointError`."""
+    """Return one answer of a model to one ask, within the time that is left. Raises `EndpointError`."""
     material = await _do(_material, ask)
     known, source = {name: value for name, value in material.items() if name != HINT}, ""
     if ask.privilege == Privilege.SEES_VERIFIER:
@@ -269,7 +269,7 @@ def _material(ask: Ask) -> dict[str, Any]:
 
 
 def _bounded_tools(tools: list[Any]) -> list[Any]:
-    """Full schemas as long as they fit, then names only."""
+    """Return full schemas as long as they fit, then names only."""
     room, shown = TOOL_CHARS, []
     for tool in tools:
         room -= len(json.dumps(tool))
@@ -355,7 +355,7 @@ def _calls(given: Any) -> list[ToolCall]:
 
 
 def _fitting(ask: Ask, said: Said) -> Said:
-    """Suggested calls that the agent's tools would refuse are left out; the words stay."""
+    """Leave out suggested calls that the agent's tools would refuse; the words remain."""
     tools = Episode.objects.values_list("tools", flat=True).get(pk=ask.episode_id)
     fit = [call for call in said.calls if not _misfit(call, tools)]
     return Said(said.text, fit, said.confidence, said.needs_person)

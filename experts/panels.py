@@ -54,7 +54,7 @@ class Way:
 
 
 def ways(actor: Actor, ask: Ask) -> list[Way]:
-    """Up to the senior, back to people, over to a model; those that make no sense here are left out."""
+    """Return up to the senior, back to people, over to a model; those that make no sense here are left out."""
     found = [_to_senior(actor, ask), _to_model(ask)]
     return found if ask.tier == Tier.PEOPLE else [found[0], Way(Tier.PEOPLE, "people"), found[1]]
 
@@ -114,7 +114,7 @@ class Mine:
 
 
 def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
-    """As long as the agent has not read it an answer can be bettered, and before the deadline taken back."""
+    """Return what can be done with my answer: edited until the agent has read it, withdrawn before the deadline."""
     said = ask.accepted
     own = said is not None and said.author_key == actor.key and said.source != "cache"
     unread = ask.status == AskStatus.ANSWERED and own and ask.consumed_at is None
@@ -249,7 +249,7 @@ def replies_of(actor: Actor) -> QuerySet[QuickReply]:
 
 
 def views_of(actor: Actor) -> QuerySet[QueueView]:
-    """Views of the queue that this person saved, and those that others saved for everybody."""
+    """Return views of the queue that this person saved, and those that others saved for all."""
     seen = Q(author_key=actor.key) | Q(shared=True)
     return scoped(QueueView.objects.filter(seen), actor.project).order_by("shared", "name", "pk")
 

@@ -167,8 +167,9 @@ def _tell_or_wake(ask: Ask) -> None:
 
 @transaction.atomic
 def claim(actor: Actor, ask_id: str) -> Claim:
-    """One conditional update: open, not past its deadline, and unheld, lapsed, or mine already. One row back and the
-    lease is yours."""
+    """Claim by one conditional update: open, not past its deadline, and unheld, lapsed, or mine already. One row back
+    and the lease is yours.
+    """
     may_advise(actor)
     asks = Ask.objects.select_related("assignment").select_for_update(of=("self",))
     ask = visible_or_404(asks, actor, ask_id)

@@ -39,7 +39,7 @@ def words_of(text: str, calls: Iterable[Mapping[str, Any]]) -> str:
 
 @transaction.atomic
 def keep_unsent(actor: Actor, ask: Ask) -> None:
-    """What somebody wrote and did not send before the ask closed becomes an annotation of its step. Episode before
+    """Keep what someone wrote and did not send before the ask closed as an annotation of its step. Episode before
     draft, as an answer locks them."""
     may_annotate(actor)
     visible_or_404(Episode.objects.select_for_update(no_key=True), actor, ask.episode_id)

@@ -93,7 +93,7 @@ def deadline(now: datetime, deadline_s: float) -> datetime:
 
 
 def lease_end(now: datetime, deadline_at: datetime) -> datetime:
-    """A lease never outlives the ask's deadline: beyond it there is nothing left to answer."""
+    """Return the end of a lease, which never outlives the ask's deadline: beyond it there is nothing left to answer."""
     return min(now + LEASE, deadline_at)
 
 

@@ -207,7 +207,7 @@ def _near(ask: Ask, found: Iterable[Found]) -> Iterator[tuple[float, str, str, i
 
 
 def _gathered(actor: Actor, rows: list[tuple[Ask, str, int]]) -> list[Earlier]:
-    """The nearest ask stands for all that got the same words and calls."""
+    """Keep the nearest ask for all that got the same words and calls."""
     verdicts = visibility.verdict_types(actor, [ask.episode_id for ask, *_ in rows])
     by_words: dict[str, Earlier] = {}
     for ask, near, alike in rows:

@@ -29,7 +29,9 @@ def calls_of(text: str) -> list[ToolCall] | None:
 
 
 def refuse_unfit(calls: list[ToolCall] | None, tools: list[dict[str, Any]]) -> None:
-    """A suggested call must name a tool the agent has and fit its schema, as far as that can be told in a moment."""
+    """Refuse a suggested call that names no tool of the agent or does not fit its schema, as far as that can be told in
+    a moment.
+    """
     schemas = {tool.get("name"): tool.get("input_schema") for tool in tools if isinstance(tool, dict)}
     checker = Checker()
     for call in calls or []:

@@ -137,7 +137,7 @@ def _found(request: HttpRequest, export_id: str) -> Export:
 
 @router.post("/exports", response={202: ExportView, **REFUSALS})
 def start_export(request: HttpRequest, payload: Body[dict[str, Any]]) -> Status[ExportView]:
-    """The body is a recipe: `format`, `filter` and options as `manage.py export --recipe` reads them."""
+    """Build an export. The body is a recipe: `format`, `filter` and options as for `manage.py export --recipe`."""
     return Status(202, _view(requesting.request(actor_of(request), Recipe.read(payload))))
 
 
@@ -159,24 +159,24 @@ def cancel_export(request: HttpRequest, export_id: str) -> Done:
 
 @router.get("/exports/{export_id}/download", response={200: None, **REFUSALS})
 def download(request: HttpRequest, export_id: str, path: str = "") -> HttpResponseBase:
-    """The data file, or with `path` another file of the dataset. Takes a `Range`."""
+    """Return the data file, or with `path` another file of the dataset. Takes a `Range`."""
     return downloads.serve(request, _found(request, export_id), path)
 
 
 @router.get("/exports/{export_id}/row", response={200: RowView, **REFUSALS})
 def explain_row(request: HttpRequest, export_id: str, row: str) -> Any:
-    """Where a row comes from. `row` is its number from 1, or its key as in `rows.jsonl`."""
+    """Return where a row comes from. `row` is its number from 1, or its key as in `rows.jsonl`."""
     return explaining.row_origin(explaining.of_export(_found(request, export_id)), row)
 
 
 @router.get("/exports/{export_id}/episode", response={200: FateView, **REFUSALS})
 def explain_episode(request: HttpRequest, export_id: str, episode: str) -> Any:
-    """Whether an episode is in the dataset, and which rule or filter left it out if it is not."""
+    """Return whether an episode is in the dataset, and which rule or filter left it out if it is not."""
     return explaining.fate_of(explaining.of_export(_found(request, export_id)), episode)
 
 
 @router.get("/exports/{export_id}/compare", response={200: ComparisonView, **REFUSALS})
 def compare_exports(request: HttpRequest, export_id: str, older: str) -> Any:
-    """Rows that were added, removed or changed since the export `older`, and why."""
+    """Return rows that were added, removed or changed since the export `older`, and why."""
     old, new = (explaining.of_export(_found(request, one)) for one in (older, export_id))
     return comparing.compare(old, new)

@@ -119,7 +119,7 @@ class Walk:
             self.counts.leave_out(record, otherwise)
 
     def _kept(self, values: Iterable[dict[str, Any]], episode_of: Callable[[dict[str, Any]], str]) -> Iterator[Row]:
-        """The rows with their lines; one that says what another said is left out unless the recipe keeps it."""
+        """Yield the rows with their lines; one that says what another said is left out unless the recipe keeps it."""
         keep_repeats = "duplicates" in self.ground.recipe.include
         for number, value in enumerate(values):
             line = jsonl.line(value)

@@ -103,7 +103,7 @@ def _fill(db: sqlite3.Connection, side: str, dataset: Dataset) -> None:
 
 
 def _key(row: dict[str, Any]) -> str:
-    """A pair is known by both of its sides."""
+    """Return the key of a row; a pair is known by both of its sides."""
     return f"{row['key']} against {row['rejected']}" if "rejected" in row else str(row["key"])
 
 

@@ -142,7 +142,7 @@ class _Build:
                 self._write(number, part, report)
 
     def _take_up(self, number: int, report: dict[str, Any]) -> None:
-        """Know the rows of a part that another process wrote."""
+        """Take up the rows of a part that another process wrote."""
         self.episodes += report["episodes"]
         self.rows += report["rows"]
         with (self.folder / f"{number:05}.index").open() as lines:
@@ -186,7 +186,7 @@ class _Build:
 
 
 def _parts(snapshot_entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """Whole tasks, until a part holds enough steps."""
+    """Yield whole tasks, until a part has enough steps."""
     part: list[Entry] = []
     steps = 0
     for _, task in groupby(snapshot_entries, key=lambda entry: entry.task):
@@ -315,8 +315,9 @@ def _manifest(plan: Plan, reports: list[dict[str, Any]], files: list[dict[str, A
 
 @contextlib.contextmanager
 def _few_collections() -> Iterator[None]:
-    """Records hold hundreds of thousands of values and no circles; looking through them for garbage takes a sixth of
-    the time of an export."""
+    """Collect garbage seldom: records have hundreds of thousands of values and no circles; looking through them takes a
+    sixth of the time of an export.
+    """
     before = gc.get_threshold()
     gc.set_threshold(20_000, 50, 100)
     try:
@@ -327,7 +328,7 @@ def _few_collections() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _whole(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name once it is whole."""
+    """Provide a file that appears under its name once it is whole."""
     draft = path.with_name(f"{path.name}.{os.getpid()}.part")
     with draft.open("wb") as out:
         yield out

@@ -47,7 +47,7 @@ def serve(request: HttpRequest, export: Export, path: str = "") -> HttpResponseB
 
 
 def _wanted(header: str, size: int) -> tuple[int | None, int | None]:
-    """First and last byte; (None, None) where the range lies outside. What is no single range is the whole file."""
+    """Return first and last byte; (None, None) if the range lies outside. What is no single range is the whole file."""
     found = _RANGE.fullmatch(header.replace(" ", ""))
     if found is None or found.groups() == ("", ""):
         return 0, size - 1

@@ -169,7 +169,7 @@ def _seq(dataset: Dataset, key: str) -> int | None:
 
 
 def _answers(episode: str, until: int | None) -> Iterator[Answered]:
-    """The asks of an episode up to a step, with what its agent read."""
+    """Yield the asks of an episode up to a step, with what its agent read."""
     asks = {ask.seq: ask.pk for ask in Ask.objects.filter(episode=episode)}
     steps = Step.objects.filter(episode=episode, kind="ask").order_by("seq")
     for step in steps if until is None else steps.filter(seq__lte=until):

@@ -46,12 +46,12 @@ def result_of(record: Record, ground: Ground) -> Result | None:
 
 
 def branch(record: Record, _ground: Ground) -> str | None:
-    """Branches share their beginning with another episode and are never independent samples."""
+    """Leave out branches: they share their beginning with another episode and are never independent samples."""
     return "branch" if record.origin == "branch" else None
 
 
 def infrastructure_failure(record: Record, ground: Ground) -> str | None:
-    """A fault is never a failed task, and an outcome of a failed verifier has no meaning."""
+    """Leave out faults, which are never failed tasks; an outcome of a failed verifier has no meaning."""
     if record.fault or record.state != "finished":
         return "cancelled" if record.state == "cancelled" else "infrastructure_failure"
     result = result_of(record, ground)
@@ -59,7 +59,7 @@ def infrastructure_failure(record: Record, ground: Ground) -> str | None:
 
 
 def held_out(record: Record, ground: Ground) -> str | None:
-    """A task that a pinned split holds out, or a split name of the loop that is not *train*."""
+    """Leave out a task that a pinned split holds out, or a split name of the loop that is not *train*."""
     is_out = record.task_key in ground.held_out or not ground.is_training_name(record.split)
     return "held_out" if is_out else None
 
@@ -69,19 +69,21 @@ def near_held_out(record: Record, ground: Ground) -> str | None:
 
 
 def evaluation(record: Record, _ground: Ground) -> str | None:
-    """Episodes of an evaluation run are never trained on."""
+    """Leave out episodes of an evaluation run, which are never trained on."""
     return "evaluation" if record.is_evaluation else None
 
 
 def control_tools(record: Record, _ground: Ground) -> str | None:
-    """`verify` and its like belong to the control channel: an agent that had them could see its reward."""
+    """Leave out `verify` and its like, which belong to the control channel: an agent that had them could see its
+    reward.
+    """
     named = {str(step.get("name", "")) for step in record.steps if step.get("kind") == "tool_call"}
     named |= {str(tool.get("name", "")) for tool in record.tools}
     return "control_tool" if any(name.strip().casefold() in CONTROL_TOOLS for name in named) else None
 
 
 def not_trusted(record: Record, ground: Ground) -> str | None:
-    """No outcome, or only the loop's own word for it."""
+    """Leave out what has no outcome, or only the loop's own word for it."""
     if result_of(record, ground) is not None:
         return None
     return "reported_only" if record.results else "not_verified"
@@ -93,28 +95,28 @@ def not_complete(record: Record, ground: Ground) -> str | None:
 
 
 def gave_up(record: Record, _ground: Ground) -> str | None:
-    """The agent said that it gives up: whatever the verifier found, this is no demonstration."""
+    """Leave out an agent that says it gives up: whatever the verifier found, this is no demonstration."""
     return "gave_up" if record.stop_reason == "gave_up" else None
 
 
 def passes_untouched(record: Record, ground: Ground) -> str | None:
-    """The verifier returns *complete* on an unmodified database, so its outcome shows no work."""
+    """Leave out a task whose verifier returns *complete* on an unmodified database: its outcome shows no work."""
     result = result_of(record, ground)
     return "passes_untouched" if result is not None and result.is_complete and result.passes_untouched else None
 
 
 def informed(record: Record, _ground: Ground) -> str | None:
-    """Advice from someone with verifier access teaches the answer key."""
+    """Leave out advice from someone with verifier access, which teaches the answer key."""
     return "informed" if record.is_informed else None
 
 
 def ruled(record: Record, _ground: Ground) -> str | None:
-    """The court found its verifier or its task at fault, so its outcome shows nothing."""
+    """Leave out a task that the court found at fault, or its verifier: its outcome shows nothing."""
     return "ruled" if record.ruling else None
 
 
 def partial(record: Record, _ground: Ground) -> str | None:
-    """The scenario's database lacks rows that could not be built."""
+    """Leave out a scenario whose database lacks rows that could not be built."""
     return "partial" if record.is_partial else None
 
 
@@ -126,7 +128,7 @@ OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial, rule
 
 
 def rules_of(recipe: Recipe, *, needs_complete: bool) -> tuple[Rule, ...]:
-    """The rules of an export, in the order in which they are asked: the first reason is the one that is counted."""
+    """Return the rules of an export in the order in which they are asked: the first reason is counted."""
     first = FOR_VIEWERS if "evaluation" in recipe.include else ALWAYS
     optional = tuple(rule for rule in OPTIONAL if rule.__name__ not in recipe.include)
     return (*first, not_trusted, *((not_complete,) if needs_complete else ()), *optional)
@@ -138,7 +140,9 @@ def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str
 
 
 def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Secret) -> str | None:
-    """Eight words in a row of the task's verifier, but not of the task, in any message, tool results included."""
+    """Leave out eight words in a row of the task's verifier, but not of the task, in any message, tool results
+    included.
+    """
     return "verifier_text" if any(verifier.quoted_in(text) for text in texts_of(messages)) else None
 
 

@@ -101,7 +101,7 @@ PUSHING = (PushState.QUEUED, PushState.PUSHING)
 
 class PushQuerySet(models.QuerySet["Push"]):
     def silent_since(self, moment: datetime) -> PushQuerySet:
-        """Pushes that no worker handles: never begun, or their worker was not heard since."""
+        """Filter to pushes that no worker handles: never begun, or their worker was not heard since."""
         return self.filter(state__in=PUSHING).filter(Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment))
 
 

@@ -54,7 +54,7 @@ OPT_INS = (
 @require_http_methods(["GET", "POST"])
 @member_required(may_export)
 def export_page(request: MemberRequest) -> HttpResponse:
-    """The recipe and its preview; POST builds it."""
+    """Show the recipe and its preview; POST builds it."""
     if request.method == "POST":
         return _build(request)
     context: dict[str, Any] = {"given": (given := _given(request.GET)), **_choices(request, given)}
@@ -105,7 +105,7 @@ def _build(request: MemberRequest) -> HttpResponse:
 @require_GET
 @member_required(may_export)
 def export_preview(request: MemberRequest) -> HttpResponse:
-    """The preview alone, with the page's own address for the browser's line."""
+    """Show the preview alone, with the page's own address for the browser's line."""
     context: dict[str, Any] = {"moved": True}
     try:
         context |= _previewed(request, recipe_of(request.GET))
@@ -227,7 +227,7 @@ def _values(rows: Any, column: str) -> list[str]:
 @require_GET
 @member_required(may_open, rows=Export.objects.all)
 def one(request: MemberRequest, pk: str) -> HttpResponse:
-    """One export: how far it is, what it holds and why it holds no more. A fragment while it is being built.
+    """Show one export: how far it is, what it holds and why it holds no more. A fragment while it is being built.
 
     `row` and `episode` in the query ask where a row comes from, and why an episode is not in it.
     """
@@ -287,7 +287,7 @@ def push(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @member_required(may_open, rows=Export.objects.all)
 def compare(request: MemberRequest, pk: str) -> HttpResponse:
-    """What differs between an older export (`with`) and this one, row by row; the address can be shared."""
+    """Show what differs between an older export (`with`) and this one, row by row; the address can be shared."""
     new = Export.objects.select_related("project").get(pk=pk)
     old = visible_or_404(Export.objects.select_related("project"), request.actor, request.GET.get("with", ""))
     context: dict[str, Any] = {"old": old, "new": new}

@@ -53,7 +53,7 @@ def action_of(message: dict[str, Any]) -> Any:
 
 
 def _key(message: dict[str, Any]) -> str:
-    """One key for messages that are the same to a reader; ids of calls differ between episodes."""
+    """Return one key for messages that are the same to a reader; ids of calls differ between episodes."""
     return json.dumps([message["role"], message["content"].strip(), action_of(message)], sort_keys=True)
 
 

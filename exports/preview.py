@@ -177,7 +177,7 @@ def _shown(row: Row) -> Shown:
 
 
 def _losses(value: Mapping[str, Any]) -> list[int]:
-    """Which messages are learned, wherever the format says so."""
+    """Return which messages are learned, wherever the format says so."""
     stated = value.get("loss") or value.get("extra", {}).get("loss")
     if stated:
         return list(stated)
@@ -185,7 +185,7 @@ def _losses(value: Mapping[str, Any]) -> list[int]:
 
 
 def _of_step(step: Mapping[str, Any]) -> Iterator[Turn]:
-    """A step of an ATIF trajectory: what was said and called, and what came back."""
+    """Yield the turns of a step of an ATIF trajectory: what was said and called, and what came back."""
     calls = [f"{call['function_name']} {_json(call['arguments'])}" for call in step.get("tool_calls", ())]
     said = "\n".join(part for part in (step["message"], *calls) if part)
     yield Turn(step["source"], _cut(said), bool(step["extra"]["awm"]["loss"]))

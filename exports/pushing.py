@@ -126,7 +126,7 @@ def heard(push: Push) -> Iterator[None]:
 
 @contextlib.contextmanager
 def files_of(export: Export) -> Iterator[Path]:
-    """A folder with all files of a dataset, brought from its store."""
+    """Provide a folder with all files of a dataset, brought from its store."""
     root = storing.work_folder("pushes")
     with tempfile.TemporaryDirectory(dir=root) as folder:
         for path, _ in storing.files_of(export.project_id, export.dataset):

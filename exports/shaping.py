@@ -163,7 +163,7 @@ def _leaves(value: Any) -> Iterable[Any]:
 
 
 def _is_known(value: Any, corpus: str) -> bool:
-    """A number or name must stand there; of prose that the agent composed, each number and identifier must."""
+    """Tell whether a number or name is in the corpus; of prose that the agent composed, each number and identifier."""
     if value is None or isinstance(value, bool):
         return True
     if not isinstance(value, str):

@@ -169,7 +169,7 @@ def _template(folder: Path, config: Mapping[str, Any], name: str) -> str:
 
 
 def _special(config: Mapping[str, Any]) -> dict[str, str]:
-    """`bos_token` and its like, which templates may name."""
+    """Return `bos_token` and its like, which templates may name."""
     found = {key: value for key, value in config.items() if key.endswith("_token")}
     texts = {key: value.get("content") if isinstance(value, Mapping) else value for key, value in found.items()}
     return {key: value for key, value in texts.items() if isinstance(value, str)}

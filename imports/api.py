@@ -68,14 +68,14 @@ def _view(given: Import) -> ImportView:
 
 @router.post("/imports", response={202: ImportView, **REFUSALS})
 def start_import(request: HttpRequest, file: File[UploadedFile], format: Form[str] = "") -> Status[ImportView]:
-    """A file of trajectories as multipart form data. Requires scope launch."""
+    """Import a file of trajectories as multipart form data. Requires scope launch."""
     given = importing.request(actor_of(request), file.name or "", format, file.chunks())
     return Status(202, _view(given))
 
 
 @router.get("/imports", response={200: ImportList, **REFUSALS})
 def list_imports(request: HttpRequest) -> ImportList:
-    """The newest hundred."""
+    """List the newest hundred."""
     return ImportList(imports=[_view(one) for one in importing.imports_of(actor_of(request))[:100]])
 
 

@@ -154,7 +154,7 @@ def carry_out(import_id: str) -> bool:
 
 
 def _claim(import_id: str) -> Import | None:
-    """A row that another transaction holds is being stored right now."""
+    """Claim one import; a row that another transaction holds is being stored right now."""
     with transaction.atomic():
         silent = Import.objects.silent_since(timezone.now() - SILENT_AFTER).filter(pk=import_id)
         given = silent.select_related("project").select_for_update(of=("self",), skip_locked=True).first()

@@ -21,7 +21,7 @@ LISTED, EPISODES = 50, 500
 @require_http_methods(["GET", "POST"])
 @member_required(may_launch)
 def imports_page(request: MemberRequest) -> HttpResponse:
-    """The form and the imports so far; POST takes a file."""
+    """Show the form and the imports so far; POST takes a file."""
     problem = ""
     if request.method == "POST":
         try:
@@ -44,7 +44,7 @@ def imports_page(request: MemberRequest) -> HttpResponse:
 @require_GET
 @member_required(may_launch, rows=Import.objects.all)
 def one(request: MemberRequest, pk: str) -> HttpResponse:
-    """One import: how far it is, what was refused or lost, and its episodes. A fragment while it is being read."""
+    """Show one import: how far it is, what was refused or lost, and its episodes. A fragment while it is being read."""
     given = Import.objects.get(pk=pk)
     template = "imports/_one.html" if request.htmx else "imports/one.html"  # type: ignore[attr-defined]
     context = {

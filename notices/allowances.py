@@ -28,7 +28,7 @@ class Limit:
     within: timedelta
 
     def free_at(self, used_at: Sequence[datetime], now: datetime) -> datetime:
-        """When the next use is within the limit."""
+        """Return when the next use is within the limit."""
         recent = sorted(one for one in used_at if one > now - self.within)
         return recent[-self.times] + self.within if len(recent) >= self.times else now
 
@@ -56,7 +56,7 @@ def spend_test(subscription: Subscription) -> None:
 
 
 def _mailbox(address: str) -> str:
-    """One digest for all spellings that commonly reach one mailbox: case, dots, and a tag behind a plus."""
+    """Return one digest for all spellings that commonly reach one mailbox: case, dots, and a tag behind a plus."""
     local, _, domain = address.rpartition("@")
     name = local.casefold().partition("+")[0].replace(".", "")
     return salted_hmac("notices.allowances", f"{name}@{punycode(domain).casefold()}").hexdigest()

@@ -153,7 +153,7 @@ def _pick(subscription: Subscription, rows: list[Delivery], now: datetime) -> Pa
 
 
 def _pick_subject(subscription: Subscription, rows: list[Delivery], now: datetime) -> Parcel | None:
-    """One notification for all that are due of a kind; each that is not wanted now is ended or put off."""
+    """Pick one notification for all that are due of a kind; each that is not wanted now is ended or put off."""
     found = subjects.read({(row.kind, row.subject_id) for row in rows})
     about = [(row, found.get((row.kind, row.subject_id))) for row in rows]
     wanted = [(row, one) for row, one in about if _holds(row, _standing(subscription, row, one, now))]
@@ -168,7 +168,7 @@ def _pick_subject(subscription: Subscription, rows: list[Delivery], now: datetim
 
 
 def _standing(subscription: Subscription, row: Delivery, subject: Subject | None, now: datetime) -> Standing:
-    """By the clock, the subject and the subscription's rules, whoever the person."""
+    """Return whether it is wanted by the clock, the subject and the subscription's rules, whoever the person."""
     standing = subject.standing(row.rank, now) if subject is not None else skip("Not sent: it no longer exists.")
     if not standing.is_wanted:
         return standing
@@ -185,7 +185,7 @@ def _standing(subscription: Subscription, row: Delivery, subject: Subject | None
 
 
 def _standing_for(subscription: Subscription, row: Delivery, subject: Subject, now: datetime) -> Standing:
-    """By the person: it is for them still, and they were not told the same before."""
+    """Return whether the person wants it: it is for them still, and they were not told the same before."""
     standing = subject.standing_for(subscription.user_key, now)
     if not standing.is_wanted:
         return standing
@@ -217,7 +217,7 @@ def _put_off(row: Delivery, until: datetime, words: str) -> None:
 
 
 def _packed(subscription: Subscription, row: Delivery, subject: Subject | None, now: datetime) -> Parcel:
-    """Taken: counted as an attempt, and due again only if nobody says how it went."""
+    """Count a taken parcel as an attempt, due again only if no one says how it went."""
     row.attempts, row.due_at = row.attempts + 1, now + TAKEN_FOR
     row.save(update_fields=["attempts", "due_at"])
     if subject is not None:

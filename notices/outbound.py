@@ -59,7 +59,7 @@ def checked(url: str) -> SplitResult:
 
 
 def refuse_private(address: str) -> None:
-    """A plain ValueError where this is no address but a name."""
+    """Refuse an address that is not public. Raises a plain ValueError where this is no address but a name."""
     purpose = _special(address)
     if purpose:
         raise Refused(f"{address} is not a public address ({purpose}). {ALLOW}")
@@ -125,7 +125,7 @@ def _pause(response: httpx.Response) -> float:
 
 
 async def _beginning(response: httpx.Response) -> str:
-    """Raw bytes, never unpacked: a small body that unpacks to a large one is not our trouble."""
+    """Return raw bytes, never unpacked: a small body that unpacks to a large one is not our trouble."""
     read = b""
     async for chunk in response.aiter_raw(READ_BYTES):
         read += chunk

@@ -176,7 +176,7 @@ def _time(text: str) -> time | None:
 
 @require_GET
 def service_worker(request: HttpRequest) -> HttpResponse:
-    """At the root, because a worker answers for its own folder and below."""
+    """Serve the worker at the root, because it answers for its own folder and below."""
     text = (settings.STATICFILES_DIRS[0] / "sw.js").read_text(encoding="utf-8")
     answer = HttpResponse(text, content_type="text/javascript; charset=utf-8")
     answer["Service-Worker-Allowed"], answer["Cache-Control"] = "/", "no-cache"

@@ -54,7 +54,7 @@ def _windows(secret: str) -> Iterator[str]:
 
 
 def _views(line: str) -> Iterator[str]:
-    """The line as it stands, and as the encodings that programs use would have it read."""
+    """Yield the line as it stands, and as the encodings that programs use would have it read."""
     yield from (line, unquote_plus(line), html.unescape(line))
     yield _ESCAPE.sub(lambda found: chr(int(found[1] or found[2], 16)), line)
     for token in _ENCODED.findall(line):
@@ -63,7 +63,7 @@ def _views(line: str) -> Iterator[str]:
 
 
 def _decoded(token: str) -> Iterator[str]:
-    """As base64 of either alphabet and as hexadecimal digits, as far as it goes."""
+    """Yield the text read as base64 of either alphabet and as hexadecimal digits, as far as it goes."""
     whole = token if len(token) % 4 != 1 else token[:-1]
     padded = whole.replace("-", "+").replace("_", "/") + "=" * (-len(whole) % 4)
     for text, decode in ((padded, base64.b64decode), (token[: len(token) // 2 * 2], bytes.fromhex)):

@@ -104,7 +104,7 @@ def _contact() -> str:
 
 
 def _webhook(parcel: Parcel) -> SendResult:
-    """Signed as Standard Webhooks has it; a receiver knows a repetition by its id."""
+    """Send, signed as Standard Webhooks has it; a receiver knows a repetition by its id."""
     told = {
         "type": f"notice.{parcel.kind}",
         "project": parcel.project,
@@ -127,7 +127,7 @@ def _webhook(parcel: Parcel) -> SendResult:
 
 
 def signature(key: str, delivery_id: str, at: str, body: bytes) -> str:
-    """HMAC-SHA256 over id, time and body, in base64."""
+    """Return HMAC-SHA256 over id, time and body, in base64."""
     secret = base64.b64decode(key.removeprefix("whsec_"))
     return base64.b64encode(hmac.digest(secret, f"{delivery_id}.{at}.".encode() + body, "sha256")).decode()
 
@@ -189,9 +189,10 @@ def _footer(parcel: Parcel) -> str:
 
 
 def _subject_line(parcel: Parcel) -> str:
-    """One line that mail readers show as it is written: agents' words must not hold an encoded word (RFC 2047), which
-    readers would decode to characters that nobody here has looked at. The sign that parts it is no ASCII, so the whole
-    subject is encoded, and no fold of a long line can join it again."""
+    """Return one line that mail readers show as it is written: agents' words must not hold an encoded word (RFC 2047),
+    which readers would decode to characters that nobody here has looked at. The sign that parts it is no ASCII, so the
+    whole subject is encoded, and no fold of a long line can join it again.
+    """
     line = f"{parcel.title}: {parcel.text}" if parcel.subject_id else parcel.title
     return line.replace("=?", "=⟨?⟩")
 
@@ -201,7 +202,7 @@ def _message_id(parcel: Parcel) -> str:
 
 
 def _is_final(error: Exception) -> bool:
-    """A 5 in front says: do not try this again."""
+    """Tell whether an answer is final: a 5 in front says not to try again."""
     if isinstance(error, smtplib.SMTPRecipientsRefused):
         return all(code >= 500 for code, _ in error.recipients.values())
     return isinstance(error, smtplib.SMTPResponseException) and error.smtp_code >= 500

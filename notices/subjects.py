@@ -70,10 +70,10 @@ class Subject(Protocol):
         """What a stranger wrote, whole; only its first line leaves."""
 
     def title(self, open_count: int) -> str:
-        """Our own words, with how many things of its kind are open."""
+        """Return our own words, with how many things of its kind are open."""
 
     def recipients(self, now: datetime) -> Collection[str]:
-        """Everybody who is to hear of it."""
+        """Return all who are to hear of it."""
 
     def standing(self, rank: str, now: datetime) -> Standing:
         """Return whether it is wanted still, whoever the person; `rank` is that of the notification. Cheap."""
@@ -94,13 +94,13 @@ class Kind(Protocol):
         """As people read it."""
 
     def path(self, subject_id: str) -> str:
-        """Its page. `static/sw.js` opens only addresses that it knows."""
+        """Return its page. `static/sw.js` opens only addresses that it knows."""
 
     def read(self, ids: Collection[str]) -> Mapping[str, Subject]:
         """Return those of these that exist, by id."""
 
     def open_among(self, ids: Collection[str]) -> set[str]:
-        """Which of these still wait for somebody."""
+        """Return which of these still wait for someone."""
 
     def open_count(self, project_id: str, now: datetime) -> int:
         """Return how many of the project somebody could take now."""

@@ -64,7 +64,7 @@ def subscribe(
 
 
 def _current(actor: Actor) -> SubscriptionQuerySet:
-    """This person's subscriptions in this project, to be locked without their keys."""
+    """Return this person's subscriptions in this project, to be locked without their keys."""
     rows = Subscription.objects.select_for_update(no_key=True).current()
     return rows.filter(project=actor.project, user=actor.user)
 
@@ -76,7 +76,7 @@ def _person(actor: Actor) -> None:
 
 
 def _renewed(subscription: Subscription, secret: dict[str, str]) -> Subscription:
-    """A browser may come back with fresh keys; what was broken is tried again."""
+    """Renew: a browser may come back with fresh keys; what was broken is tried again."""
     if subscription.kind == Channel.PUSH:
         subscription.secret = secret
     subscription.broken = ""
@@ -105,7 +105,9 @@ def _checked(kind: str, target: str, secret: dict[str, str]) -> tuple[str, dict[
 
 
 def _refuse_mailbox(target: str) -> None:
-    """Plain addresses only: quotes and encoded words in one are read in more ways than one, by mail libraries too."""
+    """Accept plain addresses only: quotes and encoded words in one are read in more ways than one, by mail libraries
+    too.
+    """
     wrong = "Enter an email address such as ada@example.org."
     if any(sign in target for sign in ('"', "[", "=?")) or not target.rpartition("@")[0].isascii():
         raise Invalid(wrong)
@@ -116,7 +118,7 @@ def _refuse_mailbox(target: str) -> None:
 
 
 def _refuse_address(target: str) -> None:
-    """What can be seen without asking anybody; what the name resolves to is looked at when it is used."""
+    """Refuse what can be seen without asking anyone; what the name resolves to is looked at when it is used."""
     try:
         outbound.checked(target)
     except outbound.Refused as refused:
@@ -135,7 +137,7 @@ def _key(secret: dict[str, str], name: str, size: int) -> str:
 
 
 def _mine(actor: Actor, pk: str) -> Subscription:
-    """One of this person's subscriptions, locked."""
+    """Lock and return one of this person's subscriptions."""
     _person(actor)
     found = _current(actor).filter(pk=pk).first()
     if found is None:
@@ -156,7 +158,7 @@ def _end(subscription: Subscription, why: str) -> None:
 
 
 def forget(leaving: Actor) -> None:
-    """Registered with `members.on_leave`: who is removed hears nothing more."""
+    """Remove the subscriptions of a removed person. Registered with `members.on_leave`."""
     for subscription in _current(leaving).order_by("pk"):
         _end(subscription, "Left the project.")
 
@@ -189,7 +191,7 @@ def _try(subscription: Subscription, code: str) -> str:
 
 @transaction.atomic
 def set_rules(actor: Actor, pk: str, delay_s: int, every_s: int) -> None:
-    """When a subscription is used: only if nobody has claimed after so long, and at most once in so long."""
+    """Set when a subscription is used: only if no one has claimed after this long, and at most once in this long."""
     if not (0 <= delay_s <= 3600 and 0 <= every_s <= 86_400):
         raise Invalid("Enter a wait of 0 to 3600 s and an interval of 0 to 86400 s.")
     subscription = _mine(actor, pk)
@@ -199,7 +201,7 @@ def set_rules(actor: Actor, pk: str, delay_s: int, every_s: int) -> None:
 
 @transaction.atomic
 def set_quiet_hours(actor: Actor, starts: time | None, ends: time | None, zone: str) -> None:
-    """When this person hears nothing, in every project; both empty switches it off."""
+    """Set when this person hears nothing, in every project; both empty switches it off."""
     _person(actor)
     if starts is None and ends is None:
         QuietHours.objects.filter(user=actor.user).delete()

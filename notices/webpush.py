@@ -39,7 +39,7 @@ def public(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def application_key(scalar: str) -> str:
-    """Our public key as browsers take it."""
+    """Return our public key as browsers take it."""
     return b64(public(private(scalar)))
 
 

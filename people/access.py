@@ -100,7 +100,7 @@ def _demand(allowed: bool, actor: Actor) -> None:
 
 
 def _demand_write(allowed: bool, actor: Actor) -> None:
-    """As `_demand`, and the project takes writes; a stranger does not learn whether it is archived."""
+    """Demand as `_demand` does, and that the project takes writes; a stranger does not learn whether it is archived."""
     _demand(allowed, actor)
     if actor.project.archived_at is not None:
         raise ProjectArchived
@@ -131,7 +131,7 @@ def may_read(actor: Actor) -> None:
 
 
 def sees_outcomes(actor: Actor) -> bool:
-    """Verification steps and outcomes: everybody but an agent."""
+    """Allow verification steps and outcomes for all but an agent."""
     return actor.scope != "agent"
 
 
@@ -145,7 +145,7 @@ def may_see_queue(actor: Actor) -> None:
 
 
 def may_see_numbers(actor: Actor) -> None:
-    """How the desk works, people by name and outcomes included: everybody but an agent."""
+    """Allow how the desk works, people by name and outcomes included, for all but an agent."""
     _demand(_holds(actor, Role.values, {"expert", "export"}), actor)
 
 

@@ -57,7 +57,7 @@ class Room:
         self._held: Counter[str] = Counter()
 
     def take(self, who: str, size: int) -> None:
-        """Raises `Busy`."""
+        """Take room. Raises `Busy`."""
         if self._held[who] + size > self._free - size:
             raise Busy
         self._free -= size

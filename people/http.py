@@ -75,7 +75,7 @@ def _number(text: str) -> float:
 
 
 def parse_json(raw: bytes) -> Any:
-    """Strict JSON: no NaN, no number that a double cannot hold, no bottomless nesting. Raises `BadJson`."""
+    """Parse strict JSON: no NaN, no number that a double cannot hold, no bottomless nesting. Raises `BadJson`."""
     try:
         value = _read_fast(raw)
     except orjson.JSONDecodeError:
@@ -113,7 +113,7 @@ def _may_overflow(raw: bytes) -> bool:
 
 
 def _is_deep(value: Any) -> bool:
-    """Level by level and without recursion, which hostile nesting would exhaust."""
+    """Tell whether a value is nested too deeply, without recursion, which hostile nesting would exhaust."""
     level = [value] if isinstance(value, _BOXES) else []
     for _ in range(MAX_DEPTH):
         level = [one for box in level for one in (box.values() if type(box) is dict else box) if type(one) in _BOXES]
@@ -178,7 +178,7 @@ class KnownTokens:
         self._known: dict[str, tuple[float, asyncio.Task[Actor | None]]] = {}
 
     async def actor(self, secret: str) -> Actor:
-        """Raises `Unauthenticated`."""
+        """Return who calls. Raises `Unauthenticated`."""
         now = time.monotonic()
         key = digest(secret)
         until, task = self._known.get(key, (0.0, None))
@@ -243,7 +243,7 @@ class SessionAuth(APIKeyCookie):
     param_name = settings.SESSION_COOKIE_NAME
 
     def _get_key(self, request: HttpRequest) -> str | None:
-        """Whoever brings neither token nor cookie is unknown, and CSRF is not their trouble."""
+        """Return the cookie; a caller with neither token nor cookie is unknown, and CSRF is not their trouble."""
         return super()._get_key(request) if self.param_name in request.COOKIES else None
 
     def authenticate(self, request: HttpRequest, key: str | None) -> Actor | None:
@@ -266,7 +266,7 @@ def envelope(error: AppError) -> dict[str, Any]:
 
 
 async def respond(send: Send, status: int, answer: Any, more: Sequence[tuple[bytes, bytes]] = ()) -> None:
-    """A whole answer below Django."""
+    """Send a whole answer below Django."""
     body = json.dumps(answer, default=_encode).encode()
     headers = [
         (b"content-type", b"application/json; charset=utf-8"),
@@ -284,7 +284,7 @@ async def respond(send: Send, status: int, answer: Any, more: Sequence[tuple[byt
 
 
 async def refuse(send: Send, error: Exception) -> None:
-    """The answer below Django to whatever ended a call."""
+    """Send the answer below Django to whatever ended a call."""
     refused = told(error)
     await respond(send, refused.status, envelope(refused))
 

@@ -45,7 +45,7 @@ class Slot(models.Model):
 
 
 def free(now: datetime) -> Q:
-    """Slots that anyone can take: in the queue, or with a lease that has ended."""
+    """Return slots that anyone can take: in the queue, or with a lease that has ended."""
     return Q(state=SlotState.QUEUED) | Q(state=SlotState.CLAIMED, lease_until__lte=now)
 
 

@@ -49,7 +49,7 @@ def on_leave(callback: OnLeave) -> None:
 
 
 def digest(secret: str) -> str:
-    """Tokens carry 256 random bits, so a plain hash cannot be guessed back."""
+    """Hash a token plainly: its 256 random bits cannot be guessed back."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
@@ -129,9 +129,10 @@ def issue_login_link(
 
 @transaction.atomic
 def redeem_login_link(secret: str) -> tuple[User, list[str]]:
-    """One conditional update: of two people who open the same link at once, one gets in. Returns the account and the
-    entries that the link opens still, the one that it was made for first; a link that opens nothing any more is
-    spent."""
+    """Redeem by one conditional update: of two people who open the same link together, one gets in. Returns the account
+    and the entries that the link opens still, the one that it was made for first; a link that opens nothing any more is
+    spent.
+    """
     now = timezone.now()
     spent = LoginLink.objects.filter(digest=digest(secret), used_at__isnull=True, ends_at__gt=now).update(used_at=now)
     if spent != 1:
@@ -184,7 +185,7 @@ def _opened_by(actor: Actor, membership: Membership) -> list[Membership]:
 
 
 def _end_links_made_by(user: User, project: Project) -> None:
-    """Who is no admin any more keeps no way in that they made and nobody opened."""
+    """End links that a former admin made and no one opened."""
     here = set(Membership.objects.filter(project=project).values_list("entry", flat=True))
     for link in LoginLink.objects.filter(issued_by=user, used_at__isnull=True):
         if here.intersection(link.opens):
@@ -226,7 +227,7 @@ def _free_username(actor: Actor, name: str) -> str:
 
 
 def _refuse_namesake(actor: Actor, username: str, role: str) -> None:
-    """An invitation must not change somebody's role by the way."""
+    """Refuse an invitation that would change someone's role by the way."""
     known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
     if known is not None and known.role != role:
         raise Invalid(f"{display_name(known.user)} is already a member, with role {known.role}. Use another name.")

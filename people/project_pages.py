@@ -36,7 +36,7 @@ from people.models import Membership
 @member_required()
 @never_cache
 def projects_page(request: MemberRequest) -> HttpResponse:
-    """One's own projects; admins create, rename, archive and restore them."""
+    """Show one's own projects; admins create, rename, archive and restore them."""
     problem = ""
     if request.method == "POST":
         try:
@@ -100,7 +100,7 @@ def _actor_in(request: HttpRequest, slug: str) -> Actor:
 @member_required(may_manage_projects)
 @never_cache
 def audit_page(request: MemberRequest) -> HttpResponse:
-    """Who did what in this project, as a page or as CSV."""
+    """Show who did what in this project, as a page or as CSV."""
     filters, problem = audit.Filters(), ""
     try:
         filters = audit.Filters.read(request.GET.dict())

@@ -47,7 +47,7 @@ SCOPES = [
 
 @require_GET
 def login(request: HttpRequest) -> HttpResponse:
-    """Explains how to get in; whoever is in already goes on."""
+    """Explain how to get in; a person who is signed in already goes on."""
     if request.user.is_authenticated:
         return redirect(_safe(request, request.GET.get("next", "")))
     return render(request, "people/login.html")
@@ -56,7 +56,7 @@ def login(request: HttpRequest) -> HttpResponse:
 @require_GET
 @never_cache
 def login_once(request: HttpRequest, secret: str) -> HttpResponse:
-    """The link of `make run` and of an invitation: signs in when opened, once; a look ahead or a part of another page
+    """Sign in by the link of `make run` or of an invitation, when opened, once; a look ahead or a part of another page
     does not spend it. Nothing that a page loads from here is told its address, which is the secret."""
     if _is_no_visit(request):
         answer = HttpResponse("Open this link as a page.", status=403, content_type="text/plain; charset=utf-8")
@@ -67,8 +67,9 @@ def login_once(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
-    """Whoever is signed in as the same account keeps what earlier links opened. The key of the session changes in any
-    case, so that nobody who knew it before comes along."""
+    """Sign in; a person who is signed in as the same account keeps what earlier links opened. The key of the session
+    changes in any case, so that nobody who knew it before comes along.
+    """
     try:
         user, entries = members.redeem_login_link(secret)
     except LinkSpent:
@@ -86,7 +87,7 @@ def _signed_in(request: HttpRequest, secret: str) -> HttpResponse:
 
 
 def _is_no_visit(request: HttpRequest) -> bool:
-    """Prefetched, or asked for by an image, a frame or a script; browsers say so, and other clients say nothing."""
+    """Tell a prefetch, or a load by an image, a frame or a script; browsers say so, and other clients say nothing."""
     purpose = request.headers.get("Sec-Purpose", "") + request.headers.get("Purpose", "")
     return "prefetch" in purpose or request.headers.get("Sec-Fetch-Dest", "document") != "document"
 
@@ -118,7 +119,7 @@ def switch_project(request: MemberRequest) -> HttpResponse:
 @member_required()
 @never_cache
 def people(request: MemberRequest) -> HttpResponse:
-    """The people of this project; admins invite by a link and remove."""
+    """Show the people of this project; admins invite by a link and remove."""
     link, problem, given = None, "", request.POST
     if request.method == "POST":
         try:
@@ -184,7 +185,7 @@ def _skills(request: MemberRequest, membership_id: int) -> None:
 
 
 def _remove(request: MemberRequest, membership_id: int) -> None:
-    """A token belongs to the project and goes on without the person who made it, so say how many they may hold."""
+    """Remove a person, and say how many tokens remain: a token belongs to the project, not to its maker."""
     row = scoped(Membership.objects.select_related("user"), request.project).filter(pk=membership_id).first()
     made = scoped(ApiToken.objects.filter(revoked_at__isnull=True), request.project)
     left = sum(token.is_current(timezone.now()) for token in made.filter(issued_by=row.user_id if row else None))

@@ -75,7 +75,7 @@ def agreement(items: Sequence[Item]) -> Agreement:
 
 
 def alpha(items: Sequence[Item]) -> float | None:
-    """Krippendorff's alpha for labels without an order; None if all are the same or no episode was judged twice."""
+    """Return Krippendorff's alpha for unordered labels; None if all are the same or no episode was judged twice."""
     import krippendorff
 
     counts = _counts([one for one in items if len(one) > 1])
@@ -85,13 +85,13 @@ def alpha(items: Sequence[Item]) -> float | None:
 
 
 def _counts(items: Sequence[Item]) -> list[list[int]]:
-    """By item, how often each label was given."""
+    """Count, by item, how often each label was given."""
     labels = sorted({value for one in items for value in one.values()})
     return [[list(one.values()).count(label) for label in labels] for one in items]
 
 
 def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
-    """Cohen's kappa of two judges; None if chance alone would make them agree."""
+    """Return Cohen's kappa of two judges; None if chance alone would make them agree."""
     if not pairs:
         return None
     labels = {label for pair in pairs for label in pair}
@@ -118,7 +118,7 @@ def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:
 
 
 def alpha_of_draw(items: Sequence[Item]) -> float | None:
-    """Nominal alpha from coincidence counts: two thousand draws in a second, the same figure as `alpha`."""
+    """Return nominal alpha from coincidence counts: two thousand draws in a second, the same figure as `alpha`."""
     totals: dict[str, int] = {}
     observed = 0.0
     for one in items:

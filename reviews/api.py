@@ -121,7 +121,7 @@ def _claimed(lease: Claim) -> Claimed:
 
 @router.get("/reviews", response={200: ReviewList, **REFUSALS})
 def list_reviews(request: HttpRequest, queue: str) -> ReviewList:
-    """The reviews of a queue (by id or name) that the caller can claim or holds, in the queue's order."""
+    """List the reviews of a queue (by id or name) that the caller can claim or has, in the queue's order."""
     actor = actor_of(request)
     may_see_reviews(actor)
     rows = scoped(ReviewQueue.objects.all(), actor.project)

@@ -115,7 +115,9 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
 
 
 def _row(queue: ReviewQueue, episode: Episode, value: float, reason: str, *, in_sample: bool) -> Review:
-    """A sampled episode gets a place by lot: ranked by worth, the sample would come last or first as a whole."""
+    """Make a row; a sampled episode gets a place by lot: ranked by worth, the sample would come last or first as a
+    whole.
+    """
     place = 3 * draw(queue.seed, f"place/{episode.pk}") if in_sample else value
     return Review(queue=queue, episode=episode, worth=place, reason=reason, in_sample=in_sample)
 

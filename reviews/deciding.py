@@ -110,7 +110,7 @@ def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wante
 
 
 def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
-    """The slot is done, the outcome opens to this reviewer, and ranks and slots follow from what was said."""
+    """Close the slot and open the outcome to this reviewer; ranks and slots follow from what was said."""
     done = {"state": SlotState.SUBMITTED, "lease_token": "", "lease_until": None, "submitted_at": timezone.now()}
     ReviewSlot.objects.filter(pk=slot.pk).update(**done)
     assigning.open_outcome(actor.key, review)

@@ -217,7 +217,7 @@ def review_page(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _review(request: MemberRequest, pk: str, problem: str = "", status: int = 200) -> HttpResponse:
-    """The page of one review as it stands for this person; `problem` comes with what they had typed."""
+    """Show the page of one review as it stands for this person; `problem` comes with what they had typed."""
     actor = request.actor
     rows = Review.objects.select_related("queue", "episode", "episode__run", "episode__project")
     review = visible_or_404(rows, actor, pk, "queue__project")
@@ -294,7 +294,7 @@ def _rail(request: MemberRequest, review: Review) -> list[tuple[Review, str]]:
 @require_POST
 @review_of
 def review_command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
-    """One command on a review, as a form of its page or as a script's request."""
+    """Run one command on a review, as a form of its page or as a script's request."""
     act = COMMANDS.get(command)
     if act is None:
         raise NotFound
@@ -477,7 +477,7 @@ def _changes(outcome: VerifierOutcome | None) -> list[DiffLine]:
 @require_GET
 @member_required(may_see_reviews)
 def court_report(request: MemberRequest) -> HttpResponse:
-    """Every ruling as a file, for the makers of the dataset."""
+    """Return every ruling as a file, for the makers of the dataset."""
     text = json.dumps({"rulings": court.report(request.actor)}, indent=2)
     headers = {"Content-Disposition": 'attachment; filename="rulings.json"'}
     return HttpResponse(text, content_type="application/json", headers=headers)

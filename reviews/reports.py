@@ -91,7 +91,7 @@ class GoldLine:
 
 
 def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
-    """By judge, the share of gold items answered as known, with its interval."""
+    """Return, by judge, the share of gold items answered as known, with its interval."""
     rows = Verdict.objects.filter(review__queue=queue, is_late=False).exclude(review__gold="")
     counts: dict[tuple[str, str, str], list[bool]] = {}
     for key, name, kind, said, known in rows.values_list(
@@ -109,7 +109,7 @@ def _open_to(actor: Actor, queue: ReviewQueue) -> QuerySet[Verdict]:
 
 
 def judged(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> dict[str, dict[str, str]]:
-    """By review, the decision of each judge, the verifier among them."""
+    """Return, by review, the decision of each judge, the verifier among them."""
     rows = _open_to(actor, queue)
     if only_sample:
         rows = rows.filter(review__in_sample=True)
@@ -135,7 +135,7 @@ class Line:
 
 
 def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Line]:
-    """Agreement on verdicts: among people, people against models, people against the verifier; then by label."""
+    """Return agreement on verdicts: among people, people against models, people against the verifier; then by label."""
     table = judged(actor, queue, only_sample=only_sample)
     kinds = _kinds(queue)
     people = [_of(one, kinds, "human") for one in table.values()]
@@ -174,7 +174,7 @@ def _majority(judges: Item) -> str:
 
 
 def _label_lines(actor: Actor, queue: ReviewQueue) -> list[Line]:
-    """By label schema of the queue with one value each, agreement on steps and episodes."""
+    """Return, by label schema of the queue with one value each, agreement on steps and episodes."""
     found = []
     rows = Annotation.objects.filter(episode__in=_open_to(actor, queue).values("episode"))
     for schema in LabelSchema.objects.filter(pk__in=queue.schemas).exclude(kind=SchemaKind.TEXT).order_by("name"):

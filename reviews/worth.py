@@ -30,7 +30,9 @@ def is_settled(episode: Episode) -> bool:
 
 
 def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:
-    """By episode, its worth and why: a model disagrees with the verifier, models disagree, or it is near the line."""
+    """Return, by episode, its worth and why: a model disagrees with the verifier, models disagree, or it is near the
+    line.
+    """
     ids = [one.pk for one in episodes]
     by_models: dict[str, set[str]] = {}
     said = Verdict.objects.filter(episode__in=ids, is_late=False).exclude(author_kind="human")

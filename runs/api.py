@@ -65,7 +65,7 @@ def _view(plan: Plan) -> schema.RunView:
 def list_runs(
     request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
 ) -> schema.RunPage:
-    """The project's runs, newest first."""
+    """List the project's runs, newest first."""
     return lists.runs(actor_of(request), filters_of(request), cursor, limit)
 
 

@@ -9,7 +9,7 @@ class RunsConfig(AppConfig):
     name = "runs"
 
     def ready(self) -> None:
-        """Models can be imported only now."""
+        """Import what needs models; they can be imported only now."""
         from episodes import recording
         from runs import launching, planning
 

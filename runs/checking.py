@@ -100,7 +100,7 @@ def _note_database(pack: Pack, said: dict[str, Any]) -> None:
 
 
 def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checked]:
-    """Every task as it is checked; each pack's report is filled on the way. Raises `VerifiersUnchecked`."""
+    """Yield every task as it is checked; each pack's report is filled on the way. Raises `VerifiersUnchecked`."""
     by_name = {pack.name: pack for pack in chosen}
     with _process([pack.folder for pack in chosen], *(["--judge"] if judge else [])) as lines:
         total, done, last = 0, 0, ""

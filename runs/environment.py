@@ -95,7 +95,7 @@ def _list(entry: dict[str, Any]) -> list[Any]:
 
 
 def _object(answer: httpx.Response) -> dict[str, Any]:
-    """A server of others may have no such address; it answers all the same."""
+    """Return an object or nothing: a server of others may have no such address; it answers all the same."""
     said = answer.json() if answer.is_success else {}
     return said if isinstance(said, dict) else {}
 

@@ -280,7 +280,7 @@ def _add_demo(
 
 
 def _delayed(start: Start, place: int) -> Start:
-    """Three start at once, the others one after another, so that a watcher always finds some at work."""
+    """Delay all but the first three, one after another, so that a watcher always finds some at work."""
     return Start(**{**vars(start), "delay_s": max(0, place - 3) * DEMO_STAGGER_S})
 
 

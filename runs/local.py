@@ -79,7 +79,7 @@ def _steps(actor: Actor, episode_id: str) -> list[dict[str, Any]]:
 
 @transaction.atomic
 def _note_waiting(actor: Actor, ask_id: str) -> None:
-    """Under the lock of the episode, which closing the ask takes, too."""
+    """Note it under the lock of the episode, which closing the ask takes, too."""
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = closing.locked(ask_id)
     if ask.is_open:
@@ -143,7 +143,7 @@ class LocalEpisode:
         return [step for step in await patiently(_steps, self.actor, self.id) if step["seq"] > since]
 
     async def wait_for_advice(self, ask: str, deadline_s: int = 0) -> Advice:
-        """Until it closes: its own deadline was set when it was opened."""
+        """Wait until it closes: its own deadline was set when it was opened."""
         await patiently(_note_waiting, self.actor, ask)
         while True:
             view = await self._closed(ask)
@@ -158,7 +158,7 @@ class LocalEpisode:
             return read.accepted.value() if read.accepted else view.advice
 
     async def _closed(self, ask_id: str) -> AskView:
-        """Woken by the hint, by the deadline, or after some seconds anyway; the waiting loop settles the deadline.
+        """Wait for the hint, the deadline, or some seconds anyway; the waiting loop settles the deadline.
         Raises Parked once the episode waits without this process."""
         clock = asyncio.get_running_loop().time
         began = clock()

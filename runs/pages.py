@@ -179,7 +179,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @member_required(may_read)
 def table_file(request: MemberRequest, pk: str, name: str) -> HttpResponse:
-    """One table of a run's page as CSV."""
+    """Return one table of a run's page as CSV."""
     if name not in TABLES:
         raise NotFound
     text = in_csv(name, compare_run(request.actor, pk))
@@ -219,7 +219,7 @@ def _whole(request: HttpRequest, name: str) -> int:
 @require_GET
 @member_required(may_read)
 def plan_file(request: MemberRequest, pk: str) -> HttpResponse:
-    """The plan as YAML, which launches the same run elsewhere."""
+    """Return the plan as YAML, which launches the same run elsewhere."""
     plan = visible_or_404(Plan.objects.all(), request.actor, pk, "run__project")
     headers = {"Content-Disposition": f'attachment; filename="run-{plan.pk}.yaml"'}
     return HttpResponse(to_yaml(plan_of(plan.document)), content_type="application/yaml", headers=headers)

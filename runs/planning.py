@@ -111,7 +111,7 @@ def _matches(scenario: str, wanted: TaskFilter) -> bool:
 
 
 def _is_playable(document: PlanDocument, scenario: str, idx: int) -> bool:
-    """A filter takes the tasks that every arm can play; a list that names one without its script is refused."""
+    """Tell whether every arm can play a task: a filter leaves others out, a list that names one is refused."""
     names = {arm.policy or document.policy for arm in document.arms}
     scripts = {name.partition(":")[2] for name in names if name.startswith("script:")}
     return scripts <= set(launching.pack_with(scenario).scripts(scenario, idx)) if scripts else True
@@ -309,7 +309,7 @@ def feed_all() -> None:
 
 
 def episode_ended(episode: Episode, reason: str) -> None:
-    """Registered with `recording.on_end`: an ended episode makes room for the next."""
+    """Make room for the next when an episode ends. Registered with `recording.on_end`."""
     if episode.run_id and PlannedTry.objects.filter(episode=episode).exists():
         transaction.on_commit(functools.partial(feed, episode.run_id))
 

@@ -95,7 +95,7 @@ def _of_contrast(one: Contrast, place: int) -> list[str]:
 
 
 def _of_rewards(means: Sequence[tuple[str, str, int, float]]) -> list[str]:
-    """Shaped rewards stand apart: they pay solo and helped episodes differently, so they compare no arms."""
+    """Return shaped rewards apart: they pay solo and helped episodes differently, so they compare no arms."""
     if not means:
         return []
     rows = [[profile, _plain(arm), episodes, f"{mean:.3f}"] for profile, arm, episodes, mean in means]
@@ -108,7 +108,7 @@ def _reasons(counts: dict[str, int]) -> str:
 
 
 def _plain(text: str) -> str:
-    """One line of text that Markdown shows as it is; names come from datasets and plans."""
+    """Return one line of text that Markdown shows as it is; names come from datasets and plans."""
     return " ".join(text.split()).translate(MARKS)
 
 

@@ -79,7 +79,7 @@ def of_tries(found: Comparison) -> list[Row]:
 
 
 def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
-    """Raw differences by scenario: for reading, without a test."""
+    """Return raw differences by scenario: for reading, without a test."""
     return [
         {
             "arm": one.arm,
@@ -96,7 +96,7 @@ def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
 
 
 def of_repeats(found: Comparison) -> list[Row]:
-    """pass@k and pass^k of every arm, one row for each."""
+    """Return pass@k and pass^k of every arm, one row for each."""
     return [
         {"k": one.k, "arm": arm, "tasks": one.tasks, "pass@k": one.any_of[arm], "pass^k": one.all_of[arm]}
         for one in repeats(found.tries, [arm.name for arm in found.arms])

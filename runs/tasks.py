@@ -44,7 +44,7 @@ def wake() -> None:
 
 @worker_ready.connect
 def take_over(sender: Any, **about: Any) -> None:
-    """A rollouts worker comes back after a crash: what its predecessor played goes on from its record, and verdicts
+    """Take over after a crash of a rollouts worker: what its predecessor played goes on from its record, and verdicts
     that it had not fetched yet are fetched."""
     if str(sender.hostname).startswith(ROLLOUTS):
         parking.threads.all = sender.controller.concurrency

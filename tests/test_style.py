@@ -39,6 +39,12 @@ ALLOWED = {
     ("nothing was done", "awmclient/rollout.py"): "a message to agents",
     ("wall", "docs/environment.md"): "wall-clock time",
 }
+NO_VERB = re.compile(
+    r"(a|an|the|one|what|whether|who|how|where|when|which|why|every|all|each|no|nobody|any|by|of|from|until|as|at|in|this|"
+    r"that|these|those|its|it|they|there|some|another|other|true|false|none|with|without|under|over|if|once)\b",
+    re.IGNORECASE,
+)
+"""Words with which no imperative sentence begins."""
 LONGEST_NAME = 60  # characters of a test, see docs/style.md
 SHOWN = ("title", "aria-label", "placeholder", "alt", "value", "content")
 
@@ -161,3 +167,15 @@ def test_names_of_tests_are_short_enough_to_read():
         for name in re.findall(r"def (test_\w+)", path.read_text(encoding="utf-8"))
     ]
     assert len(names) > 1000 and [name for name in names if len(name) > LONGEST_NAME] == []
+
+
+def test_docstrings_of_functions_begin_with_a_verb():
+    found = []
+    for name in files():
+        tree = ast.parse((ROOT / name).read_text(encoding="utf-8")) if name.endswith(".py") else ast.Module([], [])
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (said := ast.get_docstring(node)):
+                is_value = any("property" in ast.unparse(decorator) for decorator in node.decorator_list)
+                if not is_value and NO_VERB.match(said):
+                    found.append(f"{name}:{node.lineno} {said.splitlines()[0]}")
+    assert found == []

@@ -33,7 +33,7 @@ class Refused(Exception):
 
 
 async def serve(socket: WebSocket, connections: Connections) -> None:
-    """One agent's socket, with an environment of its own, until it closes."""
+    """Serve one agent's socket, with an environment of its own, until it closes."""
     await socket.accept()
     try:
         connection = connections.open()

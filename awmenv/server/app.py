@@ -73,7 +73,7 @@ def build(settings: Settings) -> tuple[Asgi, World]:
 
 
 def _add_channels(api: FastAPI, connections: Connections) -> None:
-    """Stateless reset and step cannot hold an episode, so they are refused."""
+    """Add the agent's and the control channel. Stateless reset and step cannot hold an episode, so they are refused."""
 
     @api.websocket("/ws")
     async def control_socket(socket: WebSocket) -> None:
@@ -95,7 +95,7 @@ def _add_channels(api: FastAPI, connections: Connections) -> None:
 
 
 def _add_tasks(api: FastAPI, world: World) -> None:
-    """The two lists of the Task API that may hold ten thousand tasks: sent scenario by scenario."""
+    """Add the two lists of the Task API, which may have ten thousand tasks: sent scenario by scenario."""
 
     def listed(env_name: str, split: str, start: int | None, stop: int | None, end: bytes) -> StreamingResponse:
         if env_name.lower() != NAME:
@@ -122,7 +122,7 @@ def _add_tasks(api: FastAPI, world: World) -> None:
 
 
 def _add_standing(api: FastAPI, world: World) -> None:
-    """Health and stats tell what an operator must know; the schemas are made once."""
+    """Add health, stats and schemas for operators; the schemas are made once."""
     schemas = {
         "action": CallToolAction.model_json_schema(),
         "observation": WorldObservation.model_json_schema(),
@@ -149,7 +149,7 @@ def _add_standing(api: FastAPI, world: World) -> None:
 
 
 def _live_with(api: FastAPI, world: World, connections: Connections) -> None:
-    """The world starts and ends with the application, whoever serves it."""
+    """Start and stop the world with the application, under any server."""
     watching: list[asyncio.Task[None]] = []
 
     async def begin() -> None:
@@ -177,7 +177,7 @@ def _spare_collector() -> None:
 
 
 def __getattr__(name: str) -> Asgi:
-    """`uvicorn awmenv.server.app:app` and Spaces ask for `app`: made from the environment's settings when asked for."""
+    """Make `app` from the environment's settings when `uvicorn awmenv.server.app:app` or a Space asks for it."""
     if name != "app":
         raise AttributeError(name)
     logs.install(logging.INFO)
@@ -213,7 +213,7 @@ def _stats(world: World) -> dict[str, Any]:
 
 
 def _pss(pid: int | None) -> int | None:
-    """Proportional memory of one process, where the kernel tells it."""
+    """Return the proportional memory of one process, where the kernel tells it."""
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text()
     except OSError:

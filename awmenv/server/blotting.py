@@ -96,7 +96,7 @@ def _needles(secrets: frozenset[str]) -> _Needles:
 
 
 def _cores(secret: bytes) -> Iterator[bytes]:
-    """The base64 letters that a secret alone decides, for each place at which it can begin in a group of three."""
+    """Yield the base64 letters that a secret alone decides, for each place in a group of three at which it begins."""
     for shift, first in ((0, 0), (1, 2), (2, 3)):
         letters = base64.b64encode(bytes(shift) + secret)
         yield letters[first : (shift + len(secret)) * 8 // 6]

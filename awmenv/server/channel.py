@@ -91,7 +91,7 @@ class Channel(asyncio.Protocol):
         self._break("the process is gone")
 
     def _break(self, reason: str) -> None:
-        """No more is read: what is hostile could go on for ever."""
+        """Stop reading: what is hostile could go on for ever."""
         self._broken = self._broken or reason
         self._buffer.clear()
         self._transport.abort()
@@ -121,7 +121,7 @@ class _Clock:
         self._timer = self._loop.call_later(soon, self._late, limit_s - soon)
 
     def _late(self, more_s: float) -> None:
-        """At first, and then for as long as it was held up meanwhile, it may take more time."""
+        """Allow more time at first, and then for as long as it was held up meanwhile."""
         more_s = min(more_s, self._ends - self._loop.time())
         if more_s > 0.01:
             before = self._held_up()

@@ -78,7 +78,7 @@ class Checkup:
             return Health(unchecked=str(error))
 
     def _forget_unchecked(self, key: tuple[Path, str, int], task: asyncio.Task[Health]) -> None:
-        """What could not be checked now may be later."""
+        """Forget what could not be checked now; it may be checked later."""
         if task.cancelled() or task.exception() or task.result().unchecked:
             self._asked.pop(key, None)
 

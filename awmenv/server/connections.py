@@ -67,7 +67,7 @@ class Connections:
         return connection
 
     def found(self, wanted: str) -> Connection:
-        """One that was made over HTTP, for an agent's request. Raises `NotThere`."""
+        """Return a connection that was made over HTTP, for an agent's request. Raises `NotThere`."""
         connection = self._by_id.get(wanted)
         if connection is None:
             raise NotThere(f"Unknown session_id: {wanted[:100]}")
@@ -90,7 +90,7 @@ class Connections:
             self._end(connection)
 
     def lose(self, connection: Connection) -> None:
-        """A socket went away in the middle of an answer: its own episode ends now, and with it the process that works
+        """End the episode of a socket that closed in the middle of an answer, and with it the process that works
         on it. One that was made over HTTP is let finish its call, since another socket may go on with it."""
         if not connection.made_over_http:
             self._end(connection)
@@ -108,7 +108,7 @@ class Connections:
         connection.environment.close()
 
     async def watch(self) -> None:
-        """Until cancelled, end what was made over HTTP and has neither a socket nor a use any more."""
+        """End what was made over HTTP and has neither a socket nor a use any more, until cancelled."""
         while True:
             await asyncio.sleep(min(5.0, self._detached_s / 4))
             before = time.monotonic() - self._detached_s

@@ -24,7 +24,7 @@ TYPES = ("reset", "step", "state", "close", "mcp")
 
 
 async def serve(socket: WebSocket, connections: Connections) -> None:
-    """One socket until it closes: an episode of its own, or one made over HTTP that it names."""
+    """Serve one socket until it closes: an episode of its own, or one made over HTTP that it names."""
     await socket.accept()
     wanted = socket.query_params.get("session_id")
     try:

@@ -38,7 +38,7 @@ Fingerprint = tuple[object, ...]
 
 
 def fingerprint(path: Path) -> Fingerprint:
-    """Changes whenever a transaction was committed: a header read and two stats, no database opened."""
+    """Return a value that changes with every committed transaction: a header read and two stats, no database opened."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:
@@ -103,7 +103,7 @@ def has_sidecars(path: Path) -> bool:
 
 
 async def copy_aside(source: Path, target: Path, mode: int = 0o444) -> None:
-    """`copy`, and a large file in a thread."""
+    """Run `copy`, for a large file in a thread."""
     with contextlib.suppress(OSError):  # `copy` says better what is wrong
         if source.lstat().st_size > SMALL:
             await asyncio.get_running_loop().run_in_executor(_copying, copy, source, target, mode)
@@ -112,7 +112,7 @@ async def copy_aside(source: Path, target: Path, mode: int = 0o444) -> None:
 
 
 def copy(source: Path, target: Path, mode: int = 0o444) -> None:
-    """Bytes of a regular file into a new one; links are not followed, and no pipe or device is read."""
+    """Copy the bytes of a regular file into a new one; links are not followed, and no pipe or device is read."""
     try:
         fd = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as error:
@@ -139,7 +139,7 @@ def _cloned(source: int, target: int) -> bool:
 
 
 async def digest_aside(path: Path) -> str:
-    """`digest`, and of a large file in a thread."""
+    """Run `digest`, for a large file in a thread."""
     with contextlib.suppress(OSError):  # `digest` says better what is wrong
         if path.lstat().st_size > SMALL:
             return await asyncio.get_running_loop().run_in_executor(_copying, digest, path)
@@ -147,7 +147,7 @@ async def digest_aside(path: Path) -> str:
 
 
 def digest(path: Path) -> str:
-    """BLAKE2b of a copy that the server made, without what SQLite's header says of counts and versions."""
+    """Return the BLAKE2b of a copy that the server made, without what SQLite's header says of counts and versions."""
     found = hashlib.blake2b(digest_size=16)
     with path.open("rb") as stream:
         header = bytearray(stream.read(100))

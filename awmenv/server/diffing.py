@@ -20,7 +20,7 @@ Row = tuple[Any, ...]
 
 
 def diff(before: str, after: str) -> dict[str, Any]:
-    """Tables without a change are left out."""
+    """Compare two databases by table; tables without a change are left out."""
     connection = sqlite3.connect(f"file:{after}?mode=ro", uri=True)
     connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
     try:
@@ -84,7 +84,7 @@ def _key(connection: sqlite3.Connection, table: str, columns: list[str]) -> list
 def _only_in(
     connection: sqlite3.Connection, here: str, there: str, table: str, columns: list[str], shared: bool
 ) -> Iterator[dict[str, Any]]:
-    """Rows of one side that the other side does not hold, as many times as they are there."""
+    """Yield rows of one side that the other side does not hold, as many times as they are there."""
     if not columns:
         return
     names = ", ".join(_name(column) for column in columns)
@@ -96,7 +96,7 @@ def _only_in(
 
 
 def _pair(removed: list[dict[str, Any]], added: list[dict[str, Any]], key: list[str], room: _Room) -> dict[str, Any]:
-    """A removed and an added row with the same key are one changed row."""
+    """Join a removed and an added row with the same key into one changed row."""
     gone = {_identity(row, key): row for row in removed} if key else {}
     come = {_identity(row, key): row for row in added} if key else {}
     changed = [_change(key, gone[identity], come[identity]) for identity in come if identity in gone]

@@ -60,7 +60,7 @@ def _enclose(folder: str, paths: dict[str, str]) -> bool:
 
 
 def _unshare() -> None:
-    """Root's own namespace of mounts; for an ordinary user one inside a namespace of users."""
+    """Enter a namespace of mounts: root's own, for an ordinary user one inside a namespace of users."""
     uid, gid = os.geteuid(), os.getegid()
     _call("unshare", CLONE_NEWNS if uid == 0 else CLONE_NEWNS | CLONE_NEWUSER)
     if uid != 0:
@@ -79,7 +79,7 @@ def _show(source: str, path: str) -> None:
 
 
 def _drop_capabilities() -> None:
-    """What the namespace of users gave an ordinary user; root keeps its own, and its children become others."""
+    """Drop what the namespace of users gave an ordinary user; root keeps its own, and its children become others."""
     if os.geteuid() == 0:
         return
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)

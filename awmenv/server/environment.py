@@ -97,7 +97,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         index: Any = None,
         **_others: Any,
     ) -> WorldObservation:
-        """A new episode in this connection.
+        """Begin a new episode in this connection.
 
         With `world` it is recorded: true begins one, and what a record says of its start begins the same one again.
         Anything wrong is a `reset_error`; llm_* arguments of upstream's clients are ignored. A key that was given once
@@ -139,7 +139,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         return self._key is not None
 
     def holds_key(self, offered: Any) -> bool:
-        """True if no key was given so far, or this is it."""
+        """Return true if no key was given so far, or this is it."""
         if self._key is None:
             return True
         return isinstance(offered, str) and hmac.compare_digest(self._key, offered.encode("utf-8", "replace"))
@@ -167,7 +167,7 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         )
 
     async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> WorldObservation:
-        """One action of the control channel.
+        """Take one action of the control channel.
 
         List tools, a tool call of the agent, or verify, done, __list_scenarios__.
         """
@@ -398,7 +398,7 @@ def _built(session: Session) -> dict[str, Any]:
 
 
 def _metadata(result: CallResult, partial: BuildReport | None) -> dict[str, Any]:
-    """For people: who sent state_diff is the control side, and keeps this from the agent."""
+    """Return what people see: who sent state_diff is the control side, and keeps this from the agent."""
     detail = result.detail
     if partial is not None and result.status >= 500:
         detail = f"The scenario is partial, which may be the reason: {partial.summary}\n{detail or ''}"

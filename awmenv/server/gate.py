@@ -77,7 +77,7 @@ class Gate:
                 raise Refused(403, f"a page of {origin[:100]!r} is not allowed here (AWMENV_ALLOWED_ORIGINS)")
 
     def _is_ours(self, host: str) -> bool:
-        """Loopback names, what this server was told that it is called, and addresses, which cannot be bent."""
+        """Tell whether a host is a loopback name, a name given to this server, or an address, which cannot be bent."""
         name, _port = _place(f"//{host}", "http")
         if not name:
             return False

@@ -41,7 +41,7 @@ engines: list[Any] = []
 
 
 def preload_libraries() -> None:
-    """Once per zygote.
+    """Import the libraries of apps, once per zygote.
 
     Everything an app may import, because a confined user may not even reach the interpreter's folder.
     """
@@ -53,14 +53,14 @@ def preload_libraries() -> None:
 
 
 def _stub_servers() -> None:
-    """Apps import uvicorn for their last line only, which never runs here; the real one costs megabytes."""
+    """Replace uvicorn, which apps import for their last line only; the real one costs megabytes."""
     stub = types.ModuleType("uvicorn")
     stub.__dict__["run"] = lambda *_args, **_kwargs: None
     sys.modules["uvicorn"] = stub
 
 
 def _patch_engine() -> None:
-    """Whatever database an app names, it gets its session's file.
+    """Give an app its session's file, whatever database it names.
 
     Relative, so that a fork finds its own by its own folder.
     """
@@ -108,7 +108,7 @@ def _submit(_pool: Any, function: Callable[..., Any], /, *arguments: Any, **opti
 
 
 def run(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None:
-    """In a fork of the zygote; never returns."""
+    """Run the session in a fork of the zygote; never returns."""
     if "recover" in request:
         run_recovery(request, fds, tier, parent)
     run_template(request, fds, tier, parent)
@@ -138,7 +138,7 @@ def _become(uid: int | None, parent: int) -> None:
 
 
 def run_template(request: dict[str, Any], fds: list[int], tier: str, parent: int) -> None:
-    """`fds`: the control socket, then the socket for the one load."""
+    """Run a template. `fds`: the control socket, then the socket for the one load."""
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     control_fd, load_fd = sandbox.keep_descriptors(fds)
     _become(request["uid"], parent)
@@ -170,7 +170,7 @@ class App:
 
 
 def _load(channel: socket.socket) -> App | None:
-    """Database first, then the app; each answers with a frame that says how it went."""
+    """Load the database first, then the app; each answers with a frame that says how it went."""
     request = framing.receive(channel, MAX_LOAD)
     if request is None:
         return None
@@ -260,7 +260,7 @@ def _try(app: App, calls: list[tuple[str, dict[str, Any]]], tell: int) -> NoRetu
 
 
 def _find_sources(asgi: Any) -> None:
-    """FastAPI reads an endpoint's source at its first call, for error messages: once here, and not in each fork."""
+    """Read endpoints' sources here, not in each fork: FastAPI needs them at the first call, for error messages."""
     find = getattr(sys.modules["fastapi.routing"], "_extract_endpoint_context", lambda _endpoint: None)
     for route in asgi.routes:
         if hasattr(route, "dependant"):
@@ -275,7 +275,7 @@ def let_go_of_database() -> None:
 
 
 def _fork_on_request(control: socket.socket, app: App, tier: str) -> None:
-    """Until the server lets go: one datagram and one descriptor make one session."""
+    """Fork a session for each datagram with its one descriptor, until the server lets go."""
     me = os.getpid()
     while True:
         body, fds, _flags, _address = socket.recv_fds(control, 1 << 16, 2)
@@ -326,7 +326,7 @@ def _answered(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]
 
 
 def _keep_time(request: dict[str, Any]) -> None:
-    """A session that is recorded says for its start-up and for each call what time it is."""
+    """Set the clock for the start-up and each call of a recorded session."""
     if "clock" in request:
         worldclock.hold(request["clock"], request["seed"])
 
@@ -362,7 +362,7 @@ def _argument_problem(checker: Any, arguments: dict[str, Any]) -> str | None:
 
 
 async def _exchange(app: Any, request: tools.Request) -> tuple[int, bytes, BaseException | None]:
-    """One HTTP exchange with the app, in process: status, body, and what it raised if it raised."""
+    """Make one HTTP exchange with the app, in process: status, body, and what it raised if it raised."""
     status = 500
     chunks: list[bytes] = []
     size = 0
@@ -401,7 +401,7 @@ def _scope(request: tools.Request) -> dict[str, Any]:
 
 
 def _starts_something(app: Any) -> bool:
-    """False only for an app whose start-up is surely empty: then no session pays for firing it."""
+    """Return false only for an app whose start-up is surely empty: then no session pays for firing it."""
     plain = type(sys.modules["fastapi"].FastAPI().router.lifespan_context)
     ours = all(entry.cls.__module__.startswith(("starlette.", "fastapi.")) for entry in app.user_middleware)
     empty = type(app.router.lifespan_context) is plain is not types.FunctionType and not app.router.on_startup

@@ -77,7 +77,7 @@ async def _ask(judge: Judge, evidence: dict[str, Any]) -> str:
 
 
 async def _posted(client: httpx.AsyncClient, url: str, body: dict[str, Any], ends_at: float) -> httpx.Response:
-    """One request; a stream that trickles has no more time than one that is silent."""
+    """Send one request; a stream that trickles has no more time than one that is silent."""
     left = max(0.1, ends_at - time.monotonic())
     try:
         async with asyncio.timeout(left):

@@ -50,7 +50,7 @@ class Zygote:
                 self._launch()
 
     def start(self) -> None:
-        """Idempotent: a living zygote stays as it is."""
+        """Start the zygote if none is alive. Idempotent."""
         self.launch()
         with self._lock:
             if self._process is not None and self._control is not None and not self._greeted:

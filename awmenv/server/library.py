@@ -44,7 +44,7 @@ class Library:
         return sorted(folder for folder in found if folder not in self._tried)
 
     def _load(self, folders: Iterable[Path]) -> list[Pack]:
-        """What cannot be read is said once, and keeps no other pack away."""
+        """Load the packs; what cannot be read is logged once and keeps no other pack away."""
         packs = []
         for folder in folders:
             self._tried.add(folder)
@@ -55,7 +55,7 @@ class Library:
         return packs
 
     def _join(self, packs: list[Pack]) -> None:
-        """New scenarios come after those that are listed, whose numbers in the Task API stay."""
+        """Add new scenarios after those that are listed, whose numbers in the Task API do not change."""
         for pack in packs:
             for name in pack.scenarios:
                 self._by_name.setdefault(name, pack)
@@ -107,19 +107,19 @@ class Library:
         return self._ends[-1] if self._ends else 0
 
     def place(self, index: int) -> tuple[str, int]:
-        """Scenario and number of one entry of the Task API; raises IndexError outside."""
+        """Return scenario and number of one entry of the Task API; raises IndexError outside."""
         if not 0 <= index < self.task_count:
             raise IndexError(index)
         place = bisect.bisect_right(self._ends, index)
         return self._names[place], index - (self._ends[place - 1] if place else 0)
 
     async def task(self, index: int) -> dict[str, Any]:
-        """One entry of the Task API; raises IndexError outside."""
+        """Return one entry of the Task API; raises IndexError outside."""
         name, task_idx = self.place(index)
         return self._entry(index, name, task_idx, (await self.tasks(name))[task_idx])
 
     async def entries(self, start: int | None, stop: int | None) -> AsyncIterator[dict[str, Any]]:
-        """The entries of a range in order; each scenario's row is read once, and nobody waits for all of them."""
+        """Yield the entries of a range in order; each scenario's row is read once, and no one waits for all of them."""
         chosen = range(self.task_count)[slice(start, stop)]
         placed = ((index, *self.place(index)) for index in chosen)
         for name, entries in itertools.groupby(placed, key=lambda one: one[1]):

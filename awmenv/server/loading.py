@@ -90,7 +90,7 @@ async def _hear_build(reader: asyncio.StreamReader, load: Load) -> BuildReport:
 
 
 async def _hear(reader: asyncio.StreamReader, load: Load) -> dict[str, Any]:
-    """One frame of a process that is loading, for as long as it keeps to its disk."""
+    """Receive one frame of a process that is loading, for as long as it keeps to its disk."""
     frame = asyncio.ensure_future(framing.read_body(reader, LOADED.size))
     try:
         while not (await asyncio.wait({frame}, timeout=LOOK_S))[0]:

@@ -35,7 +35,7 @@ class Start:
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:
-        """None if a client sends something else."""
+        """Read from the wire; None if a client sends something else."""
         base = data.get("base") if isinstance(data, Mapping) else None
         if not isinstance(base, Mapping):
             return None
@@ -63,7 +63,7 @@ class Mark:
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:
-        """None if a client sends something else."""
+        """Read from the wire; None if a client sends something else."""
         if not isinstance(data, Mapping) or set(data) - {"clock", "answer", "database", "rows"}:
             return None
         clock = data.get("clock")
@@ -110,7 +110,7 @@ def _wall_ms() -> int:
 
 
 def digest_of(*parts: Any) -> str:
-    """Of an answer, or of rows: bytes as they are, everything else as JSON."""
+    """Hash an answer or rows: bytes as they are, everything else as JSON."""
     found = hashlib.blake2b(digest_size=16)
     for part in parts:
         found.update(part if isinstance(part, bytes) else json.dumps(part, sort_keys=True).encode())

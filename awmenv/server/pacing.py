@@ -49,7 +49,7 @@ class Pace:
         return min(MOST_S, REST * self._debt * (Pace.resting + 1)) if self._debt > MUCH_S else 0.0
 
     async def wait(self, worked: float) -> None:
-        """The same as a wait; others have their turn in any case."""
+        """Let others have their turn, then return; the same as a wait."""
         Pace.resting += 1
         try:
             await asyncio.sleep(self.rest(worked))
@@ -202,7 +202,7 @@ class Socket(WebSocketsSansIOProtocol):
             (self.transport.resume_reading if wanted else self.transport.pause_reading)()
 
     async def receive(self) -> Any:
-        """As uvicorn's, but what was received already is parsed before more is read."""
+        """Receive as uvicorn does, but parse what was received already before more is read."""
         message = await self.queue.get()
         if self.queue.empty() and self._next is None and not self.transport.is_closing():
             self._look()

@@ -60,7 +60,7 @@ def _key(key: Any) -> str:
 
 
 def _text(value: str) -> str:
-    """Without lone surrogates, which no UTF-8 stream can carry."""
+    """Return the text without lone surrogates, which no UTF-8 stream can carry."""
     if len(value) > MAX_TEXT:
         raise TooBig("the result holds a huge text")
     return value.encode("utf-8", "replace").decode("utf-8")

@@ -32,7 +32,7 @@ APP_MODULES = [*VERIFIER_MODULES, *_FOR_APPS.split()]
 
 
 def preload(names: Iterable[str]) -> None:
-    """What is not installed stays away."""
+    """Import what is installed; a missing module is skipped."""
     for name in names:
         try:
             importlib.import_module(name)

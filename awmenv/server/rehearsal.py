@@ -91,7 +91,7 @@ class Books(BaseModel):
 
 
 def play(folder: str) -> None:
-    """Some rounds of every kind of call, with the database in `folder`, where nothing is left."""
+    """Make some rounds of every kind of call, with the database in `folder`, where nothing is left."""
     os.chdir(folder)
     try:
         _sort_in_the_working_folder()

@@ -55,7 +55,7 @@ class _Capture(io.TextIOBase):
 
 
 def run(data_fd: int, tier: str, parent: int) -> None:
-    """Runs in the forked child and never returns."""
+    """Run the verifier in the forked child; never returns."""
     sandbox.die_with_parent(parent)
     sock = socket.socket(fileno=data_fd)
     request = framing.receive(sock, MAX_REQUEST)
@@ -112,7 +112,7 @@ def _sort_in_memory() -> None:
 
 
 def _describe(error: BaseException) -> str:
-    """Never `str()` of a foreign exception type, whose code could do anything."""
+    """Describe an exception without `str()` of a foreign type, whose code could do anything."""
     kind = type(error)
     name = type.__dict__["__name__"].__get__(kind)
     if kind.__module__ == "builtins" or kind.__module__ in _OURS:
@@ -157,7 +157,7 @@ def _find(namespace: dict[str, Any], name: str) -> Any:
 
 
 def _call(function: Any, initial: str, final: str, answer: str | None, *, with_answer: bool) -> Any:
-    """By keyword where the names match, else by position and as many as it takes."""
+    """Pass arguments by keyword where the names match, else by position and as many as it takes."""
     given = {"initial_db_path": initial, "final_db_path": final}
     if with_answer:
         given["final_answer"] = answer  # type: ignore[assignment]

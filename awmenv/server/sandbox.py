@@ -80,7 +80,7 @@ def landlock_abi() -> int:
 
 
 def die_with_parent(expected: int) -> None:
-    """SIGKILL when the parent goes.
+    """Send this process SIGKILL when the parent exits.
 
     Must come after a uid change, which clears it; `expected` closes the race with an early death.
     """
@@ -90,7 +90,7 @@ def die_with_parent(expected: int) -> None:
 
 
 def become(uid: int) -> None:
-    """Another user for good, without groups. Only root calls it."""
+    """Become another user for good, without groups. Only root calls it."""
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
@@ -126,7 +126,7 @@ def keep_descriptors(keep: Sequence[int]) -> list[int]:
 
 
 def drop_privileges() -> None:
-    """No new privileges, no attaching by equals.
+    """Forbid new privileges and attaching by equals.
 
     Refuses to go on with a capability left or with more than one thread.
     """
@@ -141,7 +141,7 @@ def drop_privileges() -> None:
 
 
 def restrict_paths(rules: Iterable[tuple[str, int]]) -> None:
-    """Landlock: nothing of the file system but these paths with these rights.
+    """Restrict the file system by Landlock to these paths with these rights.
 
     No TCP, no abstract sockets, no signals outwards.
     """
@@ -179,7 +179,7 @@ def _allow_path(ruleset: int, path: str, rights: int) -> None:
 
 
 def filter_calls(profile: Profile) -> None:
-    """seccomp: only the profile's system calls from here on.
+    """Allow only the profile's system calls from here on, by seccomp.
 
     The last step, since the earlier ones need what it takes away.
     """

@@ -118,7 +118,9 @@ class Host:
         self._left_open = False
 
     async def ask(self, message: dict[str, Any], timeout_s: float) -> Answer:
-        """One request, one answer. Anything else, and lateness, is a HostFailed; the caller then ends this host."""
+        """Send one request and return its answer. Anything else, and lateness, is a HostFailed; the caller then ends
+        this host.
+        """
         async with self._turns.one(self.template.key):
             if self._ended:
                 raise HostFailed("the scenario's process has ended")
@@ -245,7 +247,7 @@ class ScenarioHouse:
             self._discard(template)
 
     async def check(self) -> None:
-        """What an app's import left behind may go on long after the app has loaded: its disk and processes are watched.
+        """Watch the disk and processes of what an app's import left behind, long after the app has loaded.
 
         A scenario that takes too much disk ends, and so does one that leaves processes again and again.
         """
@@ -359,7 +361,8 @@ class ScenarioHouse:
             )
 
     def _process_limits(self) -> tuple[int, int]:
-        """While its app is imported a template may fork next to nothing; afterwards at the most one for each session.
+        """Return how many processes a template may fork: next to none while its app is imported, then one for each
+        session.
 
         Counted per user: as root the template has a user of its own, otherwise what the operator runs counts too.
         """
@@ -367,7 +370,7 @@ class ScenarioHouse:
         return base + 4, base + self.settings.max_sessions + 64
 
     async def _allow_processes(self, template: Template) -> None:
-        """As root, keep what a template may fork close to the sessions it has: all templates share one limit then.
+        """Keep, as root, what a template may fork close to the sessions it has: all templates share one limit then.
 
         As an ordinary user the limit is of all that this user runs, so it is set once.
         """

@@ -97,7 +97,9 @@ def _said(error: BaseException) -> str:
 
 
 def _is_syntax_error(error: BaseException) -> bool:
-    """SQLite has no finer code than SQLITE_ERROR for statements it cannot tokenize or parse."""
+    """Tell a syntax error by its words: SQLite has no finer code than SQLITE_ERROR for what it cannot tokenize or
+    parse.
+    """
     text = str(error)
     return "syntax error" in text or "unrecognized token" in text or "incomplete input" in text
 

@@ -116,14 +116,14 @@ class World:
         self._stopped = False
 
     def start(self) -> None:
-        """From the main thread, whose end the zygotes watch."""
+        """Start from the main thread, whose end the zygotes watch."""
         allow_descriptors(self.settings.max_sessions)
         self.scenarios.zygote.launch()
         self.verifiers.start()
         self.scenarios.zygote.start()
 
     def stop(self) -> None:
-        """Idempotent. Nothing of this server is left: no process, no file."""
+        """Leave nothing of this server: no process, no file. Idempotent."""
         if self._stopped:
             return
         self._stopped = True
@@ -147,7 +147,7 @@ class World:
         return {name: built for name, built in sorted(found.items()) if not built.ok}
 
     async def watch(self) -> None:
-        """Until cancelled.
+        """Check all sessions until cancelled.
 
         End the worlds of sessions unused for the idle time, or over their disk. Their connections stay. A session in a
         call may write, and is looked at in every round, the others in every fifth. New packs are loaded.
@@ -172,7 +172,7 @@ class World:
 
 
 def allow_descriptors(sessions: int) -> None:
-    """Up to the hard limit; each session holds three: its connection, the channel to its process, the process."""
+    """Raise the limit of descriptors to the hard one; each session has three: connection, channel and process."""
     needed = 3 * sessions + 200
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     allowed = needed if hard == resource.RLIM_INFINITY else hard
@@ -323,7 +323,7 @@ class Session:
         return target
 
     async def call(self, name: str, arguments: dict[str, Any], known: Mark | None = None) -> CallResult:
-        """One tool call of the agent; in a recorded session `known` makes one of the record again, at its time."""
+        """Make one tool call of the agent; in a recorded session `known` makes one of the record again, at its time."""
         async with self.lock:
             self.used_at = time.monotonic()
             if self.sealed:
@@ -362,7 +362,7 @@ class Session:
             return self._break(str(error))
 
     async def _explain_death(self, host: Host, request: dict[str, Any]) -> CallResult:
-        """The process ended in the middle of this call: make the same call in a fresh process, over the data as they
+        """Explain a process that ended in the middle of a call: make the call in a fresh process, over the data as they
         were before it. If that ends, too, the call does it and that is the world's answer; else the world was lost."""
         try:
             await host.gone()
@@ -375,7 +375,7 @@ class Session:
         return CallResult("dead", KILLS)
 
     async def _kills_again(self, host: Host, request: dict[str, Any]) -> bool:
-        """Where no diffs are kept, the data before the call are not known: try those of the reset, and those now."""
+        """Try the data of the reset and those now where no diffs are kept: the data before the call are not known."""
         if await self._ends_a_fresh_one(self._last or self._initial, request):
             return True
         if self.wants_diff:
@@ -398,7 +398,7 @@ class Session:
         return False
 
     def _lose(self, reason: str) -> CallResult:
-        """The world ended from outside. That is a fault of the environment, whatever the agent did."""
+        """Record that the world ended from outside: a fault of the environment, whatever the agent did."""
         if self.broken is None:
             self.lost = True
             self.world.counts.fault("world_lost")
@@ -484,7 +484,7 @@ class Session:
             return self._verified[mode]
 
     async def _seal(self) -> None:
-        """From here on no tool call is taken: the process goes, and the database stays as it was last committed."""
+        """Take no more tool calls: the process ends, and the database remains as it was last committed."""
         if self.sealed:
             return
         self.sealed = True
@@ -546,18 +546,18 @@ class Session:
         return host is not None and host.disk_use() > self.world.settings.session_disk_mb << 20
 
     def check(self) -> None:
-        """What the server looks at between calls too."""
+        """Look at what the server watches between calls too."""
         if self.running and not self.sealed and self.over_disk():
             self._break("the session used more disk than it may")
 
     def expire(self) -> None:
-        """The idle limit: the process goes, and the next call is told why."""
+        """End the process at the idle limit; the next call is told why."""
         if self.running and not self.lock.locked() and not self.sealed:
             self._break(f"unused for more than {self.world.settings.idle_s:g} s")
             self.lost = True
 
     def end(self) -> None:
-        """Everything this session held is let go. Idempotent; from any thread."""
+        """Release everything this session has. Idempotent; from any thread."""
         self.world.sessions.discard(self)
         host, self.host = self.host, None
         folder, self._folder = self._folder, None
@@ -574,7 +574,7 @@ def _digest(file: Path) -> str:
 
 
 def _marked(result: CallResult, moment: dict[str, Any] | None) -> CallResult:
-    """With the mark of a recorded call. A world that was lost from outside answers nothing, and has none."""
+    """Add the mark of a recorded call. A world that was lost from outside answers nothing, and has none."""
     if moment is None or result.cause == "lost":
         return result
     answer = digest_of(result.cause, result.status, result.literal or result.text)

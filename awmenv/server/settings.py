@@ -140,7 +140,7 @@ def _judge(env: Mapping[str, str], read: "_Reader") -> Judge:
 
 
 def _is_headers(text: str) -> bool:
-    """Messages about a value that is none never hold it: it may be a key."""
+    """Tell whether a text is a JSON object of headers. Messages about a bad value never contain it: it may be a key."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -163,7 +163,7 @@ def _attest_key(file: str) -> str:
 
 
 def _cache_dir(env: Mapping[str, str]) -> Path | None:
-    """A user without a home keeps nothing."""
+    """Return the cache folder; a user without a home has none."""
     if env.get("AWMENV_CACHE_DIR"):
         return Path(env["AWMENV_CACHE_DIR"])
     try:
@@ -173,7 +173,7 @@ def _cache_dir(env: Mapping[str, str]) -> Path | None:
 
 
 def _pack_folders(env: Mapping[str, str]) -> list[str]:
-    """AWMENV_PACKS (separated like PATH) wins; AWM_DATA_DIR, upstream's name, is one folder."""
+    """Return AWMENV_PACKS (separated like PATH), else AWM_DATA_DIR, upstream's name, which is one folder."""
     if env.get("AWMENV_PACKS"):
         return [part for part in env["AWMENV_PACKS"].split(os.pathsep) if part]
     return [env["AWM_DATA_DIR"]] if env.get("AWM_DATA_DIR") else []

@@ -37,7 +37,7 @@ def fill_gaps() -> None:
 
 
 def _fill_pools(size: int) -> list[object]:
-    """Objects of one size until they alone took a whole pool: the gaps between the older ones are full then."""
+    """Make objects of one size until they alone took a whole pool: the gaps between the older ones are full then."""
     made: list[object] = []
     in_a_pool, one = (POOL - 64) // size - 1, 1.0  # the list below may take a place itself
     while len(made) * size < MOST_PER_SIZE:
@@ -56,7 +56,9 @@ class _HeapReport(ctypes.Structure):
 
 
 def _fill_heap() -> None:
-    """The same for what malloc holds. Only glibc tells where its untouched part begins; elsewhere the gaps stay."""
+    """Fill the gaps of malloc the same way. Only glibc tells where its untouched part begins; elsewhere the gaps
+    remain.
+    """
     libc = ctypes.CDLL(None)
     with contextlib.suppress(AttributeError):
         libc.mallinfo2.restype = _HeapReport
@@ -95,5 +97,5 @@ def lay_together(play: Callable[[], object]) -> None:
 
 
 def _copy(code: CodeType) -> CodeType:
-    """With the code of what is defined inside it."""
+    """Copy code with the code of what is defined inside it."""
     return code.replace(co_consts=tuple(_copy(item) if isinstance(item, CodeType) else item for item in code.co_consts))

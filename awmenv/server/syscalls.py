@@ -129,7 +129,7 @@ def _deny(code: int = errno.EPERM) -> _Op:
 
 
 def _body(name: str, profile: Profile) -> list[_Op]:
-    """What follows once the number matched: allow, or look at an argument first. Every path ends in a return."""
+    """Return what follows once the number matched: allow, or look at an argument first. Every path ends in a return."""
     allow = _Op(_RET, _ALLOW)
     if name in ("openat", "open") and profile == "verifier":
         # EACCES, so that SQLite falls back to reading only by itself.
@@ -168,5 +168,5 @@ def _null(index: int) -> list[_Op]:
 
 
 def _fork_only() -> list[_Op]:
-    """No namespace and no thread: nothing that is forked from a process with threads can be relied on."""
+    """Allow no namespace and no thread: nothing that is forked from a process with threads can be relied on."""
     return [_arg(0), _Op(_JSET, CLONE_NEW | CLONE_THREAD, 0, 1), _deny(), _Op(_RET, _ALLOW)]

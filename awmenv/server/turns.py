@@ -30,7 +30,7 @@ class Turns:
 
     @contextlib.asynccontextmanager
     async def one(self, whose: Hashable = None) -> AsyncIterator[None]:
-        """A place until the block ends, or until it has lasted so long that it rather waits than works."""
+        """Hold a place until the block ends, or until it has lasted so long that it rather waits than works."""
         await self._place(whose)
         overdue = False
 
@@ -88,7 +88,7 @@ class Turns:
 
 
 def _less(counts: Counter[Hashable], whose: Hashable) -> None:
-    """One less; holders without any are forgotten, because there may be ever new ones."""
+    """Count one less; holders without any are forgotten, because there may be ever new ones."""
     counts[whose] -= 1
     if not counts[whose]:
         del counts[whose]

@@ -91,7 +91,7 @@ class VerifierHouse:
         *,
         private: bool = False,
     ) -> Run:
-        """One child on private copies of the databases (`private`: they are that already, and nobody writes them).
+        """Run one child on private copies of the databases (`private`: they are that already, and no one writes them).
 
         Raises an EnvironmentFault for everything that is not a clean answer.
         """
@@ -196,7 +196,7 @@ def verdict(
     final_answer: str | None,
     private: bool = False,
 ) -> dict[str, Any]:
-    """`run_verifier` in a given house."""
+    """Call `run_verifier` in a given house."""
     started = time.monotonic()
     if mode not in ("code", "sql"):
         return _failed("mode is neither code nor sql", house.tier, started)
@@ -228,7 +228,7 @@ def verdict(
 
 
 def _failed(message: str, tier: str, started: float, code: str = RunFailed.code) -> dict[str, Any]:
-    """`error_code` tells a verifier's own failure (run_failed) from one of the place it should have run in."""
+    """Report a failure; `error_code` tells a verifier's own (run_failed) from one of the place for its run."""
     return {
         "result": "others",
         "execution_status": "error",
@@ -246,7 +246,7 @@ _house_pid = 0
 
 
 def _shared_house() -> VerifierHouse:
-    """This process's own house, made at the first call; a forked child makes itself another."""
+    """Return this process's own house, made at the first call; a forked child makes itself another."""
     global _house, _house_pid
     with _lock:
         if _house is None or _house_pid != os.getpid():

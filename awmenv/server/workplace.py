@@ -78,7 +78,7 @@ def claim_users() -> tuple[int, socket.socket | None]:
 
 
 def _roomy() -> bool:
-    """True unless a user namespace maps only a small range of users."""
+    """Return true unless a user namespace maps only a small range of users."""
     try:
         lines = Path("/proc/self/uid_map").read_text().splitlines()
     except OSError:

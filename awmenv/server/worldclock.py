@@ -40,7 +40,7 @@ is_there = _machine is not None
 
 
 def install() -> None:
-    """Once per zygote: what follows the clock from here on is what is set, and real as long as nothing is."""
+    """Install the clock, once per zygote: it shows what is set, and the real time as long as nothing is."""
     os.urandom = _bytes
     random.__dict__["_urandom"] = _bytes
     for module in (sqlite3, importlib.import_module("sqlite3.dbapi2")):
@@ -62,7 +62,7 @@ def hold(clock_ms: int, seed: str) -> None:
 
 
 def let_go() -> None:
-    """Back to the real clocks and real chance."""
+    """Return to the real clocks and real chance."""
     if _clock.traveller is not None:
         _clock.traveller.stop()
         _clock.traveller = None
@@ -75,7 +75,7 @@ def _bytes(size: int) -> bytes:
 
 
 def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
-    """`sqlite3.connect`, with SQLite's functions of time and chance in ours."""
+    """Call `sqlite3.connect`, with SQLite's functions of time and chance in ours."""
     connection: sqlite3.Connection = _connect(*arguments, **options)
     if is_there:
         for name in _DATES:
@@ -89,7 +89,7 @@ def connect(*arguments: Any, **options: Any) -> sqlite3.Connection:
 
 
 def _dated(name: str, place: int) -> Callable[..., Any]:
-    """SQLite's own function, asked of a plain connection, with the set time where its argument says *now*."""
+    """Ask SQLite's own function of a plain connection, with the set time where its argument says *now*."""
 
     def dated(*given: Any) -> Any:
         arguments = list(given)

@@ -110,7 +110,9 @@ class Zygote:
         self.poll.register(leash.fileno(), select.POLLRDHUP)
 
     def _kill(self, child: Child) -> None:
-        """The asker closed its end, or the deadline passed. The pid cannot be another's: we have not reaped it yet."""
+        """Kill a child whose asker closed its end or whose deadline passed. The pid is still its own: it is not reaped
+        yet.
+        """
         os.kill(child.pid, signal.SIGKILL)
         if child.leash.fileno() in self.by_leash:
             del self.by_leash[child.leash.fileno()]
@@ -146,7 +148,7 @@ class Zygote:
         self._kill_strays()
 
     def _kill_strays(self) -> None:
-        """Orphans fall to us, the subreaper; whatever is our child and not known was forked behind our back."""
+        """Kill orphans, which fall to us as subreaper: a child that is not known was forked behind our back."""
         known = {child.pid for child in self.children.values()}
         for _generation in range(GENERATIONS):
             strays = [pid for pid in _read_pids(self.own_children) if pid not in known]
@@ -169,7 +171,7 @@ def _open_own_children() -> int | None:
 
 
 def _has_children() -> bool:
-    """True while any process is our child, a zombie included. Below us there can be others only if one is."""
+    """Return true while any process is our child, a zombie included. Below us there can be others only if one is."""
     try:
         os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -186,7 +188,7 @@ def _read_pids(file: int | None) -> list[int]:
 
 
 def _kill_all_of(uid: int) -> None:
-    """As root each template has a uid of its own: nothing of it outlives it."""
+    """Kill, as root, all processes of a template's own uid."""
     _as_user(uid, lambda: os.kill(-1, signal.SIGKILL))
 
 
@@ -221,7 +223,7 @@ def _end_group(*_: object) -> None:
 
 
 def main() -> None:
-    """argv[1]: JSON with kind, fd, folder, uid, tier, parent. Says hello with what the probe found, then serves."""
+    """Serve. argv[1]: JSON with kind, fd, folder, uid, tier, parent. Says hello with what the probe found first."""
     config = json.loads(sys.argv[1])
     control = socket.socket(fileno=config["fd"])
     os.environ.pop("PYTHONHASHSEED", None)  # it has done its work, and no scenario needs to see it

@@ -265,7 +265,7 @@ def _refuse_to_overwrite(target: Database, here: Paths, unpacked: Path, force: b
 
 
 def _load(unpacked: Path, target: Database) -> None:
-    """One transaction: whoever reads meanwhile sees the old state or the new one, and a failure leaves the old one."""
+    """Load in one transaction: readers see the old state or the new one, and a failure leaves the old one."""
     script = unpacked / "database.sql"
     with script.open("wb") as out:
         out.write(EMPTY_SCHEMA.encode())

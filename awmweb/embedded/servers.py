@@ -59,7 +59,7 @@ def running(var: Path, queue: bool = True) -> Iterator[Urls]:
 
 @contextmanager
 def found_or_started(var: Path) -> Iterator[Urls]:
-    """The database of a data folder, whether it runs already or has to be started for this block."""
+    """Provide the database of a data folder, whether it runs already or has to be started for this block."""
     with ExitStack() as stack:
         try:
             addresses = stack.enter_context(running(var, queue=False))
@@ -70,7 +70,7 @@ def found_or_started(var: Path) -> Iterator[Urls]:
 
 @contextmanager
 def database_of(var: Path, external: str) -> Iterator[str]:
-    """Address of the operator's database if one is set, else of the embedded one, started where it is down."""
+    """Provide the address of the operator's database if set, else of the embedded one, started if it is down."""
     if external:
         yield external
         return

@@ -55,7 +55,7 @@ class Options:
 
 
 def commands(options: Options) -> dict[str, list[str]]:
-    """Command line of each service by name, without the interpreter."""
+    """Return the command line of each service by name, without the interpreter."""
     celery = ["-m", "celery", "-A", "awmweb"]
     worker = [*celery, "worker", "--loglevel", "info", "--pool", "threads", "--without-gossip", "--without-mingle"]
     packs = [part for folder in pack_folders(options) for part in ("--packs", str(folder))]

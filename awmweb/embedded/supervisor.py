@@ -257,7 +257,7 @@ def _cause(code: int) -> str:
 
 
 def main() -> int:
-    """Entry point; the options are one JSON object."""
+    """Run the product; the options are one JSON object."""
     options = services.Options(**json.loads(sys.argv[1]))
     supervisor = Supervisor(options)
     try:

@@ -18,7 +18,7 @@ START_SECONDS = 120  # a long append-only file takes its time to load
 
 
 def configuration(here: Paths, password: str) -> str:
-    """Append-only, private socket, a password, and no silent eviction."""
+    """Return the settings: append-only, private socket, a password, and no silent eviction."""
     return "\n".join(
         [
             "port 0",

@@ -56,7 +56,7 @@ class Waits:
 async def measured(
     port: int, kind: str, call: Callable[[], Awaitable[Any]], processes: Callable[[], set[int]]
 ) -> Waits:
-    """Rounds of all three conditions in turn, because other work on the machine comes and goes.
+    """Measure rounds of all three conditions in turn, because other work on the machine comes and goes.
 
     `processes` tells those of the server's sandboxes; the ones that are there now are not the neighbor's.
     """
@@ -76,7 +76,7 @@ async def measured(
 
 
 async def p95(call: Callable[[], Awaitable[Any]]) -> float:
-    """Of the milliseconds from the moment in which each call was due; a stalled server cannot hide those behind."""
+    """Return the p95 of milliseconds from when each call was due; a stalled server cannot hide those behind."""
     times: list[float] = []
     started = time.perf_counter()
     for number in range(int(ROUND_S / EVERY_S)):
@@ -113,7 +113,7 @@ class Meter:
 
 
 def seconds(pid: int) -> float:
-    """Processor time of one process so far."""
+    """Return processor time of one process so far."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -123,7 +123,7 @@ def seconds(pid: int) -> float:
 
 @contextlib.contextmanager
 def neighboring(kind: str, port: int) -> Iterator[subprocess.Popen[str]]:
-    """A neighbor that is at work."""
+    """Run a neighbor that is at work."""
     process = subprocess.Popen([sys.executable, str(NEIGHBOR), kind, str(port)], stdin=-1, stdout=-1, text=True)
     assert process.stdout is not None
     try:
@@ -137,7 +137,7 @@ def neighboring(kind: str, port: int) -> Iterator[subprocess.Popen[str]]:
 
 @contextlib.contextmanager
 def burning(cores: float) -> Iterator[None]:
-    """As much processor time taken by processes that have nothing to do with the server."""
+    """Burn as much processor time in processes that have nothing to do with the server."""
     shares = [1.0] * int(cores) + [cores % 1]
     processes = [subprocess.Popen([sys.executable, "-c", BURN, str(share)]) for share in shares]
     try:

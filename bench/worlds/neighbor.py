@@ -69,7 +69,7 @@ FILES = "for n in range(250):\n    open(f'f{n}', 'wb').close()\n"
 
 
 def write_pack(folder: Path) -> Path:
-    """Scenarios that let their caller run anything, with verifiers that never end."""
+    """Write scenarios that let their caller run anything, with verifiers that never end."""
     pack(folder, RUN_CODE + EVIL, "hostile_1")
     pack(folder, RUN_CODE + TOOLS, "hostile_tools")
     row = {"scenario": "hostile_1", "task_idx": 0, "task": "", "verification": {"code": SPIN, "raw_response": ""}}
@@ -100,7 +100,7 @@ class Neighbor:
         return await player.ask(call_frame({"name": "run_code", "arguments": {"code": code + ANSWER}}))
 
     async def most_values(self) -> None:
-        """Frames as large and as full as the server reads them."""
+        """Send frames as large and as full as the server reads them."""
         player = await self.reset()
         arguments = "{" + ",".join(f'"{n:020}":[]' for n in range(2_400)) + "}"
         made = text_frame('{"type":"step","data":{"tool_name":"add_row","arguments":' + arguments + "}}")
@@ -112,7 +112,7 @@ class Neighbor:
         await self.repeat(lambda: player.ask(made))
 
     async def too_large(self) -> None:
-        """15 MB on the agent's socket, which ends each time, and just under what ends it."""
+        """Send 15 MB on the agent's socket, which ends each time, and just under what ends it."""
         sizes = (15 << 20, 1_000_000)
         frames = [text_frame('{"a":[' + "[]," * (size // 3) + "[]]}") for size in sizes]
 
@@ -136,7 +136,7 @@ class Neighbor:
         await self.repeat(act)
 
     async def small_frames(self) -> None:
-        """Pings, empty messages and state messages, as fast as they are taken."""
+        """Send pings, empty messages and state messages, as fast as they are taken."""
         players = [await self.reset() for _ in range(3)]
         pings = b"\x89\x80\0\0\0\0"
         floods = [pings * 40_000, text_frame("{}") * 30_000, text_frame('{"type":"state"}') * 10_000]
@@ -147,14 +147,14 @@ class Neighbor:
         await asyncio.gather(*(flood(player, data) for player, data in zip(players, floods, strict=True)))
 
     async def giant_answer(self) -> None:
-        """The longest that an app may answer, in the form that takes longest to write."""
+        """Return the longest answer that an app may give, in the form that takes longest to write."""
         player = await self.reset()
         code = "def verify_task_completion(a, b):\n    return {'x': chr(34) * (200 << 10)}\n"
         made = call_frame({"name": "run_code", "arguments": {"code": code}})
         await self.repeat(lambda: player.ask(made))
 
     async def forged_answer(self) -> None:
-        """12 MB of empty lists written past the app, and the session anew."""
+        """Write 12 MB of empty lists past the app, with a new session each time."""
 
         async def act() -> None:
             player = await self.reset()
@@ -164,7 +164,7 @@ class Neighbor:
         await self.repeat(act)
 
     async def giant_database(self) -> None:
-        """110 MB, copied and compared after each write, since the caller wants to see the difference."""
+        """Have 110 MB copied and compared after each write, since the caller wants to see the difference."""
         player = await self.reset(state_diff=True)
         await self.repeat(lambda: self.run(player, FILL))
 
@@ -173,7 +173,7 @@ class Neighbor:
         await self.repeat(lambda: self.run(player, FILES))
 
     async def abusive_arguments(self) -> None:
-        """A pattern that never ends for the checker of the arguments; the session is made anew each second."""
+        """Send a pattern that never ends for the checker of the arguments; the session is made again each second."""
 
         async def act() -> None:
             player = await self.reset()
@@ -195,7 +195,7 @@ class Neighbor:
         await self.repeat(act)
 
     async def hanging_verifiers(self) -> None:
-        """Eight at once that never say anything."""
+        """Run eight verifiers together that never return."""
 
         async def one() -> None:
             while True:
@@ -220,7 +220,7 @@ class Neighbor:
         await self.repeat(act)
 
     async def many_requests(self) -> None:
-        """One after the other on twenty connections, each as soon as the one before is answered."""
+        """Send one request after the other on twenty connections, each as soon as the one before is answered."""
 
         async def one() -> None:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)

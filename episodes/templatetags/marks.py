@@ -58,7 +58,7 @@ ARMS = {"off": ("B", "", "baseline"), "plain": ("E", "e", "expert"), "informed":
 
 @register.simple_tag
 def g(symbol: str, css: str = "") -> SafeString:
-    """One glyph of the sprite, silent for screen readers: a word always stands beside it."""
+    """Return one glyph of the sprite, silent for screen readers: a word always stands beside it."""
     return format_html('<svg class="g {}" aria-hidden="true"><use href="#{}"/></svg>', css, symbol)
 
 
@@ -171,7 +171,7 @@ def strip(
 
 @register.simple_tag
 def picture_book() -> SafeString:
-    """Marks and states by name, for pages that draw strips from frames."""
+    """Return marks and states by name, for pages that draw strips from frames."""
     states = {name: list(state) for name, state in STATES.items()}
     book = {"marks": line.picture_book(), "states": states, "pitch": PITCH}
     return json_script(book, "picture-book")
@@ -181,7 +181,7 @@ def picture_book() -> SafeString:
 def countdown(
     deadline: datetime, budget_s: float | None = None, css: str = "", now: datetime | None = None
 ) -> SafeString:
-    """Ring and m:ss until a deadline; `clock.js` moves it by server time."""
+    """Return ring and m:ss until a deadline; `clock.js` moves it by server time."""
     left = max(0.0, (deadline - (now or timezone.now())).total_seconds())
     share = min(1.0, left / budget_s) if budget_s else 1.0
     level = "late" if share < 0.2 else "soon" if share < 0.45 else ""
@@ -200,7 +200,7 @@ def countdown(
 
 @register.simple_tag
 def left(deadline: datetime) -> SafeString:
-    """m:ss until a deadline inside a sentence, which `clock.js` counts down."""
+    """Return m:ss until a deadline inside a sentence, which `clock.js` counts down."""
     seconds = (deadline - timezone.now()).total_seconds()
     return format_html('<span data-deadline="{}">{}</span>', deadline.isoformat(), clock(seconds))
 

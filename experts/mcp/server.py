@@ -138,7 +138,7 @@ async def _post(actor: Actor, scope: Scope, receive: Receive, send: Send) -> Non
 
 
 async def _get(actor: Actor, scope: Scope, receive: Receive, send: Send) -> None:
-    """The stream on which a session listens; with a last event id, the rest of a call whose own stream broke."""
+    """Serve the stream on which a session listens; with a last event id, the rest of a call whose own stream broke."""
     session = await in_database(sessions.enter, actor, _session(scope))
     exchange = Exchange(actor, session, scope, receive, send)
     if last := header(scope, b"last-event-id"):
@@ -197,8 +197,9 @@ class Exchange(EventStore):
         self._gone = asyncio.Event()
 
     async def run(self, body: bytes) -> None:
-        """A server and a transport for this request alone, until it is answered, or the caller hangs up, or the session
-        ends."""
+        """Run a server and a transport for this request alone, until it is answered, or the caller hangs up, or the
+        session ends.
+        """
         self._body = [body]
         streams = self.call is not None and "text/event-stream" in header(self._scope, b"accept")
         transport = StreamableHTTPServerTransport(
@@ -222,7 +223,7 @@ class Exchange(EventStore):
                 await _end(serving, attending)
 
     async def _attend(self) -> None:
-        """Until the caller hangs up or may listen no longer. A stream that listens is a sign of life."""
+        """Wait until the caller hangs up or may listen no longer. A stream that listens is a sign of life."""
         hearing = asyncio.create_task(self._hear())
         beat = min(LISTEN_S, settings.AWMWEB_HEARTBEAT_S / 3) if self._scope["method"] == "GET" else None
         try:

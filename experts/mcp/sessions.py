@@ -117,8 +117,9 @@ def _token_id(actor: Actor) -> str:
 
 
 def enter(actor: Actor, session: str) -> str:
-    """A session is its token's own. Every request is a sign of life, which brings back an episode given up for lost;
-    one that ended is gone."""
+    """Enter a session, which is its token's own. Every request is a sign of life, which brings back an episode given up
+    for lost; one that ended is gone.
+    """
     mine = Episode.objects.filter(key__startswith=OURS, token=_token_id(actor))
     episode = recording.heartbeat(actor, visible_or_404(mine, actor, session).pk)
     if not episode.is_live:
@@ -173,7 +174,9 @@ def look(actor: Actor, pk: str) -> AskView:
 
 
 def withdraw(actor: Actor, session: str, params: dict[str, Any]) -> None:
-    """The agent wants no answer any more. A client that only ran out of patience will ask again, and joins."""
+    """Withdraw what the agent wants no answer to any more. A client that only ran out of patience will ask again, and
+    joins.
+    """
     if TIMED_OUT in str(params.get("reason")):
         return
     for ask in Ask.objects.open().filter(episode=session, key__startswith=asks_of_call(params.get("requestId"))):

@@ -59,12 +59,12 @@ def _is_made(one: Mapping[str, Any], call: Mapping[str, Any]) -> bool:
 
 
 def _same(one: object, other: object) -> bool:
-    """Equal, or the same words: agents write 7 for "7"."""
+    """Tell whether two values are equal, or the same words: agents write 7 for "7"."""
     return one == other or str(one).strip().casefold() == str(other).strip().casefold()
 
 
 def _values(value: object) -> Iterator[str]:
-    """Numbers and words among the arguments that say something."""
+    """Yield numbers and words among the arguments that say something."""
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, list):

@@ -124,7 +124,7 @@ class Look:
         return Q(**{name: value for name, value in wanted.items() if value is not None})
 
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
-        """From when until when; None is without an end."""
+        """Return from when until when; None is without an end."""
         begin, end = _day(self.since), _day(self.until)
         days = TIMES[self.time][1]
         if begin is None and end is None:
@@ -190,7 +190,7 @@ def _oldest(rows: list[Row]) -> datetime:
 
 
 def _authors(rows: QuerySet[Any]) -> ArraySubquery:
-    """Key and name of those who wrote these rows about an ask."""
+    """Return key and name of those who wrote these rows about an ask."""
     named = Concat("author_key", Value("\n"), "author")
     return ArraySubquery(rows.filter(ask=OuterRef("pk")).annotate(named=named).values("named"))
 
@@ -230,7 +230,7 @@ def _asked(row: Row, did: str, is_hidden: bool) -> Asked:
 
 
 def _compared(rows: list[Row]) -> dict[str, str]:
-    """By ask, whether the agent's next call did what the advice said."""
+    """Return, by ask, whether the agent's next call did what the advice said."""
     tools = _tools(rows)
     scenario = {row.pk: row.scenario for row in rows}
     calls = _next_calls(scenario)
@@ -242,8 +242,9 @@ def _compared(rows: list[Row]) -> dict[str, str]:
 
 
 def _next_calls(asks: Collection[str]) -> dict[str, Any]:
-    """By ask, what the agent called next. Steps are long and one behind the question is nearly always the call; where
-    it is of the question's own turn, more are read."""
+    """Return, by ask, what the agent called next. Steps are long and one behind the question is nearly always the call;
+    where it is of the question's own turn, more are read.
+    """
     found, unclear = _calls_among(asks, 1)
     return found | (_calls_among(unclear, CALLS)[0] if unclear else {})
 

@@ -186,9 +186,10 @@ def ranks_below(n: int) -> int:
 
 
 def per_hour(asks: Sequence[Asked]) -> Rate:
-    """Useful answers (in time, and read by the agent) by hours from claim to answer; the interval of a ratio, on the
-    scale of its logarithm. No rate on less than 15 minutes. Time in hand that led to no answer is in no row and not
-    counted."""
+    """Return useful answers (in time, and read by the agent) by hours from claim to answer; the interval of a ratio, on
+    the scale of its logarithm. No rate on less than 15 minutes. Time in hand that led to no answer is in no row and not
+    counted.
+    """
     timed = [(is_useful(one), one.took_s / 3600) for one in asks if one.took_s is not None]
     n, hours, useful = len(timed), sum(hours for _, hours in timed), sum(use for use, _ in timed)
     if hours < RATE_FROM_H:
@@ -207,8 +208,9 @@ def is_useful(one: Asked) -> bool:
 def desk_line(
     asks: Sequence[Asked], kind: str = "desk", key: str = "", name: str = "", run: str = "", arm: str = ""
 ) -> Line:
-    """Of all asks. In time: of those answered or fallen back, the answered ones. Passed: asks that anybody passed on.
-    Drafted: of people's answers, those that began with a model's draft."""
+    """Return the line of all asks. In time: of those answered or fallen back, the answered ones. Passed: asks that
+    anyone passed on. Drafted: of people's answers, those that began with a model's draft.
+    """
     answered = [one for one in asks if one.status == "answered"]
     state = Counter(one.status for one in asks)
     return Line(
@@ -248,7 +250,7 @@ def _shared(answered: Sequence[Asked], advised: Sequence[Asked]) -> dict[str, An
 
 
 def expert_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
-    """One line for everybody who answered, passed or came too late, and one for the cache. `names` by key: of those
+    """Return one line for each who answered, passed or came too late, and one for the cache. `names` by key: of those
     who gave no answer that was used."""
     by: dict[str, list[Asked]] = {}
     for one in asks:
@@ -266,9 +268,10 @@ def _expert_of(one: Asked) -> str:
 
 
 def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[Asked]) -> Line:
-    """Of one expert. In time: of all their texts, those that were not late. Passed: of all that they dealt with.
-    Drafted: of a person's answers those that began with a model's draft, of a model people's answers that began with
-    its draft."""
+    """Return the line of one expert. In time: of all their texts, those that were not late. Passed: of all that they
+    dealt with. Drafted: of a person's answers those that began with a model's draft, of a model people's answers that
+    began with its draft.
+    """
     mine = [one for one in asks if _expert_of(one) == key]
     answered = [one for one in mine if one.status == "answered"]
     kind = {"model": "model", "token": "script", "cache": "cache"}.get(key.partition(":")[0], "person")
@@ -294,7 +297,7 @@ def _expert_line(key: str, name: str, asks: Sequence[Asked], humans: Sequence[As
 
 
 def arm_lines(asks: Sequence[Asked], names: dict[str, str]) -> list[Line]:
-    """One line for each arm of each run. `names` of runs by id; episodes without a run stand together."""
+    """Return one line for each arm of each run. `names` of runs by id; episodes without a run stand together."""
     lines = []
     for (run, arm), some in _by(asks, lambda one: (one.run, one.arm)).items():
         name = names.get(run, run) if run else "No run"
@@ -342,7 +345,7 @@ SORTS: dict[str, Callable[[Line], Any]] = {
 
 
 def sorted_lines(lines: Iterable[Line], sort: str) -> list[Line]:
-    """By one column, downwards with a minus in front; what has no such figure stands last either way."""
+    """Sort by one column, downwards with a minus in front; what has no such figure comes last either way."""
     column, down = sort.removeprefix("-"), sort.startswith("-")
     by_name = sorted(lines, key=lambda line: (line.name.casefold(), line.key))
     values = [(SORTS[column](line), line) for line in by_name]

@@ -65,7 +65,7 @@ def _one(request: MemberRequest, pk: str) -> Ask:
 
 
 def _fragment(template: str, context: dict[str, Any]) -> HttpResponse:
-    """A part of the page, without what the top bar shows."""
+    """Show a part of the page, without what the top bar shows."""
     return HttpResponse(render_to_string(template, context))
 
 
@@ -94,7 +94,7 @@ def save_draft(request: MemberRequest, pk: str) -> JsonResponse:
 @require_http_methods(["GET", "POST"])
 @ask_form
 def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
-    """Where a model's draft stands, with its words only if asked for; a POST wants one, anew if there is a hint."""
+    """Show the state of a model's draft, its words only if asked for; a POST wants one, again if there is a hint."""
     if request.method == "POST":
         desk.want_draft(request.actor, pk, request.POST.get("hint", "").strip())
     one = _one(request, pk)
@@ -105,7 +105,7 @@ def draft_of_model(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @ask_form
 def verifier(request: MemberRequest, pk: str) -> HttpResponse:
-    """The verifier's text, for those only who are to answer with it in sight. It is read here and never run."""
+    """Show the verifier's text, for those only who are to answer with it in sight. It is read here and never run."""
     one = _one(request, pk)
     if one.privilege != Privilege.SEES_VERIFIER:
         raise Forbidden("This ask is blind: experts cannot see the verifier.")
@@ -116,7 +116,7 @@ def verifier(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @ask_form
 def similar(request: MemberRequest, pk: str) -> HttpResponse:
-    """Earlier answers to asks like this one, to be looked at and taken up."""
+    """Show earlier answers to asks like this one, to be looked at and taken up."""
     one = _one(request, pk)
     return _fragment("experts/_similar.html", {"ask": one, "found": earlier(request.actor, one)})
 
@@ -142,7 +142,7 @@ def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
 @require_POST
 @member_required(may_annotate, rows=Ask.objects.all)
 def tag(request: MemberRequest, pk: str) -> HttpResponse:
-    """One word about the question. A script gets the row of tags, a plain form the page."""
+    """Set one word about the question. A script gets the row of tags, a plain form the page."""
     one = _one(request, pk)
     label, _, value = request.POST.get("tag", "").partition(":")
     review.tag(request.actor, one, label, value)
@@ -161,7 +161,7 @@ def keep_unsent(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @ask_form
 def amend(request: MemberRequest, pk: str) -> HttpResponse:
-    """Other words in place of mine, as long as the agent has not read them."""
+    """Put other words in place of mine, as long as the agent has not read them."""
     wants_json = request.headers.get("Accept") == "application/json"
     body = checked_body(request, _one(request, pk), "mine")
     try:
@@ -178,7 +178,7 @@ def amend(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @ask_form
 def take_back(request: MemberRequest, pk: str) -> HttpResponse:
-    """The ask is open again and in my hands; one of several that were answered together leads back to where it was."""
+    """Open the ask again under my claim; one of several that were answered together leads back to where it was."""
     try:
         advising.take_back(request.actor, pk)
         messages.success(request, "Answer withdrawn. The ask is open again and claimed by you.")
@@ -191,7 +191,7 @@ def take_back(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @ask_form
 def hand_over(request: MemberRequest, pk: str) -> HttpResponse:
-    """Up to the senior, back to people, or over to a model; what was written stays kept as a draft."""
+    """Transfer up to the senior, back to people, or over to a model; what was written is kept as a draft."""
     one, to = _one(request, pk), request.POST.get("to", "")
     given = (one.assignment.pk, request.POST.get("lease_token", ""), to, request.POST.get("reason", "")[:1000])
     try:
@@ -206,7 +206,7 @@ def hand_over(request: MemberRequest, pk: str) -> HttpResponse:
 @require_http_methods(["GET", "POST"])
 @member_required(may_advise)
 def replies(request: MemberRequest) -> HttpResponse:
-    """Texts that I keep at hand: the list, a new one, or one in other words."""
+    """Serve texts that I keep at hand: the list, a new one, or one in other words."""
     if request.method == "POST":
         desk.keep_reply(request.actor, request.POST.get("text", ""), request.POST.get("id", ""))
     return _replies(request)

@@ -49,7 +49,7 @@ def ask(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
-    """The page of one ask, as it stands for this person; `given` carries what they had written."""
+    """Show the page of one ask, as it stands for this person; `given` carries what they had written."""
     actor = request.actor
     one = visible_or_404(asks_of(actor), actor, pk)
     now, slot = timezone.now(), one.assignment
@@ -95,7 +95,9 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
 @require_GET
 @ask_form
 def ahead(request: MemberRequest, pk: str) -> HttpResponse:
-    """The page of the ask that this person would get after this one, as if they had claimed it; nothing is claimed."""
+    """Show the page of the ask that this person would get after this one, as if they had claimed it; nothing is
+    claimed.
+    """
     found = board.next_for(request.actor, timezone.now(), after=pk)
     if found is None:
         return HttpResponse(status=204)
@@ -146,7 +148,7 @@ def _after(one: Ask, actor: Actor) -> dict[str, Any]:
 @require_GET
 @ask_page
 def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
-    """As for an episode's page, with the words about this ask beside the steps."""
+    """Return steps as for an episode's page, with the words about this ask beside them."""
     one = visible_or_404(asks_of(request.actor), request.actor, pk)
     since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
     again = numbers(request.GET.get("again", ""))

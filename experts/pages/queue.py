@@ -43,7 +43,7 @@ BULK_MAX = 500
 @require_GET
 @member_required(may_see_queue)
 def queue_page(request: MemberRequest) -> HttpResponse:
-    """The open asks, nearest deadline first; facet, filters, sort, search and page stand in the query string.
+    """Show the open asks, nearest deadline first; facet, filters, sort, search and page stand in the query string.
     `parts=rows` leaves out what may come a moment later, so that a new ask is seen sooner; `parts=day` is the rest."""
     actor, now, parts = request.actor, timezone.now(), request.GET.get("parts")
     wish = filters.Wish.read(request.GET)
@@ -119,7 +119,7 @@ def _why_none(actor: Actor) -> str:
 @require_GET
 @member_required(may_see_queue)
 def newest_ask(request: MemberRequest) -> HttpResponse:
-    """The newest ask that this person can act on, to look at; claiming it is another key."""
+    """Show the newest ask that this person can act on, to look at; claiming it is another key."""
     found = eligibility.newest_of(eligibility.spots(request.actor, timezone.now()))
     if found is not None:
         return redirect("ask", found.pk)
@@ -192,8 +192,9 @@ def presence(request: MemberRequest) -> HttpResponse:
 @require_POST
 @member_required(may_set_desk)
 def bulk(request: MemberRequest) -> HttpResponse:
-    """The same for every chosen ask: priority, whose turn it is, or the end. Each is an act of its own; what could not
-    be done is said with its reason."""
+    """Do the same for every chosen ask: priority, whose turn it is, or the end. Each is an act of its own; what could
+    not be done is said with its reason.
+    """
     back = f"{reverse('queue')}{_query(request.POST.get('back', ''))}"
     try:
         act, words = _bulk_act(request)

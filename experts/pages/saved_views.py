@@ -21,7 +21,7 @@ from people.access import MemberRequest, holds, may_see_queue, may_set_desk, mem
 @require_http_methods(["GET", "POST"])
 @member_required(may_see_queue)
 def views(request: MemberRequest) -> HttpResponse:
-    """The list; a POST saves the view that the query string says, under a name."""
+    """Show the list; a POST saves the view that the query string says, under a name."""
     if request.method == "POST":
         said = request.POST
         desk.keep_view(request.actor, said.get("name", ""), _here(request).query(), said.get("shared") == "1")

@@ -33,14 +33,14 @@ PROMPT_BYTES = 64 * 1024 * 1024
 
 
 def sft(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """One row for the episode. `loss` has one number a message: 1 where the agent is trained on it."""
+    """Yield one row for the episode. `loss` has one number a message: 1 where the agent is trained on it."""
     messages = shaped.messages
     row = {"messages": messages, "tools": list(shaped.tools), "loss": [line.loss for line in shaped.lines]}
     yield {**row, **source(SFT, record, ground, messages), "content_sha256": sha256([messages, row["tools"]])}
 
 
 def steps(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """One row for each turn with loss: all that came before as the prompt, the turn as the completion."""
+    """Yield one row for each turn with loss: all that came before as the prompt, the turn as the completion."""
     messages, tools, spent, seen = shaped.messages, list(shaped.tools), 0, 0
     about = source(STEPS, record, ground, messages)
     for place, line in enumerate(shaped.lines):

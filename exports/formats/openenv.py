@@ -20,7 +20,7 @@ VERSION = "openenv-episode-record/0.10"
 
 
 def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """One row; none where the outcome has no number, because the format has no word for that."""
+    """Yield one row; none where the outcome has no number, because the format has no word for that."""
     result = result_of(record, ground)
     if result is None or result.reward is None:
         return

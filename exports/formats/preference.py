@@ -31,7 +31,7 @@ KTO_FEATURES: dict[str, Any] = {
 
 
 def dpo(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]:
-    """At most `pairs_per_task` pairs of one task: those from corrections first, then from advice, then siblings."""
+    """Yield at most `pairs_per_task` pairs of one task: from corrections first, then from advice, then siblings."""
     seen: set[str] = set()
     for pair in _all_pairs(episodes):
         if len(seen) >= ground.recipe.pairs_per_task:
@@ -56,7 +56,7 @@ def _pair_row(pair: Pair, ground: Ground) -> dict[str, Any]:
 
 
 def kto(episodes: Sequence[Episode], ground: Ground) -> Iterator[dict[str, Any]]:
-    """One row for each turn with loss; good if the episode was complete."""
+    """Yield one row for each turn with loss; good if the episode was complete."""
     for episode in episodes:
         messages, tools = episode.shaped.messages, list(episode.shaped.tools)
         about = source(KTO, episode.record, ground, messages)

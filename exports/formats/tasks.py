@@ -59,8 +59,9 @@ def prompts(record: Record, shaped: Shaped, _ground: Ground) -> Iterator[dict[st
 
 
 def ask_decision(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """One row for each turn of an episode with an expert: asked or not, what people said of the question, and what
-    followed."""
+    """Yield one row for each turn of an episode with an expert: asked or not, what people said of the question, and
+    what followed.
+    """
     if record.expert == "off":
         return
     lines, messages, errors = shaped.lines, shaped.messages, 0

@@ -19,7 +19,7 @@ FEATURES: dict[str, Any] = {
 
 
 def rows(record: Record, shaped: Shaped, ground: Ground) -> Iterator[dict[str, Any]]:
-    """One row for the episode; none where no token of it would be learned."""
+    """Yield one row for the episode; none where no token of it would be learned."""
     assert ground.tokenizer is not None
     encoded = ground.tokenizer.encode(shaped.messages, shaped.tools, [line.loss for line in shaped.lines])
     if encoded is None or not any(label >= 0 for label in encoded[1]):

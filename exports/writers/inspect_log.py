@@ -83,7 +83,7 @@ def header(dataset: str, found: Facts) -> dict[str, Any]:
 
 
 def numbered(parts: Sequence[Path]) -> Iterator[tuple[dict[str, Any], bytes]]:
-    """Each sample and its JSON with its epoch; the text of the line is kept, which a reader of numbers could not."""
+    """Yield each sample and its JSON with its epoch; the line's text is kept, which a reader of numbers could not."""
     seen: Counter[str] = Counter()
     for line in _lines(parts):
         sample = orjson.loads(line)
@@ -100,7 +100,7 @@ def write_json(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> No
 
 
 def write_eval(parts: Sequence[Path], head: dict[str, Any], out: BinaryIO) -> None:
-    """Samples as they come, summaries beside them in a file of their own, then both lists of contents."""
+    """Write samples as they come, summaries beside them in a file of their own, then both lists of contents."""
     with ZipFile(out, "w", ZIP_DEFLATED) as log, tempfile.TemporaryFile() as summaries:
         start = {"version": head["version"], "eval": head["eval"], "plan": head["plan"]}
         log.writestr(_member("_journal/start.json"), orjson.dumps(start))

@@ -90,7 +90,7 @@ def read_atif(row: Mapping[str, Any], draft: Draft) -> Trajectory:
 
 
 def _told(draft: Draft, step: Mapping[str, Any]) -> None:
-    """One step: what was said, its calls, and what came back."""
+    """Add one step: what was said, its calls, and what came back."""
     text = text_of(step.get("message"), draft)
     calls = step.get("tool_calls") or []
     if not isinstance(calls, list):

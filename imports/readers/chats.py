@@ -66,7 +66,9 @@ def knows_tau(row: Mapping[str, Any]) -> bool:
 
 
 def read_tau(row: Mapping[str, Any], draft: Draft) -> Trajectory:
-    """The instruction of the simulated user is the task. The grader's own actions stay out: they are the solution."""
+    """Read a trajectory. The instruction of the simulated user is the task. The grader's own actions stay out: they are
+    the solution.
+    """
     add_messages(draft, wants(row, "traj", list, "a list of messages"))
     info = row.get("info") if isinstance(row.get("info"), Mapping) else {}
     task = info.get("task") if isinstance(info, Mapping) else None
@@ -88,7 +90,7 @@ def knows_inspect(row: Mapping[str, Any]) -> bool:
 
 
 def read_inspect(row: Mapping[str, Any], draft: Draft) -> Trajectory:
-    """One sample of a log. Its first score is the outcome; the target, which is the solution, stays out."""
+    """Read one sample of a log. Its first score is the outcome; the target, which is the solution, stays out."""
     about, sample = row["eval"], row["sample"]
     if not isinstance(about, Mapping) or not isinstance(sample, Mapping):
         raise Unreadable("The sample or the head of the log is not an object.")

@@ -65,7 +65,7 @@ def rows(path: Path) -> Iterator[tuple[str, Any, int]]:
 
 
 def _of_text(file: IO[bytes], size: int) -> Iterator[tuple[str, Any, int]]:
-    """One document where the whole file is one JSON value, else a value a line."""
+    """Yield one document where the whole file is one JSON value, else a value a line."""
     first = _value(file.readline(LINE_MAX + 1))
     if not isinstance(first, Unreadable) and not _is_blank_after(file):
         file.seek(0)
@@ -129,7 +129,7 @@ def _samples(log: Mapping[str, Any], size: int) -> Iterator[tuple[str, Any, int]
 
 
 def _of_log(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
-    """The samples of Inspect's `.eval`."""
+    """Yield the samples of Inspect's `.eval`."""
     try:
         with zipfile.ZipFile(file) as log:
             members = log.infolist()
@@ -160,7 +160,7 @@ class Room:
         self._unpacked = self.behind = 0
 
     def read(self, log: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
-        """One member, up to the limit and no byte more. Raises `BadFile` for an archive that grows too much."""
+        """Read one member, up to the limit and no byte more. Raises `BadFile` for an archive that grows too much."""
         blocks = []
         size = 0
         with log.open(member) as packed:

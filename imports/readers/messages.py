@@ -71,7 +71,7 @@ def _add_turn(draft: Draft, message: Mapping[str, Any], text: str, number: int) 
 
 
 def add_call(draft: Draft, call: Any) -> None:
-    """A call in the form of OpenAI, or flat as Inspect and ATIF write it."""
+    """Add a call in the form of OpenAI, or flat as Inspect and ATIF write it."""
     if not isinstance(call, Mapping):
         raise Unreadable("A tool call is not an object.")
     inner = call.get("function")

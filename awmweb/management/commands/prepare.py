@@ -63,7 +63,7 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
 
     def back_up(self, count: int) -> None:
-        """The upgrade may be regretted."""
+        """Back up before an upgrade, which may be regretted."""
         here = data_paths(settings.VAR)
         print(f"backup: saving data before {count} migrations", flush=True)
         try:

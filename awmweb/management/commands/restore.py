@@ -42,7 +42,7 @@ class Command(BaseCommand):
         )
 
     def migrate(self) -> None:
-        """In a process of its own: this one read its settings before the folder had a key or a password."""
+        """Migrate in a process of its own: this one read its settings before the folder had a key or a password."""
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--no-input", "--verbosity", "0"]
         environment = os.environ | {"AWMWEB_VAR": str(settings.VAR)}
         if subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False).returncode:

@@ -16,7 +16,7 @@ from people.models import TokenScope
 
 
 def moment(said: str) -> datetime:
-    """A day ends at its midnight; a time without a zone is UTC."""
+    """Read a day, which ends at its midnight, or a time; without a zone it is UTC."""
     try:
         day = parse_date(said)
         found = datetime.combine(day + timedelta(days=1), time()) if day else parse_datetime(said)

@@ -46,7 +46,9 @@ class Command(BaseCommand):
             self.stdout.flush()
 
     def _verifiers(self, name: str) -> None:
-        """The pack is taken in already; that its verifiers cannot be checked here is said and refuses nothing."""
+        """Check the verifiers of a pack that is taken in already; that it cannot be done here is said and refuses
+        nothing.
+        """
         try:
             call_command("checkpack", name, stdout=self.stdout)
         except CommandError as refused:
