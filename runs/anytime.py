@@ -11,6 +11,7 @@ completion order would favor whatever ends fast. Pure. Called by `compare.py`.
 from __future__ import annotations
 
 import math
+import operator
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -96,16 +97,17 @@ def first_crossing(waves: Sequence[Wave], alpha: float = 0.05) -> tuple[int, int
     then; None if it never did. Once reached, the statement stays."""
     limit, owned, total, read = -math.log(alpha), 0.0, 0.0, 0
     for wave in waves:
-        logs, now = [0.0] * NODES, 0.0
+        logs = [0.0] * NODES
+        gains = {unit: [_gain(wave, unit, th, 0.0) for th, _ in GRID] for unit in wave.counted if unit.total}
         for unit in wave.units:
             read += 1
             total += unit.total
             if unit.total:
-                logs = [one + _gain(wave, unit, th, 0.0) for one, (th, _) in zip(logs, GRID, strict=True)]
-                now = _log_mean(logs)
-            if owned + now >= limit:
+                logs = list(map(operator.add, logs, gains[unit]))
+            # no mean is above its largest part
+            if owned + max(logs) >= limit and owned + (now := _log_mean(logs)) >= limit:
                 return read, 1 if total > 0 else -1, math.exp(min(700.0, owned + now))
-        owned += now
+        owned += _log_mean(logs)
     return None
 
 

@@ -24,7 +24,8 @@ router = Router(tags=["runs"])
 
 class ComparisonView(Schema):
     """What a run shows. Each contrast holds counts, delta, intervals, method names and its sentence; `running` may be
-    read at any time, the scopes are null before the planned size. Differences are shares from -1 to 1."""
+    read at any time, the scopes are null before the planned size. `help` holds what offering it changed, for each arm
+    that draws its offers. Differences are shares from -1 to 1."""
 
     run: str
     name: str
@@ -33,6 +34,7 @@ class ComparisonView(Schema):
     seeds: int
     arms: list[Object]
     contrasts: list[Object]
+    help: list[Object]
     sentence: str
 
 
@@ -134,5 +136,6 @@ def view_of(found: Comparison) -> ComparisonView:
         seeds=plan.seeds,
         arms=counts,
         contrasts=[asdict(one) | {"verdict": one.verdict} for one in found.contrasts],
+        help=[asdict(one) for one in found.effects],
         sentence=found.sentence,
     )

@@ -26,6 +26,7 @@ from runs.paired import (
     sign_flip,
     tango,
 )
+from runs.prices import Price, price
 
 GAP = 0.05
 """Arms that lost shares of their tries further apart than this are not compared."""
@@ -37,6 +38,8 @@ class Try:
     """One planned try. `complete` is None while it is open or if it is `excluded`, which names the reason.
 
     `position` is its task's place in the shuffled planned order, `wave` the addition of seeds that it belongs to.
+    `offered` is what its arm drew with the `chance`; both are None where the arm draws nothing. `human_s` are the
+    seconds that people took for its answers.
     """
 
     task: str
@@ -47,6 +50,10 @@ class Try:
     wave: int = 0
     complete: bool | None = None
     excluded: str = ""
+    offered: bool | None = None
+    chance: float | None = None
+    asked: bool = False
+    human_s: float = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -123,6 +130,8 @@ class Contrast:
     running: Running
     exclusions: Exclusions
     scenarios: list[Row]
+    price: Price | None = None
+    """What an extra complete episode costs, where the planned size may be read."""
     p_holm: float | None = None
     sentence: str = ""
 
@@ -171,10 +180,27 @@ def contrasts(tries: Sequence[Try], arms: Sequence[str], control: str, *, stoppe
     """
     others = [arm for arm in arms if arm != control]
     found = [_contrast(tries, arm, control, stopped, 0.05 / len(others)) for arm in others]
-    if len(found) < 2:
-        return found
-    ps = [one.tasks_scope.p if one.tasks_scope and one.tasks_scope.p is not None else 1.0 for one in found]
-    return [_holmed(one, p) for one, p in zip(found, holm(ps), strict=True)]
+    if len(found) > 1:
+        ps = [one.tasks_scope.p if one.tasks_scope and one.tasks_scope.p is not None else 1.0 for one in found]
+        found = [_holmed(one, p) for one, p in zip(found, holm(ps), strict=True)]
+    return [replace(one, price=_price(one, tries)) for one in found]
+
+
+def _price(one: Contrast, tries: Sequence[Try]) -> Price | None:
+    """Price an arm at the planned size, by differences of tasks."""
+    if one.tasks_scope is None or one.tasks_scope.interval is None:
+        return None
+    paired = [
+        (task, d) for task in _by_task(tries, one.arm, one.control).values() if (d := task.difference) is not None
+    ]
+    minutes = [_minutes(task.treated) - _minutes(task.control) for task, _ in paired]
+    return price(minutes, [float(d) for _, d in paired], is_shown=one.tasks_scope.verdict in ("better", "worse"))
+
+
+def _minutes(tries: Iterable[Try]) -> float:
+    """Return the mean human minutes of a task's counted tries; there is one at least."""
+    counted = [one.human_s for one in tries if one.complete is not None]
+    return sum(counted) / len(counted) / 60
 
 
 def _holmed(one: Contrast, p: float) -> Contrast:

@@ -13,16 +13,21 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from django.db.models import Q, Sum
+from django.db.models.functions import Coalesce
+
 from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import outcomes, visibility
 from episodes.models import EpisodeEvent, EpisodeState
 from episodes.recording import NOT_VERIFIED
+from experts.models import TOKEN, Ask
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
 from reviews import court
 from runs import probes
 from runs.compare import Contrast, Try, contrasts
 from runs.models import ENDED, Plan, PlanState
+from runs.offers import Effect, effects
 
 COMPLETE = "complete"
 CAUSED_BY_ARM = ("policy", "expert")
@@ -62,12 +67,13 @@ class Comparison:
     contrasts: list[Contrast]
     tries: list[Try]
     ruled_later: list[str]
+    effects: list[Effect]
 
     @property
     def sentence(self) -> str:
-        """The finding of the first contrast, or where the run stands."""
-        if self.contrasts:
-            return self.contrasts[0].sentence
+        """The finding of the first contrast or draw of help, or where the run stands."""
+        if self.contrasts or self.effects:
+            return (self.contrasts or self.effects)[0].sentence
         ended, planned = sum(arm.ended for arm in self.arms), sum(arm.planned for arm in self.arms)
         return f"{ended} of {planned} episodes ended. One arm: nothing to compare."
 
@@ -94,7 +100,7 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
     found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
     known = court.at_fault(plan.run.project, before=plan.run.created_at)
     later = sorted({one.task for one in tries} & set(court.at_fault(plan.run.project)) - set(known))
-    return Comparison(plan, counts, found, tries, later)
+    return Comparison(plan, counts, found, tries, later, effects(tries, stopped=stopped))
 
 
 def is_settled(plan: Plan) -> bool:
@@ -107,7 +113,7 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     rows = list(
         plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
             "scenario", "task_idx", "arm__name", "seed", "position", "wave",
-            "episode_id", "episode__state", "episode__fault",
+            "episode_id", "episode__state", "episode__fault", "offered", "chance",
         )
     )  # fmt: skip
     ended = [row[6] for row in rows if row[7] == EpisodeState.FINISHED]
@@ -118,13 +124,25 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     )
     known = probes.unfit(plan.run.project, before=plan.run.created_at)
     tries = []
-    for scenario, idx, arm, seed, position, wave, episode, state, fault in rows:
+    asks = _asks_of(plan)
+    for scenario, idx, arm, seed, position, wave, episode, state, fault, offered, chance in rows:
         complete, excluded = _became(state, fault, types.get(episode), episode in unverified)
         task = f"{scenario}/{idx}"
         if complete is not None and task in known:
             complete, excluded = None, known[task]
-        tries.append(Try(task, scenario, arm, seed, position, wave, complete, excluded))
+        about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0))
+        tries.append(Try(task, scenario, arm, seed, position, wave, *about))
     return tries, [row[7] for row in rows]
+
+
+def _asks_of(plan: Plan) -> dict[str, float]:
+    """Return the episodes of a plan that asked, with the seconds that people took to answer, from claim to answer.
+    Answers of programs take no one's time."""
+    by_people = Q(advice__source="human") & ~Q(advice__author_key__startswith=TOKEN)
+    asks = Ask.objects.filter(episode__planned__plan=plan).values("episode_id")
+    return dict(
+        asks.annotate(took=Coalesce(Sum("advice__took_s", filter=by_people), 0.0)).values_list("episode_id", "took")
+    )
 
 
 def _became(state: str, fault: str, reward_type: str | None, unverified: bool) -> tuple[bool | None, str]:

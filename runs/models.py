@@ -75,6 +75,7 @@ class PlannedTry(models.Model):
 
     `position` is the task's place in the shuffled order; `called_at` says that a worker was called for the episode,
     `tries` how many episodes there were: a retry after an infrastructure failure replaces the one that counts.
+    `offered` is what the arm's draw came to, with the `chance` that it had; both are None where the arm draws nothing.
     """
 
     plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="tries", db_index=False)
@@ -87,10 +88,17 @@ class PlannedTry(models.Model):
     episode = models.OneToOneField(Episode, on_delete=models.CASCADE, related_name="planned")
     tries = models.SmallIntegerField(default=1)
     called_at = models.DateTimeField(null=True, blank=True)
+    offered = models.BooleanField(null=True, blank=True)
+    chance = models.FloatField(null=True, blank=True)
 
     class Meta:
         constraints = [
-            models.UniqueConstraint(fields=["plan", "arm", "scenario", "task_idx", "seed"], name="planned_once")
+            models.UniqueConstraint(fields=["plan", "arm", "scenario", "task_idx", "seed"], name="planned_once"),
+            models.CheckConstraint(
+                condition=Q(offered=None, chance=None)
+                | Q(offered__isnull=False, chance__isnull=False, chance__gte=0.1, chance__lte=0.9),
+                name="offer_has_its_chance",
+            ),
         ]
         indexes = [models.Index(fields=["plan", "wave", "position"], name="tries_in_order")]
 

@@ -168,10 +168,12 @@ def by_scenario(rows: Sequence[TaskRow]) -> list[tuple[str, list[TaskRow]]]:
 
 def _mark(one: Try, episode: str) -> Mark:
     if one.complete is not None:
-        return Mark(
-            episode, one.seed, "complete" if one.complete else "others", "complete" if one.complete else "others"
-        )
-    return Mark(episode, one.seed, "excluded" if one.excluded else "open", one.excluded or "not ended")
+        css = words = "complete" if one.complete else "others"
+    else:
+        css, words = ("excluded", one.excluded) if one.excluded else ("open", "not ended")
+    if one.offered is not None:
+        words += ", help offered" if one.offered else ", help withheld"
+    return Mark(episode, one.seed, css, words)
 
 
 @dataclass(frozen=True)

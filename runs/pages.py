@@ -162,6 +162,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "card": card,
         "sentence": found.sentence,
         "contrasts": [{"one": one, "lines": overview.lines(one)} for one in found.contrasts],
+        "effects": found.effects,
         "arms": card.arms,
         "scenarios": overview.by_scenario(rows[: overview.TASKS_SHOWN]),
         "more_tasks": max(0, len(rows) - overview.TASKS_SHOWN),

@@ -27,6 +27,7 @@ from people.errors import Invalid
 from runs import launching
 from runs.errors import BadPlan, WrongState
 from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
+from runs.offers import is_offered
 from runs.plans import MAX_EPISODES, OF_LOOP, PlanDocument, TaskFilter
 
 Task = tuple[str, int, str]
@@ -40,6 +41,11 @@ class Cell:
     task: Task
     seed: int
     position: int
+    offered: bool | None = None
+
+    @property
+    def expert(self) -> str:
+        return ExpertMode.OFF if self.offered is False else self.arm.expert
 
 
 @transaction.atomic
@@ -72,7 +78,7 @@ def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, b
         for place, arm in enumerate(document.arms)
     ]
     Arm.objects.bulk_create(arms)
-    _insert(actor, plan, _cells(arms, tasks, range(document.seeds)), wave=0)
+    _insert(actor, plan, _cells(plan, arms, tasks, range(document.seeds)), wave=0)
     if document.start:
         _begin(actor, plan)
     return plan, True
@@ -124,8 +130,24 @@ def shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
     return order
 
 
-def _cells(arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -> list[Cell]:
-    return [Cell(arm, task, seed, place) for place, task in enumerate(tasks) for seed in seeds for arm in arms]
+def _cells(plan: Plan, arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -> list[Cell]:
+    chances = chances_of(plan)
+
+    def offered(arm: Arm, task: Task, seed: int) -> bool | None:
+        chance = chances.get(arm.name)
+        return None if chance is None else is_offered(plan.pk, arm.name, f"{task[0]}/{task[1]}", seed, chance)
+
+    return [
+        Cell(arm, task, seed, place, offered(arm, task, seed))
+        for place, task in enumerate(tasks)
+        for seed in seeds
+        for arm in arms
+    ]
+
+
+def chances_of(plan: Plan) -> dict[str, float]:
+    """Return the chance of an offer by arm, for arms that draw it."""
+    return {arm["name"]: arm["offer"] for arm in plan.document["arms"] if arm.get("offer") is not None}
 
 
 def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
@@ -135,6 +157,7 @@ def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
         launching.playable(scenario, idx, policies[policy])
     starts = [_start(plan.run, cell, policies[cell.arm.policy]) for cell in cells]
     episodes = queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"])
+    chances = chances_of(plan)
     rows = [
         PlannedTry(
             plan=plan,
@@ -145,6 +168,8 @@ def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
             wave=wave,
             position=cell.position,
             episode=episode,
+            offered=cell.offered,
+            chance=chances.get(cell.arm.name),
         )
         for cell, episode in zip(cells, episodes, strict=True)
     ]
@@ -163,7 +188,7 @@ def _start(run: Run, cell: Cell, policy: dict[str, Any], again: int = 0) -> Epis
         arm=cell.arm.name,
         seed=cell.seed,
         policy=policy,
-        expert=cell.arm.expert,
+        expert=cell.expert,
     )
 
 
@@ -245,7 +270,7 @@ def retry(actor: Actor, run_id: str) -> int:
     rows = list(broken.select_related("arm", "episode").order_by("wave", "position"))
     starts = []
     for row in rows:
-        cell = Cell(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position)
+        cell = Cell(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position, row.offered)
         starts.append(_start(plan.run, cell, row.episode.policy, again=row.tries + 1))
     for row, episode in zip(
         rows, queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"]), strict=True
@@ -271,7 +296,7 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
     arms = list(plan.arms.all())
     if len(tasks) * len(arms) * (plan.seeds + seeds) > MAX_EPISODES:
         raise BadPlan(f"The plan would have more than {MAX_EPISODES:,} episodes.")
-    _insert(actor, plan, _cells(arms, tasks, range(plan.seeds, plan.seeds + seeds)), wave=plan.waves)
+    _insert(actor, plan, _cells(plan, arms, tasks, range(plan.seeds, plan.seeds + seeds)), wave=plan.waves)
     plan.waves, plan.seeds = plan.waves + 1, plan.seeds + seeds
     if plan.state in (PlanState.FINISHED, PlanState.RUNNING):
         _begin(actor, plan)

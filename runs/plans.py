@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from awmclient.schema import ExpertMode
 from runs.errors import BadPlan
+from runs.offers import CHANCES
 
 MAX_EPISODES = 100_000
 RECIPES = Path(__file__).parent / "recipes"
@@ -35,11 +36,19 @@ class TaskFilter(Strict):
 
 
 class PlannedArm(Strict):
-    """One condition. `policy` replaces the plan's for this arm."""
+    """One condition. `policy` replaces the plan's for this arm. `offer` is the chance that an episode of this arm is
+    offered the expert, drawn for each; without it all are."""
 
     name: Name
     expert: ExpertMode = "off"
     policy: str = Field("", max_length=200)
+    offer: float | None = Field(None, ge=CHANCES[0], le=CHANCES[1])
+
+    @model_validator(mode="after")
+    def _offers_something(self) -> PlannedArm:
+        if self.offer is not None and self.expert == "off":
+            raise ValueError("an arm that draws its offers names the expert that it offers")
+        return self
 
 
 class PlanDocument(Strict):

@@ -19,6 +19,7 @@ from people.access import Actor
 from runs import probes
 from runs.compare import count
 from runs.models import Plan
+from runs.offers import FEWEST
 from runs.planning import Task, shuffled
 from runs.plans import PlanDocument, plan_of
 
@@ -48,6 +49,12 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     policies = {arm.policy or document.policy for arm in document.arms}
     if len(policies) > 1 and len({arm.expert for arm in document.arms}) > 1:
         found.append("Arms differ in policy and in expert, so a difference cannot be put down to either.")
+    each = len(tasks) * document.seeds
+    found += [
+        f"{arm.name} draws its offers for {count(each, 'episode')}; a result needs {FEWEST}."
+        for arm in document.arms
+        if arm.offer is not None and each < FEWEST
+    ]
     known = probes.unfit(actor.project)
     reasons = Counter(
         unusable(pack, scenario, idx, known)

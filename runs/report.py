@@ -11,6 +11,7 @@ from pathlib import Path
 from runs import drawing, rewarding
 from runs.compare import Contrast, count, points
 from runs.comparison import Comparison
+from runs.offers import Effect
 from runs.plans import plan_of, to_yaml
 from runs.tables import TABLES, in_csv, repeats
 
@@ -63,6 +64,8 @@ def markdown(found: Comparison) -> str:
         parts.append(f"Ruled at fault after the launch, and still counted: {named}.")
     for place, one in enumerate(found.contrasts, 1):
         parts += _of_contrast(one, place)
+    for effect in found.effects:
+        parts += _of_help(effect)
     if seeds := repeats(found.tries, [arm.name for arm in found.arms]):
         rows = [
             [one.k, _plain(arm), one.tasks, f"{one.any_of[arm]:.3f}", f"{one.all_of[arm]:.3f}"]
@@ -91,7 +94,29 @@ def _of_contrast(one: Contrast, place: int) -> list[str]:
         )
     rows = [[_plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}"] for row in one.scenarios]
     table = _table(["scenario", "tasks", "won", "lost", "difference"], rows)
+    if one.price is not None:
+        lines.append(f"- Price: {one.price.sentence}")
     return [*parts, "\n".join(lines), f"![Differences](differences-{place}.png)", table]
+
+
+def _of_help(one: Effect) -> list[str]:
+    """What the draw of offers shows, and apart from it what nobody drew."""
+    lines = [
+        f"- Method: {one.method}. Each episode was offered help with chance {one.chance:g}, drawn before it began."
+    ]
+    if one.price is not None:
+        lines.append(f"- Price: {one.price.sentence}")
+    if one.lost.offered or one.lost.withheld:
+        low, high = (points(bound) for bound in one.lost.bounds)
+        lines.append(
+            f"- Left out: {_reasons(one.lost.offered)} with help offered, {_reasons(one.lost.withheld)} without. "
+            f"Whatever they were, the change lies between {low} and {high}."
+        )
+    basis = [(group, "drawn") for group in one.drawn] + [(group, "descriptive") for group in one.described]
+    rows = [[group.name, way, group.counted, group.complete] for group, way in basis]
+    words = "Who asks was not drawn: the descriptive rows show no effect of asking."
+    table = _table(["episodes", "basis", "counted", "complete"], rows)
+    return [f"## Help offered by draw in {_plain(one.arm)}", _plain(one.sentence), "\n".join(lines), table, words]
 
 
 def _of_rewards(means: Sequence[tuple[str, str, int, float]]) -> list[str]:

@@ -73,6 +73,10 @@ def of_tries(found: Comparison) -> list[Row]:
             "position": one.position,
             "complete": "" if one.complete is None else int(one.complete),
             "excluded": one.excluded,
+            "offered": "" if one.offered is None else int(one.offered),
+            "chance": "" if one.chance is None else one.chance,
+            "asked": int(one.asked),
+            "human_s": round(one.human_s, 1),
         }
         for one in found.tries
     ]
@@ -118,7 +122,13 @@ def of_completions(found: Comparison) -> list[Row]:
 
 
 TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
-    "tries": (["task", "scenario", "arm", "seed", "wave", "position", "complete", "excluded"], of_tries),
+    "tries": (
+        [
+            *("task", "scenario", "arm", "seed", "wave", "position", "complete", "excluded"),
+            *("offered", "chance", "asked", "human_s"),
+        ],
+        of_tries,
+    ),
     "scenarios": (
         ["arm", "control", "scenario", "tasks", "won", "lost", "difference"],
         lambda found: of_scenarios(found.contrasts),

@@ -146,6 +146,8 @@ READS = {
     *(
         "anytime",
         "paired",
+        "offers",
+        "prices",
         "comparison",
         "plans",
         "overview",

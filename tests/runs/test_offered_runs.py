@@ -1,0 +1,119 @@
+"""An arm that draws its offers, from the plan to page, API and report: drawn once, stored, and read by the draw."""
+
+from __future__ import annotations
+
+import pytest
+from django.core.management import call_command
+from django.db import IntegrityError, transaction
+
+from awmclient.schema import AskOpen
+from episodes import recording
+from experts import queue
+from experts.models import Advice
+from people.access import system
+from runs import launching, planning, preflight
+from runs.comparison import compare_run
+from runs.errors import BadPlan
+from runs.models import PlannedTry
+from runs.offers import is_offered
+from runs.plans import plan_of
+from runs.tables import in_csv
+from tests.browsing import as_person, html
+from tests.people_by_name import token
+from tests.runs.planned import document, ended_rows, launched
+
+pytestmark = pytest.mark.django_db(transaction=True)
+DRAWN = [{"name": "drawn", "expert": "plain", "offer": 0.5}]
+
+
+@pytest.fixture(autouse=True)
+def calls(monkeypatch):
+    called = []
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: called.append(pk))
+    return called
+
+
+def test_draw_is_stored_with_its_chance_and_sets_the_expert(ada):
+    plan = launched(ada, arms=DRAWN, tasks={}, seeds=2)
+    rows = list(plan.tries.select_related("episode"))
+    assert {row.chance for row in rows} == {0.5} and {row.offered for row in rows} == {True, False}
+    for row in rows:
+        assert row.offered == is_offered(plan.pk, "drawn", row.task, row.seed, 0.5)
+        assert row.episode.expert == ("plain" if row.offered else "off") and row.episode.arm == "drawn"
+
+
+def test_retry_keeps_the_draw_and_new_seeds_draw(ada):
+    plan = launched(ada, arms=DRAWN, tasks={"limit": 6})
+    before = dict(plan.tries.values_list("pk", "offered"))
+    for pk in plan.tries.values_list("episode_id", flat=True):
+        assert recording.begin(pk, "w")
+        recording.fail(system(ada.project), pk, "environment", "stopped")
+    assert planning.retry(ada, plan.run_id) == 6
+    assert dict(plan.tries.values_list("pk", "offered")) == before
+    for row in plan.tries.select_related("episode"):
+        assert row.tries == 2 and row.episode.expert == ("plain" if row.offered else "off")
+    planning.add_seeds(ada, plan.run_id, 3)
+    assert set(plan.tries.filter(wave=1).values_list("chance", flat=True)) == {0.5}
+
+
+def test_arm_without_offer_draws_nothing(ada):
+    plan = launched(ada)
+    assert set(plan.tries.values_list("offered", "chance")) == {(None, None)}
+    assert compare_run(ada, plan.run_id).effects == []
+
+
+@pytest.mark.parametrize("wrong", [{"offer": 0.05}, {"offer": 0.95}, {"offer": 0.5, "expert": "off"}, {"offer": "x"}])
+def test_offer_outside_its_bounds_is_refused(wrong):
+    with pytest.raises(BadPlan, match="arms"):
+        document(arms=[DRAWN[0] | wrong])
+
+
+def test_stored_draw_has_a_chance_or_neither(ada):
+    row = launched(ada, tasks={"limit": 1}).tries.first()
+    for said in ({"offered": True}, {"chance": 0.5}, {"offered": False, "chance": 0.99}):
+        with pytest.raises(IntegrityError), transaction.atomic():
+            PlannedTry.objects.filter(pk=row.pk).update(**said)
+
+
+def test_page_api_and_report_show_the_effect(ada, rita, project, client, tmp_path):
+    plan = launched(ada, arms=DRAWN, tasks={"limit": 12}, seeds=8, parallel=100)
+    ended_rows(dict(plan.tries.values_list("episode_id", "offered")))
+    planning.feed(plan.run_id)
+    found = compare_run(ada, plan.run_id)
+    [effect] = found.effects
+    assert effect.verdict == "better" and found.sentence == effect.sentence
+    assert effect.offered.complete == effect.offered.counted and effect.withheld.complete == 0
+    page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    assert "<h1>Offering help changed completion on these 96 episodes: +" in page and ", help withheld" in page
+    assert "Who asks was not drawn" in page and page.count("<td>descriptive</td>") == 2
+    export = {"HTTP_AUTHORIZATION": f"Bearer {token(project, 'launch')[1]}"}
+    said = client.get(f"/api/v1/runs/{plan.pk}/comparison", **export).json()
+    [told] = said["help"]
+    assert (told["chance"], told["verdict"], told["method"]) == (0.5, "better", "randomization test, AIPW scores")
+    assert said["sentence"] == told["sentence"] and told["offered"]["counted"] + told["withheld"]["counted"] == 96
+    call_command("report", "--run", plan.pk, "--output", str(tmp_path), "--project", ada.project.slug)
+    text = (tmp_path / "report.md").read_text()
+    assert "## Help offered by draw in drawn" in text and "| offered and asked | descriptive | 0 | 0 |" in text
+    assert (tmp_path / "tries.csv").read_text().splitlines()[0].endswith("excluded,offered,chance,asked,human_s")
+
+
+def test_time_of_people_counts_and_that_of_programs_does_not(ada, project):
+    """Answers of 90 s by a person and of 30 s by a program, one to each episode that asked."""
+    plan = launched(ada, arms=DRAWN, tasks={"limit": 12})
+    helped = list(plan.tries.filter(offered=True).values_list("episode_id", flat=True)[:2])
+    for number, (pk, key) in enumerate(zip(helped, ("user:1", "token:1"), strict=True)):
+        assert recording.begin(pk, "w")
+        ask, _ = queue.open_ask(system(project), AskOpen(episode=pk, key="1", question="q", deadline_s=60, seq=1))
+        Advice.objects.create(ask=ask, text="x", source="human", author_key=key, took_s=90 - 60 * number)
+    tries = compare_run(ada, plan.run_id).tries
+    assert sorted((one.human_s for one in tries if one.asked), reverse=True) == [90, 0]
+    assert sum(one.asked for one in tries) == 2
+    assert ",1,0.5,1,90.0" in in_csv("tries", compare_run(ada, plan.run_id))
+
+
+def test_few_offers_are_doubted_before_the_launch(ada):
+    small = document(arms=DRAWN, tasks={"limit": 6})
+    assert "drawn draws its offers for 6 episodes; a result needs 60." in preflight.doubts(
+        ada, small, planning.tasks_of(ada, small)
+    )
+    assert plan_of(small.model_dump()) == small
