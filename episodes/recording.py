@@ -279,12 +279,13 @@ def park_now(actor: Actor, episode_id: str) -> Episode:
 @transaction.atomic
 def park(episode_id: str, attempt: int | None = None) -> bool:
     """Let a waiting episode go on waiting without a process; its attempt has ended. Caller holds the episode's lock and
-    has seen one of its asks open. False if another attempt has taken over."""
+    has seen one of its asks open. Idempotent. False if another attempt has taken over."""
     waiting = Episode.objects.filter(pk=episode_id, state=EpisodeState.WAITING)
     if attempt is not None:
         waiting = waiting.filter(attempt=attempt)
     if waiting.update(state=EpisodeState.PARKED, parked_at=timezone.now(), worker="") != 1:
-        return False
+        parked = Episode.objects.filter(pk=episode_id, state=EpisodeState.PARKED)
+        return attempt is not None and parked.filter(attempt=attempt).exists()  # it may not have heard that it had
     episode = Episode.objects.get(pk=episode_id)
     note(episode, PARKED, None, "waits for an answer")
     announce(episode)
@@ -446,6 +447,15 @@ def note_world(episode_id: str, world: Mapping[str, Any], attempt: int) -> None:
     """Store how the world of an attempt began that has recorded no step yet."""
     fresh = Episode.objects.filter(pk=episode_id, attempt=attempt, last_seq=0)
     fresh.update(world=dict(world))
+
+
+@transaction.atomic
+def note_final(episode_id: str, digest: str) -> None:
+    """Store the digest of the final database with the record of its world, for certificates. Idempotent."""
+    episode = Episode.objects.select_for_update().filter(pk=episode_id).first()
+    if episode is not None and episode.world:
+        episode.world = {**episode.world, "final": digest}
+        episode.save(update_fields=["world"])
 
 
 def _store_outcome(

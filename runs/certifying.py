@@ -120,7 +120,8 @@ async def certify_episode(episode: Episode) -> Certified:
     calls = [step for step in steps if step["kind"] == "tool_call" and not is_reserved(step["name"])]
     made = [Made(step["name"], step.get("arguments") or {}, mark=(step.get("meta") or {}).get(WORLD)) for step in calls]
     try:
-        found = await _replayed(episode.scenario, episode.task_idx, episode.world or None, made)
+        final = episode.world.get("final", "")
+        found = await _replayed(episode.scenario, episode.task_idx, episode.world or None, made, final)
     except ServerUnreachable as away:
         raise NoServer(str(away)) from away
     at = calls[found.checked]["seq"] if found.checked < len(calls) else episode.last_seq

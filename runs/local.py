@@ -47,14 +47,14 @@ from runs import parking
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
-PATIENCE_S = 60.0
+PATIENCE_S, FIRST_PAUSE_S = 60.0, 0.2
 RE_READ_S, FIRST_READS_S = 5.0, 1.0
 
 
 async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a write in the database; every one of them may be repeated, so an absent database only costs time."""
     loop = asyncio.get_running_loop()
-    give_up, pause = loop.time() + PATIENCE_S, 0.2
+    give_up, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
     while True:
         try:
             done: R = await database_sync_to_async(call)(*args, **kwargs)

@@ -215,6 +215,8 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     if said.reward_type == NO_VERIFIER:
         await patiently(recording.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
         return
+    if mode == "code" and (final := (said.metadata.get("world") or {}).get("final")):
+        await patiently(recording.note_final, episode.pk, str(final))
     about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))
     partial = BuildReport.from_wire(said.metadata.get("partial"))
     await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about, partial)
