@@ -64,6 +64,20 @@ def test_each_scenario_has_four_demos_and_one_of_them_asks(tasks, scenario):
         (("helpdesk_1", 4), "Reopen 1003 and merge the others into it.", "1003"),
         (("helpdesk_1", 4), "into the older open one, 1017", "1017"),
         (("helpdesk_1", 4), "It is not 1021.", None),
+        (("helpdesk_1", 3), "Pending ones count as well.", "pending"),
+        (("helpdesk_1", 3), "both", "both"),
+        (("helpdesk_1", 3), "Open ones only, pending do not count.", None),
+        (("repairshop_1", 0), "1", "1"),
+        (("repairshop_1", 0), "Not part 2, take part 1.", "1"),
+        (("repairshop_1", 0), "the one for 9 speeds", None),
+        (("repairshop_1", 5), "No, they are on their way.", None),
+        (("repairshop_1", 5), "Leave out the brake cables.", "brake cables"),
+        (("repairshop_1", 5), "They are not due again.", "due again"),
+        (("trucking_1", 0), "n-14, please", "n-14"),
+        (("trucking_1", 0), "Not E-21. N-14!", "n-14"),
+        (("trucking_1", 5), "100", "100"),
+        (("trucking_1", 5), "80.00 plus 25 % is 100.00.", "100.00"),
+        (("trucking_1", 5), "the surcharge comes on top", None),
     ],
 )
 def test_a_demo_understands_its_answer_however_it_is_said(tasks, key, advice, heard):
@@ -71,6 +85,21 @@ def test_a_demo_understands_its_answer_however_it_is_said(tasks, key, advice, he
     (pattern,) = question["listen"].values()
     found = re.search(pattern, advice)
     assert (found and found[1].lower()) == heard
+
+
+@pytest.mark.parametrize(
+    ("key", "advice", "heard"),
+    [
+        (("helpdesk_1", 5), "Urgent and high ones to Jonas, the others to Aiko.", ["jonas", "aiko"]),
+        (("helpdesk_1", 5), "Aiko takes everything", [None, None]),
+        (("library_1", 5), "juniors: 3, all others: 1", ["3", "1"]),
+        (("library_1", 5), "Children's holds go to branch 3, the rest to Main (1).", ["3", "1"]),
+    ],
+)
+def test_a_demo_hears_both_halves_of_an_answer(tasks, key, advice, heard):
+    question = next(turn for turn in tasks[key].scripts["demo"] if "ask" in turn)
+    found = [re.search(pattern, advice) for pattern in question["listen"].values()]
+    assert [one and one[1].lower() for one in found] == heard
 
 
 @pytest.mark.parametrize(
