@@ -20,6 +20,8 @@ def chips(episode: Episode, now: datetime) -> list[tuple[str, str]]:
         found.append(("ask", "answered, waits for its loop"))
     if episode.attempt > 1:
         found.append(("", f"resumed, attempt {episode.attempt}"))
+    if episode.clocks == "real":
+        found.append(("", "real clocks"))
     certificate = episode.certificates.order_by("-pk").first()
     if certificate is not None:
         found.append(_certified(certificate))

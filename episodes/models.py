@@ -194,6 +194,11 @@ class Episode(models.Model):
         return self.origin == Origin.BUILTIN
 
     @property
+    def clocks(self) -> str:
+        """Return *real* if its app read the machine's time, *recorded* if that of the record of its world."""
+        return str(self.world.get("clocks", "recorded"))
+
+    @property
     def is_cut_off(self) -> bool:
         """Its loop was not heard any more: it did not end by a word of its own."""
         return self.fault == "worker" and not self.stop_reason
@@ -365,6 +370,11 @@ class Certificate(AppendOnly):
 
     def __str__(self) -> str:
         return self.grade
+
+    @property
+    def clocks(self) -> str:
+        """Return which clocks the world had; those of an oracle's are recorded."""
+        return self.episode.clocks if self.episode is not None else "recorded"
 
 
 class EpisodeFacts(models.Model):

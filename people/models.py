@@ -95,6 +95,8 @@ class Project(models.Model):
     created_at = models.DateTimeField(auto_now_add=True)
     archived_at = models.DateTimeField(null=True, blank=True)
     """An archived project is read-only and hidden from the project switcher until an admin restores it."""
+    real_clocks = models.BooleanField(default=False)
+    """Apps of its new episodes read the machine's time, not the recorded clock of their world."""
 
     def __str__(self) -> str:
         return self.slug

@@ -31,12 +31,14 @@ from people.access import (
 from people.errors import AppError, Invalid, NotFound
 from people.models import Membership
 
+CLOCKS = {"real_clocks": True, "recorded_clocks": False}
+
 
 @require_http_methods(["GET", "POST"])
 @member_required()
 @never_cache
 def projects_page(request: MemberRequest) -> HttpResponse:
-    """Show one's own projects; admins create, rename, archive and restore them."""
+    """One's own projects; admins create, rename, archive and restore them, and choose their clocks."""
     problem = ""
     if request.method == "POST":
         try:
@@ -76,8 +78,11 @@ def _change(request: MemberRequest) -> None:
         messages.success(request, f"Archived {projects.archive(actor).name}. It is read-only until you restore it.")
     elif command == "restore":
         messages.success(request, f"Restored {projects.restore(actor).name}.")
+    elif command in CLOCKS:
+        project = projects.choose_clocks(actor, CLOCKS[command])
+        messages.success(request, f"New episodes of {project.name} use {command.replace('_', ' ')}.")
     else:
-        raise Invalid("Choose an action: create, rename, archive or restore.")
+        raise Invalid("Choose an action: create, rename, archive, restore, real_clocks or recorded_clocks.")
     return None
 
 

@@ -1,4 +1,4 @@
-"""Writes on projects: create one's own, rename, archive, restore, and change a member's role.
+"""Writes on projects: create one's own, rename, archive, restore, choose clocks, and change a member's role.
 
 Leaves invitations, links and tokens to `members.py`, rights to `access.py`. Called by pages.
 """
@@ -79,6 +79,17 @@ def restore(actor: Actor) -> Project:
         project.archived_at = None
         project.save(update_fields=["archived_at"])
         record(actor, "restored project", project.slug)
+    return project
+
+
+@transaction.atomic
+def choose_clocks(actor: Actor, real: bool) -> Project:
+    """Let apps of new episodes read the machine's time, or that of their recorded world. Idempotent."""
+    project = _locked(actor)
+    if project.real_clocks != real:
+        project.real_clocks = real
+        project.save(update_fields=["real_clocks"])
+        record(actor, "turned recorded clocks off" if real else "turned recorded clocks on", project.slug)
     return project
 
 

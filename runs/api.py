@@ -43,12 +43,16 @@ class Retried(Schema):
 
 
 class CertificateView(Schema):
-    """How an episode was last replayed: *exact*, *content* or *refused*, and how many calls came out the same."""
+    """How an episode was last replayed: *exact*, *content* or *refused*, and how many calls came out the same.
+
+    `clocks` are *recorded* or *real*.
+    """
 
     grade: str
     calls: int
     checked: int
     difference: str
+    clocks: str
     at: datetime
 
 

@@ -7,7 +7,7 @@ Owns what is replayed, an episode or the oracle script of a task, and what is ke
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -30,12 +30,14 @@ ORACLE = "oracle"
 
 @dataclass(frozen=True)
 class Certified:
-    """How one replay came out: `calls` that were recorded, and how many of them came out the same."""
+    """How one replay came out: `calls` that were recorded, how many of them came out the same, and which clocks the
+    world had."""
 
     grade: str
     calls: int
     checked: int
     difference: str = ""
+    clocks: str = "recorded"
 
 
 @dataclass(frozen=True)
@@ -125,6 +127,7 @@ async def certify_episode(episode: Episode) -> Certified:
     except ServerUnreachable as away:
         raise NoServer(str(away)) from away
     at = calls[found.checked]["seq"] if found.checked < len(calls) else episode.last_seq
+    found = replace(found, clocks=episode.clocks)
     place = {"scenario": episode.scenario, "task_idx": episode.task_idx, "episode": episode}
     await database_sync_to_async(_keep)(found, at, source=Certificate.Source.EPISODE, **place)
     return found

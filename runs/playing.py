@@ -140,6 +140,8 @@ class _World(EnvironmentClient):
         return True
 
     async def _reset(self, arguments: dict[str, Any]) -> Observation:
+        if self.episode.project.real_clocks:
+            arguments = {**arguments, "clocks": "real"}
         loop = asyncio.get_running_loop()
         give_up = loop.time() + RESET_PATIENCE_S
         while True:

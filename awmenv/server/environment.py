@@ -24,7 +24,7 @@ from awmenv.attesting import Trail, sha256_of, signed
 from awmenv.errors import EnvironmentFault
 from awmenv.models import CONTROL_TOOLS, BuildReport
 from awmenv.server.library import SPLIT
-from awmenv.server.marks import Mark, Start
+from awmenv.server.marks import REAL, RECORDED, Mark, Start
 from awmenv.server.sessions import CallResult, Session, Verification, World
 from awmenv.server.strict import clean
 from awmenv.server.wire import WorldObservation, WorldState
@@ -93,13 +93,15 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         state_diff: Any = False,
         control_key: Any = None,
         world: Any = False,
+        clocks: Any = RECORDED,
         split: Any = None,
         index: Any = None,
         **_others: Any,
     ) -> WorldObservation:
         """Begin a new episode in this connection.
 
-        With `world` it is recorded: true begins one, and what a record says of its start begins the same one again.
+        With `world` it is recorded: true begins one, with recorded or real `clocks`, and what a record says of its
+        start begins the same one again.
         Anything wrong is a `reset_error`; llm_* arguments of upstream's clients are ignored. A key that was given once
         is needed from then on: without it nothing happens, and the episode that runs goes on.
         """
@@ -114,9 +116,11 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         if problem or record is None:
             return _reset_error(problem or "Parameter 'world' must be true, false or what an earlier reset said of it")
         self._rewards = {**REWARDS, **reward_config} if reward_config else REWARDS
+        if clocks not in (REAL, RECORDED):
+            return _reset_error(f"Parameter 'clocks' must be {RECORDED} or {REAL}")
         session = Session(self.world)
         try:
-            await session.begin(scenario, task_idx, task, diff=state_diff is True, world=record)
+            await session.begin(scenario, task_idx, task, diff=state_diff is True, world=record, clocks=clocks)
         except (EnvironmentFault, OSError) as error:
             session.end()
             self.world.counts.fault("reset")

@@ -16,22 +16,25 @@ from typing import Any, Self
 
 MAX_CLOCK = 1 << 42  # milliseconds: the year 2109
 MAX_TEXT = 200
+REAL, RECORDED = "real", "recorded"
+"""Clocks of a world: its process reads the machine's, or the time that the server tells it for each call."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """How a world began: the clock and the digest of its start database, a seed, its own first clock, and a digest of
-    the rows that it was made of."""
+    """How a world began: the clock and the digest of its start database, a seed, its own first clock, a digest of the
+    rows that it was made of, and which clocks it has."""
 
     base_clock: int
     base_digest: str
     seed: str
     clock: int
     rows: str = ""
+    clocks: str = RECORDED
 
     def wire(self) -> dict[str, Any]:
         base = {"clock": self.base_clock, "digest": self.base_digest}
-        return {"base": base, "seed": self.seed, "clock": self.clock, "rows": self.rows}
+        return {"base": base, "seed": self.seed, "clock": self.clock, "rows": self.rows, "clocks": self.clocks}
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:
@@ -45,7 +48,10 @@ class Start:
             return None
         if not all(isinstance(text, str) and len(text) <= MAX_TEXT for text in texts):
             return None
-        return cls(clocks[0], texts[0], texts[1], clocks[1], texts[2])
+        kind = data.get("clocks", RECORDED)
+        if kind not in (REAL, RECORDED):
+            return None
+        return cls(clocks[0], texts[0], texts[1], clocks[1], texts[2], kind)
 
 
 @dataclass(frozen=True)
@@ -78,17 +84,21 @@ class Mark:
 @dataclass
 class WorldTime:
     """The clock of one world. It stands during a call, never runs back, and goes on from the last call after a replay,
-    however long that is ago: time that nobody lived in the world did not pass there."""
+    however long that is ago: time that nobody lived in the world did not pass there. Real clocks are the machine's, and
+    a moment holds a seed alone."""
 
     seed: str = field(default_factory=lambda: secrets.token_hex(8))
+    clocks: str = RECORDED
     calls: int = 0
     _ahead_ms: int = 0
     _last_ms: int = 0
 
     def begin(self, clock: int | None = None) -> int:
-        if clock is not None:
-            self.set(clock)
-        return self.now()
+        """Return the time from which on it runs: that of a record, if one is given and the clocks are not real."""
+        if clock is None or self.clocks == REAL:
+            return self.now()
+        self.set(clock)
+        return clock
 
     def set(self, clock: int) -> None:
         self._ahead_ms, self._last_ms = clock - _wall_ms(), clock
@@ -99,10 +109,12 @@ class WorldTime:
 
     def moment(self, clock: int | None = None) -> dict[str, Any]:
         """Return the clock and the seed of the next thing that the process is asked to do."""
-        if clock is not None:
-            self.set(clock)
         self.calls += 1
-        return {"clock": self.now() if clock is None else clock, "seed": f"{self.seed}/{self.calls}"}
+        return {"clock": self.begin(clock), "seed": f"{self.seed}/{self.calls}"}
+
+    def told(self, moment: dict[str, Any]) -> dict[str, Any]:
+        """Return what the process is told of a moment."""
+        return {"seed": moment["seed"]} if self.clocks == REAL else moment
 
 
 def _wall_ms() -> int:

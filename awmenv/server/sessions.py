@@ -29,7 +29,7 @@ from awmenv.server import database, judge, strict
 from awmenv.server.channel import Answer
 from awmenv.server.checkup import Checkup
 from awmenv.server.library import Library
-from awmenv.server.marks import Mark, Start, WorldTime, digest_of
+from awmenv.server.marks import RECORDED, Mark, Start, WorldTime, digest_of
 from awmenv.server.scenario import Host, ScenarioHouse, Template, ToolList
 from awmenv.server.settings import Settings
 from awmenv.server.turns import Turns
@@ -230,12 +230,19 @@ class Session:
         return self.host is not None and self.broken is None
 
     async def begin(
-        self, scenario: str, task_idx: int | None, task: str | None, *, diff: bool, world: Start | bool = False
+        self,
+        scenario: str,
+        task_idx: int | None,
+        task: str | None,
+        *,
+        diff: bool,
+        world: Start | bool = False,
+        clocks: str = RECORDED,
     ) -> None:
         """Fill this session.
 
         Find the scenario and task, warm its template, fork its process. With `world` the session is recorded, and
-        begins as another one did that is named. Raises an EnvironmentFault.
+        begins as another one did that is named, with its clocks. Raises an EnvironmentFault.
         """
         library = self.world.library
         pack = library.find(scenario)
@@ -251,7 +258,7 @@ class Session:
         self.trail = Trail() if diff and self.world.settings.attest_key else None
         begun = world if isinstance(world, Start) else None
         if world:
-            self.time = WorldTime(begun.seed) if begun else WorldTime()
+            self.time = WorldTime(begun.seed, begun.clocks) if begun else WorldTime(clocks=clocks)
         self.template, self.host = await self._fork(pack, begun=begun)
         self.tools = self.template.tools
         self._folder = self.world.workplace.fresh("epi-")
@@ -290,8 +297,8 @@ class Session:
             return None
         clock = self.time.begin(begun.clock if begun else None)
         clock = begun.clock if begun else clock
-        self.start = Start(template.clock, template.digest, self.time.seed, clock, template.rows)
-        return {"clock": clock, "seed": f"{self.time.seed}/start"}
+        self.start = Start(template.clock, template.digest, self.time.seed, clock, template.rows, self.time.clocks)
+        return self.time.told({"clock": clock, "seed": f"{self.time.seed}/start"})
 
     async def _take_initial(self) -> Path:
         """Return the state before the agent's first call: the template's, unless the app's start-up changed it."""
@@ -344,7 +351,7 @@ class Session:
         host, _template = self._needed()
         if host.channel.gone:
             return self._lose("it ended between two calls")
-        request = _request(name, arguments) | (moment or {})
+        request = _request(name, arguments) | (self.time.told(moment) if self.time and moment else {})
         try:
             answer = await host.ask(request, self.world.settings.call_timeout_s)
             result = _result(answer)

@@ -47,8 +47,25 @@ def install() -> None:
         module.__dict__["connect"] = connect
 
 
-def hold(clock_ms: int, seed: str) -> None:
-    """Let it be this time until the next call of `hold` or `let_go`, and chance what follows from the seed."""
+def hold(clock_ms: int | None, seed: str) -> None:
+    """Let it be this time until the next call of `hold` or `let_go`, and chance what follows from the seed. Without a
+    time the clocks are real."""
+    if clock_ms is None:
+        _real_time()
+    else:
+        _stand_at(clock_ms)
+    _clock.chance = random.Random(seed)
+    random.seed(f"python/{seed}")
+
+
+def let_go() -> None:
+    """Return to the real clocks and real chance."""
+    _real_time()
+    _clock.chance = None
+    random.seed()
+
+
+def _stand_at(clock_ms: int) -> None:
     moment = datetime.fromtimestamp(clock_ms / 1000, UTC)
     if _machine is not None:
         if _clock.traveller is None:
@@ -57,17 +74,13 @@ def hold(clock_ms: int, seed: str) -> None:
         else:
             _clock.coordinates.move_to(clock_ms / 1000, tick=False)
     _clock.now = moment.strftime("%Y-%m-%d %H:%M:%S.") + f"{clock_ms % 1000:03d}"
-    _clock.chance = random.Random(seed)
-    random.seed(f"python/{seed}")
 
 
-def let_go() -> None:
-    """Return to the real clocks and real chance."""
+def _real_time() -> None:
     if _clock.traveller is not None:
         _clock.traveller.stop()
         _clock.traveller = None
-    _clock.now = _clock.chance = None
-    random.seed()
+    _clock.now = None
 
 
 def _bytes(size: int) -> bytes:

@@ -1,6 +1,7 @@
 """A recorded world is made again byte for byte: clocks, chance and the start database follow the record."""
 
 import json
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,3 +158,33 @@ def test_world_time_stands_while_nobody_lives_in_it() -> None:
     assert time.moment(1000) == {"clock": 1000, "seed": "seed/1"}
     later = time.moment()
     assert 1000 <= later["clock"] < 60_000 and later["seed"] == "seed/2"
+
+
+async def test_real_clocks_move_and_chance_stays_recorded(make_server: Callable[..., Server], clocks: Path) -> None:
+    server = make_server(clocks)
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="open_1", task_idx=0, state_diff=True, world=True, clocks="real")
+        world, found = env.world, await env.call_tool("clocks", {})
+    assert world is not None and world["clocks"] == "real"
+    first, mark = json.loads(found.tool_result), found.metadata["mark"]
+    assert abs(first["time"] - time.time()) < 3600 and set(mark) == {"clock", "answer"}
+    past = {**world, "clock": world["clock"] - 3 * 86_400_000}
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="open_1", task_idx=0, state_diff=True)
+        assert env.world is None
+        begun = await env.begin_as(past)
+        again = json.loads((await env._call("clocks", {}, {**mark, "clock": past["clock"]})).tool_result)
+    assert begun.metadata["world"]["clocks"] == "real"
+    assert again["time"] > first["time"] and again["born"] == first["born"]  # when the base was made
+    assert [again[name] for name in ("random", "token", "urandom")] == [
+        first[name] for name in ("random", "token", "urandom")
+    ]
+    with pytest.raises(Diverged, match="clocks, call 1, brings something else now"):
+        await replayed(server, world, [Made("clocks", {}, found.tool_result, mark)])
+
+
+async def test_clocks_are_recorded_or_real(make_server: Callable[..., Server], clocks: Path) -> None:
+    async with EnvironmentClient(make_server(clocks).url) as env:
+        for wrong in ("frozen", 1, ["real"]):
+            with pytest.raises(ResetFailed, match="'clocks' must be recorded or real"):
+                await env.reset(scenario="open_1", world=True, clocks=wrong)

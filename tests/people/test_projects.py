@@ -98,6 +98,20 @@ def test_admin_creates_renames_archives_and_restores_project(ada):
     assert "4 entries in the audit log." in html(client.get("/audit/"))
 
 
+def test_admin_turns_recorded_clocks_off_and_on(ada, edo):
+    client = as_person(ada)
+    assert "Use real clocks in Lab?" in html(client.get("/projects/"))
+    for command, is_real in (("real_clocks", True), ("real_clocks", True), ("recorded_clocks", False)):
+        assert client.post("/projects/", {"do": command, "project": "lab"}).status_code == 302
+        assert Project.objects.get(slug="lab").real_clocks is is_real
+        page = html(client.get("/projects/"))
+        assert ("<small>real clocks</small>" in page) is ("Use recorded clocks in Lab?" in page) is is_real
+    audit = AuditEntry.objects.filter(actor=ada.name).values_list("verb", "target")
+    assert list(audit) == [("turned recorded clocks off", "lab"), ("turned recorded clocks on", "lab")]
+    assert as_person(edo).post("/projects/", {"do": "real_clocks", "project": "lab"}).status_code == 422
+    assert not Project.objects.get(slug="lab").real_clocks
+
+
 def test_archived_project_is_read_only(ada, client):
     _, secret = members.issue_token(ada, "loop", "agent")
     bearer = {"headers": {"Authorization": f"Bearer {secret}"}, "content_type": "application/json"}
