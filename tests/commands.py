@@ -25,8 +25,8 @@ ROOT = Path(__file__).resolve().parent.parent
 class Commands:
     """`manage.py` of one product, loaded with the first command."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self.environment = dict(environment)
+    def __init__(self, environment: Mapping[str, str], code: Path = ROOT) -> None:
+        self.environment, self.code = dict(environment), code
         self.process: subprocess.Popen[str] | None = None
         self.turn = threading.Lock()
 
@@ -53,7 +53,7 @@ class Commands:
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "tests.commands"],
-            cwd=ROOT, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            cwd=self.code, env=self.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
         )  # fmt: skip
 
     def stop(self) -> None:

@@ -53,13 +53,14 @@ class Product:
     url: str
     environment: dict[str, str]
     process: subprocess.Popen[str]
+    code: Path = ROOT
     began: float = field(default_factory=time.monotonic)
     login: str = ""
     ready_at: float = 0.0
     said: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.commands = Commands(self.environment)
+        self.commands = Commands(self.environment, self.code)
 
     def manage(self, *arguments: str, check: bool = True) -> str:
         code, out, err = self.commands.run(*arguments)
@@ -158,8 +159,10 @@ def _from_template(var: Path) -> None:
 
 
 @contextmanager
-def product(var: Path | None = None, command: Sequence[str] = UP, **settings: str) -> Iterator[Product]:
-    """Start, wait for the ready line, stop, and see that nothing is left."""
+def product(
+    var: Path | None = None, command: Sequence[str] = UP, code: Path = ROOT, **settings: str
+) -> Iterator[Product]:
+    """Start, wait for the ready line, stop, and see that nothing is left. `code` is the folder of another version."""
     own = var is None
     var = var or Path(tempfile.mkdtemp(prefix="awmweb-product-"))
     if own and command is UP and not {"DATABASE_URL", "REDIS_URL"} & set(settings):
@@ -175,9 +178,9 @@ def product(var: Path | None = None, command: Sequence[str] = UP, **settings: st
     }  # fmt: skip
     process = subprocess.Popen(
         command,
-        cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        cwd=code, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,
     )  # fmt: skip
-    house = Product(var, f"http://127.0.0.1:{environment['AWMWEB_PORT']}", environment, process)
+    house = Product(var, f"http://127.0.0.1:{environment['AWMWEB_PORT']}", environment, process, code)
     try:
         _wait_ready(house)
         yield house
