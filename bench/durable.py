@@ -2,13 +2,15 @@
 
 Prints one JSON object a line: name, value, unit, limit, ratio, conditions with the aim. Limits, from the same run: for
 a restore the same calls in a session that is not recorded, with its reset; for marks the same calls without them; for
-certificates those calls per second; for parked episodes the bare rows. Run as `python bench/durable.py`.
+certificates those calls per second. Parked episodes have aims alone: what 10,000 hold, and how soon 500 answered ones
+go on. Run as `python bench/durable.py`, or `python bench/durable.py parked` for those.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import socket
 import statistics
@@ -20,47 +22,51 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import httpx
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from awmenv.client import EnvironmentClient, Made  # noqa: E402
-from tests.running import product  # noqa: E402
+from tests.running import Product, product, until  # noqa: E402
 
 READ = ("get_ticket", {"ticket_id": 1025})
 WRITE = ("add_comment", {"ticket_id": 1025, "body": "Seen.", "is_public": False})
 CALLS = [*[READ] * 4, WRITE] * 20
-ROUNDS, PARKED = 7, 10_000
-PARK = """
-import json, time
+ROUNDS, PARKED, ANSWERED = 7, 10_000, 500
+BEATS_S = 25  # a live episode sends a heartbeat each 20 s
+SIZE = """
 from django.db import connection
-from django.utils import timezone
-from datetime import timedelta
+with connection.cursor() as cursor:
+    cursor.execute("select sum(pg_total_relation_size(c.oid)) from pg_class c where relname in "
+                   "('episodes_episode', 'episodes_step', 'episodes_episodeevent', 'experts_ask', "
+                   "'experts_assignment')")
+    print("MEASURED", int(cursor.fetchone()[0]))
+"""
+PARK = """
+from awmclient.schema import AskOpen, EpisodeStart, StepBatch
 from episodes import recording
-from episodes.models import Episode
-from experts import closing
-from experts.models import Ask, Assignment
+from experts import queue
 from people.members import house_actor
 
-def size():
-    with connection.cursor() as cursor:
-        cursor.execute("select sum(pg_total_relation_size(c.oid)) from pg_class c where relname in "
-                       "('episodes_episode', 'episodes_step', 'episodes_episodeevent', 'experts_ask', "
-                       "'experts_assignment')")
-        return int(cursor.fetchone()[0])
-
-from awmclient.schema import AskOpen, EpisodeStart, StepBatch
-from experts import queue
-actor, now = house_actor("demo"), timezone.now()
-before = size()
+actor = house_actor("demo")
 said = {"kind": "tool_call", "name": "get_ticket", "arguments": {"ticket_id": 1025}, "result": "x" * 500}
 batch = StepBatch.model_validate({"steps": [{"seq": n, **said} for n in range(1, 6)]}).steps
-for n in range(%d):
+for n in range(%d, %d):
     start = EpisodeStart(key=f"parked-{n}", task="t" * 200, expert="plain")
     episode, _ = recording.start_episode(actor, start, origin="builtin")
     recording.append_steps(actor, episode.pk, batch)
     ask = queue.open_ask(actor, AskOpen(key="q", episode=episode.pk, seq=6, question="Which?", deadline_s=2592000))[0]
     recording.park(episode.pk)
-rows = (size() - before) / %d
+"""
+SWEEP = """
+import json, time
+from datetime import timedelta
+from django.utils import timezone
+from episodes import recording
+from episodes.models import Episode
+from experts import closing
+
 times = []
 for _ in range(5):
     began = time.perf_counter()
@@ -68,7 +74,58 @@ for _ in range(5):
     recording.lose_silent(timezone.now() + timedelta(days=2))
     times.append(time.perf_counter() - began)
 parked = Episode.objects.filter(state="parked").count()
-print("MEASURED", json.dumps({"rows": rows, "sweep": sorted(times)[2], "parked": parked}))
+print("MEASURED", json.dumps({"sweep": sorted(times)[2], "parked": parked}))
+"""
+PLAY = """
+from people.members import house_actor
+from runs import launching
+
+policy = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
+start = launching.Start("helpdesk_1", 1, launching.task_text("helpdesk_1", 1), policy, expert="plain")
+launching.launch(house_actor("demo"), "answered", [start] * %d)
+"""
+COSTS = """
+import json
+from celery import current_app
+from django.db.models import Max
+from episodes.models import Episode
+
+played = Episode.objects.filter(run__name="answered")
+states = {state: played.filter(state=state).count() for state in ("parked", "finished", "failed")}
+active = current_app.control.inspect(timeout=5).active() or {}
+threads = sum(len(tasks) for name, tasks in active.items() if name.startswith("rollouts"))
+beat = Episode.objects.filter(state="parked").aggregate(at=Max("heartbeat_at"))["at"]
+print("MEASURED", json.dumps({"states": states, "threads": threads, "beat": str(beat)}))
+"""
+ANSWER = """
+import json, time
+from experts import advising, queue
+from experts.models import Ask
+from people import access, members
+from people.models import Project, new_id
+
+edo = access.person(members.ensure_member(Project.objects.get(slug="demo"), "edo", "expert"))
+began = time.time()
+for pk in Ask.objects.open().filter(episode__run__name="answered").values_list("pk", flat=True):
+    lease = queue.claim(edo, pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "Priya.", new_id(), [])
+print("MEASURED", json.dumps([began, time.time()]))
+"""
+ON = """
+import json
+from episodes.models import Episode, VerifierOutcome
+from experts.models import Ask
+
+waited, last = [], 0.0
+for one in Episode.objects.filter(run__name="answered", attempt__gte=2):
+    ask = one.steps.filter(kind="ask").order_by("-seq").first()
+    on = one.steps.filter(seq=ask.seq + 1).values_list("at", flat=True).first()
+    back = Ask.objects.get(episode=one).closed_at
+    if on is not None:
+        waited.append((on - back).total_seconds())
+        last = max(last, on.timestamp())
+complete = VerifierOutcome.objects.filter(episode__run__name="answered", reward=1).count()
+print("MEASURED", json.dumps({"waited": waited, "last": last, "complete": complete}))
 """
 
 
@@ -148,15 +205,47 @@ def environment() -> None:
         shutil.rmtree(run_dir, ignore_errors=True)
 
 
+def told(house: Product, code: str) -> Any:
+    return json.loads(house.manage("shell", "-c", code).split("MEASURED", 1)[1])
+
+
 def parked() -> None:
-    with product(AWMWEB_DEMO="0") as house:
-        told = house.manage("shell", "-c", PARK % (PARKED, PARKED))
-        found = json.loads(told.split("MEASURED", 1)[1])
-    about = {"parked": found["parked"], "steps_each": 6, "threads": 0, "sessions": 0, "heartbeats": 0}
-    report("parked_rows", found["rows"] / 1024, "KiB each", None, aim=8, **about)
-    report("parked_sweep", found["sweep"], "s", None, aim=1, **about)
+    """Park episodes that were played, and as many more as rows; measure what they cost, then answer the played ones."""
+    with product(AWMWEB_DEMO="0", AWMWEB_PARK_AFTER_S="1") as house:
+        house.manage("shell", "-c", PLAY % ANSWERED)
+        until(lambda: told(house, COSTS)["states"]["parked"] == ANSWERED, 1800, 5)
+        before = told(house, SIZE)
+        for first in range(0, PARKED, 1000):
+            house.manage("shell", "-c", PARK % (first, first + 1000))
+        rows = (told(house, SIZE) - before) / PARKED
+        costs = told(house, COSTS)
+        sessions = httpx.get(f"http://127.0.0.1:{house.environment['AWMENV_PORT']}/stats", timeout=30).json()[
+            "sessions"
+        ]
+        time.sleep(BEATS_S)
+        beats = int(told(house, COSTS)["beat"] != costs["beat"])
+        swept = told(house, SWEEP)
+        about = {"parked": swept["parked"], "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
+        idle = {"threads": costs["threads"], "sessions": sessions, "heartbeats": beats, "snapshot_bytes": 0}
+        report("parked_rows", rows / 1024, "KiB each", None, aim=8, steps_each=6, **idle, **about)
+        report("parked_sweep", swept["sweep"], "s", None, aim=1, **about)
+        answered(house)
+
+
+def answered(house: Product) -> None:
+    """Answer all played episodes one after another, as fast as that goes, and wait until each has recorded a step."""
+    began, ended = told(house, ANSWER)
+    until(lambda: len(told(house, ON)["waited"]) == ANSWERED, 900, 1)
+    found = told(house, ON)
+    until(lambda: told(house, ON)["complete"] == ANSWERED, 900, 2)
+    about = {"answered": ANSWERED, "answering_s": round(ended - began, 1), "threads": 16, "behind": PARKED}
+    about |= {"complete": ANSWERED, "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
+    report("answered_all_on", found["last"] - ended, "s", None, aim=30, since="the last answer", **about)
+    report("answered_all_on_first", found["last"] - began, "s", None, since="the first answer", **about)
+    report("answered_resume_p95", p95(found["waited"]), "s", None, since="its answer", **about)
 
 
 if __name__ == "__main__":
-    environment()
+    if "parked" not in sys.argv[1:]:
+        environment()
     parked()
