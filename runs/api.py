@@ -25,7 +25,7 @@ router = Router(tags=["runs"])
 class ComparisonView(Schema):
     """What a run shows. Each contrast holds counts, delta, intervals, method names and its sentence; `running` may be
     read at any time, the scopes are null before the planned size. `help` holds what offering it changed, for each arm
-    that draws its offers. Differences are shares from -1 to 1."""
+    that draws its offers; `difficulty` differences by level, for reading. Differences are shares from -1 to 1."""
 
     run: str
     name: str
@@ -139,7 +139,10 @@ def view_of(found: Comparison) -> ComparisonView:
         control=plan.control,
         seeds=plan.seeds,
         arms=counts,
-        contrasts=[asdict(one) | {"verdict": one.verdict} for one in found.contrasts],
+        contrasts=[
+            asdict(one) | {"verdict": one.verdict, "difficulty": None if levels is None else asdict(levels)}
+            for one, levels in zip(found.contrasts, found.levels, strict=True)
+        ],
         help=[asdict(one) for one in found.effects],
         sentence=found.sentence,
     )

@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from django.db.models import Q, Sum
+from django.db.models import Count, Q, Sum
 from django.db.models.functions import Coalesce
 
 from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import outcomes, visibility
-from episodes.models import EpisodeEvent, EpisodeState
+from episodes.models import EpisodeEvent, EpisodeState, ExpertMode
 from episodes.recording import NOT_VERIFIED
 from experts.models import TOKEN, Ask
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
@@ -26,6 +26,7 @@ from people.errors import WrongScope
 from reviews import court
 from runs import probes
 from runs.compare import Contrast, Try, contrasts
+from runs.difficulty import ByDifficulty, by_difficulty
 from runs.models import ENDED, Plan, PlanState
 from runs.offers import Effect, effects
 
@@ -68,6 +69,8 @@ class Comparison:
     tries: list[Try]
     ruled_later: list[str]
     effects: list[Effect]
+    levels: list[ByDifficulty | None]
+    """Of each contrast, where its tasks' difficulty is known from other episodes."""
 
     @property
     def sentence(self) -> str:
@@ -100,7 +103,29 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
     found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
     known = court.at_fault(plan.run.project, before=plan.run.created_at)
     later = sorted({one.task for one in tries} & set(court.at_fault(plan.run.project)) - set(known))
-    return Comparison(plan, counts, found, tries, later, effects(tries, stopped=stopped))
+    earlier = _earlier(plan) if found else {}
+    levels = [by_difficulty(one, tries, earlier) for one in found]
+    return Comparison(plan, counts, found, tries, later, effects(tries, stopped=stopped), levels)
+
+
+def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:
+    """Return (complete, counted) of each task's episodes without an expert before the launch, by the control's
+    policy."""
+    control = plan.tries.filter(arm__name=plan.control).select_related("episode").first()
+    if control is None:
+        return {}
+    alone = outcomes.of_project(plan.run.project).filter(
+        episode__expert=ExpertMode.OFF,
+        episode__state=EpisodeState.FINISHED,
+        episode__created_at__lt=plan.run.created_at,
+        episode__policy_kind=control.episode.policy_kind,
+        episode__policy_name=control.episode.policy_name,
+        episode__task_idx__isnull=False,
+    )
+    alone = alone.exclude(reward_type__in=NOT_COUNTED).exclude(episode__scenario="")
+    rows = alone.order_by().values_list("episode__scenario", "episode__task_idx")
+    counted = rows.annotate(counted=Count("pk"), complete=Count("pk", filter=Q(reward_type=COMPLETE)))
+    return {f"{scenario}/{idx}": (complete, every) for scenario, idx, every, complete in counted}
 
 
 def is_settled(plan: Plan) -> bool:

@@ -161,7 +161,10 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "plan": found.plan,
         "card": card,
         "sentence": found.sentence,
-        "contrasts": [{"one": one, "lines": overview.lines(one)} for one in found.contrasts],
+        "contrasts": [
+            {"one": one, "lines": overview.lines(one), "difficulty": levels}
+            for one, levels in zip(found.contrasts, found.levels, strict=True)
+        ],
         "effects": found.effects,
         "arms": card.arms,
         "scenarios": overview.by_scenario(rows[: overview.TASKS_SHOWN]),

@@ -11,6 +11,7 @@ from pathlib import Path
 from runs import drawing, rewarding
 from runs.compare import Contrast, count, points
 from runs.comparison import Comparison
+from runs.difficulty import ByDifficulty
 from runs.offers import Effect
 from runs.plans import plan_of, to_yaml
 from runs.tables import TABLES, in_csv, repeats
@@ -62,8 +63,9 @@ def markdown(found: Comparison) -> str:
     if found.ruled_later:
         named = ", ".join(_plain(task) for task in found.ruled_later[:20])
         parts.append(f"Ruled at fault after the launch, and still counted: {named}.")
-    for place, one in enumerate(found.contrasts, 1):
+    for place, (one, levels) in enumerate(zip(found.contrasts, found.levels, strict=True), 1):
         parts += _of_contrast(one, place)
+        parts += _of_difficulty(levels)
     for effect in found.effects:
         parts += _of_help(effect)
     if seeds := repeats(found.tries, [arm.name for arm in found.arms]):
@@ -97,6 +99,17 @@ def _of_contrast(one: Contrast, place: int) -> list[str]:
     if one.price is not None:
         lines.append(f"- Price: {one.price.sentence}")
     return [*parts, "\n".join(lines), f"![Differences](differences-{place}.png)", table]
+
+
+def _of_difficulty(levels: ByDifficulty | None) -> list[str]:
+    if levels is None:
+        return []
+    rows = [
+        [one.name, one.tasks, one.won, one.lost, f"{one.control_rate:.2f}", f"{one.delta:+.2f}"]
+        for one in levels.levels
+    ]
+    words = f"By difficulty: {levels.basis}. Descriptive, without a test."
+    return [words, _table(["level", "tasks", "won", "lost", "control", "difference"], rows)]
 
 
 def _of_help(one: Effect) -> list[str]:

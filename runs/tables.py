@@ -99,6 +99,26 @@ def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
     ]
 
 
+def of_difficulty(found: Comparison) -> list[Row]:
+    """Raw differences by difficulty: for reading, without a test."""
+    return [
+        {
+            "arm": one.arm,
+            "control": one.control,
+            "basis": levels.basis,
+            "level": level.name,
+            "tasks": level.tasks,
+            "won": level.won,
+            "lost": level.lost,
+            "control_rate": level.control_rate,
+            "difference": level.delta,
+        }
+        for one, levels in zip(found.contrasts, found.levels, strict=True)
+        if levels is not None
+        for level in levels.levels
+    ]
+
+
 def of_repeats(found: Comparison) -> list[Row]:
     """Return pass@k and pass^k of every arm, one row for each."""
     return [
@@ -132,6 +152,10 @@ TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
     "scenarios": (
         ["arm", "control", "scenario", "tasks", "won", "lost", "difference"],
         lambda found: of_scenarios(found.contrasts),
+    ),
+    "difficulty": (
+        ["arm", "control", "basis", "level", "tasks", "won", "lost", "control_rate", "difference"],
+        of_difficulty,
     ),
     "repeats": (["k", "arm", "tasks", "pass@k", "pass^k"], of_repeats),
     "rewards": (rewarding.COLUMNS, lambda found: rewarding.rows(found.plan)),

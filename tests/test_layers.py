@@ -148,6 +148,7 @@ READS = {
         "paired",
         "offers",
         "prices",
+        "difficulty",
         "comparison",
         "plans",
         "overview",
