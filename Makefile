@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test test-train check bench attack chaos image planted
+.PHONY: run install install-dev install-web lock test test-train test-frameworks check bench attack chaos image planted
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -56,7 +56,7 @@ lock: install-dev
 # Three at a time, each with servers of its own: tests wait a third of their time. A file's tests stay together, as they
 # share a product
 test: install-dev
-	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25 -m "not train and not chaos and not long and not image"
+	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25 -m "not train and not frameworks and not chaos and not long and not image"
 
 # Training libraries are large, so they live apart
 test-train:
@@ -65,6 +65,12 @@ test-train:
 	@.venv-train/bin/python -c 'import torch' || { \
 	  echo "This build of torch needs CUDA. Name an index or folder that has the build without it (docs/operations.md)."; exit 1; }
 	@.venv-train/bin/python -m pytest -m train
+
+# So do the agent frameworks of the adapters, which the product does not need
+test-frameworks:
+	@test -x .venv-frameworks/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-frameworks
+	@.venv-frameworks/bin/python -m pip install -q --no-deps --require-hashes -r requirements-frameworks.lock
+	@.venv-frameworks/bin/python -m pytest -m frameworks tests/frameworks
 
 # TESTED=1 leaves out the tests among the checks, for a run that makes all tests afterwards
 check: install-dev

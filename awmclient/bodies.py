@@ -11,7 +11,9 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypedDict
 
-from awmclient.schema import StepCommon, ToolSpec
+from awmclient.observations import plain
+from awmclient.schema import CONTEXT_MAX, QUESTION_MAX, StepCommon, ToolSpec
+from awmclient.wire import encode
 
 StepLike = Mapping[str, Any] | StepCommon
 """A step as a plain dict (`seq` may be left out: the episode numbers it) or as one of the models of `schema`."""
@@ -95,6 +97,23 @@ def episode_body(task: str, fields: EpisodeFields) -> dict[str, Any]:
     if tools is not None:
         given["tools"] = [tool.model_dump() if isinstance(tool, ToolSpec) else dict(tool) for tool in tools]
     return {"key": uuid.uuid4().hex, "task": task, **given}
+
+
+NO_QUESTIONS_LEFT = {"status": "no_advice", "reason": "no questions left"}
+"""What an agent reads once its loop lets it ask no more."""
+
+
+def question_problem(question: Any) -> str | None:
+    """Return what an agent hears about a question that cannot be asked."""
+    if isinstance(question, str) and question.strip() and len(question) <= QUESTION_MAX:
+        return None
+    return f"question: a text of 1 to {QUESTION_MAX} characters is needed"
+
+
+def context_text(context: Any) -> str | None:
+    """Return the context that an agent gave, a text or any JSON, as a text that fits."""
+    words = context if isinstance(context, str) or context is None else encode(plain(context)).decode()
+    return words[:CONTEXT_MAX] if words is not None else None
 
 
 def ask_body(question: str, fields: AskFields) -> dict[str, Any]:

@@ -17,6 +17,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, Self, TypeVar, Unpack
 from urllib.parse import urlencode
@@ -358,8 +359,11 @@ class _Portal:
         self._thread: threading.Thread | None = None
         self._start = threading.Lock()
 
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._running())
+
     def call(self, work: Coroutine[Any, Any, T]) -> T:
-        future = asyncio.run_coroutine_threadsafe(work, self._running())
+        future = self.submit(work)
         try:
             return future.result()
         except BaseException:  # Ctrl-C while waiting: the work ends too
@@ -389,6 +393,15 @@ class SyncEpisode:
     def __init__(self, portal: _Portal, episode: HttpEpisode) -> None:
         self._portal, self._episode = portal, episode
         self.id, self.url = episode.id, episode.url
+
+    @property
+    def alone(self) -> HttpEpisode:
+        """The async episode; its calls work on the dashboard's thread, by `submit`."""
+        return self._episode
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin work on the dashboard's thread, from any thread or loop; works begin in the order of these calls."""
+        return self._portal.submit(work)
 
     def __repr__(self) -> str:
         return f"SyncEpisode({self.id!r}, last_seq={self.last_seq})"

@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Unpack, cast
 
+from awmclient.bodies import NO_QUESTIONS_LEFT, PlanFields, context_text, question_problem
 from awmclient.bodies import EpisodeFields as EpisodeFields
-from awmclient.bodies import PlanFields
 from awmclient.bodies import StepLike as StepLike
 from awmclient.conversation import as_seen
 from awmclient.errors import (
@@ -30,7 +30,7 @@ from awmclient.errors import (
     PolicyFault,
     Unreachable,
 )
-from awmclient.observations import as_object, as_spec, bounded, came_back, observed, plain, signals_of
+from awmclient.observations import as_object, as_spec, bounded, came_back, observed, signals_of
 from awmclient.policies import Policy, Turn, View
 from awmclient.ports import ActionEnvironment as ActionEnvironment
 from awmclient.ports import Dashboard as Dashboard
@@ -43,8 +43,6 @@ from awmclient.restoring import restore as restore
 from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,
-    CONTEXT_MAX,
-    QUESTION_MAX,
     ExpertMode,
     Fault,
     StopReason,
@@ -52,7 +50,7 @@ from awmclient.schema import (
     tools_problem,
 )
 from awmclient.standing import ENDS, Standing, active_s
-from awmclient.toolcalls import Call, is_reserved, unknown_tool
+from awmclient.toolcalls import Call, id_of, is_reserved, unknown_tool
 from awmclient.wire import encode
 
 log = logging.getLogger(__name__)
@@ -443,7 +441,7 @@ class _Loop:
         content = "\n\n".join(part for part in (turn.content, turn.answer) if part)
         extra: dict[str, Any] = {"usage": turn.usage, "meta": {**(turn.meta or {}), **(ends or {})}}
         if turn.malformed is None and turn.calls:
-            extra["calls"] = [{"name": call.name, "arguments": call.arguments, **_id_of(call)} for call in turn.calls]
+            extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in turn.calls]
         extra = {name: value for name, value in extra.items() if value}
         if not content and not ends and (not extra or (list(extra) == ["calls"] and len(turn.calls) == 1)):
             return []
@@ -464,7 +462,7 @@ class _Loop:
 
     async def _call(self, call: Call, number: int) -> None:
         """Make one call of a turn and record what came back."""
-        place = {"turn": number, **_id_of(call)}
+        place = {"turn": number, **id_of(call)}
         if call.name == ASK_TOOL and self.has_expert:
             await self._ask(call, place)
             return
@@ -494,14 +492,13 @@ class _Loop:
         assert self.episode is not None
         question, context = call.arguments.get("question"), call.arguments.get("context")
         refused = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **place}
-        if not isinstance(question, str) or not question.strip() or len(question) > QUESTION_MAX:
-            await self._record({**refused, "error": f"question: a text of 1 to {QUESTION_MAX} characters is needed"})
+        if problem := question_problem(question):
+            await self._record({**refused, "error": problem})
             return
         if self.standing.asks >= self.limits.max_asks:
-            await self._record({**refused, "result": {"status": "no_advice", "reason": "no questions left"}})
+            await self._record({**refused, "result": NO_QUESTIONS_LEFT})
             return
-        words: str | None = context if isinstance(context, str) or context is None else encode(plain(context)).decode()
-        words = words[:CONTEXT_MAX] if words is not None else None
+        question, words = str(question), context_text(context)
         start = self.clock()
         with _boundary(ExpertFault):
             advice = await self.episode.ask(question, context=words, deadline_s=self.limits.ask_deadline_s, **place)
@@ -514,9 +511,3 @@ def _as_lived(step: Mapping[str, Any]) -> dict[str, Any]:
     """Return a stored step as the loop that recorded it held it: without what the dashboard added."""
     lived = {name: value for name, value in step.items() if name not in ("seq", "at", "ask")}
     return lived | {"advice": as_seen(step)["advice"]} if step["kind"] == "ask" else lived
-
-
-def _id_of(call: Call) -> dict[str, str]:
-    """Return the policy's own name for a call, if a record can hold it."""
-    fits = call.call_id and len(call.call_id) <= 200 and call.call_id.isascii() and call.call_id.isprintable()
-    return {"call_id": call.call_id} if call.call_id and fits else {}

@@ -38,6 +38,12 @@ class Call:
     call_id: str | None = None
 
 
+def id_of(call: Call) -> dict[str, str]:
+    """Return the policy's own name for a call, if a record can hold it."""
+    fits = call.call_id and len(call.call_id) <= 200 and call.call_id.isascii() and call.call_id.isprintable()
+    return {"call_id": call.call_id} if call.call_id and fits else {}
+
+
 def unknown_tool(name: str) -> str:
     """Return what an agent hears about a tool that is not there; the environment server uses the same words."""
     return f"Unknown tool: {name}"

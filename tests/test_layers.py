@@ -169,9 +169,13 @@ CLIENT_FLOORS = (
     {"errors", "wire", "bodies", "toolcalls", "prompts", "conversation", "memory_store", "observations", "blotting"},
     {"policies", "outbox", "ports", "standing"},
     {"client", "chat", "scripted", "restoring"},
-    {"rollout", "testing", "__init__"},
+    {"rollout", "testing", "adapters.transcript", "adapters.missing", "__init__"},
+    {"adapters.recording"},
+    {"adapters"},
 )
 
+FRAMEWORKS = {"agents": "openai_agents"}
+"""Packages of agent frameworks, each with the adapter that imports it; no other module does."""
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("awmenv.server.sandbox", "_open_socket"),  # a probe's own need; the process it is forked from stays small
@@ -444,7 +448,13 @@ def test_layer_test_finds_outcome_queries_in_sub_packages(tmp_path: Path) -> Non
 
 
 def test_the_client_needs_httpx_and_pydantic_only(tree: Tree) -> None:
-    assert tree.outside("awmclient") == {"httpx", "pydantic", "pydantic_core"}
+    assert tree.outside("awmclient") - set(FRAMEWORKS) == {"httpx", "pydantic", "pydantic_core"}
+
+
+def test_each_framework_is_imported_by_its_adapter_alone(tree: Tree) -> None:
+    users = {(one.target.split(".")[0], one.module) for one in tree.imports}
+    for framework, adapter in FRAMEWORKS.items():
+        assert {module for target, module in users if target == framework} == {f"awmclient.adapters.{adapter}"}
 
 
 def test_public_awmenv_modules_import_no_server_or_django(tree: Tree) -> None:

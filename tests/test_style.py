@@ -19,7 +19,7 @@ COVERED = (
     *("templates", "static", "awmclient", "awmenv", "awmweb", "bench", "curriculum", "episodes", "examples", "experts"),
     *("exports", "imports", "notices", "people", "reviews", "runs", "manage.py"),
     *(f"docs/{page}.md" for page in ("architecture", "configuration", "durable", "environment", "experts", "exports")),
-    *(f"docs/{page}.md" for page in ("curriculum", "review", "runs")),
+    *(f"docs/{page}.md" for page in ("curriculum", "frameworks", "review", "runs")),
     *(f"docs/{page}.md" for page in ("import", "mcp", "operations", "packs", "pages", "protocol", "security")),
     "README.md",
 )

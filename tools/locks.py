@@ -39,6 +39,8 @@ WITHOUT_CUDA = WITHOUT_DEMO | dict.fromkeys(
 
 FOR_OTHERS = ("fsspec==2026.9.0", "botocore==1.44.5")
 """datasets and moto ask for these; inspect_ai asks for others, for object stores that no training test reads from."""
+FOR_THE_PRODUCT = (*FOR_OTHERS, "websockets==17.4")
+"""The product's own; the OpenAI Agents SDK asks for an older websockets, for realtime sessions that no test opens."""
 
 CPU_TORCH = {"torch": ["6746dbcbeb526eb61330b76b41ff1b4eb848951103a892eeb080dfa2b264667b"]}
 """The build without CUDA (2.13.0+cpu, CPython 3.11, Linux x86-64) is on PyTorch's own index, where uv does not look."""
@@ -68,7 +70,16 @@ LOCKS = (
         CPU_TORCH,
         FOR_OTHERS,
     ),
+    Lock(
+        "requirements-frameworks.lock",
+        "requirements-frameworks.txt",
+        {"gradio": WITHOUT_DEMO["gradio"]},
+        "requirements-dev.lock",
+        overrides=FOR_THE_PRODUCT,
+    ),
 )
+ELSEWHERE = ("requirements-train.lock", "requirements-frameworks.lock")
+"""Installed into environments of their own (Makefile)."""
 
 
 class Mismatch(Exception):
@@ -225,8 +236,8 @@ def main() -> int:
         except (Mismatch, FileNotFoundError) as wrong:
             print(f"{lock.name}: {wrong}. Run `make lock`.", file=sys.stderr)
             return 1
-        # The training environment is not this one, so what its packages ask for cannot be read here
-        if lock.name != "requirements-train.lock" and (gaps := sorted(set(missing(lock, found)))):
+        # Other environments are not this one, so what their packages ask for cannot be read here
+        if lock.name not in ELSEWHERE and (gaps := sorted(set(missing(lock, found)))):
             print(f"{lock.name}: {'; '.join(gaps)}.", file=sys.stderr)
             return 1
     return 0

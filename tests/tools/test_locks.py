@@ -13,7 +13,7 @@ from tools import locks
 
 ROOT = Path(__file__).resolve().parents[2]
 RUN = locks.LOCKS[0]
-INPUTS = ["requirements.txt", "requirements-dev.txt", "requirements-train.txt", "awmenv/requirements.txt"]
+INPUTS = [*(f"requirements{kind}.txt" for kind in ("", "-dev", "-train", "-frameworks")), "awmenv/requirements.txt"]
 
 
 @pytest.fixture

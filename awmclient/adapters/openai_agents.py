@@ -1,0 +1,104 @@
+"""The OpenAI Agents SDK: `ask_expert` as a function tool, the run's hooks as the record.
+
+async with HttpDashboard(url, token) as dash:
+    episode = await dash.start_episode("Order tea", expert="plain")
+    async with Recording(episode) as record:
+        agent = Agent("clerk", tools=[look_up, record.ask_expert])
+        await Runner.run(agent, "Order tea", hooks=record, run_config=record.run_config)
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from awmclient.adapters import recording
+from awmclient.adapters.missing import missing
+from awmclient.adapters.transcript import as_arguments
+from awmclient.conversation import as_text
+from awmclient.schema import ASK_SPEC
+from awmclient.toolcalls import Call
+
+try:
+    from agents import (
+        Agent,
+        FunctionTool,
+        ItemHelpers,
+        MaxTurnsExceeded,
+        ModelResponse,
+        RunConfig,
+        RunHooks,
+        Tool,
+        ToolErrorFormatterArgs,
+    )
+    from agents.tool_context import ToolContext
+except ImportError as error:
+    raise missing("The OpenAI Agents SDK", "openai-agents", error) from error
+
+
+class Recording(recording.Recording, RunHooks[Any]):
+    """An episode as the hooks of a run.
+
+    `run_config` makes the run say which tools failed, if their failures are left to the SDK; what a failure function of
+    your own returns is recorded as a result.
+    """
+
+    limits = (MaxTurnsExceeded,)
+
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self._calls: dict[str, Call] = {}
+        self.ask_expert = FunctionTool(
+            name=ASK_SPEC.name,
+            description=ASK_SPEC.description,
+            params_json_schema=dict(ASK_SPEC.input_schema),
+            on_invoke_tool=self._asked,
+            strict_json_schema=False,
+        )
+        self.run_config = RunConfig(tool_error_formatter=self._failed)
+
+    async def on_llm_start(
+        self, context: Any, agent: Agent[Any], system_prompt: str | None, input_items: list[Any]
+    ) -> None:
+        await self.here(self.heard(system_prompt, list(_users(input_items))))
+
+    async def on_llm_end(self, context: Any, agent: Agent[Any], response: ModelResponse) -> None:
+        words = [text for item in response.output if (text := ItemHelpers.extract_text(item))]
+        made = [item for item in response.output if item.type == "function_call"]
+        calls = [Call(one.name, as_arguments(one.arguments), one.call_id) for one in made]
+        self._calls = {str(call.call_id): call for call in calls}
+        used = response.usage
+        counts = {"prompt_tokens": used.input_tokens, "completion_tokens": used.output_tokens}
+        await self.here(self.said("\n\n".join(words), calls, counts if used.total_tokens else None))
+
+    async def on_tool_end(self, context: Any, agent: Agent[Any], tool: Tool, result: object) -> None:
+        call = self._calls.pop(getattr(context, "tool_call_id", ""), None)
+        if call is not None:
+            await self.here(self.came(call, result=result))
+
+    async def on_handoff(self, context: Any, from_agent: Agent[Any], to_agent: Agent[Any]) -> None:
+        tools = {tool.name for tool in from_agent.tools}
+        call = next((one for one in self._calls.values() if one.name not in tools), None)
+        if call is not None:
+            del self._calls[str(call.call_id)]
+            await self.here(self.came(call, result={"assistant": to_agent.name}))
+
+    async def _failed(self, failed: ToolErrorFormatterArgs[Any]) -> None:
+        """Record an error with the words that the model reads; the SDK's own words stay."""
+        call = self._calls.pop(failed.call_id, None)
+        if call is not None:
+            trace = "".join(traceback.format_exception(failed.error)) if failed.error else ""
+            await self.here(self.came(call, error=failed.default_message, traceback=trace))
+
+    async def _asked(self, context: ToolContext[Any], arguments: str) -> str:
+        given = as_arguments(arguments)
+        asking = self.ask(given.get("question"), given.get("context"), context.tool_call_id)
+        return as_text(await self.here(asking))
+
+
+def _users(items: Iterable[Any]) -> Iterable[str]:
+    for item in items:
+        if isinstance(item, Mapping) and item.get("role") == "user":
+            content = item.get("content")
+            yield content if isinstance(content, str) else as_text(content)

@@ -1,0 +1,168 @@
+"""One episode as a framework's agent lives it: what it hears, says and does, its questions, and how it ended.
+
+Owns heartbeats, the questions' rules and the end. Leaves the order of steps to `transcript.py`. Base of the class that
+each adapter offers. An episode of `HttpDashboard` is used on its own loop, one of `SyncHttpDashboard` from anywhere.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Coroutine, Mapping, Sequence
+from types import TracebackType
+from typing import Any, ClassVar, Self, TypeVar
+
+from awmclient.adapters.transcript import Step, Transcript
+from awmclient.bodies import NO_QUESTIONS_LEFT, context_text, question_problem
+from awmclient.client import SyncEpisode
+from awmclient.errors import BoundaryFault, ClientError, DashboardError, EpisodeEnded, Parked, Unreachable
+from awmclient.ports import EpisodePort
+from awmclient.schema import ASK_TOOL, Fault, StopReason
+from awmclient.toolcalls import Call
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+
+class Recording:
+    """Records into an episode until the `with` block ends, which finishes it.
+
+    The block's normal end is `done`, with the agent's last words as the final answer. A limit of the framework is
+    `max_steps`; any other exception is a fault of the worker, and passes on. `ask_expert` waits at most `deadline_s`,
+    and after `max_asks` questions there are none left.
+    """
+
+    limits: ClassVar[tuple[type[Exception], ...]] = ()
+    """What the framework raises when an agent has used up its turns."""
+
+    def __init__(
+        self,
+        episode: EpisodePort | SyncEpisode,
+        *,
+        deadline_s: int = 300,
+        max_asks: int = 5,
+        heartbeat_s: float = 20.0,
+    ) -> None:
+        self._sync = episode if isinstance(episode, SyncEpisode) else None
+        self._episode: EpisodePort = episode.alone if isinstance(episode, SyncEpisode) else episode
+        self._deadline_s, self._max_asks, self._heartbeat_s = deadline_s, max_asks, heartbeat_s
+        self._transcript = Transcript()
+        self._beating: asyncio.Task[None] | None = None
+        self.stop_reason: StopReason = "done"
+        self.final_answer: str | None = None
+        self.left = False
+        """True once a person ended the episode, or it was parked: nothing more is recorded."""
+
+    async def here(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await work on the episode's own loop."""
+        return await work if self._sync is None else await asyncio.wrap_future(self._sync.submit(work))
+
+    def now(self, work: Coroutine[Any, Any, T]) -> T:
+        """Wait for work, without a loop. Needs an episode of `SyncHttpDashboard`."""
+        if self._sync is None:
+            work.close()
+            raise TypeError("An agent that is not async needs an episode of SyncHttpDashboard.")
+        return self._sync.submit(work).result()
+
+    async def heard(self, system: str | None, users: Sequence[str]) -> None:
+        await self._append(self._transcript.heard(system, users))
+
+    async def said(self, content: str, calls: Sequence[Call] = (), usage: Mapping[str, Any] | None = None) -> None:
+        await self._append(self._transcript.said(content, calls, usage))
+
+    async def came(self, call: Call, *, result: Any = None, error: str | None = None, traceback: str = "") -> None:
+        await self._append(self._transcript.came(call, result=result, error=error, traceback=traceback))
+
+    async def ask(self, question: Any, context: Any = None, call_id: str | None = None) -> dict[str, Any]:
+        """Ask the experts; returns what the agent may see: an advice, `no_advice`, or what is wrong with the question.
+
+        Raises what `HttpEpisode.ask` raises.
+        """
+        given = {"question": question} | ({"context": context} if context is not None else {})
+        call = Call(ASK_TOOL, given, call_id)
+        place = self._transcript.place(call)
+        refused = {"kind": "tool_call", "name": ASK_TOOL, "arguments": given, **place}
+        ready = self._transcript.asks_now(call)
+        if problem := question_problem(question):
+            await self._append([*ready, {**refused, "error": problem}])
+            return {"status": "error", "error": problem}
+        if self._transcript.asks >= self._max_asks:
+            await self._append([*ready, {**refused, "result": NO_QUESTIONS_LEFT}])
+            return dict(NO_QUESTIONS_LEFT)
+        self._transcript.asks += 1
+        await self._append(ready)
+        with self._noticing():
+            words = context_text(context)
+            advice = await self._episode.ask(question, context=words, deadline_s=self._deadline_s, **place)
+        return advice.observation()
+
+    async def _append(self, steps: list[Step]) -> None:
+        if steps:
+            with self._noticing():
+                await self._episode.append(steps)
+
+    @contextlib.contextmanager
+    def _noticing(self) -> Any:
+        """A framework may make words for its model of any exception; that the episode is over is not forgotten."""
+        if self.left:
+            raise EpisodeEnded
+        try:
+            yield
+        except (EpisodeEnded, Parked):
+            self.left = True
+            raise
+
+    async def open(self) -> None:
+        self._beating = asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(self._heartbeat_s)
+            try:
+                await self._episode.heartbeat()
+            except ClientError as error:
+                log.info("a heartbeat was refused: %s", error)
+
+    async def close(self, error: BaseException | None = None) -> None:
+        """Say how it ended."""
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.gather(self._beating, return_exceptions=True)
+        if self.left or (error is not None and not isinstance(error, Exception)):
+            return
+        if error is None or isinstance(error, self.limits):
+            await self._append(self._transcript.rest())
+            reason: StopReason = self.stop_reason if error is None else "max_steps"
+            words = self._transcript.last_words if self.final_answer is None else self.final_answer
+            await self._episode.finish(reason, final_answer=words if reason == "done" else None)
+        elif not isinstance(error, Unreachable):
+            await self._fail(error)
+
+    async def _fail(self, error: Exception) -> None:
+        fault: Fault = "worker"
+        if isinstance(error, BoundaryFault | DashboardError):
+            fault = error.fault if isinstance(error, BoundaryFault) else "dashboard"
+        try:
+            await self._append(self._transcript.rest())
+            await self._episode.fail(fault, f"{type(error).__name__}: {error}")
+        except ClientError as refusal:
+            log.warning("the fault %r of episode %s is not recorded: %s", error, self._episode.id, refusal)
+
+    async def __aenter__(self) -> Self:
+        await self.here(self.open())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.here(self.close(error))
+
+    def __enter__(self) -> Self:
+        self.now(self.open())
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.now(self.close(error))

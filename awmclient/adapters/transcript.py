@@ -1,0 +1,98 @@
+"""What an agent of a framework says and does, as steps in the order in which the agent decided them.
+
+Pure. A framework makes the calls of a turn concurrently and tells how they ended in any order; a result waits here
+until those of the calls before it are in. Called by `recording.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from awmclient.observations import TRACEBACK, bounded
+from awmclient.schema import ASK_TOOL
+from awmclient.toolcalls import Call, id_of
+
+Step = dict[str, Any]
+
+
+class Transcript:
+    """The steps of one episode. Every method returns what to record now, numbers left out."""
+
+    def __init__(self) -> None:
+        self.turn, self.asks = 0, 0
+        self.last_words: str | None = None
+        self._system: str | None = None
+        self._users = 0
+        self._due: list[str] = []
+        self._held: dict[str, Step] = {}
+
+    def heard(self, system: str | None, users: Sequence[str]) -> list[Step]:
+        """Take in what a model is about to read: instructions that changed, and what users said since the last time."""
+        fresh: list[tuple[str, str]] = []
+        if system and system != self._system:
+            self._system = system
+            fresh.append(("system", system))
+        fresh += [("user", words) for words in users[self._users :]]
+        self._users = max(self._users, len(users))
+        return [bounded({"kind": "message", "role": role, "content": words}) for role, words in fresh]
+
+    def said(self, content: str, calls: Sequence[Call] = (), usage: Mapping[str, Any] | None = None) -> list[Step]:
+        """Begin a turn with what the model said and the calls that it decided."""
+        steps = self.rest()
+        self.turn += 1
+        self._due = [call.call_id for call in calls if call.call_id]
+        if not calls:
+            self.last_words = content
+        extra: Step = {"usage": dict(usage)} if usage else {}
+        if calls:
+            extra["calls"] = [{"name": call.name, "arguments": call.arguments, **id_of(call)} for call in calls]
+        if content or usage or len(calls) > 1:
+            message = {"kind": "message", "role": "assistant", "content": content, "turn": self.turn, **extra}
+            steps.append(bounded(message))
+        return steps
+
+    def came(self, call: Call, *, result: Any = None, error: str | None = None, traceback: str = "") -> list[Step]:
+        """Take in how a call ended; calls of the expert were recorded as they were made."""
+        if call.name == ASK_TOOL:
+            return self._ready()
+        step: Step = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **self.place(call)}
+        step |= {"result": result} if error is None else {"error": error}
+        if traceback:
+            step["meta"] = {"traceback": traceback[-TRACEBACK:]}
+        if call.call_id not in self._due:
+            return [bounded(step)]
+        self._held[str(call.call_id)] = bounded(step)
+        return self._ready()
+
+    def asks_now(self, call: Call) -> list[Step]:
+        """Take in that a question is asked: it has its place already, and no result of it is waited for."""
+        if call.call_id in self._due:
+            self._due.remove(call.call_id)
+        return self._ready()
+
+    def place(self, call: Call) -> Step:
+        return {**({"turn": self.turn} if self.turn else {}), **id_of(call)}
+
+    def rest(self) -> list[Step]:
+        """Return the results that wait for calls of which nothing came."""
+        left = [self._held[one] for one in self._due if one in self._held]
+        self._due, self._held = [], {}
+        return left
+
+    def _ready(self) -> list[Step]:
+        ready = []
+        while self._due and self._due[0] in self._held:
+            ready.append(self._held.pop(self._due.pop(0)))
+        return ready
+
+
+def as_arguments(value: Any) -> dict[str, Any]:
+    """Return the arguments of a call, given as an object or as its JSON text; a text that is neither stands alone."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value or "{}")
+        except (ValueError, RecursionError):
+            return {"text": value}
+    return {str(name): one for name, one in value.items()} if isinstance(value, Mapping) else {"value": value}
