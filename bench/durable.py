@@ -90,8 +90,8 @@ from celery import current_app
 from django.db.models import Max
 from episodes.models import Episode
 
-played = Episode.objects.filter(run__name="answered")
-states = {state: played.filter(state=state).count() for state in ("parked", "finished", "failed")}
+mine = Episode.objects.filter(run__name="answered")
+states = {state: mine.filter(state=state).count() for state in ("parked", "finished", "failed")}
 active = current_app.control.inspect(timeout=5).active() or {}
 threads = sum(len(tasks) for name, tasks in active.items() if name.startswith("rollouts"))
 beat = Episode.objects.filter(state="parked").aggregate(at=Max("heartbeat_at"))["at"]

@@ -38,7 +38,7 @@ CLOCKS = {"real_clocks": True, "recorded_clocks": False}
 @member_required()
 @never_cache
 def projects_page(request: MemberRequest) -> HttpResponse:
-    """One's own projects; admins create, rename, archive and restore them, and choose their clocks."""
+    """Show one's own projects; admins create, rename, archive and restore them, and choose their clocks."""
     problem = ""
     if request.method == "POST":
         try:

@@ -113,7 +113,7 @@ def _of_difficulty(levels: ByDifficulty | None) -> list[str]:
 
 
 def _of_help(one: Effect) -> list[str]:
-    """What the draw of offers shows, and apart from it what nobody drew."""
+    """Return what the draw of offers shows, and apart from it what no one drew."""
     lines = [
         f"- Method: {one.method}. Each episode was offered help with chance {one.chance:g}, drawn before it began."
     ]

@@ -104,7 +104,7 @@ class Recording:
 
     @contextlib.contextmanager
     def _noticing(self) -> Any:
-        """A framework may make words for its model of any exception; that the episode is over is not forgotten."""
+        """Note that the episode is over: a framework may make words for its model of any exception."""
         if self.left:
             raise EpisodeEnded
         try:

@@ -326,8 +326,7 @@ def _answered(loop: asyncio.AbstractEventLoop, app: App, message: dict[str, Any]
 
 
 def _keep_time(request: dict[str, Any]) -> None:
-    """A session that is recorded says for its start-up and for each call what time it is, unless its clocks are
-    real."""
+    """Set seed and clock for the start-up and each call of a recorded session; real clocks stay as they are."""
     if "seed" in request:
         worldclock.hold(request.get("clock"), request["seed"])
 
