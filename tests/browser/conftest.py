@@ -20,7 +20,7 @@ ARGUMENTS = [
     "--disable-sync",
 ]
 
-EXPECTED_MS = 60_000
+EXPECTED_MS = 180_000
 """How long a page may take to show what is expected: three browsers share the cores of a small machine."""
 
 

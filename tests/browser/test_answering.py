@@ -203,7 +203,7 @@ def test_after_the_deadline_the_keys_decide_over_the_text(house, agent, person, 
     claimed(edo, house, ask)
     edo.keyboard.type("Nearly")
     expect(edo.locator("[data-lease]")).to_contain_text("Claimed")
-    expect(edo.locator("[data-ended]")).to_be_focused(timeout=60_000)
+    expect(edo.locator("[data-ended]")).to_be_focused()
     line = edo.locator("[data-keyline]")
     expect(line).to_contain_text("save as annotation")
     expect(line).to_contain_text("discard")
@@ -363,7 +363,7 @@ def test_draft_is_inserted_marked_and_answer_edited_until_read(house, agent, per
     rosa.keyboard.press("Escape")
     expect(rosa.locator("#answer")).not_to_contain_text("the oldest")
     rosa.keyboard.press("d")
-    expect(rosa.locator("[data-words]")).to_have_text("Into 5, the oldest.", timeout=60_000)
+    expect(rosa.locator("[data-words]")).to_have_text("Into 5, the oldest.")
     rosa.keyboard.press("a")
     expect(rosa.locator("#advice")).to_have_value("I think so, too.\n\nInto 5, the oldest.")
     expect(rosa.locator('[data-began="model:"]')).to_be_visible()
@@ -478,13 +478,13 @@ def test_a_draft_is_asked_for_anew_with_a_hint_by_key(house, agent, person, gues
     victor.keyboard.press("Escape")
     victor.keyboard.press("d")
     drafted = victor.locator("[data-part=model-draft] [data-words]")
-    expect(drafted).to_have_text("Into 5, the oldest.", timeout=60_000)
+    expect(drafted).to_have_text("Into 5, the oldest.")
     victor.keyboard.press("Shift+D")
     victor.keyboard.type("think of the refund rule")
     with victor.expect_response(re.compile("/model-draft$")) as wanted:
         victor.keyboard.press("Enter")
     assert "refund" in wanted.value.request.post_data
-    expect(drafted).to_have_text("Into 5, the oldest.", timeout=60_000)
+    expect(drafted).to_have_text("Into 5, the oldest.")
 
 
 SLID = """

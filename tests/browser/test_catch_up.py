@@ -95,26 +95,26 @@ def test_a_lost_network_is_said_with_the_age_and_made_good(running, agent, episo
     watcher.context.set_offline(True)
     watcher.evaluate("window.dispatchEvent(new Event('offline'))")
     running.kill("web")  # an open socket outlives the browser's offline mode
-    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"), timeout=60_000)
+    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"))
     expect(banner).to_contain_text("Showing step 20")
     expect(watcher.locator("#connection-words")).to_have_text("Reconnecting")
     until(running.healthy, 60)
     append(agent, episode, 21, 30, "away")
     watcher.context.set_offline(False)
     until(lambda: in_view(watcher, 50), 60)
-    expect(banner).to_contain_text("30 new steps, all steps loaded", timeout=60_000)
-    expect(banner).to_be_hidden(timeout=60_000)
+    expect(banner).to_contain_text("30 new steps, all steps loaded")
+    expect(banner).to_be_hidden()
 
 
 def test_silent_network_loss_shows_a_banner(episode, watcher):
     """Open sockets outlive the browser's offline mode, as they outlive a network that swallows everything."""
     banner = watcher.locator("#connection")
     watcher.context.set_offline(True)
-    expect(banner).to_be_visible(timeout=60_000)
+    expect(banner).to_be_visible()
     expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago. Showing step 20"))
     expect(watcher.locator("#connection-words")).to_have_text("Reconnecting")
     watcher.context.set_offline(False)
-    expect(banner).to_contain_text("0 new steps, all steps loaded", timeout=60_000)
+    expect(banner).to_contain_text("0 new steps, all steps loaded")
     expect(watcher.locator("#connection-words")).to_have_text("Live")
 
 
@@ -147,7 +147,7 @@ def test_second_lost_connection_joins_the_same_outage(running, agent, episode, p
     until(lambda: in_view(page, 20), 60)
     banner = page.locator("#connection")
     page.evaluate("window.cut('queue')")
-    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"), timeout=60_000)
+    expect(banner).to_contain_text(re.compile(r"Reconnecting, last update \d+ s ago"))
     page.evaluate("window.hides = 0; window.cut('episodes')")
     append(agent, episode, 21, 30, "away")
     page.evaluate("window.lines.closed.delete('queue'); document.querySelector('[data-act=reconnect]').click()")
@@ -156,7 +156,7 @@ def test_second_lost_connection_joins_the_same_outage(running, agent, episode, p
     page.evaluate("window.lines.closed.clear(); document.querySelector('[data-act=reconnect]').click()")
     expect(banner).to_contain_text("30 new steps, all steps loaded")
     assert page.evaluate("window.hides") == 0
-    expect(banner).to_be_hidden(timeout=60_000)
+    expect(banner).to_be_hidden()
 
 
 def test_a_follower_on_a_phone_sees_that_the_line_is_lost(running, episode, person):
@@ -166,7 +166,7 @@ def test_a_follower_on_a_phone_sees_that_the_line_is_lost(running, episode, pers
     page.goto(f"{running.url}/episodes/{episode}/")
     until(lambda: in_view(page, 20), 60)
     page.evaluate("window.cut('queue')")
-    expect(page.locator("#connection")).to_be_in_viewport(ratio=1, timeout=60_000)
+    expect(page.locator("#connection")).to_be_in_viewport(ratio=1)
     expect(page.get_by_role("button", name="Try now")).to_be_in_viewport(ratio=1)
 
 
@@ -179,7 +179,7 @@ def test_reconnect_counts_fetched_steps_and_revoked_stays(running, episode, pers
     reopen = "window.lines.closed.clear(); document.querySelector('[data-act=reconnect]').click()"
     page.route(back, lambda route: route.fulfill(status=503))
     page.evaluate("window.cut('queue')")
-    expect(banner).to_be_visible(timeout=60_000)
+    expect(banner).to_be_visible()
     page.evaluate(reopen)
     expect(banner).to_contain_text("load when the server responds")
     page.unroute(back)
@@ -187,7 +187,7 @@ def test_reconnect_counts_fetched_steps_and_revoked_stays(running, episode, pers
     held = []
     page.route(back, lambda route: held.append(route))
     page.evaluate("window.cut('queue')")
-    expect(banner).to_contain_text(re.compile(r"last update \d+ s ago"), timeout=60_000)
+    expect(banner).to_contain_text(re.compile(r"last update \d+ s ago"))
     page.evaluate(reopen)
     until(lambda: page.evaluate("window.lines.at.queue.readyState") == 1 and held, 60)
     page.evaluate("window.lines.at.episodes.onclose({ code: 4403 })")
@@ -230,13 +230,13 @@ def test_an_answer_whose_frame_was_lost_is_fetched_again(running, agent, episode
     append(agent, episode, 62, 3)
     until(lambda: in_view(deaf, 64), 60)
     deaf.goto(deaf.url + "#step-21")
-    expect(deaf.locator("#step-21")).to_contain_text("Left, always left.", timeout=60_000)
+    expect(deaf.locator("#step-21")).to_contain_text("Left, always left.")
 
 
 def test_a_tab_that_comes_back_catches_up_at_once(running, agent, episode, watcher):
     """Frames are dropped as by a machine that slept; what wakes the page is the tab becoming visible."""
     watcher.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
-    with watcher.expect_request(re.compile(r"steps\.html\?since=20&limit=0"), timeout=60_000):
+    with watcher.expect_request(re.compile(r"steps\.html\?since=20&limit=0")):
         watcher.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
 
 

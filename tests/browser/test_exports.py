@@ -39,7 +39,7 @@ def test_recipe_is_previewed_built_by_keys_and_downloaded(house, person, played)
     page.reload()
     expect(page.get_by_label("Outcomes reported only by the loop")).to_be_checked()
     page.keyboard.press("Control+Enter")
-    expect(page.locator("h1")).to_contain_text("1 row: SFT", timeout=60_000)
+    expect(page.locator("h1")).to_contain_text("1 row: SFT")
     with page.expect_download() as coming:
         page.get_by_role("link", name="data/train.jsonl").click()
     row = json.loads(coming.value.path().read_text())
@@ -61,7 +61,7 @@ def test_a_pasted_recipe_is_built_explained_and_compared(house, person, played):
     for license_name in ("cc0-1.0", "mit"):
         page.get_by_label("More of the recipe, as YAML").fill(f"license: {license_name}")
         page.get_by_role("button", name="Build export").click()
-        expect(page.locator("h1")).to_contain_text("1 row: SFT", timeout=60_000)
+        expect(page.locator("h1")).to_contain_text("1 row: SFT")
         if license_name == "cc0-1.0":
             page.get_by_role("link", name="Change recipe").click()
     expect(page.locator("#hub")).to_contain_text("No Hub token is set.")

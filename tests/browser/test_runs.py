@@ -33,7 +33,7 @@ def test_run_is_launched_paused_resumed_and_compared(house, person, tmp_path):
     expect(page.locator("#run")).to_contain_text("Paused by mira")
     assert page.locator(".try.open").count() > 0, "paused before its end"
     page.get_by_role("button", name="Resume").click()
-    expect(page.locator("h1")).to_have_text(re.compile("^Better on these 6 tasks"), timeout=60_000)
+    expect(page.locator("h1")).to_have_text(re.compile("^Better on these 6 tasks"))
     expect(page.locator(".try.complete")).to_have_count(6)
     expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
     with page.expect_download() as download:
