@@ -360,6 +360,7 @@ class _Portal:
         self._start = threading.Lock()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin work on this thread, from any thread or loop; works begin in the order of these calls."""
         return asyncio.run_coroutine_threadsafe(work, self._running())
 
     def call(self, work: Coroutine[Any, Any, T]) -> T:
@@ -396,12 +397,13 @@ class SyncEpisode:
 
     @property
     def alone(self) -> HttpEpisode:
-        """The async episode; its calls work on the dashboard's thread, by `submit`."""
+        """The async episode; its calls work on the dashboard's thread, by `portal`."""
         return self._episode
 
-    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin work on the dashboard's thread, from any thread or loop; works begin in the order of these calls."""
-        return self._portal.submit(work)
+    @property
+    def portal(self) -> _Portal:
+        """The dashboard's thread."""
+        return self._portal
 
     def __repr__(self) -> str:
         return f"SyncEpisode({self.id!r}, last_seq={self.last_seq})"

@@ -174,7 +174,9 @@ CLIENT_FLOORS = (
     {"adapters"},
 )
 
-FRAMEWORKS = {"agents": "openai_agents"}
+FRAMEWORKS = {"agents": "openai_agents", "langchain_core": "langgraph", "langgraph": "langgraph"} | {
+    name: name for name in ("pydantic_ai", "smolagents", "inspect_ai")
+}
 """Packages of agent frameworks, each with the adapter that imports it; no other module does."""
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {

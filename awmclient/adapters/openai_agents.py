@@ -15,7 +15,7 @@ from typing import Any
 
 from awmclient.adapters import recording
 from awmclient.adapters.missing import missing
-from awmclient.adapters.transcript import as_arguments
+from awmclient.adapters.transcript import as_arguments, tokens
 from awmclient.conversation import as_text
 from awmclient.schema import ASK_SPEC
 from awmclient.toolcalls import Call
@@ -68,9 +68,7 @@ class Recording(recording.Recording, RunHooks[Any]):
         made = [item for item in response.output if item.type == "function_call"]
         calls = [Call(one.name, as_arguments(one.arguments), one.call_id) for one in made]
         self._calls = {str(call.call_id): call for call in calls}
-        used = response.usage
-        counts = {"prompt_tokens": used.input_tokens, "completion_tokens": used.output_tokens}
-        await self.here(self.said("\n\n".join(words), calls, counts if used.total_tokens else None))
+        await self.here(self.said("\n\n".join(words), calls, tokens(response.usage)))
 
     async def on_tool_end(self, context: Any, agent: Agent[Any], tool: Tool, result: object) -> None:
         call = self._calls.pop(getattr(context, "tool_call_id", ""), None)

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Coroutine, Mapping, Sequence
+from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
 
@@ -49,21 +50,34 @@ class Recording:
         self._deadline_s, self._max_asks, self._heartbeat_s = deadline_s, max_asks, heartbeat_s
         self._transcript = Transcript()
         self._beating: asyncio.Task[None] | None = None
+        self._home: asyncio.AbstractEventLoop | None = None
         self.stop_reason: StopReason = "done"
         self.final_answer: str | None = None
+        self.outcome: Mapping[str, Any] | None = None
         self.left = False
         """True once a person ended the episode, or it was parked: nothing more is recorded."""
 
     async def here(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await work on the episode's own loop."""
-        return await work if self._sync is None else await asyncio.wrap_future(self._sync.submit(work))
+        """Await work on the episode's own loop; a framework may call from any other, in any thread."""
+        return await work if self._is_at_home() else await asyncio.wrap_future(self._submit(work))
 
     def now(self, work: Coroutine[Any, Any, T]) -> T:
-        """Wait for work, without a loop. Needs an episode of `SyncHttpDashboard`."""
-        if self._sync is None:
+        """Wait for work, where there is no loop. An episode of `HttpDashboard` must be at work in another thread."""
+        if self._is_at_home():
             work.close()
             raise TypeError("An agent that is not async needs an episode of SyncHttpDashboard.")
-        return self._sync.submit(work).result()
+        return self._submit(work).result()
+
+    def _is_at_home(self) -> bool:
+        if self._sync is not None:
+            return False
+        return self._home is None or self._home is _running_loop()
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        if self._sync is not None:
+            return self._sync.portal.submit(work)
+        assert self._home is not None
+        return asyncio.run_coroutine_threadsafe(work, self._home)
 
     async def heard(self, system: str | None, users: Sequence[str]) -> None:
         await self._append(self._transcript.heard(system, users))
@@ -114,6 +128,7 @@ class Recording:
             raise
 
     async def open(self) -> None:
+        self._home = asyncio.get_running_loop()
         self._beating = asyncio.create_task(self._beat())
 
     async def _beat(self) -> None:
@@ -135,17 +150,19 @@ class Recording:
             await self._append(self._transcript.rest())
             reason: StopReason = self.stop_reason if error is None else "max_steps"
             words = self._transcript.last_words if self.final_answer is None else self.final_answer
-            await self._episode.finish(reason, final_answer=words if reason == "done" else None)
+            answer = words if reason == "done" else None
+            await self._episode.finish(reason, final_answer=answer, outcome=self.outcome)
         elif not isinstance(error, Unreachable):
             await self._fail(error)
 
     async def _fail(self, error: Exception) -> None:
         fault: Fault = "worker"
+        words = error.message if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
         if isinstance(error, BoundaryFault | DashboardError):
             fault = error.fault if isinstance(error, BoundaryFault) else "dashboard"
         try:
             await self._append(self._transcript.rest())
-            await self._episode.fail(fault, f"{type(error).__name__}: {error}")
+            await self._episode.fail(fault, words)
         except ClientError as refusal:
             log.warning("the fault %r of episode %s is not recorded: %s", error, self._episode.id, refusal)
 
@@ -166,3 +183,10 @@ class Recording:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.now(self.close(error))
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -10,7 +10,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from awmclient.observations import TRACEBACK, bounded
+from pydantic_core import to_jsonable_python
+
+from awmclient.observations import TRACEBACK, bounded, plain
 from awmclient.schema import ASK_TOOL
 from awmclient.toolcalls import Call, id_of
 
@@ -58,7 +60,7 @@ class Transcript:
         if call.name == ASK_TOOL:
             return self._ready()
         step: Step = {"kind": "tool_call", "name": call.name, "arguments": call.arguments, **self.place(call)}
-        step |= {"result": result} if error is None else {"error": error}
+        step |= {"result": as_json(result)} if error is None else {"error": error}
         if traceback:
             step["meta"] = {"traceback": traceback[-TRACEBACK:]}
         if call.call_id not in self._due:
@@ -96,3 +98,18 @@ def as_arguments(value: Any) -> dict[str, Any]:
         except (ValueError, RecursionError):
             return {"text": value}
     return {str(name): one for name, one in value.items()} if isinstance(value, Mapping) else {"value": value}
+
+
+def tokens(used: Any) -> dict[str, int] | None:
+    """Return the usage of a turn, given as an object or a mapping with `input_tokens` and `output_tokens`."""
+    given = used if isinstance(used, Mapping) else vars(used) if used is not None else {}
+    counts = {"prompt_tokens": given.get("input_tokens") or 0, "completion_tokens": given.get("output_tokens") or 0}
+    return counts if any(counts.values()) else None
+
+
+def as_json(value: Any) -> Any:
+    """Return what a framework's tool returned as JSON: models and data classes as objects, what has no form as text."""
+    try:
+        return to_jsonable_python(value, serialize_unknown=True)
+    except ValueError:  # a circle, or bytes that are no text
+        return plain(value)

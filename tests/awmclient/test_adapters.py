@@ -10,14 +10,22 @@ import pytest
 
 from awmclient.adapters.recording import Recording
 from awmclient.adapters.transcript import Transcript, as_arguments
+from awmclient.client import SyncHttpDashboard
 from awmclient.errors import EpisodeEnded, ExpertOff, PolicyFault
 from awmclient.schema import QUESTION_MAX
 from awmclient.testing import MemoryDashboard
 from awmclient.toolcalls import Call
+from tests.awmclient.http_dashboard import TOKEN, FakeHttpDashboard
 
 TEA, COFFEE = Call("look_up", {"item": "tea"}, "c1"), Call("look_up", {"item": "coffee"}, "c2")
 QUESTION = Call("ask_expert", {"question": "How many?"}, "c3")
-FRAMEWORKS = {"openai_agents": ("agents", "openai-agents")}
+FRAMEWORKS = {
+    "openai_agents": ("agents", "openai-agents"),
+    "langgraph": ("langchain_core", "langgraph"),
+    "pydantic_ai": ("pydantic_ai", "pydantic-ai"),
+    "smolagents": ("smolagents", "smolagents"),
+    "inspect_ai": ("inspect_ai", "inspect_ai"),
+}
 
 
 @pytest.fixture
@@ -130,7 +138,7 @@ async def test_exception_is_a_fault_and_keeps_held_results(dash, episode, error,
             raise error
     found = entry(dash)
     assert (found.state, found.fault) == ("failed", fault)
-    assert found.steps[1]["result"] == 0 and type(error).__name__ in found.detail
+    assert found.steps[1]["result"] == 0 and str(error) in found.detail
 
 
 async def test_a_limit_of_the_framework_is_max_steps(dash, episode):
@@ -164,3 +172,30 @@ def test_recording_of_an_async_episode_needs_a_loop(dash):
     episode = asyncio.run(dash.start_episode("Order tea"))
     with pytest.raises(TypeError, match="SyncHttpDashboard"):
         Recording(episode).__enter__()
+
+
+async def test_recording_works_from_other_loops_and_threads(dash, episode):
+    async with Recording(episode) as record:
+        await asyncio.to_thread(record.now, record.said("From a thread."))
+        await asyncio.to_thread(lambda: asyncio.run(record.here(record.said("From its loop."))))
+        with pytest.raises(TypeError, match="SyncHttpDashboard"):
+            record.now(record.said("From its own loop, which it would block."))
+    assert [step["content"] for step in entry(dash).steps] == ["From a thread.", "From its loop."]
+
+
+async def test_sync_recording_works_from_any_loop():
+    server = FakeHttpDashboard()
+    await server.start()
+    try:
+        await asyncio.to_thread(lives_in_another_loop, server.url)
+    finally:
+        await server.kill()
+    found = next(iter(server.book.episodes.values()))
+    assert [step["content"] for step in found.steps] == ["Sync.", "Async."]
+    assert (found.state, found.final_answer) == ("finished", "Async.")
+
+
+def lives_in_another_loop(url):
+    with SyncHttpDashboard(url, TOKEN) as sync, Recording(sync.start_episode("Order tea")) as record:
+        record.now(record.said("Sync."))
+        asyncio.run(record.here(record.said("Async.")))

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from awmclient.client import HttpDashboard, SyncEpisode, SyncHttpDashboard
 from tests.awmclient.openai_server import OpenAIServer, answering
@@ -19,6 +20,7 @@ TASK = "Order what is running out"
 INSTRUCTIONS = "Be brief."
 ANSWER = "I order 12 coffees."
 PATIENCE_S = 90
+T = TypeVar("T")
 _keys = itertools.count()
 
 
@@ -109,11 +111,16 @@ def _line(step: dict[str, Any]) -> str:
         case "message":
             return f"{turn}{step['role']}: {step['content']}"
         case "tool_call":
-            came = "error" if step.get("error") else step["result"]
+            came = "error" if step.get("error") else _read(step["result"])
             return f"{turn}{step['name']} {step['arguments']} -> {came}"
         case "ask":
             return f"{turn}ask {step['question']} ({step['context']}) -> {step['advice']['text'] or 'no advice'}"
     return f"{turn}{step['kind']}"
+
+
+def _read(result: Any) -> Any:
+    """Some frameworks hand on results as JSON texts."""
+    return json.loads(result) if isinstance(result, str) and result.startswith("{") else result
 
 
 STORY = [
@@ -127,10 +134,19 @@ STORY = [
 ]
 
 
+def of_kinds(steps: list[dict[str, Any]], *kinds: str) -> list[dict[str, Any]]:
+    return [step for step in steps if step["kind"] in kinds]
+
+
+def told(server: OpenAIServer) -> list[str]:
+    """What the model last read as results of its calls."""
+    return [str(one["content"]) for one in server.bodies[-1]["messages"] if one["role"] == "tool"]
+
+
 def heard_advice(server: OpenAIServer) -> str:
     """What the model read last."""
     return str(server.bodies[-1]["messages"][-1]["content"])
 
 
-def run(work: Any) -> Any:
-    return asyncio.run(asyncio.wait_for(work, PATIENCE_S))
+def run(work: Coroutine[Any, Any, T]) -> T:
+    return asyncio.run(work)
