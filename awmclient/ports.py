@@ -129,6 +129,9 @@ class RecordedEnvironment(Protocol):
     async def call_again(self, name: str, arguments: dict[str, Any], mark: Mapping[str, Any] | None) -> ToolResult:
         """Make a recorded call again. Raises if it leaves another world than its mark says."""
 
+    async def settle(self) -> None:
+        """Say that all recorded calls are made. Raises if they left another world than recorded."""
+
 
 OnEnd = Callable[[Any, str | None], Awaitable[None]]
 """Called once after the finish is recorded, with the environment and the final answer, before the environment's

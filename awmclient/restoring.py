@@ -41,4 +41,6 @@ async def restore(environment: ToolEnvironment | ActionEnvironment, steps: Itera
         if not is_same:
             raise EnvironmentFault(f"The world cannot be restored: step {step['seq']} brings something else now.")
         made += 1
+    if record is not None:
+        await record.settle()
     return made

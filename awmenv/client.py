@@ -44,6 +44,7 @@ log = logging.getLogger(__name__)
 MAX_FRAME = 128 * 1024 * 1024
 RESTORES_A_CALL, RESTORES = 2, 5
 """After so many lost worlds in a call, and in an episode, it ends: the calls may be what ends them."""
+OTHER_DATABASE = "leaves another database"
 RESTORE_PATIENCE_S = 60.0
 PING_S = 20.0
 PONG_S = 60.0
@@ -64,11 +65,12 @@ class Made:
 class Restored:
     """How a world came out that was made again: `calls` that were repeated, and the grade of the least of them.
 
-    *exact*: every answer and every byte of the database. *content*: every answer and every changed row.
+    *exact*: every answer and every byte of the database. *content*: every answer and every changed row. *database*:
+    every answer and the last database, which was put back from a snapshot. `difference` is the first one.
     """
 
     calls: int = 0
-    grade: Literal["exact", "content"] = "exact"
+    grade: Literal["exact", "content", "database"] = "exact"
     difference: str = ""
 
 
@@ -109,6 +111,7 @@ class EnvironmentClient:
         self._made: list[Made] = []
         self._world: dict[str, Any] | None = None
         self.restored = Restored()
+        self._unlike = ""
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -178,7 +181,7 @@ class EnvironmentClient:
             raise ResetFailed(observation.error or "reset failed", str(observation.metadata.get("code", "reset_error")))
         self._control_key = control_key
         self._start = {"scenario": scenario, "task_idx": task_idx, "state_diff": state_diff, **arguments}
-        self._made, self.restored = [], Restored()
+        self._made, self.restored, self._unlike = [], Restored(), ""
         begun = observation.metadata.get("world")
         self._world = begun if isinstance(begun, dict) else None
         return observation
@@ -266,7 +269,8 @@ class EnvironmentClient:
     async def call_again(
         self, name: str, arguments: Mapping[str, Any], mark: Mapping[str, Any] | None = None
     ) -> Observation:
-        """Make a recorded call again, at its time. Raises `Diverged` if its mark says another answer or database."""
+        """Make a recorded call again, at its time. Raises `Diverged` if its mark says another answer or database; a
+        client that restores leaves another database to `settle`."""
         made = dict(arguments)
         found = await self._surely(lambda: self._call(name, made, mark))
         self._compare(Made(name, made, "", dict(mark) if mark else None), found)
@@ -281,11 +285,25 @@ class EnvironmentClient:
             await EnvironmentClient.reset(self, **self._start)
         for call in made:
             self._compare(call, await self._call(call.name, call.arguments, call.mark if world else None))
+        await self.settle()
+
+    async def settle(self) -> None:
+        """Say that all recorded calls are made. Raises `Diverged` if the database is another one than they left."""
+        if self._unlike:
+            raise Diverged(f"The world cannot be restored: {self._unlike}.")
 
     def _compare(self, call: Made, found: Observation) -> None:
-        if problem := _difference(call, found, self.restored):
-            number = len(self._made) + 1
-            raise Diverged(f"The world cannot be restored: {call.name}, call {number}, {problem}.")
+        number, mark = len(self._made) + 1, found.metadata.get("mark") or {}
+        problem = _difference(call, found, self.restored)
+        here = f"{call.name}, call {number}, {problem or OTHER_DATABASE}"
+        if problem and not (self._restores and problem == OTHER_DATABASE):
+            raise Diverged(f"The world cannot be restored: {self._unlike or here}.")
+        is_recorded = call.mark is not None and mark.get("database", "") == call.mark.get("database") != ""
+        if mark.get("put_back") or (self._unlike and is_recorded):
+            self.restored.grade = "database"
+            self.restored.difference, self._unlike = self.restored.difference or self._unlike or here, ""
+        elif problem:
+            self._unlike = self._unlike or here
         self.restored.calls += 1
         self._made.append(call if call.seen else replace(call, seen=_digest(found)))
 
@@ -318,7 +336,7 @@ class EnvironmentClient:
     ) -> Observation:
         action: dict[str, Any] = {"type": "call_tool", "tool_name": name, "arguments": arguments}
         if mark is not None:
-            action["metadata"] = {"mark": dict(mark)}
+            action["metadata"] = {"mark": dict(mark), "put_back": self._restores}
         return await self._observe({"type": "step", "data": action}, timeout_s)
 
     async def _observe(self, message: dict[str, Any], timeout_s: float) -> Observation:
@@ -395,7 +413,7 @@ def _difference(call: Made, found: Observation, restored: Restored) -> str:
         return ""
     rows = call.mark.get("rows")
     if not rows or mark.get("rows") != rows:
-        return "leaves another database"
+        return OTHER_DATABASE
     if restored.grade == "exact":
         restored.grade = "content"
         restored.difference = f"{call.name}, call {restored.calls + 1}: the same rows, other bytes"

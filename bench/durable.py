@@ -34,6 +34,7 @@ READ = ("get_ticket", {"ticket_id": 1025})
 WRITE = ("add_comment", {"ticket_id": 1025, "body": "Seen.", "is_public": False})
 CALLS = [*[READ] * 4, WRITE] * 20
 ROUNDS, PARKED, ANSWERED = 7, 10_000, 500
+SNAPSHOTS = 16
 BEATS_S = 25  # a live episode sends a heartbeat each 20 s
 SIZE = """
 from django.db import connection
@@ -81,8 +82,9 @@ from people.members import house_actor
 from runs import launching
 
 policy = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
-start = launching.Start("helpdesk_1", 1, launching.task_text("helpdesk_1", 1), policy, expert="plain")
-launching.launch(house_actor("demo"), "answered", [start] * %d)
+scenario, task_idx, name, count = "%s", %d, "%s", %d
+start = launching.Start(scenario, task_idx, launching.task_text(scenario, task_idx), policy, expert="plain")
+launching.launch(house_actor("demo"), name, [start] * count)
 """
 COSTS = """
 import json
@@ -90,8 +92,8 @@ from celery import current_app
 from django.db.models import Max
 from episodes.models import Episode
 
-mine = Episode.objects.filter(run__name="answered")
-states = {state: mine.filter(state=state).count() for state in ("parked", "finished", "failed")}
+asking = Episode.objects.filter(run__name="answered")
+states = {state: asking.filter(state=state).count() for state in ("parked", "finished", "failed")}
 active = current_app.control.inspect(timeout=5).active() or {}
 threads = sum(len(tasks) for name, tasks in active.items() if name.startswith("rollouts"))
 beat = Episode.objects.filter(state="parked").aggregate(at=Max("heartbeat_at"))["at"]
@@ -210,9 +212,10 @@ def told(house: Product, code: str) -> Any:
 
 
 def parked() -> None:
-    """Park episodes that were played, and as many more as rows; measure what they cost, then answer the played ones."""
+    """Run and park episodes, and many more as rows; measure what they cost, then answer the ones that were run."""
     with product(AWMWEB_DEMO="0", AWMWEB_PARK_AFTER_S="1") as house:
-        house.manage("shell", "-c", PLAY % ANSWERED)
+        snapshots(house)
+        house.manage("shell", "-c", PLAY % ("helpdesk_1", 1, "answered", ANSWERED))
         until(lambda: told(house, COSTS)["states"]["parked"] == ANSWERED, 1800, 5)
         before = told(house, SIZE)
         for first in range(0, PARKED, 1000):
@@ -226,10 +229,19 @@ def parked() -> None:
         beats = int(told(house, COSTS)["beat"] != costs["beat"])
         swept = told(house, SWEEP)
         about = {"parked": swept["parked"], "load": round(os.getloadavg()[0], 1), "cores": os.cpu_count()}
-        idle = {"threads": costs["threads"], "sessions": sessions, "heartbeats": beats, "snapshot_bytes": 0}
+        idle = {"threads": costs["threads"], "sessions": sessions, "heartbeats": beats}
         report("parked_rows", rows / 1024, "KiB each", None, aim=8, steps_each=6, **idle, **about)
         report("parked_sweep", swept["sweep"], "s", None, aim=1, **about)
         answered(house)
+
+
+def snapshots(house: Product) -> None:
+    """Park episodes that have written before they ask, and look at what is kept of their worlds."""
+    house.manage("shell", "-c", PLAY % ("library_1", 1, "written", SNAPSHOTS))
+    kept = house.var / "cache" / "worlds"
+    until(lambda: len(list(kept.glob("[0-9a-f]*"))) >= SNAPSHOTS, 600, 1)
+    sizes = [file.stat().st_size / 1024 for file in kept.glob("[0-9a-f]*")]
+    report("parked_snapshot", max(sizes), "KiB each", None, aim=64, kept=len(sizes), scenario="library_1")
 
 
 def answered(house: Product) -> None:

@@ -35,7 +35,7 @@ from people.members import record
 from people.models import Project
 
 NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
-INTERRUPTED, RESUMED = "interrupted", "resumed"
+INTERRUPTED, RESUMED, RESTORED = "interrupted", "resumed", "restored"
 PARKED, UNPARKED = "parked", "unparked"
 IDLE_ATTEMPTS = 3
 """An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
@@ -447,6 +447,15 @@ def note_world(episode_id: str, world: Mapping[str, Any], attempt: int) -> None:
     """Store how the world of an attempt began that has recorded no step yet."""
     fresh = Episode.objects.filter(pk=episode_id, attempt=attempt, last_seq=0)
     fresh.update(world=dict(world))
+
+
+@transaction.atomic
+def note_restored(episode_id: str, grade: str, difference: str) -> None:
+    """Say in the history that a world was restored with a lower grade than *exact*, and the first difference."""
+    episode = Episode.objects.filter(pk=episode_id).first()
+    if episode is not None:
+        said = difference.replace("\x00", "")[:2000]
+        note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {said}")
 
 
 @transaction.atomic

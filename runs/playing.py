@@ -139,6 +139,12 @@ class _World(EnvironmentClient):
         await self.begin_as(self.episode.world)
         return True
 
+    async def settle(self) -> None:
+        await super().settle()
+        restored = self.restored
+        if restored.grade != "exact":
+            await patiently(recording.note_restored, self.episode.pk, restored.grade, restored.difference)
+
     async def _reset(self, arguments: dict[str, Any]) -> Observation:
         if self.episode.project.real_clocks:
             arguments = {**arguments, "clocks": "real"}

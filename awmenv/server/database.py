@@ -9,14 +9,16 @@ import asyncio
 import contextlib
 import fcntl
 import hashlib
+import io
 import os
 import shutil
 import stat
 import struct
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import BinaryIO, Self
 
 from awmenv.errors import DatabaseBroken
 
@@ -148,20 +150,34 @@ async def digest_aside(path: Path) -> str:
 
 def digest(path: Path) -> str:
     """Return the BLAKE2b of a copy that the server made, without what SQLite's header says of counts and versions."""
-    found = hashlib.blake2b(digest_size=16)
     with path.open("rb") as stream:
-        header = bytearray(stream.read(100))
-        header[_COUNTER] = bytes(4)
-        header[92:100] = bytes(len(header[92:100]))
-        found.update(header)
-        while block := stream.read(1 << 20):
-            found.update(block)
+        return _digest(stream)
+
+
+def digest_of_bytes(data: bytes) -> str:
+    """`digest`, of a whole file in memory."""
+    return _digest(io.BytesIO(data))
+
+
+def _digest(stream: BinaryIO) -> str:
+    found = hashlib.blake2b(digest_size=16)
+    header = bytearray(stream.read(100))
+    header[_COUNTER] = bytes(4)
+    header[92:100] = bytes(len(header[92:100]))
+    found.update(header)
+    while block := stream.read(1 << 20):
+        found.update(block)
     return found.hexdigest()
 
 
 def remove(path: Path) -> None:
     """Remove a file or a folder with all that is in it, soon, and beside everything else."""
     _removing.submit(_remove, path)
+
+
+def before_removing(function: Callable[[], None]) -> None:
+    """Run something beside everything else, before whatever is removed from now on."""
+    _removing.submit(function)
 
 
 def _remove(path: Path) -> None:

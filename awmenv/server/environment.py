@@ -188,7 +188,8 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         if action.tool_name in CONTROL_TOOLS:
             return await self._control(action.tool_name, action.arguments)
         known = Mark.from_wire(action.metadata["mark"]) if "mark" in action.metadata else None
-        return await self._tool_call(action.tool_name, action.arguments, known)
+        put_back = action.metadata.get("put_back") is True
+        return await self._tool_call(action.tool_name, action.arguments, known, put_back)
 
     def _list_tools(self) -> WorldObservation:
         if self._session is None:
@@ -196,10 +197,12 @@ class WorldEnvironment(Environment[Action, WorldObservation, State]):
         self._session.used_at = time.monotonic()
         return WorldObservation(tools=self._session.tools.listed)
 
-    async def _tool_call(self, name: str, arguments: dict[str, Any], known: Mark | None = None) -> WorldObservation:
+    async def _tool_call(
+        self, name: str, arguments: dict[str, Any], known: Mark | None = None, put_back: bool = False
+    ) -> WorldObservation:
         if self._session is None:
             return self._refused("server_error", name, NOT_STARTED)
-        result = await self._session.call(name, arguments, known)
+        result = await self._session.call(name, arguments, known, put_back)
         if result.cause == "sealed":
             return _ended()
         metadata = _metadata(result, self._session.partial) if self._session.wants_diff else {}

@@ -57,15 +57,21 @@ class Start:
 @dataclass(frozen=True)
 class Mark:
     """One call: its clock, a digest of what it answered, and where it wrote a digest of the database after it and of
-    the rows that it changed."""
+    the rows that it changed. `put_back` says that a call of a replay left another database, which then was replaced by
+    the recorded one: how, in a word."""
 
     clock: int
     answer: str = ""
     database: str = ""
     rows: str = ""
+    put_back: str = ""
 
     def wire(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if value != ""}
+
+    def changes_what(self, known: Mark) -> bool:
+        """Return whether this call changed the rows that a recorded one did, or left the same bytes."""
+        return self.database == known.database or (self.rows != "" and self.rows == known.rows)
 
     @classmethod
     def from_wire(cls, data: Any) -> Self | None:

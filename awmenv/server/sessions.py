@@ -32,6 +32,7 @@ from awmenv.server.library import Library
 from awmenv.server.marks import RECORDED, Mark, Start, WorldTime, digest_of
 from awmenv.server.scenario import Host, ScenarioHouse, Template, ToolList
 from awmenv.server.settings import Settings
+from awmenv.server.snapshots import Snapshots
 from awmenv.server.turns import Turns
 from awmenv.server.verifier import VerifierHouse, verdict
 from awmenv.server.workplace import Workplace
@@ -111,6 +112,7 @@ class World:
         self._verifying = Turns(slots, PATIENCE_S, each=max(1, slots // 2), late=LATE * slots)
         self.workers = ThreadPoolExecutor((1 + LATE) * slots + CHECKUPS, thread_name_prefix="verifier")
         self.checkup = Checkup(self.scenarios, self.verifiers, settings.cache_dir, workers=self.workers)
+        self.snapshots = Snapshots(settings.cache_dir / "worlds" if settings.cache_dir else None)
         self.counts = Counts()
         self.sessions: set[Session] = set()
         self._stopped = False
@@ -204,6 +206,8 @@ class Session:
         self._folder: Path | None = None
         self._initial: Path | None = None
         self._last: Path | None = None
+        self._last_digest = ""
+        self._has_strayed = False
         self._final: Path | None = None
         self._no_final = ""
         self._seen: database.Fingerprint = ()
@@ -329,8 +333,12 @@ class Session:
         await self.world.scenarios.snapshot(host, target)
         return target
 
-    async def call(self, name: str, arguments: dict[str, Any], known: Mark | None = None) -> CallResult:
-        """Make one tool call of the agent; in a recorded session `known` makes one of the record again, at its time."""
+    async def call(
+        self, name: str, arguments: dict[str, Any], known: Mark | None = None, put_back: bool = False
+    ) -> CallResult:
+        """One tool call of the agent; in a recorded session `known` makes one of the record again, at its time. With
+        `put_back` the recorded database replaces the one that the call left, if it left another and a snapshot is
+        kept."""
         async with self.lock:
             self.used_at = time.monotonic()
             if self.sealed:
@@ -343,7 +351,30 @@ class Session:
             self.world.counts.calls += 1
             result = _marked(await self._ask(name, arguments, moment, known), moment)
             self._note(name, arguments, result)
+            if put_back and known is not None:
+                return await self._put_back(result, known)
             return result
+
+    async def _put_back(self, result: CallResult, known: Mark) -> CallResult:
+        mark, host = result.mark, self.host
+        if mark is None or host is None:
+            return result
+        has_strayed = self._has_strayed or not mark.changes_what(known)
+        self._has_strayed = has_strayed and (known.database == "" or mark.database != known.database)
+        if not self._has_strayed or known.database == "" or mark.answer != known.answer:
+            return result
+        if not await asyncio.to_thread(self.world.snapshots.put_back, known.database, host.database):
+            return result
+        self._seen = database.fingerprint(host.database)
+        before, self._last = self._last, await self._snapshot()
+        self._last_digest = await database.digest_aside(self._last)
+        if before is not None:
+            database.remove(before)
+        if self._last_digest != known.database:
+            return result
+        self._has_strayed = False
+        log.info("scenario %s: a database is put back to its record", self.scenario)
+        return replace(result, mark=replace(mark, database=known.database, put_back="database"))
 
     async def _ask(
         self, name: str, arguments: dict[str, Any], moment: dict[str, Any] | None, known: Mark | None
@@ -438,7 +469,7 @@ class Session:
         diff = await self._compare(before, after) if self.wants_diff and not is_known else None
         if self._last is not None:
             database.remove(self._last)
-        self._last = after
+        self._last, self._last_digest = after, digest
         return replace(result, diff=diff, database=digest)
 
     async def _compare(self, before: Path | None, after: Path) -> dict[str, Any] | None:
@@ -568,6 +599,8 @@ class Session:
         self.world.sessions.discard(self)
         host, self.host = self.host, None
         folder, self._folder = self._folder, None
+        if not self.sealed and self._last is not None and self._last_digest:
+            database.before_removing(partial(self.world.snapshots.keep, self._last, self._last_digest))
         self.sealed = True
         if host is not None:
             self.world.scenarios.close(host)

@@ -2,14 +2,19 @@
 
 import asyncio
 import itertools
-from collections.abc import Callable
+import os
+import random
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import psutil
 import pytest
 
-from awmenv.client import RESTORES_A_CALL, EnvironmentClient
+from awmenv.client import RESTORES_A_CALL, EnvironmentClient, Made
 from awmenv.errors import Diverged, SessionLost, WorldLost
+from awmenv.server import database, snapshots
+from awmenv.server.snapshots import Snapshots
 from tests.awmenv.conftest import Server, eventually
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
@@ -95,3 +100,91 @@ async def test_tries_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(WorldLost):
         await env.call_tool("list_notes")
     assert next(tried) == 1 + RESTORES_A_CALL
+
+
+DRIFTS = (
+    RUN_CODE.replace("import os", "import os, time", 1)
+    + """
+@app.post("/quiet", operation_id="quiet")
+def quiet() -> str:
+    with engine.begin() as connection:
+        connection.execute(text("INSERT INTO t VALUES (:x)"), {"x": time.monotonic_ns()})
+    return "done"
+
+
+@app.get("/all", operation_id="all_rows")
+def all_rows() -> list:
+    with engine.begin() as connection:
+        return [x for (x,) in connection.execute(text("SELECT x FROM t ORDER BY x"))]
+"""
+)
+
+
+async def made_by(env: EnvironmentClient, *names: str) -> list[Made]:
+    made = []
+    for name in names:
+        found = await env.call_tool(name, {})
+        made.append(Made(name, {}, mark=found.metadata["mark"]))
+    return made
+
+
+async def again(server: Server, world: Mapping[str, object], made: list[Made]) -> tuple[EnvironmentClient, object]:
+    """Restore a world; returns its client, and what the app says of its rows."""
+    async with EnvironmentClient(server.url, restore=True) as env:
+        await env.reset(scenario="open_1", state_diff=True)
+        await env.replay(made, world)
+        return env, (await env.call_tool("all_rows", {})).tool_result
+
+
+async def test_other_rows_are_put_back_from_a_snapshot(make_server: Callable[..., Server], tmp_path: Path) -> None:
+    server = make_server(pack(tmp_path / "pack", DRIFTS))
+    async with EnvironmentClient(server.url, restore=True) as env:
+        await env.reset(scenario="open_1", state_diff=True)
+        made = await made_by(env, "quiet", "add_row", "quiet", "all_rows")
+        rows, world = (await env.call_tool("all_rows", {})).tool_result, env.world
+    assert world is not None
+    kept = tmp_path / "cache" / "worlds" / str((made[2].mark or {})["database"])
+    assert eventually(kept.exists)
+    restored, found = await again(server, world, made)
+    assert found == rows
+    assert (restored.restored.grade, restored.restored.calls) == ("database", 4)
+    assert restored.restored.difference == "quiet, call 1, leaves another database"
+    kept.write_bytes(zlib.compress(b"SQLite format 3" + bytes(5000)))  # something else under its name
+    with pytest.raises(Diverged, match="quiet, call 1, leaves another database"):
+        await again(server, world, made)
+    kept.unlink()
+    with pytest.raises(Diverged, match="quiet, call 1, leaves another database"):
+        await again(server, world, made[:3])
+
+
+async def test_a_comparing_client_gets_no_snapshot(make_server: Callable[..., Server], tmp_path: Path) -> None:
+    server = make_server(pack(tmp_path / "pack", DRIFTS))
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="open_1", state_diff=True, world=True)
+        made, world = await made_by(env, "quiet"), env.world
+    assert eventually((tmp_path / "cache" / "worlds" / str((made[0].mark or {})["database"])).exists)
+    async with EnvironmentClient(server.url) as env:
+        await env.reset(scenario="open_1", state_diff=True)
+        with pytest.raises(Diverged, match="quiet, call 1, leaves another database"):
+            await env.replay(made, world)
+
+
+def test_snapshots_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store, source = Snapshots(tmp_path / "worlds"), tmp_path / "world.db"
+    kept = []
+    for number in range(4):
+        source.write_bytes(b"SQLite format 3" + random.Random(number).randbytes(20_000))
+        kept.append(database.digest(source))
+        store.keep(source, kept[-1])
+        os.utime(tmp_path / "worlds" / kept[-1], (1e9 + number, 4e9 + number))
+    assert sorted(path.name for path in (tmp_path / "worlds").iterdir()) == sorted(kept)
+    monkeypatch.setattr(snapshots, "MAX_STORE", 60_000)
+    store.keep(source, kept[-1])
+    assert not (tmp_path / "worlds" / kept[0]).exists() and (tmp_path / "worlds" / kept[2]).exists()
+    store.keep(source, "../" + kept[0])
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == ["world.db"]
+    assert not store.put_back("../world.db", source)
+    link = tmp_path / "link.db"
+    link.symlink_to(source)
+    assert not store.put_back(kept[2], link) and store.put_back(kept[2], source)
+    assert database.digest(source) == kept[2]

@@ -76,12 +76,13 @@ async def played(server: Server, calls: tuple[str, ...] = CALLS) -> tuple[dict[s
 
 
 async def replayed(server: Server, world: dict[str, Any], made: list[Made]) -> EnvironmentClient:
-    async with EnvironmentClient(server.url, restore=True) as env:
+    async with EnvironmentClient(server.url) as env:
         await env.reset(scenario="open_1", task_idx=0, state_diff=True)
         await env.begin_as(world)
         for call in made:
             found = await env.call_again(call.name, call.arguments, call.mark)
             assert json.dumps(found.tool_result) == call.seen
+        await env.settle()
         return env
 
 

@@ -36,6 +36,7 @@ HANG_S = 60
 WRITES = ("INSERT", "UPDATE", "DELETE")
 CODE = """
 import os
+import time
 from fastapi import FastAPI
 from pydantic import BaseModel
 from sqlalchemy import create_engine, text
@@ -57,6 +58,13 @@ def add_row(row: Row) -> dict:
         connection.execute(text("INSERT INTO t (word) VALUES (:word)"), {"word": row.word})
         rows = connection.execute(text("SELECT count(*) FROM t")).scalar()
     return {"rows": rows, "calls": calls}
+
+
+@app.post("/drift", operation_id="drift")
+def drift() -> str:
+    with engine.begin() as connection:  # no record holds this clock
+        connection.execute(text("INSERT INTO t (word) VALUES (:word)"), {"word": str(time.monotonic_ns())})
+    return "done"
 
 
 @app.get("/rows", operation_id="count_rows")
@@ -138,7 +146,7 @@ def plan(seed=None):
 
 
 def plan_of(turns):
-    calls = {"?": ("count_rows", {}), "ask": ("ask_expert", {"question": "Which word next?"})}
+    calls = {"?": ("count_rows", {}), "drift": ("drift", {}), "ask": ("ask_expert", {"question": "Which word next?"})}
     planned = [{"calls": [calls.get(one) or ("add_row", {"word": one}) for one in turn]} for turn in turns]
     words = [one for turn in turns for one in turn if one not in calls]
     return [{"say": "Let me see.", **planned[0]}, *planned[1:], {"answer": " ".join(words)}]
