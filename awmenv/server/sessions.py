@@ -336,9 +336,11 @@ class Session:
     async def call(
         self, name: str, arguments: dict[str, Any], known: Mark | None = None, put_back: bool = False
     ) -> CallResult:
-        """One tool call of the agent; in a recorded session `known` makes one of the record again, at its time. With
-        `put_back` the recorded database replaces the one that the call left, if it left another and a snapshot is
-        kept."""
+        """Make one tool call of the agent; in a recorded session `known` makes one of the record again, at its time.
+
+        With `put_back` the recorded database replaces the one that the call left, if it left another and a snapshot is
+        kept.
+        """
         async with self.lock:
             self.used_at = time.monotonic()
             if self.sealed:

@@ -96,7 +96,7 @@ class Snapshots:
 
 
 def _overwrite(fd: int, data: bytearray) -> bool:
-    """Under SQLite's own lock, with a change counter that it has not seen: open connections drop what they cached."""
+    """Write under SQLite's own lock, with a change counter that is new to open connections: they drop their caches."""
     fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, _LOCK_SIZE, _LOCK_AT)
     counter = (int.from_bytes(os.pread(fd, 4, 24), "big") + 1) % (1 << 32)
     data[_COUNTER] = data[_VALID_FOR] = counter.to_bytes(4, "big")
