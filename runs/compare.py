@@ -54,6 +54,7 @@ class Try:
     chance: float | None = None
     asked: bool = False
     human_s: float = 0.0
+    episode: str = ""
 
     @property
     def is_open(self) -> bool:
@@ -228,7 +229,8 @@ def _contrast(tries: Sequence[Try], arm: str, control: str, stopped: bool, alpha
     if complete:
         state = "extended" if len(waves) > 1 else "final"
     lost = _exclusions(tasks.values())
-    running = _running(tries, arm, control, waves, state, alpha)
+    by_wave = [tasks] if len(waves) == 1 else [_of_wave(tries, arm, control, wave) for wave in waves]
+    running = _running(by_wave, state, alpha)
     fixed = state == "final" and paired and not lost.withheld
     single = all(len(one.treated) == 1 == len(one.control) for one in tasks.values())
     ds = [d for _, d in paired]
@@ -320,11 +322,14 @@ def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]]) -> Scope:
     return Scope(groups, span, p, method, verdict, said)
 
 
-def _running(tries: Sequence[Try], arm: str, control: str, waves: Sequence[int], state: str, alpha: float) -> Running:
+def _of_wave(tries: Iterable[Try], arm: str, control: str, wave: int) -> dict[str, _Task]:
+    return _by_task([one for one in tries if one.wave == wave], arm, control)
+
+
+def _running(by_wave: Iterable[dict[str, _Task]], state: str, alpha: float) -> Running:
     prefixes, planned = [], 0
-    for wave in waves:
-        of_wave = tries if len(waves) == 1 else [one for one in tries if one.wave == wave]
-        tasks = sorted(_by_task(of_wave, arm, control).values(), key=lambda one: one.position)
+    for of_wave in by_wave:
+        tasks = sorted(of_wave.values(), key=lambda one: one.position)
         planned += len(tasks)
         ready = next((place for place, one in enumerate(tasks) if one.is_open), len(tasks))
         seeds = max((len(one.treated) for one in tasks), default=1)

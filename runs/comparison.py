@@ -98,7 +98,10 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
     visibility.refuse_while_blind(actor)
     tries, states = tries_of(plan)
     arms = list(plan.arms.all())
-    counts = [_count(arm.name, arm.expert, tries, states) for arm in arms]
+    by_arm: dict[str, list[tuple[Try, str]]] = {arm.name: [] for arm in arms}
+    for each in zip(tries, states, strict=True):
+        by_arm[each[0].arm].append(each)
+    counts = [_count(arm.name, arm.expert, by_arm[arm.name]) for arm in arms]
     stopped = plan.state == PlanState.CANCELLED
     found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
     known = court.at_fault(plan.run.project, before=plan.run.created_at)
@@ -141,9 +144,9 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
             "episode_id", "episode__state", "episode__fault", "offered", "chance",
         )
     )  # fmt: skip
-    ended = [row[6] for row in rows if row[7] == EpisodeState.FINISHED]
-    types = dict(outcomes.of_episodes(ended).filter(source=outcomes.VERIFIER).values_list("episode_id", "reward_type"))
-    silent = set(ended) - set(types)
+    of_plan = outcomes.of_project(plan.run.project).filter(episode__planned__plan=plan)
+    types = dict(of_plan.filter(episode__state=EpisodeState.FINISHED).values_list("episode_id", "reward_type"))
+    silent = {row[6] for row in rows if row[7] == EpisodeState.FINISHED} - set(types)
     unverified = set(
         EpisodeEvent.objects.filter(episode__in=silent, verb=NOT_VERIFIED).values_list("episode_id", flat=True)
     )
@@ -155,7 +158,7 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
         task = f"{scenario}/{idx}"
         if complete is not None and task in known:
             complete, excluded = None, known[task]
-        about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0))
+        about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
         tries.append(Try(task, scenario, arm, seed, position, wave, *about))
     return tries, [row[7] for row in rows]
 
@@ -183,8 +186,7 @@ def _became(state: str, fault: str, reward_type: str | None, unverified: bool) -
     return None, ""
 
 
-def _count(name: str, expert: str, tries: list[Try], states: list[str]) -> ArmCount:
-    mine = [(one, state) for one, state in zip(tries, states, strict=True) if one.arm == name]
+def _count(name: str, expert: str, mine: list[tuple[Try, str]]) -> ArmCount:
     return ArmCount(
         name,
         expert,

@@ -18,12 +18,14 @@ from episodes import visibility
 from episodes.models import Episode, EpisodeState, Run
 from people.access import Actor, scoped
 from runs.compare import Contrast, Try
-from runs.comparison import COMPLETE
+from runs.comparison import COMPLETE, Comparison
 from runs.models import INFRASTRUCTURE, Plan, PlanState
 
 WIDTH = 1000
 """Units of a bar and of the chart by scenario."""
 TASKS_SHOWN = 300
+MARKS_SHOWN = 1000
+"""Tries of the shown tasks up to which each has a mark; beyond it a page would take seconds."""
 
 
 @dataclass
@@ -116,6 +118,25 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
     ]
 
 
+def card_of(found: Comparison) -> Card:
+    """Return a compared run with the counts of its comparison, so that bars and finding agree and are read together."""
+    bars = [
+        ArmBar(
+            arm.name,
+            arm.expert,
+            planned=arm.planned,
+            complete=arm.complete,
+            others=arm.others,
+            finished=arm.complete + arm.others,
+            faults=sum(arm.excluded.values()),
+            live=arm.live,
+        )
+        for arm in found.arms
+    ]
+    broken = sum(arm.excluded.get(f"fault {fault}", 0) for arm in found.arms for fault in INFRASTRUCTURE)
+    return Card(found.plan.run, found.plan, bars, broken, len(found.tries))
+
+
 def _add(bar: ArmBar, state: str, count: int) -> None:
     bar.planned += count
     if state == EpisodeState.FINISHED:
@@ -143,37 +164,55 @@ class Mark:
 
 
 @dataclass(frozen=True)
+class Cell:
+    """A task under an arm: a mark for each try, or only the counts where a page would have too many marks."""
+
+    arm: str
+    complete: int
+    counted: int
+    marks: list[Mark]
+
+
+@dataclass(frozen=True)
 class TaskRow:
-    """One task with the marks of each arm, in the order of the arms."""
+    """One task with a cell for each arm, in the order of the arms."""
 
     scenario: str
-    task: str
-    arms: list[list[Mark]]
+    idx: str
+    arms: list[Cell]
 
 
-def task_rows(plan: Plan, tries: Iterable[Try], arms: Sequence[str]) -> list[TaskRow]:
-    """Return the tasks of a run by scenario; `tries` are those of `comparison.tries_of`, in their order."""
-    ids = plan.tries.order_by("wave", "position", "seed", "arm__place").values_list("episode_id", flat=True)
-    by_task: dict[tuple[str, str], dict[str, list[Mark]]] = defaultdict(lambda: {arm: [] for arm in arms})
-    for one, episode in zip(tries, ids, strict=True):
-        by_task[one.scenario, one.task][one.arm].append(_mark(one, episode))
-    return [
-        TaskRow(scenario, task, [marks[arm] for arm in arms]) for (scenario, task), marks in sorted(by_task.items())
+def task_rows(tries: Iterable[Try], arms: Sequence[str]) -> tuple[list[TaskRow], int]:
+    """Return the first `TASKS_SHOWN` tasks of a run by scenario, and how many more there are."""
+    by_task: dict[tuple[str, str], dict[str, list[Try]]] = defaultdict(lambda: {arm: [] for arm in arms})
+    for one in tries:
+        by_task[one.scenario, one.task][one.arm].append(one)
+    shown = sorted(by_task)[:TASKS_SHOWN]
+    marked = sum(len(cell) for key in shown for cell in by_task[key].values()) <= MARKS_SHOWN
+    rows = [
+        TaskRow(scenario, task.rpartition("/")[2], [_cell(arm, by_task[scenario, task][arm], marked) for arm in arms])
+        for scenario, task in shown
     ]
+    return rows, len(by_task) - len(shown)
 
 
 def by_scenario(rows: Sequence[TaskRow]) -> list[tuple[str, list[TaskRow]]]:
     return [(name, list(same)) for name, same in groupby(rows, key=lambda row: row.scenario)]
 
 
-def _mark(one: Try, episode: str) -> Mark:
+def _cell(arm: str, tries: Sequence[Try], marked: bool) -> Cell:
+    told = [one.complete for one in tries if one.complete is not None]
+    return Cell(arm, sum(told), len(told), [_mark(one) for one in tries] if marked else [])
+
+
+def _mark(one: Try) -> Mark:
     if one.complete is not None:
         css = words = "complete" if one.complete else "others"
     else:
         css, words = ("excluded", one.excluded) if one.excluded else ("open", "not ended")
     if one.offered is not None:
         words += ", help offered" if one.offered else ", help withheld"
-    return Mark(episode, one.seed, css, words)
+    return Mark(one.episode, one.seed, css, words)
 
 
 @dataclass(frozen=True)

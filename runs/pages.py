@@ -153,9 +153,9 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     if not Plan.objects.filter(run=run).exists():
         return redirect(f"{reverse('episodes')}?run={run.pk}")
     found = compare_run(request.actor, pk)
-    (card,) = overview.cards(request.actor, [run])
+    card = overview.card_of(found)
     names = [arm.name for arm in card.arms]
-    rows = overview.task_rows(found.plan, found.tries, names)
+    rows, more_tasks = overview.task_rows(found.tries, names)
     context = {
         "run": run,
         "plan": found.plan,
@@ -167,8 +167,8 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         ],
         "effects": found.effects,
         "arms": card.arms,
-        "scenarios": overview.by_scenario(rows[: overview.TASKS_SHOWN]),
-        "more_tasks": max(0, len(rows) - overview.TASKS_SHOWN),
+        "scenarios": overview.by_scenario(rows),
+        "more_tasks": more_tasks,
         "ruled_later": found.ruled_later,
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
         "repeats": repeats(found.tries, names),

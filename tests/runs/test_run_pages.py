@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from awmclient.schema import RunStart
 from episodes import recording
 from episodes.models import OutcomeHold
-from runs import launching
+from runs import launching, overview
 from runs.models import Plan
 from tests.browsing import as_person, html
 from tests.runs.planned import end, launched
@@ -76,6 +78,25 @@ def test_run_page_shows_arms_marks_and_the_finding(ada, rita):
     assert refused.status_code == 409 and "Better" not in html(refused)
     listed = html(as_person(rita).get("/runs/"))
     assert 'aria-label="5 complete, 0 not complete, 1 left out, 0 live of 6"' in listed
+
+
+def test_run_with_many_tries_shows_counts_that_open_episodes(ada, monkeypatch):
+    monkeypatch.setattr(overview, "MARKS_SHOWN", 11)
+    plan = launched(ada, tasks={"limit": 6})
+    first = plan.tries.select_related("arm").order_by("scenario", "task_idx").get(arm__name="expert", position=0)
+    end(first.episode_id)
+    page = html(as_person(ada).get(f"/runs/{plan.pk}/"))
+    assert 'class="try' not in page and page.count(">0 of 0</a>") == 11
+    where = f"?run={plan.pk}&amp;arm=expert&amp;scenario={first.scenario}&amp;task_idx={first.task_idx}"
+    assert re.search(rf'href="/episodes/{re.escape(where)}"\s*>1 of 1</a>', page)
+    listed = html(as_person(ada).get(f"/episodes/{where.replace('&amp;', '&')}"))
+    assert listed.count(f"/episodes/{first.episode_id}/") >= 1
+
+
+def test_run_page_with_many_tasks_says_how_many_more(ada, monkeypatch):
+    monkeypatch.setattr(overview, "TASKS_SHOWN", 2)
+    page = html(as_person(ada).get(f"/runs/{launched(ada, tasks={'limit': 6}).pk}/"))
+    assert "4 more tasks are not shown." in page and page.count('class="try open"') == 4
 
 
 def test_strangers_and_readers_change_nothing(ada, rita, max_):
