@@ -1,7 +1,7 @@
 """Inspect AI: `ask_expert` as a tool, hooks as the record. Each sample is an episode.
 
 with SyncHttpDashboard(url, token) as dash, recorded(dash, expert="plain"):
-    eval(Task(samples, solver=[use_tools(look_up(), ask_expert()), generate()]), model="openai/my-model")
+    eval(Task(samples, solver=[use_tools(look_up(), ask_expert()), generate()]), model="openai-api/local/my-model")
 """
 
 from __future__ import annotations

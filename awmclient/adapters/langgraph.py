@@ -23,7 +23,7 @@ try:
     from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
     from langchain_core.outputs import ChatGeneration, LLMResult
     from langchain_core.tools import InjectedToolCallId, StructuredTool
-    from langgraph.errors import GraphRecursionError
+    from langgraph.errors import GraphBubbleUp, GraphRecursionError
 except ImportError as error:
     raise missing("LangGraph", "langgraph", error) from error
 
@@ -103,7 +103,7 @@ class Recording(recording.Recording, AsyncCallbackHandler):
 
     async def on_tool_error(self, error: BaseException, *, run_id: UUID, **more: Any) -> None:
         call = self._calls.pop(run_id, None)
-        if call is not None and not self.left:
+        if call is not None and not self.left and not isinstance(error, GraphBubbleUp):  # an interrupt is no error
             trace = "".join(traceback.format_exception(error))
             await self.here(self.came(call, error=f"{type(error).__name__}: {error}", traceback=trace))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, ClassVar, Self, TypeVar
@@ -18,6 +18,7 @@ from awmclient.adapters.transcript import Step, Transcript
 from awmclient.bodies import NO_QUESTIONS_LEFT, context_text, question_problem
 from awmclient.client import SyncEpisode
 from awmclient.errors import BoundaryFault, ClientError, DashboardError, EpisodeEnded, Parked, Unreachable
+from awmclient.observations import bounded
 from awmclient.ports import EpisodePort
 from awmclient.schema import ASK_TOOL, Fault, StopReason
 from awmclient.toolcalls import Call
@@ -66,7 +67,12 @@ class Recording:
         if self._is_at_home():
             work.close()
             raise TypeError("An agent that is not async needs an episode of SyncHttpDashboard.")
-        return self._submit(work).result()
+        future = self._submit(work)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C while an agent waits for advice: the question ends too
+            future.cancel()
+            raise
 
     def _is_at_home(self) -> bool:
         if self._sync is not None:
@@ -99,10 +105,10 @@ class Recording:
         refused = {"kind": "tool_call", "name": ASK_TOOL, "arguments": given, **place}
         ready = self._transcript.asks_now(call)
         if problem := question_problem(question):
-            await self._append([*ready, {**refused, "error": problem}])
+            await self._append([*ready, bounded({**refused, "error": problem})])
             return {"status": "error", "error": problem}
         if self._transcript.asks >= self._max_asks:
-            await self._append([*ready, {**refused, "result": NO_QUESTIONS_LEFT}])
+            await self._append([*ready, bounded({**refused, "result": NO_QUESTIONS_LEFT})])
             return dict(NO_QUESTIONS_LEFT)
         self._transcript.asks += 1
         await self._append(ready)
@@ -117,7 +123,7 @@ class Recording:
                 await self._episode.append(steps)
 
     @contextlib.contextmanager
-    def _noticing(self) -> Any:
+    def _noticing(self) -> Iterator[None]:
         """Note that the episode is over: a framework may make words for its model of any exception."""
         if self.left:
             raise EpisodeEnded
@@ -147,13 +153,18 @@ class Recording:
         if self.left or (error is not None and not isinstance(error, Exception)):
             return
         if error is None or isinstance(error, self.limits):
-            await self._append(self._transcript.rest())
-            reason: StopReason = self.stop_reason if error is None else "max_steps"
-            words = self._transcript.last_words if self.final_answer is None else self.final_answer
-            answer = words if reason == "done" else None
-            await self._episode.finish(reason, final_answer=answer, outcome=self.outcome)
+            await self._finish(self.stop_reason if error is None else "max_steps")
         elif not isinstance(error, Unreachable):
             await self._fail(error)
+
+    async def _finish(self, reason: StopReason) -> None:
+        words = self._transcript.last_words if self.final_answer is None else self.final_answer
+        try:
+            await self._append(self._transcript.rest())
+            answer = words if reason == "done" else None
+            await self._episode.finish(reason, final_answer=answer, outcome=self.outcome)
+        except EpisodeEnded:  # by a person, in the last moment; the agent is through either way
+            self.left = True
 
     async def _fail(self, error: Exception) -> None:
         fault: Fault = "worker"

@@ -161,6 +161,13 @@ async def test_nothing_is_recorded_after_a_stop(dash, episode):
     assert (entry(dash).stop_reason, entry(dash).steps) == ("gave_up", [])
 
 
+async def test_recording_ends_quietly_after_a_late_stop(dash, episode):
+    async with Recording(episode) as record:
+        await record.said("I order 12.")
+        await episode.finish("gave_up")
+    assert record.left and entry(dash).stop_reason == "gave_up"
+
+
 async def test_recording_sends_heartbeats_while_open(dash, episode):
     async with Recording(episode, heartbeat_s=0.001):
         async with asyncio.timeout(60):

@@ -13,6 +13,7 @@ from tests.frameworks.story import (
     ASKS,
     INSTRUCTIONS,
     LOOKS,
+    PATIENCE_S,
     SAYS,
     STORY,
     TASK,
@@ -75,7 +76,7 @@ def test_inspect_sample_is_recorded_in_order(house, agent_token, expert_token, e
     found = []
 
     def answer():
-        found.extend(until(lambda: environment("inspect-story"), 90))
+        found.extend(until(lambda: environment("inspect-story"), PATIENCE_S))
         with an_expert(house, expert_token, found[0]):
             pass
 
@@ -83,7 +84,7 @@ def test_inspect_sample_is_recorded_in_order(house, agent_token, expert_token, e
     expert.start()
     with model(LOOKS, ASKS, SAYS) as server:
         log = evaluate(house, agent_token, server, "inspect-story")
-    expert.join(90)
+    expert.join(PATIENCE_S)
     view, steps = recorded(house, agent_token, found[0])
     assert outline(steps) == [f"system: {INSTRUCTIONS}", *STORY]
     assert [step.get("call_id") for step in of_kinds(steps, "tool_call", "ask")] == ["c1", "c2", "c3"]
@@ -117,6 +118,22 @@ def test_inspect_limit_is_max_steps_and_error_a_fault(house, agent_token, enviro
     assert (view["state"], view["stop_reason"]) == ("finished", "max_steps") and of_kinds(steps, "tool_call")
     view, steps = recorded(house, agent_token, failed)
     assert view["state"] == "failed" and steps[-1]["meta"] == {"fault": "worker"}
+
+
+def test_inspect_sample_ends_with_a_stopped_episode(house, agent_token, environment):
+    def stop():
+        with house.http(agent_token) as http:
+            [episode] = until(lambda: environment("inspect-stop"), PATIENCE_S)
+            until(lambda: http.get(f"/episodes/{episode}").json()["state"] == "waiting", PATIENCE_S)
+            http.post(f"/episodes/{episode}/finish", json={"stop_reason": "gave_up"}).raise_for_status()
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    with model(ASKS, LOOKS) as server:
+        log = evaluate(house, agent_token, server, "inspect-stop", message_limit=30)
+    stopper.join(PATIENCE_S)
+    view, _ = recorded(house, agent_token, environment("inspect-stop")[0])
+    assert log.samples[0].limit.type == "custom" and view["stop_reason"] == "gave_up"
 
 
 def test_inspect_scorer_models_are_not_recorded(house, agent_token, environment):

@@ -144,3 +144,27 @@ def test_langgraph_tool_that_ends_the_run_is_an_error(house, agent_token):
     view, steps = recorded(house, agent_token, episode.id)
     assert of_kinds(steps, "tool_call")[0]["error"] == "ValueError: no shelf of tea"
     assert view["state"] == "failed" and steps[-1]["meta"] == {"fault": "worker"}
+
+
+def test_langgraph_interrupt_is_no_error(house, agent_token):
+    from langchain.agents import create_agent
+    from langchain_core.tools import tool
+    from langgraph.checkpoint.memory import InMemorySaver
+    from langgraph.types import Command, interrupt
+
+    from awmclient.adapters.langgraph import Recording
+
+    @tool
+    def pay() -> str:
+        """Pay, once a person agrees."""
+        return f"paid: {interrupt('May I pay?')}"
+
+    with model(turn("", ("pay", "{}")), SAYS) as server, started(house, agent_token) as episode:
+        with Recording(episode) as record:
+            agent = create_agent(chat(server), tools=[pay], checkpointer=InMemorySaver())
+            state, config = given(record)
+            config["configurable"] = {"thread_id": "1"}
+            agent.invoke(state, config)
+            agent.invoke(Command(resume="yes"), config)
+    _, steps = recorded(house, agent_token, episode.id)
+    assert outline(steps)[2:] == ["1 pay {} -> paid: yes", f"2 assistant: {ANSWER}"]

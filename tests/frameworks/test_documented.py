@@ -1,0 +1,91 @@
+"""The ten lines per framework in docs/frameworks.md, run as they stand against the running product."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from awmclient.client import HttpDashboard, SyncHttpDashboard
+from tests.frameworks.story import SAYS, look_up, model
+
+pytestmark = pytest.mark.frameworks
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "frameworks.md"
+BLOCKS = dict(re.findall(r"(?ms)^## ([^\n]+)\n\n```python\n(.+?)```", PAGE.read_text(encoding="utf-8")))
+
+
+def names_for_agents_sdk():
+    from agents import function_tool, set_default_openai_api, set_tracing_disabled
+
+    set_default_openai_api("chat_completions")
+    set_tracing_disabled(True)
+    return {"look_up": function_tool(look_up)}
+
+
+def names_for_langgraph():
+    from langchain_openai import ChatOpenAI
+
+    return {"look_up": look_up, "chat": ChatOpenAI(model="small")}
+
+
+def names_for_pydantic_ai():
+    return {"look_up": look_up, "chat": "openai-chat:small"}
+
+
+def names_for_smolagents():
+    from smolagents import OpenAIModel, tool
+
+    return {"look_up": tool(look_up), "chat": OpenAIModel("small")}
+
+
+def names_for_inspect():
+    from inspect_ai import Task
+    from inspect_ai.dataset import Sample
+    from inspect_ai.scorer import includes
+    from inspect_ai.solver import generate, use_tools
+
+    from tests.frameworks.test_inspect_ai import look_up_tool
+
+    given = {"Task": Task, "includes": includes, "generate": generate, "use_tools": use_tools, "look_up": look_up_tool}
+    return {**given, "samples": [Sample("Order tea", target="12")]}
+
+
+NAMES = {
+    "OpenAI Agents SDK": names_for_agents_sdk,
+    "LangGraph": names_for_langgraph,
+    "PydanticAI": names_for_pydantic_ai,
+    "smolagents": names_for_smolagents,
+    "Inspect AI": names_for_inspect,
+}
+
+
+@pytest.mark.parametrize("framework", NAMES)
+def test_documented_lines_record_an_episode(house, agent_token, framework, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # Inspect writes its log into the folder where it runs
+    ends = {**SAYS}
+    if framework == "smolagents":
+        function = {"name": "final_answer", "arguments": '{"answer": "12"}'}
+        ends["tool_calls"] = [{"type": "function", "function": function}]
+    with model(ends) as server, house.http(agent_token) as http:
+        before = {one["id"] for one in http.get("/episodes").json()["items"]}
+        for kind in ("OPENAI", "LOCAL"):
+            monkeypatch.setenv(f"{kind}_BASE_URL", server.base_url)
+            monkeypatch.setenv(f"{kind}_API_KEY", "none")
+        given = {"HttpDashboard": HttpDashboard, "SyncHttpDashboard": SyncHttpDashboard}
+        given |= {"url": house.url, "token": agent_token, **NAMES[framework]()}
+        code = compile(BLOCKS[framework], str(PAGE), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        coroutine = eval(code, given)  # noqa: S307
+        if inspect.isawaitable(coroutine):
+            asyncio.run(coroutine)
+        [episode] = [one for one in http.get("/episodes").json()["items"] if one["id"] not in before]
+    assert (episode["state"], episode["stop_reason"]) == ("finished", "done")
+    assert len(server.bodies) == 1 and "ask_expert" in str(server.bodies[0]["tools"])
+
+
+def test_every_framework_has_its_lines():
+    assert set(BLOCKS) == set(NAMES)
+    assert all(len(block.splitlines()) <= 10 for block in BLOCKS.values())
