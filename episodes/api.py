@@ -13,7 +13,7 @@ from awmclient import schema
 from awmclient.fields import MAX_INT, Object
 from episodes import lists, recording, trajectory
 from episodes.models import Episode
-from episodes.selection import FILTERS
+from episodes.narrowing import FILTERS
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of, refusal
 

@@ -14,9 +14,10 @@ from typing import Any
 from django.db.models import QuerySet, Subquery
 from django.http import QueryDict
 
-from episodes import outcomes, visibility
+from episodes import narrowing, outcomes, visibility
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
-from episodes.selection import LENGTHS, NOT_VERIFIED, TOLD_BY_OUTCOME, filtered
+from episodes.narrowing import SAID, matching
+from episodes.selection import LENGTHS, NOT_VERIFIED
 from episodes.strip import OUTCOME_WORDS
 from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
@@ -39,6 +40,7 @@ WORDS: dict[str, Mapping[str, str]] = {
 TITLES = {
     **{"state": "State", "outcome": "Outcome", "scenario": "Scenario", "task_idx": "Task", "run": "Run", "arm": "Arm"},
     **{"expert": "Expert", "policy": "Policy", "asked": "Who answered", "tool": "Tool used", "error": "Errors"},
+    **{"verdict": "Verdict", "label": "Label", "label_value": "Label value"},
     **{"length": "Steps", "origin": "Origin"},
 }
 BESIDE = {
@@ -118,14 +120,6 @@ class Wish:
         return {one: values for one, values in self.said.items() if one != name}
 
 
-def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episode]:
-    """Return the actor's episodes that match; where outcomes narrow them, only those whose outcome the actor sees.
-    Raises `Invalid` for a filter that does not exist.
-    """
-    found = filtered(actor.project, said)
-    return visibility.told(actor, found) if TOLD_BY_OUTCOME & set(said) else found
-
-
 def counted(actor: Actor, wish: Wish) -> tuple[int, list[Facet]]:
     """Return how many episodes match, counted up to one more than `COUNTED`, and the filters with their counts.
 
@@ -137,18 +131,33 @@ def counted(actor: Actor, wish: Wish) -> tuple[int, list[Facet]]:
     runs = dict(scoped(Run.objects.all(), project).order_by("-created_at").values_list("pk", "name")[:1000])
     facets = []
     for name in TITLES:
-        if (
-            name == "outcome"
-            and not sees_outcomes(actor)
-            or name == "task_idx"
-            and len(wish.said.get("scenario", [])) != 1
-        ):
+        if _is_left_out(actor, wish, name):
             continue
         others = _rows(matching(actor, wish.without(name))) if name in wish.said else rows
-        told = [row for row in others if row["pk"] not in hidden] if name == "outcome" and hidden else others
-        counts = _counts(name, told)
-        facets.append(_facet(name, counts, wish, {**WORDS, "run": runs}.get(name, {})))
+        if name in SAID:
+            counts, words = _said(actor, wish, name, others), narrowing.sayings().words(project, name)
+        else:
+            told = [row for row in others if row["pk"] not in hidden] if name == "outcome" and hidden else others
+            counts, words = _counts(name, told), {**WORDS, "run": runs}.get(name, {})
+        facets.append(_facet(name, counts, wish, words))
     return len(rows), [facet for facet in facets if facet.choices]
+
+
+def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
+    """Return whether this filter says nothing here: tasks are told apart within a scenario, values within a label."""
+    if name in ("outcome", *SAID) and not sees_outcomes(actor):
+        return True
+    if name == "task_idx":
+        return len(wish.said.get("scenario", [])) != 1
+    return name == "label_value" and not {"label", "label_value"} & set(wish.said)
+
+
+def _said(actor: Actor, wish: Wish, name: str, rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
+    """Count what was said of episodes; values only of the labels in use."""
+    counts = narrowing.sayings().counts(actor, name, [row["pk"] for row in rows])
+    if name == "label_value" and "label" in wish.said:
+        return Counter({one: n for one, n in counts.items() if one.partition(":")[0] in wish.said["label"]})
+    return counts
 
 
 def _rows(episodes: QuerySet[Episode]) -> Sequence[Mapping[str, Any]]:
@@ -195,7 +204,8 @@ def _facet(name: str, counts: Counter[str], wish: Wish, words: Mapping[str, str]
 def chips(project: Project, wish: Wish) -> list[Chip]:
     """Return the filters in use, each with the address without it."""
     runs = dict(scoped(Run.objects.filter(pk__in=wish.said.get("run", [])), project).values_list("pk", "name"))
-    words = {**WORDS, "run": runs}
+    said = {name: narrowing.sayings().words(project, name) for name in SAID if name in wish.said}
+    words = {**WORDS, "run": runs, **said}
     titles = {**TITLES, **BESIDE}
     return [
         Chip(titles[name], words.get(name, {}).get(value, value), wish.turned(name, value))

@@ -10,9 +10,10 @@ from django.db.models import Count
 from awmclient.schema import EpisodeItem, EpisodePage, OutcomeView, RunItem, RunPage
 from episodes import visibility
 from episodes.models import Episode, Run
-from episodes.selection import TOLD_BY_OUTCOME, filtered, newest
+from episodes.narrowing import matching
+from episodes.selection import newest
 from people.access import Actor, may_read, scoped, sees_outcomes
-from people.errors import Invalid, WrongScope
+from people.errors import Invalid
 
 _SAME = (
     *("key", "state", "task_idx", "task", "environment", "expert", "origin", "seed", "training_step", "last_seq"),
@@ -28,16 +29,11 @@ def episodes(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, li
     """Return one page of the project's episodes, newest first.
 
     Raises:
-        WrongScope: an agent's token asks by outcome.
+        WrongScope: an agent's token asks by outcome, or by what was said of episodes.
         Invalid: a filter, its value or the cursor is unknown.
     """
     may_read(actor)
-    if not sees_outcomes(actor) and TOLD_BY_OUTCOME & set(filters):
-        raise WrongScope("Agent tokens cannot filter by outcome.")
-    rows = filtered(actor.project, filters)
-    if TOLD_BY_OUTCOME & set(filters):
-        rows = visibility.told(actor, rows)
-    rows = rows.only("pk", "run_id", *_SAME, *_OR_NONE)
+    rows = matching(actor, filters).only("pk", "run_id", *_SAME, *_OR_NONE)
     found, cursor_next = newest(rows, cursor, limit)
     outcomes = _outcomes(actor, found) if sees_outcomes(actor) else None
     return EpisodePage(items=[_item(row, outcomes) for row in found], next=cursor_next)

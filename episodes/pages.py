@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 from episodes import facets, recording, saved_views, search, wall
 from episodes.facets import COUNTED, Facet, Wish
 from episodes.models import Episode
+from episodes.narrowing import SAID, matching
 from episodes.selection import NOT_VERIFIED, newest
 from people.access import MemberRequest, holds, may_export, may_launch, may_set_reviews, member_required, scoped
 from people.errors import Invalid
@@ -27,7 +28,7 @@ from people.errors import Invalid
 PAGE = 50
 SELECTED = 200
 LAG_S = 10
-NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length")
+NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length", *SAID)
 """Filters of the list that an export does not have."""
 
 
@@ -40,9 +41,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
     found: list[Episode] = []
     count, sieve, older = 0, list[Facet](), None
     try:
-        found, older = newest(
-            facets.matching(actor, wish.said).select_related("run"), request.GET.get("cursor", ""), PAGE
-        )
+        found, older = newest(matching(actor, wish.said).select_related("run"), request.GET.get("cursor", ""), PAGE)
         count, sieve = facets.counted(actor, wish)
     except Invalid as error:
         refused = error.message

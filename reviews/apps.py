@@ -1,5 +1,5 @@
 """The reviews app: registers that who leaves gives back the reviews they hold, and comments as a subject of
-notifications."""
+notifications, and verdicts and labels as filters of episodes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,11 @@ class ReviewsConfig(AppConfig):
     name = "reviews"
 
     def ready(self) -> None:
+        from episodes import narrowing as filters_of_episodes
         from notices import subjects
         from people import members
-        from reviews import assigning, notifications
+        from reviews import assigning, narrowing, notifications
 
         members.on_leave(assigning.give_back)
         subjects.register(notifications.CommentKind())
+        filters_of_episodes.register(narrowing.Sayings())

@@ -141,7 +141,7 @@ READS = {
     *("step_cards", "findings", "strip", "formatting", "legend", "templatetags", "charts"),
     *("webpush", "outbound", "address_registry", "quoting", "attesting"),
     *("recipe", "record", "redaction", "curricula", "tokenizing", "shaping", "pairs", "selecting", "building", "card"),
-    *("reasons", "readers", "search", "search_text", "facets", "alignment"),
+    *("reasons", "readers", "search", "search_text", "facets", "narrowing", "alignment"),
     *("checking", "environment", "formats", "writers", "leakage", "ratio", "rewards", "compare"),
     *(
         "anytime",

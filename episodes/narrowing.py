@@ -1,0 +1,67 @@
+"""Reads: the episodes that match a list's filters, for one actor.
+
+Owns what an actor may filter by: `selection.py` has the filters over the record, and what people said of episodes is
+asked of the app that stores it, which registers in `AppConfig.ready()`. Called by the list's page and the API.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from django.db.models import Q, QuerySet
+
+from episodes import selection, visibility
+from episodes.models import Episode
+from people.access import Actor, sees_outcomes
+from people.errors import Invalid, WrongScope
+from people.models import Project
+
+SAID = ("verdict", "label", "label_value")
+"""Filters by what people and models said of an episode."""
+FILTERS = (*selection.FILTERS, *SAID)
+
+
+class Sayings(Protocol):
+    """What was said of episodes, as filters of these names: only what the actor may read now."""
+
+    def condition(self, actor: Actor, name: str, values: Collection[str]) -> Q:
+        """Return what a filter asks for. Raises `Invalid` for an unknown value."""
+
+    def counts(self, actor: Actor, name: str, episodes: Collection[str]) -> Counter[str]:
+        """Return how many of these episodes have each value."""
+
+    def words(self, project: Project, name: str) -> Mapping[str, str]:
+        """Return what a page calls the values."""
+
+
+_sources: list[Sayings] = []
+
+
+def register(source: Sayings) -> None:
+    """Make one source answer for all filters of `SAID`; the newest counts."""
+    _sources[:] = [source]
+
+
+def sayings() -> Sayings:
+    return _sources[0]
+
+
+def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episode]:
+    """Return the actor's episodes that match; where outcomes narrow them, only those whose outcome the actor sees.
+
+    Raises:
+        Invalid: a filter or a value does not exist.
+        WrongScope: an agent's token asks by an outcome, or by what was said of episodes.
+    """
+    if unknown := [name for name in said if name not in FILTERS]:
+        raise Invalid(f"Unknown filter: {unknown[0]}. Use one of {', '.join(FILTERS)}.")
+    told = [name for name in said if name in (*selection.TOLD_BY_OUTCOME, *SAID)]
+    if told and not sees_outcomes(actor):
+        raise WrongScope(f"Agent tokens cannot filter by {told[0]}.")
+    rows = selection.filtered(actor.project, {name: values for name, values in said.items() if name not in SAID})
+    for name, values in said.items():
+        if name in SAID and values:
+            rows = rows.filter(sayings().condition(actor, name, values))
+    return visibility.told(actor, rows) if selection.TOLD_BY_OUTCOME & set(said) else rows

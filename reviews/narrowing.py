@@ -1,0 +1,110 @@
+"""Reads: verdicts and labels as filters of the list of episodes, with counts. Registered with `episodes.narrowing`.
+
+To someone who judges an episode blind it is one without verdicts, under which no filter by verdict finds it, and its
+only labels are their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+
+from django.db.models import Exists, OuterRef, Q, QuerySet
+
+from episodes import visibility
+from people.access import Actor, sees_outcomes
+from people.errors import Invalid
+from people.models import Project
+from reviews.models import COMMENT, Annotation, Decision, LabelSchema, SchemaKind, Verdict
+
+NO_VERDICT = "none"
+VERDICTS = {**dict(Decision.choices), NO_VERDICT: "No verdict"}
+COUNTABLE = (SchemaKind.SINGLE, SchemaKind.MULTI, SchemaKind.SCORE)
+"""Kinds of labels whose values are few enough to filter by; what people write freely is not."""
+
+
+class Sayings:
+    """The filters `verdict`, `label` (its name) and `label_value` (`name:value`)."""
+
+    def condition(self, actor: Actor, name: str, values: Collection[str]) -> Q:
+        if any("\x00" in value for value in values):
+            raise Invalid(f"Unknown filter value: {name}.")
+        if name == "verdict":
+            return _by_verdict(actor, values)
+        labels = _labels(actor).filter(episode=OuterRef("pk"))
+        if name == "label":
+            return Q(Exists(labels.filter(label__in=values)))
+        found = Q()
+        for value in values:
+            found |= _has_value(value)
+        return Q(Exists(labels.filter(found)))
+
+    def counts(self, actor: Actor, name: str, episodes: Collection[str]) -> Counter[str]:
+        if name == "verdict":
+            open_to = set(episodes) - visibility.withheld(actor, episodes)
+            given = set(_verdicts().filter(episode__in=open_to).values_list("episode_id", "decision"))
+            without = len(open_to - {episode for episode, _ in given})
+            return Counter(decision for _, decision in given) + Counter({NO_VERDICT: without})
+        labels = _labels(actor).filter(episode__in=episodes)
+        if name == "label":
+            return Counter(label for _, label in set(labels.values_list("episode_id", "label")))
+        rows = labels.filter(schema__kind__in=COUNTABLE).values_list("episode_id", "label", "text")
+        return Counter(said for _, said in {(pk, f"{label}:{one}") for pk, label, text in rows for one in _each(text)})
+
+    def words(self, project: Project, name: str) -> Mapping[str, str]:
+        if name == "verdict":
+            return VERDICTS
+        words = {COMMENT: "Comment"} if name == "label" else {}
+        for schema in LabelSchema.objects.filter(project=project).order_by("version"):
+            if name == "label":
+                words[schema.name] = schema.title
+            elif schema.kind in (SchemaKind.SINGLE, SchemaKind.MULTI):
+                words |= {f"{schema.name}:{one['value']}": f"{schema.title}: {one['label']}" for one in schema.options}
+        return words
+
+
+def _verdicts() -> QuerySet[Verdict]:
+    return Verdict.objects.filter(is_late=False)
+
+
+def _by_verdict(actor: Actor, values: Collection[str]) -> Q:
+    if unknown := sorted(set(values) - set(VERDICTS)):
+        raise Invalid(f"Unknown filter value: verdict={unknown[0]}. Use one of {', '.join(VERDICTS)}.")
+    mine = _verdicts().filter(episode=OuterRef("pk"))
+    found = Q(Exists(mine.filter(decision__in=values)))
+    if NO_VERDICT in values:
+        found |= ~Q(Exists(mine))
+    return found & ~Q(pk__in=visibility.held(actor))
+
+
+def _labels(actor: Actor) -> QuerySet[Annotation]:
+    """Return the labels that count and that this actor may read now, as `annotated.seen_by` does for one episode."""
+    rows = Annotation.objects.filter(superseded_by__isnull=True, withdrawn=False)
+    if not sees_outcomes(actor):
+        return rows.filter(author_key=actor.key)
+    return rows.filter(Q(author_key=actor.key) | ~Q(episode__in=visibility.held(actor)))
+
+
+def _has_value(said: str) -> Q:
+    """Read `name:value`; the value of a score is a number."""
+    label, colon, value = said.partition(":")
+    if not colon or not label:
+        raise Invalid(f"Unknown filter value: label_value={said}. Use a label and a value, as in cause:wrong_tool.")
+    single = Q(schema__kind=SchemaKind.SINGLE, text=value) | Q(schema__kind=SchemaKind.MULTI, text__contains=value)
+    number = _number(value)
+    score = Q(schema__kind=SchemaKind.SCORE, text=number) if number is not None else Q(pk__in=[])
+    return Q(label=label) & (single | score)
+
+
+def _number(text: str) -> float | None:
+    """Read a number as a score prints it; None for other texts."""
+    for read in (int, float):
+        try:
+            return read(text)
+        except ValueError:
+            continue
+    return None
+
+
+def _each(value: object) -> list[str]:
+    return [str(one) for one in value] if isinstance(value, list) else [str(value)]

@@ -1,0 +1,158 @@
+"""Verdicts and labels as filters of the list: what they match, what they count, and what they tell whom."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from episodes import lists
+from episodes.facets import Wish, counted
+from people.errors import Invalid, WrongScope
+from reviews import annotating, assigning, deciding, schemas
+from reviews.annotating import Place
+from reviews.deciding import Wanted
+from tests.browsing import as_person, html
+from tests.people_by_name import token
+from tests.reviews.conftest import ended
+
+OPTIONS = [{"value": "tool", "label": "Wrong tool"}, {"value": "plan", "label": "Wrong plan"}]
+
+
+def judge(actor, review, decision):
+    lease = assigning.claim(actor, review.pk)
+    deciding.decide(actor, review.pk, lease.lease_token, Wanted(decision))
+
+
+def label(actor, episode, name, value, schema=None):
+    return annotating.annotate(actor, episode, Place(2), name, value, schema=schema)
+
+
+@pytest.fixture
+def cause(ada):
+    return schemas.define(ada, "cause", "Cause", "single", OPTIONS)
+
+
+@pytest.fixture
+def found(ada):
+    def matching(actor=ada, **said):
+        return [one.key for one in lists.episodes(actor, {k: [v] for k, v in said.items()}, "", 50).items]
+
+    return matching
+
+
+@pytest.fixture
+def counts(ada):
+    def facet(name, actor=ada, **said):
+        _, facets = counted(actor, Wish({k: [v] for k, v in said.items()}))
+        return {one.label: one.count for each in facets if each.name == name for one in each.choices}
+
+    return facet
+
+
+def test_episodes_are_found_and_counted_by_verdict(ada, rita, review, found, counts):
+    ended(ada, "two")
+    assert counts("verdict") == {"No verdict": 2}
+    judge(rita, review, "reject")
+    judge(ada, review, "accept")
+    assert counts("verdict") == {"Accept": 1, "Reject": 1, "No verdict": 1}
+    assert found(verdict="accept") == found(verdict="reject") == ["one"] and found(verdict="none") == ["two"]
+    with pytest.raises(Invalid, match="verdict=good"):
+        found(verdict="good")
+
+
+def test_late_verdict_counts_nowhere(ada, rita, review, counts, found):
+    judge(rita, review, "reject")
+    review.verdicts.update(is_late=True)
+    assert counts("verdict") == {"No verdict": 1} and found(verdict="reject") == []
+
+
+def test_blind_reviewer_learns_no_verdict_before_their_own(ada, rita, review, found, counts):
+    ended(ada, "two")
+    judge(ada, review, "reject")
+    assert counts("verdict", rita) == {"Reject": 1, "No verdict": 1}
+    assigning.claim(rita, review.pk)
+    assert counts("verdict", rita) == {"No verdict": 1}
+    assert found(rita, verdict="reject") == [] and found(rita, verdict="none") == ["two"]
+    page = html(as_person(rita).get("/episodes/?verdict=reject"))
+    assert "0 shown" in page and review.episode_id not in page
+    judge(rita, review, "accept")
+    assert found(rita, verdict="reject") == ["one"] and counts("verdict", rita)["Reject"] == 1
+
+
+def test_blind_reviewer_finds_only_their_own_labels(ada, rita, review, episode, cause, found, counts):
+    label(ada, episode, "cause", "tool", cause)
+    assert counts("label", rita) == {"Cause": 1} and found(rita, label="cause") == ["one"]
+    assigning.claim(rita, review.pk)
+    assert counts("label", rita) == {} == counts("label_value", rita, label="cause")
+    assert found(rita, label="cause") == found(rita, label_value="cause:tool") == []
+    label(rita, episode, "cause", "plan", cause)
+    assert counts("label_value", rita, label="cause") == {"Cause: Wrong plan": 1}
+    assert found(rita, label_value="cause:tool") == [] and found(rita, label_value="cause:plan") == ["one"]
+    judge(rita, review, "accept")
+    assert counts("label_value", rita, label="cause") == {"Cause: Wrong tool": 1, "Cause: Wrong plan": 1}
+
+
+def test_only_labels_that_count_are_found(ada, episode, cause, found, counts):
+    label(ada, episode, "cause", "tool", cause)
+    newer = label(ada, episode, "cause", "plan", cause)
+    assert found(label_value="cause:tool") == [] and found(label_value="cause:plan") == ["one"]
+    annotating.undo(ada, newer.pk)
+    assert found(label="cause") == [] and counts("label") == {}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "value", "says"),
+    [
+        ("multi", OPTIONS, ["tool", "plan"], {"Quality: Wrong tool": 1, "Quality: Wrong plan": 1}),
+        ("score", [{"low": 1, "high": 5}], 3, {"quality:3": 1}),
+    ],
+)
+def test_values_of_each_countable_kind_are_found(ada, episode, found, counts, kind, options, value, says):
+    label(ada, episode, "quality", value, schemas.define(ada, "quality", "Quality", kind, options))
+    assert counts("label_value", label="quality") == says
+    one = "tool" if kind == "multi" else "3"
+    assert found(label_value=f"quality:{one}") == ["one"] and found(label_value="quality:other") == []
+
+
+def test_words_of_comments_are_no_values(ada, episode, found, counts):
+    label(ada, episode, "comment", "He <b>lied</b>")
+    assert counts("label") == {"Comment": 1} and found(label="comment") == ["one"]
+    assert counts("label_value", label="comment") == {}
+    with pytest.raises(Invalid, match="label_value"):
+        found(label_value="cause")
+
+
+def test_values_are_shown_for_the_chosen_label_alone(ada, episode, cause):
+    label(ada, episode, "cause", "tool", cause)
+    other = schemas.define(ada, "tone", "Tone", "single", OPTIONS)
+    label(ada, episode, "tone", "plan", other)
+    client = as_person(ada)
+    assert "<summary>Label value</summary>" not in html(client.get("/episodes/"))
+    page = html(client.get("/episodes/?label=cause"))
+    inside = re.search(r"<summary>Label value</summary>(.*?)</details>", page)
+    assert inside and "Cause: Wrong tool" in inside[1] and "Tone" not in inside[1]
+    chip = html(client.get("/episodes/?label_value=cause%3Atool"))
+    assert 'aria-label="Remove filter Label value: Cause: Wrong tool"' in chip and "1 shown" in chip
+
+
+@pytest.mark.parametrize("name", ["verdict", "label", "label_value"])
+def test_agents_cannot_filter_by_what_was_said(project, episode, found, name):
+    agent, _ = token(project, "agent")
+    with pytest.raises(WrongScope):
+        found(agent, **{name: "none"})
+
+
+def test_other_projects_say_nothing_here(ada, max_, episode, cause, found, counts):
+    label(ada, episode, "cause", "tool", cause)
+    assert found(max_, label="cause") == [] and counts("label", max_) == {}
+
+
+def test_api_filters_by_verdict_and_label(ada, rita, review, episode, cause):
+    judge(rita, review, "reject")
+    label(ada, episode, "cause", "tool", cause)
+    client = as_person(ada)
+    query = "/api/v1/episodes?verdict=reject&verdict=accept&label=cause&label_value=cause:tool"
+    assert [one["key"] for one in client.get(query).json()["items"]] == ["one"]
+    refused = client.get("/api/v1/episodes?verdicts=reject")
+    assert refused.status_code == 422 and "label_value" in refused.json()["error"]["message"]
