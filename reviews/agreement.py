@@ -1,4 +1,4 @@
-"""Pure: how far judgments agree: percent, Cohen's kappa, Krippendorff's alpha, and the accuracy of gold answers.
+"""Pure: how far judgments agree: percent, kappa (Cohen, Fleiss), Krippendorff's alpha, and the accuracy on gold items.
 
 A table has one row per item: judge -> value. The unit of every interval is the item. Undefined figures are None,
 such as alpha where everyone always gave the same label. Called by `reports.py`.
@@ -44,6 +44,7 @@ class Agreement:
     alpha_high: float | None
     kappa: float | None
     judges: int
+    fleiss: float | None = None
 
 
 def share(part: int, of: int) -> Share:
@@ -71,6 +72,7 @@ def agreement(items: Sequence[Item]) -> Agreement:
         alpha_high=high,
         kappa=kappa([(one[judges[0]], one[judges[1]]) for one in twice]) if len(judges) == 2 else None,
         judges=len(judges),
+        fleiss=fleiss(twice) if len(judges) > 2 else None,
     )
 
 
@@ -99,6 +101,25 @@ def kappa(pairs: Sequence[tuple[str, str]]) -> float | None:
     observed = sum(a == b for a, b in pairs) / n
     chance = sum(sum(a == label for a, _ in pairs) / n * (sum(b == label for _, b in pairs) / n) for label in labels)
     return (observed - chance) / (1 - chance) if chance < 1 else None
+
+
+def fleiss(items: Sequence[Item]) -> float | None:
+    """Return Fleiss' kappa of any number of judges, not the same for each item; None if chance alone would make them
+    agree.
+
+    Items count alike, however many judged them: those that needed one more judgment are the ones that people differ on.
+    """
+    counts = [row for row in _counts(items) if sum(row) > 1]
+    if not counts:
+        return None
+    sizes = [sum(row) for row in counts]
+    same = [sum(k * (k - 1) for k in row) / (n * (n - 1)) for row, n in zip(counts, sizes, strict=True)]
+    shares = [
+        sum(row[at] / n for row, n in zip(counts, sizes, strict=True)) / len(counts) for at in range(len(counts[0]))
+    ]
+    observed, chance = sum(same) / len(counts), sum(one * one for one in shares)
+    only_one = sum(one > 0 for one in shares) < 2
+    return None if only_one else (observed - chance) / (1 - chance)
 
 
 def interval(items: Sequence[Item]) -> tuple[float | None, float | None]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reviews import agreement
-from reviews.agreement import alpha, alpha_of_draw, kappa, share
+from reviews.agreement import alpha, alpha_of_draw, fleiss, kappa, share
 
 OBSERVERS = ("1233214121..", "1233224125.3", ".33322412513", "12332441251.")
 """Four judges, twelve items, with gaps; made for this test."""
@@ -42,6 +42,27 @@ def test_alpha_with_gaps_is_the_same_by_both_routes():
     items = [{str(n): row[at] for n, row in enumerate(OBSERVERS) if row[at] != "."} for at in range(12)]
     twice = [one for one in items if len(one) > 1]
     assert alpha(items) == pytest.approx(alpha_of_draw(twice))
+
+
+def judged(*rows: str) -> list[dict[str, str]]:
+    return [{str(n): value for n, value in enumerate(row)} for row in rows]
+
+
+def test_fleiss_kappa_of_three_judges_by_hand():
+    """Pairs that agree: 1, 1/3, 1/3, 1, so 2/3; each label is half of all, chance is .5, kappa = (2/3 - .5) / .5."""
+    items = judged("aaa", "aab", "abb", "bbb")
+    assert fleiss(items) == pytest.approx(1 / 3) == agreement.agreement(items).fleiss
+    assert agreement.agreement(items).kappa is None
+
+
+def test_fleiss_kappa_counts_items_alike_by_hand():
+    """Of aaa all pairs agree, of ab none: .5. Label a has shares 1 and .5, so .75; chance is .625, kappa = -1/3."""
+    assert fleiss(judged("aaa", "ab", "b")) == pytest.approx(-1 / 3)
+
+
+def test_fleiss_kappa_is_undefined_where_all_say_one():
+    assert fleiss(judged("aaa", "aaa")) is None and fleiss([]) is None and fleiss(judged("a")) is None
+    assert agreement.agreement(judged("ab", "aa")).fleiss is None  # two judges have Cohen's kappa
 
 
 def test_interval_holds_alpha_and_follows_from_its_seed():
