@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import random
 import threading
 
@@ -273,3 +275,13 @@ def test_api_launches_changes_and_compares(ada, project, calls, client):
     assert client.get(f"{address}/comparison", **agent).status_code == 403
     assert client.post("/api/v1/runs", {**said, "key": "l"}, **{**post, **agent}).status_code == 403
     assert client.post(f"{address}/pause", {}, **post).json()["error"]["code"] == "wrong_state"
+
+
+def test_plan_without_a_draw_keeps_the_digest_of_older_plans():
+    plan = document(arms=[{"name": "off"}, {"name": "on", "expert": "plain"}])
+    older = plan.model_dump()
+    for arm in older["arms"]:
+        del arm["offer"]
+    assert plan.digest == hashlib.sha256(json.dumps(older, sort_keys=True).encode()).hexdigest()
+    drawn = document(arms=[{"name": "off"}, {"name": "on", "expert": "plain", "offer": 0.5}])
+    assert drawn.digest != plan.digest
