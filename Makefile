@@ -7,7 +7,7 @@ FIND_PYTHON = for name in "$(PYTHON)" python3 python3.14 python3.13 python3.12 p
 	  test -n "$$name" && command -v "$$name" >/dev/null 2>&1 && \
 	  "$$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$name" && break; done
 
-.PHONY: run install install-dev install-web lock test test-train test-frameworks check bench attack chaos image planted
+.PHONY: run install install-dev install-web lock test install-train test-train train-demo test-frameworks check bench attack chaos image planted
 
 # `exec` makes the product the direct child of make: a signal to make alone reaches it
 run: install
@@ -59,12 +59,18 @@ test: install-dev
 	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25 -m "not train and not frameworks and not chaos and not long and not image"
 
 # Training libraries are large, so they live apart
-test-train:
+install-train:
 	@test -x .venv-train/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-train
 	@.venv-train/bin/python -m pip install -q --no-deps --require-hashes -r requirements-train.lock
 	@.venv-train/bin/python -c 'import torch' || { \
 	  echo "This build of torch needs CUDA. Name an index or folder that has the build without it (docs/operations.md)."; exit 1; }
+
+test-train: install-train
 	@.venv-train/bin/python -m pytest -m train
+
+# A small model learns from demonstrations and from the environment server; SEED=N is another one (docs/training.md)
+train-demo: install-train
+	@.venv-train/bin/python -m examples.train_demo
 
 # So do the agent frameworks of the adapters, which the product does not need
 test-frameworks:

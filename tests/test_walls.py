@@ -34,6 +34,7 @@ STARTERS = {
 OTHERS = {
     "bench/worlds/neighbor.py": "code of packs of the benchmark's own, as text, which the server runs behind the walls",
     "awmenv/server/checkup.py": "its own records, by parameters: no statement and no file comes from a pack",
+    "examples/train_demo/app.py": "the app of the example's pack, which the server runs behind the walls",
     "exports/comparing.py": "keys of rows, by parameters, in a temporary database: no statement comes from a pack",
     "awmenv/server/preloading.py": "names of modules for the zygotes; imports none by itself",
     "packs/sources/build.py": "an author's tool: CREATE and INSERT of folders of their own",

@@ -1,0 +1,115 @@
+"""Supervised learning on export rows, and GRPO on rollouts."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean, pstdev
+from typing import Any
+
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from torch.nn import functional
+
+from examples.train_demo.model import Tiny, optimizers
+from examples.train_demo.words import Segment, encoded, redrawn, told
+
+LR, TOKENS_A_STEP, WARM_UP = 4e-3, 800, 20
+Say = Callable[[str], None]
+
+
+@dataclass
+class Played:
+    """One rollout: its tokens, which of them the model drew, with what log probability, and the verifier's reward."""
+
+    ids: list[int]
+    drawn: list[int]
+    logps: list[float]
+    reward: float = 0.0
+    counts: bool = True
+    """False where something else than the policy broke."""
+
+
+def padded(rows: Sequence[Sequence[float]], kind: torch.dtype) -> Tensor:
+    longest = max(map(len, rows))
+    return torch.tensor([[*row, *[0] * (longest - len(row))] for row in rows], dtype=kind)
+
+
+def logps_of(model: Tiny, ids: Tensor) -> Tensor:
+    """Log probability of each token after the first, (rows, length - 1); token 0 is never drawn."""
+    logits = model(ids)[:, :-1]
+    logits[..., 0] = -1e9
+    return torch.gather(functional.log_softmax(logits, -1), 2, ids[:, 1:, None])[..., 0]
+
+
+def sft(
+    model: Tiny, tokenizer: Tokenizer, rows: Sequence[Mapping[str, Any]], *, seed: int, seconds: float, say: Say
+) -> int:
+    """Train on what the agent wrote in these rows of an `sft` export for so long; returns the number of updates."""
+    chance, began = random.Random(seed), time.monotonic()  # noqa: S311
+    both, updates = optimizers(model, LR), 0
+    conversations = [told(row["messages"], row["tools"]) for row in rows]
+    batches = _batches(conversations, tokenizer, chance)
+    losses: list[float] = []
+    while (gone := (time.monotonic() - began) / seconds) < 1:
+        ids, mask = next(batches)
+        loss = -(logps_of(model, ids) * mask[:, 1:]).sum() / mask[:, 1:].sum()
+        _step(model, both, loss, min(1.0, (updates + 1) / WARM_UP) * (1 - 0.95 * gone))
+        updates += 1
+        losses.append(float(loss.detach()))
+        if updates % 100 == 0:
+            say(f"  {updates} updates, loss {fmean(losses[-100:]):.3f}, {time.monotonic() - began:.0f} s")
+    return updates
+
+
+def _batches(
+    conversations: Sequence[Sequence[Segment]], tokenizer: Tokenizer, chance: random.Random
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield IDs and masks of random rows, each with other names and numbers at every turn."""
+    while True:
+        chosen: list[tuple[list[int], list[int]]] = []
+        while sum(len(ids) for ids, _ in chosen) < TOKENS_A_STEP:
+            chosen.append(encoded(tokenizer, redrawn(chance.choice(conversations), chance)))
+        yield padded([ids for ids, _ in chosen], torch.long), padded([mask for _, mask in chosen], torch.float)
+
+
+def grpo_update(
+    model: Tiny, both: list[torch.optim.Optimizer], groups: Sequence[Sequence[Played]], share: float
+) -> dict[str, float]:
+    """Make one step by advantages within each group; rollouts of groups without a difference teach nothing.
+
+    `share` is the part of the learning rate that is used. Returns what to report as losses.
+    """
+    kept: list[tuple[Played, float]] = []
+    for group in groups:
+        counted = [one for one in group if one.counts]
+        rewards = [one.reward for one in counted]
+        if len(set(rewards)) > 1:
+            kept += [(one, (one.reward - fmean(rewards)) / (pstdev(rewards) + 1e-4)) for one in counted]
+    if not kept:
+        return {"policy": 0.0, "learned_from": 0.0}
+    ids = padded([one.ids for one, _ in kept], torch.long)
+    mask = padded([one.drawn for one, _ in kept], torch.float)[:, 1:]
+    old = padded([one.logps for one, _ in kept], torch.float)[:, 1:]
+    advantage = torch.tensor([[value] for _, value in kept])
+    ratio = torch.exp((logps_of(model, ids) - old) * mask)
+    gain = torch.minimum(ratio * advantage, ratio.clamp(0.8, 1.28) * advantage)
+    loss = -(gain * mask).sum() / mask.sum()
+    _step(model, both, loss, share)
+    off = float(((ratio.detach() - 1).abs() * mask).max())
+    return {"policy": float(loss.detach()), "learned_from": float(len(kept)), "ratio_off": off}
+
+
+def _step(model: Tiny, both: list[torch.optim.Optimizer], loss: Tensor, share: float) -> None:
+    for one in both:
+        one.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for one in both:
+        for group in one.param_groups:
+            group.setdefault("full", group["lr"])
+            group["lr"] = group["full"] * share
+        one.step()
