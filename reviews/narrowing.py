@@ -59,7 +59,7 @@ class Sayings:
             if name == "label":
                 words[schema.name] = schema.title
             elif schema.kind in (SchemaKind.SINGLE, SchemaKind.MULTI):
-                words |= {f"{schema.name}:{one['value']}": f"{schema.title}: {one['label']}" for one in schema.options}
+                words |= {f"{schema.name}:{one['value']}": f"{one['label']} ({schema.title})" for one in schema.options}
         return words
 
 

@@ -87,10 +87,10 @@ def test_blind_reviewer_finds_only_their_own_labels(ada, rita, review, episode, 
     assert counts("label", rita) == {} == counts("label_value", rita, label="cause")
     assert found(rita, label="cause") == found(rita, label_value="cause:tool") == []
     label(rita, episode, "cause", "plan", cause)
-    assert counts("label_value", rita, label="cause") == {"Cause: Wrong plan": 1}
+    assert counts("label_value", rita, label="cause") == {"Wrong plan (Cause)": 1}
     assert found(rita, label_value="cause:tool") == [] and found(rita, label_value="cause:plan") == ["one"]
     judge(rita, review, "accept")
-    assert counts("label_value", rita, label="cause") == {"Cause: Wrong tool": 1, "Cause: Wrong plan": 1}
+    assert counts("label_value", rita, label="cause") == {"Wrong tool (Cause)": 1, "Wrong plan (Cause)": 1}
 
 
 def test_only_labels_that_count_are_found(ada, episode, cause, found, counts):
@@ -104,7 +104,7 @@ def test_only_labels_that_count_are_found(ada, episode, cause, found, counts):
 @pytest.mark.parametrize(
     ("kind", "options", "value", "says"),
     [
-        ("multi", OPTIONS, ["tool", "plan"], {"Quality: Wrong tool": 1, "Quality: Wrong plan": 1}),
+        ("multi", OPTIONS, ["tool", "plan"], {"Wrong tool (Quality)": 1, "Wrong plan (Quality)": 1}),
         ("score", [{"low": 1, "high": 5}], 3, {"quality:3": 1}),
     ],
 )
@@ -131,9 +131,9 @@ def test_values_are_shown_for_the_chosen_label_alone(ada, episode, cause):
     assert "<summary>Label value</summary>" not in html(client.get("/episodes/"))
     page = html(client.get("/episodes/?label=cause"))
     inside = re.search(r"<summary>Label value</summary>(.*?)</details>", page)
-    assert inside and "Cause: Wrong tool" in inside[1] and "Tone" not in inside[1]
+    assert inside and "Wrong tool (Cause)" in inside[1] and "Tone" not in inside[1]
     chip = html(client.get("/episodes/?label_value=cause%3Atool"))
-    assert 'aria-label="Remove filter Label value: Cause: Wrong tool"' in chip and "1 shown" in chip
+    assert 'aria-label="Remove filter Label value: Wrong tool (Cause)"' in chip and "1 shown" in chip
 
 
 @pytest.mark.parametrize("name", ["verdict", "label", "label_value"])
