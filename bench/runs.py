@@ -82,7 +82,7 @@ def report(name: str, value: float, unit: str, limit: float | None, **conditions
 
 
 def scripts() -> dict[tuple[str, int], list[dict[str, Any]]]:
-    """The scripts of the first tasks, as many as the run plays."""
+    """Return the scripts of the first tasks, as many as the run plays."""
     pack = load_pack(ROOT / "packs" / "starter")
     found = {
         (scenario, idx): pack.scripts(scenario, idx)["oracle"]
