@@ -109,7 +109,11 @@ def trained_tokenizer(texts: Sequence[str], vocabulary: int = 340) -> Tokenizer:
     letters = [chr(code) for code in range(33, 127)]
     plain = [re.sub(r"\d+|<\w+>", " ", text) for text in texts]
     trainer = trainers.BpeTrainer(
-        vocab_size=vocabulary, special_tokens=list(MARKS), initial_alphabet=letters, show_progress=False
+        vocab_size=vocabulary,
+        special_tokens=list(MARKS),
+        initial_alphabet=letters,
+        continuing_subword_prefix="##",
+        show_progress=False,
     )
     tokenizer.train_from_iterator(plain, trainer)
     tokenizer.add_tokens([str(number) for number in range(IDS[1])])

@@ -146,3 +146,12 @@ def test_update_favors_the_rollouts_that_were_better():
     assert chance(5) > before[5] and chance(6) < before[6]
     broken = [Played([3, 4, 5], [0, 0, 1], [0.0] * 3, 1.0), Played([3], [0], [0.0], 0.0, counts=False)]
     assert grpo_update(model, optimizers(model, 1e-2), [broken], 1.0)["learned_from"] == 0
+
+
+@pytest.mark.train
+def test_names_come_back_as_they_were_encoded():
+    from examples.train_demo.words import trained_tokenizer
+
+    tokenizer = trained_tokenizer([task.text for task in World(1, FAMILIES, 20).tasks])
+    for task in World(2, FAMILIES, 20).tasks:
+        assert tokenizer.decode(tokenizer.encode(task.text).ids) == task.text
