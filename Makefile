@@ -58,9 +58,12 @@ lock: install-dev
 test: install-dev
 	@$(PY) -m pytest -n 3 --dist loadfile --no-loadscope-reorder --durations=25 -m "not train and not frameworks and not chaos and not long and not image"
 
-# Training libraries are large, so they live apart
+# Training libraries are large, so they live apart. A folder of PIP_FIND_LINKS is asked for torch first: pip itself prefers
+# the build of an index, whose hash it can see before a download
 install-train:
 	@test -x .venv-train/bin/pip || "$$($(FIND_PYTHON))" -m venv .venv-train
+	@awk '/^[A-Za-z0-9]/ {on = /^torch==/} on' requirements-train.lock > .venv-train/torch.txt
+	@.venv-train/bin/python -m pip install -q --no-deps --require-hashes --no-index -r .venv-train/torch.txt 2>/dev/null || true
 	@.venv-train/bin/python -m pip install -q --no-deps --require-hashes -r requirements-train.lock
 	@.venv-train/bin/python -c 'import torch' || { \
 	  echo "This build of torch needs CUDA. Name an index or folder that has the build without it (docs/operations.md)."; exit 1; }
