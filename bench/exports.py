@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -107,7 +106,9 @@ def build(shape: str, run: str, parquet: str, folder: str) -> None:
     plan = datasets.take_snapshot(project, recipe, Path(folder))
     manifest = datasets.build(project, plan, Path(folder), lambda _episodes, _rows: True)
     seconds = time.perf_counter() - began
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    # the kernel keeps `ru_maxrss` across an exec, so it would hold what the process above had filled
+    status = Path("/proc/self/status").read_text()
+    peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024
     print(json.dumps({"seconds": seconds, "peak": peak, "rows": manifest["rows"]}))
 
 
