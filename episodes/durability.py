@@ -31,7 +31,7 @@ def chips(episode: Episode, now: datetime) -> list[tuple[str, str]]:
 def _certified(certificate: Certificate) -> tuple[str, str]:
     if certificate.grade == Grade.REFUSED:
         return "bad", f"differs from step {certificate.differs_at}" if certificate.checked else "cannot be replayed"
-    rows = "" if certificate.grade == Grade.EXACT else ", same rows"
+    rows = {Grade.CONTENT: ", same rows", Grade.DATABASE: ", rows put back"}.get(Grade(certificate.grade), "")
     return "good", f"certified, {certificate.checked} of {certificate.calls} calls{rows}"
 
 

@@ -342,6 +342,7 @@ class Certificate(AppendOnly):
     class Grade(models.TextChoices):
         EXACT = "exact", "Exact"
         CONTENT = "content", "Same rows"
+        DATABASE = "database", "Put back"
         REFUSED = "refused", "Differs"
 
     class Source(models.TextChoices):
@@ -363,7 +364,7 @@ class Certificate(AppendOnly):
     class Meta:
         constraints = [
             models.CheckConstraint(
-                condition=Q(grade__in=["exact", "content", "refused"]), name="certificate_grade_known"
+                condition=Q(grade__in=["exact", "content", "database", "refused"]), name="certificate_grade_known"
             ),
         ]
         indexes = [models.Index(fields=["scenario", "task_idx", "-at"], name="certificates_of_task")]

@@ -43,7 +43,7 @@ class Retried(Schema):
 
 
 class CertificateView(Schema):
-    """How an episode was last replayed: *exact*, *content* or *refused*, and how many calls came out the same.
+    """How an episode last replayed: *exact*, *content*, *database* or *refused*, and the calls that came out alike.
 
     `clocks` are *recorded* or *real*.
     """

@@ -45,7 +45,13 @@ def test_other_rows_are_put_back_and_the_history_says_so(desk, kept, ada):
     assert episode.outcomes.get().reward_type == "others" and episode.world["final"]
     assert "grade database: drift, call 2" in html(as_person(ada).get(f"/episodes/{episode.pk}/?tab=history"))
     certificate = async_to_sync(certifying.certify_episode)(episode)
-    assert (certificate.grade, certificate.checked) == ("refused", 1)  # a certificate compares alone
+    assert (certificate.grade, certificate.checked) == ("database", 3)
+    assert certificate.difference == "drift, call 2, leaves another database"
+    assert "certified, 3 of 3 calls, rows put back" in html(as_person(ada).get(f"/episodes/{episode.pk}/"))
+    for path in kept.folder.glob("*"):
+        path.unlink()
+    alone = async_to_sync(certifying.certify_episode)(episode)
+    assert (alone.grade, alone.checked) == ("refused", 1)
 
 
 def test_without_a_snapshot_nothing_is_guessed(desk, kept):
