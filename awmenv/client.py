@@ -166,8 +166,8 @@ class EnvironmentClient:
         """Start the episode.
 
         With `world` the server records what a replay needs (by default if this client restores). Other arguments of the
-        server's `reset` pass through. Raises ResetFailed with the server's reason. A key that
-        was set once is sent with every further reset, because the server wants it.
+        server's `reset` pass through. Raises ResetFailed with the server's reason, or Diverged if the world of a record
+        cannot be made any more. A key that was set once is sent with every further reset, because the server wants it.
         """
         control_key = control_key or self._control_key
         data = {"scenario": scenario, "task_idx": task_idx, "control_key": control_key, **arguments}
@@ -178,7 +178,10 @@ class EnvironmentClient:
             data["world"] = world if isinstance(world, bool) else dict(world)
         observation = await self._observe({"type": "reset", "data": data}, self._reset_timeout_s)
         if observation.reward_type == "reset_error":
-            raise ResetFailed(observation.error or "reset failed", str(observation.metadata.get("code", "reset_error")))
+            why, code = observation.error or "reset failed", str(observation.metadata.get("code", "reset_error"))
+            if code == WorldDiffers.code:
+                raise Diverged(f"The world cannot be restored. {why}")
+            raise ResetFailed(why, code)
         self._control_key = control_key
         self._start = {"scenario": scenario, "task_idx": task_idx, "state_diff": state_diff, **arguments}
         self._made, self.restored, self._unlike = [], Restored(), ""
@@ -259,12 +262,7 @@ class EnvironmentClient:
     async def begin_as(self, world: Mapping[str, Any]) -> Observation:
         """Reset to the world that a record says, with the arguments of the last reset. Raises `Diverged` if it cannot
         be made any more."""
-        try:
-            return await EnvironmentClient.reset(self, **self._start, world=world)
-        except ResetFailed as refused:
-            if refused.code == WorldDiffers.code:
-                raise Diverged(f"The world cannot be restored. {refused}") from refused
-            raise
+        return await EnvironmentClient.reset(self, **self._start, world=world)
 
     async def call_again(
         self, name: str, arguments: Mapping[str, Any], mark: Mapping[str, Any] | None = None

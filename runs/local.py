@@ -137,25 +137,30 @@ class LocalEpisode:
         wanted = AskOpen.model_validate({**plan, "question": question, **given})
         ask, _ = await patiently(queue.open_ask, self.actor, wanted)
         self.last_seq = seq
-        return await self.wait_for_advice(ask.pk)
+        return await self._advice(ask.pk)
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
         return [step for step in await patiently(_steps, self.actor, self.id) if step["seq"] > since]
 
     async def wait_for_advice(self, ask: str, deadline_s: int = 0) -> Advice:
         """Wait until it closes: its own deadline was set when it was opened."""
-        await patiently(_note_waiting, self.actor, ask)
-        while True:
+        return await self._advice(ask, await patiently(_look, self.actor, ask))
+
+    async def _advice(self, ask: str, view: AskView | None = None) -> Advice:
+        """Wait, unless the ask was seen closed: a parked episode that goes on has nothing to wait for."""
+        if view is None or view.status == "open":
+            await patiently(_note_waiting, self.actor, ask)
             view = await self._closed(ask)
-            if view.advice is None:
-                return Advice(text="", source="fallback", reason=view.reason or view.status)
+        while (advice := view.advice) is not None:
             try:
                 read = await patiently(closing.consume, self.actor, ask)
             except errors.Refused as taken_back:
                 if taken_back.code != "still_open":
                     raise
+                view = await self._closed(ask)
                 continue
-            return read.accepted.value() if read.accepted else view.advice
+            return read.accepted.value() if read.accepted else advice
+        return Advice(text="", source="fallback", reason=view.reason or view.status)
 
     async def _closed(self, ask_id: str) -> AskView:
         """Wait for the hint, the deadline, or some seconds anyway; the waiting loop settles the deadline.

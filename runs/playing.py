@@ -115,18 +115,21 @@ async def _begin(episode: Episode, worker: str) -> bool:
 
 class _World(EnvironmentClient):
     """The environment of one episode, restored from its calls where it is lost. Its first reset waits for a server that
-    goes away meanwhile, and it stores with the episode what the reset says of a partial scenario."""
+    goes away meanwhile, and makes the recorded world if there is a record to take up; it stores with the episode what
+    the reset says of a partial scenario."""
 
     def __init__(self, actor: Actor, episode: Episode) -> None:
         super().__init__(settings.AWMENV_URL, restore=True)
         self._actor, self.episode = actor, episode
+        self._is_at_record = False
 
     async def reset(self, **arguments: Any) -> Observation:
-        observation = await self._reset(arguments)
+        self._is_at_record = bool(self.episode.world) and self.episode.last_seq > 0
+        observation = await self._reset(arguments | ({"world": self.episode.world} if self._is_at_record else {}))
         partial = BuildReport.from_wire(observation.metadata.get("partial"))
         if partial is not None:
             await patiently(recording.note_partial, self._actor, self.episode.pk, partial)
-        if self.world is not None:
+        if self.world is not None and not self._is_at_record:
             await patiently(recording.note_world, self.episode.pk, self.world, self.episode.attempt)
         return observation
 
@@ -136,7 +139,9 @@ class _World(EnvironmentClient):
         """
         if not self.episode.world:
             return False
-        await self.begin_as(self.episode.world)
+        if not self._is_at_record:
+            await self.begin_as(self.episode.world)
+        self._is_at_record = False
         return True
 
     async def settle(self) -> None:
