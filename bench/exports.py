@@ -8,6 +8,7 @@ million and for 100,000. Run as `python bench/exports.py`; one JSON object a lin
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import statistics
@@ -18,10 +19,13 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 STEPS = int(os.environ.get("BENCH_STEPS", "40000"))
 EPISODES = int(os.environ.get("BENCH_EPISODES", "20000"))
+PROCESSES, LOOK_S = 2, 0.1
 SMALL, PER_EPISODE, PREVIEWS = 1_000, 20, 20
 RUNS = {"small": SMALL // PER_EPISODE, "large": STEPS // PER_EPISODE}
 TOOLS = [
@@ -62,21 +66,27 @@ def fill() -> None:
     from people import access, members
 
     pack = load_pack(ROOT / "packs" / "starter")
-    scenario, other = sorted(pack.scenarios)[:2]
-    task = pack.tasks(scenario)[0]
+    other, *scenarios = sorted(pack.scenarios)
+    tasks = [(name, number, text) for name in scenarios for number, text in enumerate(pack.tasks(name))]
     project, now = members.ensure_project("demo", "Demo"), timezone.now()
     splits.pin(
-        access.system(project), "bench", unit="scenario", seed=1, train=[f"{scenario}/0"],
+        access.system(project), "bench", unit="scenario", seed=1,
+        train=[f"{name}/{number}" for name, number, _ in tasks],
         val=[f"{other}/{number}" for number in range(len(pack.tasks(other)))],
     )  # fmt: skip
     done = {"state": "finished", "stop_reason": "done", "started_at": now, "ended_at": now, "policy_kind": "model"}
+
+    def task(number: int) -> dict[str, Any]:
+        return dict(zip(("scenario", "task_idx", "task"), tasks[number % len(tasks)], strict=True))
+
     counts = {**RUNS, "crowd": max(0, EPISODES - sum(RUNS.values()))}
     for name, count in counts.items():
         run = Run.objects.create(project=project, name=name)
-        about = {**done, "scenario": scenario, "task_idx": 0, "task": task, "tools": TOOLS, "run": run}
+        about = {**done, "tools": TOOLS, "run": run}
         last = 0 if name == "crowd" else PER_EPISODE
         episodes = [
-            Episode(project=project, key=f"{name}-{n}", body_digest="", last_seq=last, **about) for n in range(count)
+            Episode(project=project, key=f"{name}-{n}", body_digest="", last_seq=last, **about, **task(n))
+            for n in range(count)
         ]
         Episode.objects.bulk_create(episodes, batch_size=1000)
         outcomes = [
@@ -104,21 +114,31 @@ def build(shape: str, run: str, parquet: str, folder: str) -> None:
     began = time.perf_counter()
     recipe = Recipe.read({"format": shape, "filter": {"run": [run]}, "parquet": bool(parquet)})
     plan = datasets.take_snapshot(project, recipe, Path(folder))
-    manifest = datasets.build(project, plan, Path(folder), lambda _episodes, _rows: True)
-    seconds = time.perf_counter() - began
-    # the kernel keeps `ru_maxrss` across an exec, so it would hold what the process above had filled
-    status = Path("/proc/self/status").read_text()
-    peak = int(status.partition("VmHWM:")[2].split()[0]) * 1024
-    print(json.dumps({"seconds": seconds, "peak": peak, "rows": manifest["rows"]}))
+    manifest = datasets.build(project, plan, Path(folder), lambda _episodes, _rows: True, PROCESSES)
+    print(json.dumps({"seconds": time.perf_counter() - began, "rows": manifest["rows"]}))
 
 
 def exported(shape: str, run: str, folder: Path, *, parquet: bool = False) -> dict[str, Any]:
     folder.mkdir()
     command = [sys.executable, __file__, "build", shape, run, "1" if parquet else "", str(folder)]
-    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT)
-    figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        peak = 0
+        while process.poll() is None:
+            peak = max(peak, memory_of(psutil.Process(process.pid)))
+            time.sleep(LOOK_S)
+        assert process.stdout is not None
+        figures: dict[str, Any] = {**json.loads(process.stdout.read().splitlines()[-1]), "peak": peak}
     assert figures["rows"] == RUNS[run], figures
     return figures
+
+
+def memory_of(process: psutil.Process) -> int:
+    """Return bytes of memory of a process and its children; what they share counts once."""
+    found = 0
+    with contextlib.suppress(psutil.NoSuchProcess):
+        for one in (process, *process.children()):
+            found += one.memory_full_info().pss
+    return found
 
 
 def copied(folder: Path) -> float:
@@ -213,7 +233,7 @@ def _django() -> None:
 
 def measure(folder: Path) -> None:
     steps = RUNS["large"] * PER_EPISODE
-    sizes = {"steps": steps, "episodes": sum(RUNS.values()), "steps_an_episode": PER_EPISODE}
+    sizes = {"steps": steps, "episodes": sum(RUNS.values()), "steps_an_episode": PER_EPISODE, "processes": PROCESSES}
     bare = copied(folder)
     found = {
         (shape, run, parquet): exported(shape, run, folder / f"{shape}-{run}{'-p' * parquet}", parquet=parquet)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 NEAR = 0.8
 """Jaccard likeness of five-word shingles from which on two tasks count as one."""
 _NEAR_SIZE = 5
+_TOLD = 1024
 _WORD = re.compile(r"\w+")
 
 
@@ -21,6 +22,7 @@ class NearTasks:
     def __init__(self, texts: Iterable[str]) -> None:
         self._holders: dict[tuple[str, ...], list[int]] = {}
         self._sizes: list[int] = []
+        self._told: dict[str, int | None] = {}  # a task is asked about once for each of its episodes
         for number, text in enumerate(texts):
             shingles = _shingles(text)
             self._sizes.append(len(shingles))
@@ -32,6 +34,13 @@ class NearTasks:
 
     def like(self, text: str) -> int | None:
         """Return the place of the first given text that is nearly this one, or None."""
+        if text not in self._told:
+            if len(self._told) >= _TOLD:
+                self._told.clear()
+            self._told[text] = self._like(text)
+        return self._told[text]
+
+    def _like(self, text: str) -> int | None:
         shingles = _shingles(text)
         shared = Counter(number for one in shingles for number in self._holders.get(one, ()))
         sizes = self._sizes

@@ -1,8 +1,7 @@
 """One dataset on disk: snapshot, parts, data files, manifest and card; after a crash any process goes on with it.
 
 Owns the layout of a dataset's folder and the order in which files appear. A dataset is a pure function of snapshot,
-recipe and packs; its id is their hash. Work is cut into parts of whole tasks; a part is there once its report is, and
-whoever goes on starts behind the last one. Rows and their order do not depend on who wrote which part.
+recipe and packs; its id is their hash.
 """
 
 from __future__ import annotations
@@ -11,42 +10,30 @@ import contextlib
 import gc
 import hashlib
 import json
-import os
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any
+
+import orjson
 
 from awmclient.schema import SCHEMA_VERSION
 from exports import card, curricula
-from exports.building import Counts, Walk
 from exports.formats import FORMATS, Format
-from exports.formats.columns import provenance
-from exports.ground import ground_for, pack_digests, tokenizer_of
-from exports.reading import batches
+from exports.ground import pack_digests, tokenizer_of
+from exports.parts import PART_STEPS, Parts, Progress, Stopped, whole
 from exports.recipe import Recipe
-from exports.redaction import Redactor
 from exports.selecting import Entry, entries_of, matching
 from exports.writers import inspect_log
 from people.models import Project
 
-if TYPE_CHECKING:
-    from exports.writers.parquet import Writer
-
-PART_STEPS = 50_000
+__all__ = ["Plan", "Progress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
 VERSION = "awmweb.dataset/2"
 SNAPSHOT, MANIFEST, INDEX, LEFT_OUT, RECIPE, CARD = (
     *("snapshot.jsonl", "manifest.json", "rows.jsonl", "left_out.jsonl", "recipe.yaml", "README.md"),
 )
-Progress = Callable[[int, int], bool]
-"""Called after each batch with (episodes done, rows so far); false stops the build."""
-
-
-class Stopped(Exception):
-    """The build was told to stop; what is done stays and can be gone on with."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +45,7 @@ class Plan:
     packs: dict[str, str]
     snapshot_digest: str
     episodes: int
+    steps: int
     tokenizer_digest: str = ""
 
     @property
@@ -71,17 +59,20 @@ def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> Plan:
     """Write the snapshot of the episodes that the recipe selects, unless there is one, and return the plan."""
     file = folder / SNAPSHOT
     if not file.exists():
-        with _whole(file) as out:
+        with whole(file) as out:
             for entry in _selected(project, recipe):
                 out.write(entry.line().encode())
-    digest, count, scenarios = hashlib.sha256(), 0, set()
-    for entry in entries(folder):
-        digest.update(entry.line().encode())
-        scenarios.add(entry.task.rpartition("/")[0])
-        count += 1
+    digest, count, steps, scenarios = hashlib.sha256(), 0, 0, set()
+    with file.open("rb") as lines:
+        for line in lines:
+            digest.update(line)
+            entry = Entry.read(line)
+            scenarios.add(entry.task.rpartition("/")[0])
+            count += 1
+            steps += entry.last_seq
     tokenizer = tokenizer_of(recipe)
     tokens = tokenizer.digest if tokenizer is not None else ""
-    return Plan(recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count, tokens)
+    return Plan(recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count, steps, tokens)
 
 
 def _selected(project: Project, recipe: Recipe) -> Iterator[Entry]:
@@ -91,28 +82,28 @@ def _selected(project: Project, recipe: Recipe) -> Iterator[Entry]:
 
 
 def entries(folder: Path) -> Iterator[Entry]:
-    with (folder / SNAPSHOT).open(encoding="ascii") as lines:
+    with (folder / SNAPSHOT).open("rb") as lines:
         for line in lines:
             yield Entry.read(line)
 
 
-def build(project: Project, plan: Plan, folder: Path, progress: Progress) -> dict[str, Any]:
-    """Make all files of the dataset in `folder` and return its manifest.
+def build(project: Project, plan: Plan, folder: Path, progress: Progress, processes: int = 1) -> dict[str, Any]:
+    """Make all files of the dataset in `folder` and return its manifest. Raises `Stopped`.
 
-    1. go through the snapshot part by part, those that are done only to know their rows, 2. join the parts, 3. write
+    1. write the parts that are missing, by so many processes where there are several, 2. join the parts, 3. write
     manifest and card last: a folder with a manifest is whole.
     """
     if (folder / MANIFEST).exists():
         return read_manifest(folder)
     with _few_collections():
-        _Build(project, plan, folder, progress).parts()
-    reports = [json.loads(path.read_text()) for path in sorted((folder / "parts").glob("*.json"))]
+        parts = Parts(project, plan.recipe, plan.format, lambda: entries(folder), folder / "parts")
+        reports = parts.write(progress, processes if plan.steps > PART_STEPS else 1)
     files = _join(plan, folder, len(reports))
     (folder / RECIPE).write_text(plan.recipe.as_yaml(), encoding="utf-8")
     manifest = _manifest(plan, reports, files)
     (folder / CARD).write_text(card.text(manifest, plan.format), encoding="utf-8")
     shutil.rmtree(folder / "parts", ignore_errors=True)
-    with _whole(folder / MANIFEST) as out:
+    with whole(folder / MANIFEST) as out:
         out.write(json.dumps(manifest, indent=2).encode() + b"\n")
     return manifest
 
@@ -120,95 +111,6 @@ def build(project: Project, plan: Plan, folder: Path, progress: Progress) -> dic
 def read_manifest(folder: Path) -> dict[str, Any]:
     manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     return manifest
-
-
-class _Build:
-    """The walk through the parts."""
-
-    def __init__(self, project: Project, plan: Plan, folder: Path, progress: Progress) -> None:
-        self.plan, self.folder, self.progress = plan, folder / "parts", progress
-        self.redactor = Redactor(plan.recipe, salt=project.pk)
-        self.reader = curricula.reader_for(project, plan.recipe, self.redactor)
-        self.walk = Walk(plan.format, ground_for(project, plan.recipe))
-        self.episodes = self.rows = 0
-
-    def parts(self) -> None:
-        self.folder.mkdir(exist_ok=True)
-        for number, part in enumerate(_parts(entries(self.folder.parent))):
-            report = self.folder / f"{number:05}.json"
-            if report.exists():
-                self._take_up(number, json.loads(report.read_text()))
-            else:
-                self._write(number, part, report)
-
-    def _take_up(self, number: int, report: dict[str, Any]) -> None:
-        """Take up the rows of a part that another process wrote."""
-        self.episodes += report["episodes"]
-        self.rows += report["rows"]
-        with (self.folder / f"{number:05}.index").open() as lines:
-            self.walk.seen.update(int(json.loads(line)["sha256"][:16], 16) for line in lines)
-
-    def _write(self, number: int, part: list[Entry], report: Path) -> None:
-        counts = self.walk.counts = Counts()
-        self.redactor.counts = Counter()
-        data, index = self.folder / f"{number:05}.jsonl", self.folder / f"{number:05}.index"
-        table = self._table(number)
-        with data.open("wb") as lines, index.open("w", encoding="ascii") as keys:
-            for row in self.walk.rows(self._records(part)):
-                about = {"key": row.key, "episode": row.episode, "sha256": row.digest, "bytes": len(row.line)}
-                about |= provenance(row.value)
-                keys.write(json.dumps(about) + "\n")
-                lines.write(row.line)
-                if table is not None:
-                    table.write(row.value)
-        if table is not None:
-            table.close()
-        self.rows += counts.rows
-        with _whole(self.folder / f"{number:05}.left_out") as out:
-            for episode, reason in counts.excluded:
-                out.write(json.dumps([episode, reason]).encode() + b"\n")
-        with _whole(report) as out:
-            out.write(json.dumps(_report(counts, self.redactor.counts)).encode())
-
-    def _table(self, number: int) -> Writer | None:
-        if not self.plan.recipe.parquet or self.plan.format.features is None:
-            return None
-        from exports.writers import parquet  # pyarrow and numpy: 40 MB in processes that mostly write no table
-
-        return parquet.Writer(self.folder / f"{number:05}.parquet", self.plan.format.features)
-
-    def _records(self, part: list[Entry]) -> Iterator[Any]:
-        for batch in batches(part):
-            yield from self.reader.read(batch)
-            self.episodes += len(batch)
-            if not self.progress(self.episodes, self.rows + self.walk.counts.rows):
-                raise Stopped
-
-
-def _parts(snapshot_entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """Yield whole tasks, until a part has enough steps."""
-    part: list[Entry] = []
-    steps = 0
-    for _, task in groupby(snapshot_entries, key=lambda entry: entry.task):
-        together = list(task)
-        part += together
-        steps += sum(entry.last_seq for entry in together)
-        if steps >= PART_STEPS:
-            yield part
-            part, steps = [], 0
-    if part:
-        yield part
-
-
-def _report(counts: Counts, redacted: Counter[str]) -> dict[str, Any]:
-    return {
-        "episodes": counts.episodes,
-        "used": counts.used,
-        "rows": counts.rows,
-        "left_out": counts.left_out,
-        "rows_left_out": counts.rows_left_out,
-        "redacted": redacted,
-    }
 
 
 def _join(plan: Plan, folder: Path, count: int) -> list[dict[str, Any]]:
@@ -244,14 +146,14 @@ def _inspect_logs(plan: Plan, parts: list[Path], folder: Path, section: str) -> 
     found = []
     for suffix, write in ((".eval", inspect_log.write_eval), (".json", inspect_log.write_json)):
         file = folder / "data" / f"{section}{suffix}"
-        with _whole(file) as out:
+        with whole(file) as out:
             write(lines, head, out)
         found.append(_about(file, folder))
     return found
 
 
 def _concatenate(parts: Iterable[Path], target: Path) -> None:
-    with _whole(target) as out:
+    with whole(target) as out:
         for part in parts:
             with part.open("rb") as source:
                 shutil.copyfileobj(source, out, 1 << 20)
@@ -260,14 +162,14 @@ def _concatenate(parts: Iterable[Path], target: Path) -> None:
 def _join_index(parts: Iterable[Path], target: Path, *, is_lines: bool) -> None:
     """Write one line per row: its key, episode and digest, and in a file of lines its position."""
     offset = 0
-    with _whole(target) as out:
+    with whole(target) as out:
         for part in parts:
-            with part.with_suffix(".index").open() as lines:
+            with part.with_suffix(".index").open("rb") as lines:
                 for line in lines:
-                    about = json.loads(line)
+                    about = orjson.loads(line)
                     size = about.pop("bytes")
                     place = {"offset": offset, "bytes": size} if is_lines else {}
-                    out.write(json.dumps({**about, **place}).encode() + b"\n")
+                    out.write(orjson.dumps({**about, **place}) + b"\n")
                     offset += size
 
 
@@ -324,12 +226,3 @@ def _few_collections() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-@contextlib.contextmanager
-def _whole(path: Path) -> Iterator[BinaryIO]:
-    """Provide a file that appears under its name once it is whole."""
-    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with draft.open("wb") as out:
-        yield out
-    os.replace(draft, path)

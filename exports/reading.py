@@ -32,7 +32,7 @@ _SAME = (
     *("state", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy_kind", "policy_name"),
     *("training_step", "checkpoint", "group_key", "expert", "origin", "stop_reason", "fault"),
 )
-_COLUMNS = (*_SAME, "run", "project", "task", "final_answer", "tools", "policy", "partial", "created_at")
+_COLUMNS = (*_SAME, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", "created_at")
 _STEPS = """
     SELECT s.episode_id, s.body, to_char(s.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') FROM episodes_step s
     JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, last_seq) USING (episode_id)
@@ -63,7 +63,9 @@ class Reader:
     def read(self, batch: Sequence[Entry]) -> list[Record]:
         """Return the records of these entries, in their order; episodes that were deleted since are missing."""
         ids = [entry.episode for entry in batch]
-        rows = Episode.objects.filter(pk__in=ids, project=self._project).only(*_COLUMNS).in_bulk()
+        # named tuples: making model instances would be a sixth of an export's time
+        found = Episode.objects.filter(pk__in=ids, project=self._project).values_list(*_COLUMNS, named=True)
+        rows = {row.id: row for row in found}
         runs = Run.objects.in_bulk({row.run_id for row in rows.values() if row.run_id})
         results = self._results([pk for entry in batch for pk in entry.outcomes])
         tags = self._tags([pk for entry in batch for pk in entry.tags])
@@ -91,11 +93,11 @@ class Reader:
 
     def _results(self, outcomes: Sequence[int]) -> dict[str, dict[str, Result]]:
         found: dict[str, dict[str, Result]] = {}
-        for row in kept.named(outcomes):
-            word = "verified" if row.source == "verifier" else row.source
-            untouched = _passes_untouched(row.checked)
-            result = Result(row.reward_type, row.reward, word, row.details, untouched)
-            found.setdefault(row.episode_id, {})[word] = result
+        columns = ("episode_id", "source", "reward_type", "reward", "details", "health")
+        for episode, source, reward_type, reward, details, health in kept.named(outcomes).values_list(*columns):
+            word = "verified" if source == "verifier" else source
+            untouched = _passes_untouched(Health.from_wire(health))
+            found.setdefault(episode, {})[word] = Result(reward_type, reward, word, details, untouched)
         return found
 
     def _tags(self, tags: Sequence[str]) -> dict[str, dict[int, dict[str, str]]]:
@@ -113,7 +115,7 @@ class Reader:
 
     def _record(
         self,
-        row: Episode,
+        row: Any,
         runs: dict[str, Run],
         entry: Entry,
         steps: dict[str, list[dict[str, Any]]],
@@ -125,12 +127,12 @@ class Reader:
         run = runs.get(row.run_id or "")
         answer = row.final_answer
         return Record(
-            id=row.pk,
+            id=row.id,
             project=self._project.slug,
             task=hidden(row.task),
             task_key=task_key(row.scenario, row.task_idx, row.task),
-            steps=steps.get(row.pk, []),
-            results=results.get(row.pk, {}),
+            steps=steps.get(row.id, []),
+            results=results.get(row.id, {}),
             ruling=entry.ruling,
             verdict=entry.verdict,
             corrections=corrections,
@@ -142,7 +144,7 @@ class Reader:
             is_partial=bool(row.partial),
             final_answer=hidden(answer) if isinstance(answer, str) else None,
             started_at=row.created_at.isoformat().replace("+00:00", "Z"),
-            tags=tags.get(row.pk, {}),
+            tags=tags.get(row.id, {}),
             **{name: getattr(row, name) for name in _SAME},
         )
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import MD5, Coalesce, Collate
@@ -26,6 +27,8 @@ from exports.recipe import Recipe
 from people.access import Actor, may_export
 from people.models import Project
 from reviews import annotating, correcting, court, deciding
+
+_LINE = json.JSONEncoder(separators=(",", ":"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,11 +51,11 @@ class Entry:
         while said and not said[-1]:
             said.pop()
         known = [self.episode, self.task, self.last_seq, list(self.outcomes), *said]
-        return json.dumps(known, separators=(",", ":")) + "\n"
+        return _LINE.encode(known) + "\n"
 
     @classmethod
-    def read(cls, line: str) -> Entry:
-        episode, task, last_seq, outcomes, *said = json.loads(line)
+    def read(cls, line: bytes) -> Entry:
+        episode, task, last_seq, outcomes, *said = orjson.loads(line)
         nothing: list[Any] = ["", (), "", ()]
         ruling, corrections, verdict, tags = said + nothing[len(said) :]
         return cls(episode, task, last_seq, tuple(outcomes), ruling, tuple(corrections), verdict, tuple(tags))

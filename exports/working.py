@@ -48,7 +48,7 @@ def _build(export: Export) -> None:
     if storing.is_kept(export.project_id, plan.id):
         manifest = storing.manifest_of(export.project_id, plan.id)
     else:
-        manifest = datasets.build(export.project, plan, folder, _telling(export))
+        manifest = datasets.build(export.project, plan, folder, _telling(export), settings.EXPORT_PROCESSES)
         (folder / datasets.SNAPSHOT).unlink(missing_ok=True)
         storing.keep(export.project_id, plan.id, folder)
     if not requesting.finish(export, manifest):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
+from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -48,13 +49,18 @@ class IdField(TextOfId):
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
 
 
+_EMPTY: dict[str, Callable[[], Any]] = {"[]": list, "{}": dict}
+
+
 class JsonText(TextOfJson):
     """Any JSON value as ASCII text. Agents send U+0000 and lone surrogates, which neither `jsonb` nor `text` takes."""
 
     def from_db_value(self, value: str | None, expression: object, connection: object) -> Any:
         if value is None:
             return None
-        return [] if value == "[]" else json.loads(value)  # most lists are empty, and pages read a thousand of them
+        if value in _EMPTY:  # most are, and pages and exports read thousands of them
+            return _EMPTY[value]()
+        return json.loads(value)
 
     def get_prep_value(self, value: Any) -> str | None:
         return None if value is None else json.dumps(value)

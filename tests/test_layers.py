@@ -89,7 +89,7 @@ WRITES = {
     *("members", "projects", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
     *("subscriptions", "deliveries", "allowances", "admitting", "indexing", "saved_views"),
     *("queueing", "planning"),
-    *("launching", "importing", "splits", "ground", "datasets", "preview", "storing", "requesting", "working"),
+    *("launching", "importing", "splits", "ground", "datasets", "parts", "preview", "storing", "requesting", "working"),
     *(
         "mentions",
         "preflight",
@@ -183,7 +183,7 @@ LATE = {
     ("awmenv.server.sandbox", "_open_socket"),  # a probe's own need; the process it is forked from stays small
     ("reviews.agreement", "share"),  # scipy: thirty megabytes, for the processes in which somebody opens the figures
     ("reviews.agreement", "alpha"),
-    ("exports.datasets", "_Build._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
+    ("exports.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
     ("exports.datasets", "_join"),
     ("exports.redaction", "_library_rules"),  # twenty megabytes, for processes that redact
     ("exports.redaction", "_people"),

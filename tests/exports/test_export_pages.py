@@ -18,7 +18,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, 
 from episodes import recording
 from episodes.models import Episode
 from experts import advising, queue
-from exports import datasets, pages, requesting, storing, tokenizing, working
+from exports import datasets, pages, parts, requesting, storing, tokenizing, working
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
 from exports.models import Export, ExportState
@@ -182,11 +182,12 @@ def test_export_takes_attested_outcomes_not_reported_ones(ada, store):
     assert [(row["episode_id"], row["outcome_word"]) for row in rows] == [(one.pk, "attested")]
 
 
-def test_build_that_stopped_goes_on_from_its_parts(ada, store, monkeypatch):
+def test_build_that_stopped_goes_on_from_its_parts(ada, store, monkeypatch, settings):
     for key in "abc":
         episode(ada, key, scenario=f"{key}_1", task_idx=0)
     whole = data_of(built(ada))
-    monkeypatch.setattr(datasets, "PART_STEPS", 1)
+    monkeypatch.setattr(parts, "PART_STEPS", 1)
+    settings.EXPORT_PROCESSES = 1
     export = requesting.request(ada, Recipe.read({"format": "sft"}))
     Export.objects.exclude(pk=export.pk).delete()
     storing.delete(export.project_id, Export(dataset=first_dataset(ada)).dataset)

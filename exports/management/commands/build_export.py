@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
 from exports import working
+
+NICE = 10
+"""People who answer and agents that wait go first on a busy machine."""
 
 
 class Command(BaseCommand):
@@ -16,4 +20,5 @@ class Command(BaseCommand):
         parser.add_argument("id")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        os.nice(NICE)
         working.build(options["id"])

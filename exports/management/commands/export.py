@@ -91,7 +91,8 @@ class Command(BaseCommand):
         with tempfile.TemporaryDirectory(dir=_work_folder(), prefix="export-") as work:
             folder = Path(work)
             plan = datasets.take_snapshot(actor.project, recipe, folder)
-            manifest = datasets.build(actor.project, plan, folder, self._progress(plan.episodes))
+            progress = self._progress(plan.episodes)
+            manifest = datasets.build(actor.project, plan, folder, progress, settings.EXPORT_PROCESSES)
             self._place(folder, target, is_folder=output.endswith("/") or target.is_dir())
         return manifest
 
