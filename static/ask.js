@@ -16,6 +16,9 @@ import { startJump, startSmall } from "./mobile-keyboard.js";
 import { keepTrue, lists, startKeys } from "./steps.js";
 
 const spoken = new Set();
+let leaving = false; // a form is on its way, and a reload for the frame that it causes would race with its page
+document.addEventListener("submit", (event) => { leaving = !event.defaultPrevented; });
+addEventListener("pageshow", () => { leaving = false; }); // came back to, as it was left
 
 function speakCountdown() {
   const timer = document.querySelector("[data-in-hand] [data-deadline]") || document.querySelector(".cd.big[data-deadline]");
@@ -74,6 +77,7 @@ function startFamily(list) {
 }
 
 function heard(frame) {
+  if (leaving) return;
   const amends = form && "amends" in form.dataset;
   if (frame.status === "open") {
     if (amends || page.dataset.status !== "open") location.reload(); // taken back elsewhere

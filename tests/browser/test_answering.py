@@ -506,6 +506,7 @@ def test_phone_keyboard_keeps_question_and_send_visible(house, agent, person, gu
     sven.goto(f"{house.url}/asks/{ask}/")
     sven.get_by_role("button", name="Claim and answer").tap()
     sven.locator("#advice").tap()
+    expect(sven.locator("#advice")).to_be_focused()
     sven.evaluate("openKeyboard()")
     expect(sven.locator("html")).to_have_class(re.compile("keyboard"))
     for part in (".cd.big", ".peek", "#advice", "button.main:visible"):
@@ -542,7 +543,8 @@ def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, gues
     fetched.value.finished()
     held = []
     xenia.route("**/answer", lambda route: held.append(route))
-    xenia.keyboard.press("Control+Enter")
+    with xenia.expect_request("**/answer"):
+        xenia.keyboard.press("Control+Enter")
     expect(xenia.locator("main")).to_have_attribute("data-ask", third)  # before it is claimed
     expect(xenia.locator("#advice")).to_be_focused()
     xenia.keyboard.type("Too early")
