@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from curriculum import levels, next_tasks, ratio
+from curriculum import levels, next_tasks, ratio, series
+from curriculum.generations import Turn, of_step
 from curriculum.models import Decision, TrainingStep
 from curriculum.plan import Plan
 from curriculum.ratio import Help, Measured, Phase, Strategy
@@ -84,6 +85,35 @@ def ribbon(helps: Sequence[Help], measured: Sequence[Measured]) -> list[Mark]:
              by_step[one.step])
         for place, one in enumerate(last)
     ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Generations:
+    """Turns of one training step, what its trainer reported, and the steps before and after it."""
+
+    step: int
+    before: int | None
+    after: int | None
+    reported: list[tuple[str, float]]
+    turns: list[Turn]
+
+
+def generations_of(run: Run, wanted: str) -> Generations | None:
+    """Return the turns of the step that an address names, else of the last one; none without a reported step."""
+    steps = {one.training_step: one for one in TrainingStep.objects.filter(run=run).order_by("training_step")}
+    if not steps:
+        return None
+    numbers = list(steps)
+    number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 else numbers[-1]
+    place = numbers.index(number) if number in steps else len(numbers) - 1
+    shown = steps[numbers[place]]
+    return Generations(
+        step=numbers[place],
+        before=numbers[place - 1] if place else None,
+        after=numbers[place + 1] if place + 1 < len(numbers) else None,
+        reported=sorted(series.numbers(shown.components)),
+        turns=of_step(run, numbers[place]),
+    )
 
 
 def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:

@@ -10,6 +10,8 @@ import json
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
+from django.db.models import QuerySet
+
 from awmclient.schema import NOT_COUNTED
 from curriculum.levels import Counted
 from curriculum.weights import Rates
@@ -44,10 +46,15 @@ def format_errors(run: Run, training_step: int) -> StepCount:
 
     Rollouts that still run, were cancelled or ended by a fault are not counted.
     """
-    episodes = Episode.objects.filter(run=run, training_step=training_step)
-    finished = set(episodes.filter(state=EpisodeState.FINISHED, fault="").values_list("pk", flat=True))
+    finished = set(finished_of(run).filter(training_step=training_step).values_list("pk", flat=True))
     executed = with_executable_call(finished)
-    return StepCount(len(finished), len(finished - executed), episodes.count() - len(finished))
+    planned = Episode.objects.filter(run=run, training_step=training_step).count()
+    return StepCount(len(finished), len(finished - executed), planned - len(finished))
+
+
+def finished_of(run: Run) -> QuerySet[Episode]:
+    """Filter to the run's rollouts that ended without a fault."""
+    return Episode.objects.filter(run=run, state=EpisodeState.FINISHED, fault="")
 
 
 def with_executable_call(episodes: Collection[str]) -> set[str]:

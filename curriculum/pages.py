@@ -12,7 +12,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
-from curriculum import cockpit, next_tasks, series, snapshots, steering
+from curriculum import cockpit, generations, next_tasks, series, snapshots, steering
 from curriculum.errors import NoRun
 from curriculum.models import Decision
 from curriculum.plan import Plan
@@ -53,6 +53,15 @@ def events_file(request: MemberRequest) -> HttpResponse:
     headers = {"Content-Disposition": f'attachment; filename="{series.events_name(run)}"'}
     file = series.in_events(run, series.of_run(run))
     return HttpResponse(file, content_type="application/octet-stream", headers=headers)
+
+
+@require_GET
+@member_required(may_read)
+def turns_file(request: MemberRequest) -> HttpResponse:
+    """Return the drawn turns of every step as JSON Lines."""
+    run = _run_for_files(request)
+    headers = {"Content-Disposition": f'attachment; filename="turns-{run.pk}.jsonl"'}
+    return HttpResponse("".join(generations.in_lines(run)), content_type="application/x-ndjson", headers=headers)
 
 
 def _run_for_files(request: MemberRequest) -> Run:
@@ -126,6 +135,7 @@ def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: s
         "story": cockpit.story(run),
         "series": curves[: series.SHOWN],
         "more_series": len(curves) - series.SHOWN,
+        "generations": cockpit.generations_of(run, request.GET.get("turns", "")),
         "levels": cockpit.level_rows(content),
         "content": content,
         "snapshot": snapshot,

@@ -16,10 +16,10 @@ from tempfile import TemporaryDirectory
 
 from django.db.models import Count, Q
 
-from curriculum.counting import EXCLUDED
+from curriculum.counting import EXCLUDED, finished_of
 from curriculum.models import TrainingStep
 from episodes import outcomes
-from episodes.models import Episode, EpisodeState, Run
+from episodes.models import Run
 from people.audit import inert
 
 WIDTH, HEIGHT, EDGE = 300, 64, 6
@@ -53,15 +53,17 @@ class Series:
         every = 1 + (len(self.points) - 1) // WIDTH
         drawn = self.points[::-every][::-1]  # no more points than pixels; the last is one
         first, end = self.points[0][0], self.points[-1][0]
-        width, height = max(end - first, 1), self.high - self.low
-        places = (
-            (
-                EDGE + (WIDTH - 2 * EDGE) * (step - first) / width,
-                HEIGHT / 2 if not height else EDGE + (HEIGHT - 2 * EDGE) * (self.high - value) / height,
-            )
-            for step, value in drawn
-        )
-        return " ".join(f"{x:.1f},{y:.1f}" for x, y in places)
+        across = (WIDTH - 2 * EDGE) / max(end - first, 1)
+        return " ".join(f"{EDGE + across * (step - first):.1f},{self._y(value)}" for step, value in drawn)
+
+    @property
+    def untrained(self) -> str:
+        """The height of the first step, whose rollouts the untrained model drew; none for a loss or a single step."""
+        return "" if self.name.startswith("loss/") or len(self.points) < 2 else self._y(self.points[0][1])
+
+    def _y(self, value: float) -> str:
+        height = self.high - self.low
+        return f"{HEIGHT / 2 if not height else EDGE + (HEIGHT - 2 * EDGE) * (self.high - value) / height:.1f}"
 
     @property
     def dot(self) -> tuple[str, str]:
@@ -75,7 +77,7 @@ def of_run(run: Run) -> list[Series]:
     found: dict[str, dict[int, float]] = defaultdict(dict)
     for step in TrainingStep.objects.filter(run=run).order_by("training_step"):
         for group, values in (("reward", step.components), ("loss", step.losses)):
-            for name, value in _numbers(values):
+            for name, value in numbers(values):
                 found[name if name.startswith(f"{group}/") else f"{group}/{name}"][step.training_step] = value
         if step.rollouts:
             found["episode/format_error_rate"][step.training_step] = step.format_errors / step.rollouts
@@ -86,14 +88,15 @@ def of_run(run: Run) -> list[Series]:
     return [Series(name, tuple(sorted(found[name].items()))) for name in names]
 
 
-def _numbers(values: object) -> Iterable[tuple[str, float]]:
+def numbers(values: object) -> Iterable[tuple[str, float]]:
+    """Yield what a trainer reported under a name, as far as it is a number."""
     if isinstance(values, Mapping):
         yield from ((str(name), float(value)) for name, value in values.items() if type(value) in (int, float))
 
 
 def _rates(run: Run) -> dict[str, dict[int, float]]:
     """Return the shares of a step's finished rollouts that were complete, and that a limit cut off."""
-    finished = Episode.objects.filter(run=run, training_step__isnull=False, state=EpisodeState.FINISHED, fault="")
+    finished = finished_of(run).filter(training_step__isnull=False)
     counts = finished.values("training_step").annotate(all=Count("pk"), cut=Count("pk", Q(stop_reason__in=CUT_OFF)))
     cut_off = {row["training_step"] or 0: row["cut"] / row["all"] for row in counts}
     proved = outcomes.proved_of(run.project).filter(episode__in=finished).exclude(reward_type__in=EXCLUDED)

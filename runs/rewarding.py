@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from episodes import outcomes
 from episodes.models import Episode, EpisodeState, ExpertMode, Step, StepKind
 from runs.models import Plan
-from runs.rewards import PROFILES, Played
+from runs.rewards import PROFILES, Played, Reward
 
 BATCH = 200
 COLUMNS = [
@@ -32,34 +33,54 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
     types = dict(
         outcomes.of_episodes(list(places)).filter(source=outcomes.VERIFIER).values_list("episode_id", "reward_type")
     )
-    references = _references(places, types)
+    tasks = {pk: f"{scenario}/{task_idx}" for pk, (_, scenario, task_idx, _) in places.items()}
     found = []
-    for episode, steps in _episodes([pk for pk in places if pk in types]):
-        arm, scenario, task_idx, seed = places[episode.pk]
-        played = Played(
-            steps=steps,
-            reward_type=types[episode.pk],
-            tools=episode.tools or [],
-            final_answer=str(episode.final_answer or ""),
-            expert_available=episode.expert != ExpertMode.OFF,
-            max_turns=episode.max_steps or 15,
-            reference_steps=references.get((scenario, task_idx)),
-        )
-        for name, profile in PROFILES.items():
-            paid = profile(played)
+    for one in paid([pk for pk in places if pk in types], types, tasks):
+        arm, _, _, seed = places[one.episode.pk]
+        for name, reward in one.rewards.items():
             found.append(
                 {
                     "profile": name,
-                    "task": f"{scenario}/{task_idx}",
+                    "task": tasks[one.episode.pk],
                     "arm": arm,
                     "seed": seed,
-                    "total": paid.total,
-                    "pattern": paid.pattern,
-                    "flags": "; ".join(paid.flags),
-                    **{part: round(value, 6) for part, value in paid.components.items()},
+                    "total": reward.total,
+                    "pattern": reward.pattern,
+                    "flags": "; ".join(reward.flags),
+                    **{part: round(value, 6) for part, value in reward.components.items()},
                 }
             )
     return found
+
+
+@dataclass(frozen=True)
+class Paid:
+    """A finished episode, its steps without the verification, and its reward by profile; none without an outcome."""
+
+    episode: Episode
+    steps: list[dict[str, Any]]
+    rewards: dict[str, Reward]
+
+
+def paid(ids: Sequence[str], types: Mapping[str, str], tasks: Mapping[str, str]) -> Iterator[Paid]:
+    """Yield these episodes in their order. `types` and `tasks` hold the outcome and the task of all episodes that are
+    compared: the complete ones of a task give its reference.
+    """
+    references = _references(types, tasks)
+    for episode, steps in _episodes(ids):
+        rewards = {}
+        if episode.pk in types:
+            played = Played(
+                steps=steps,
+                reward_type=types[episode.pk],
+                tools=episode.tools or [],
+                final_answer=str(episode.final_answer or ""),
+                expert_available=episode.expert != ExpertMode.OFF,
+                max_turns=episode.max_steps or 15,
+                reference_steps=references.get(tasks[episode.pk]),
+            )
+            rewards = {name: profile(played) for name, profile in PROFILES.items()}
+        yield Paid(episode, steps, rewards)
 
 
 def means(table: Sequence[dict[str, Any]]) -> list[tuple[str, str, int, float]]:
@@ -71,17 +92,16 @@ def means(table: Sequence[dict[str, Any]]) -> list[tuple[str, str, int, float]]:
     return [(*key, len(values), statistics.fmean(values)) for key, values in totals.items()]
 
 
-def _references(places: dict[str, Any], types: dict[str, str]) -> dict[tuple[str, int], float]:
+def _references(types: Mapping[str, str], tasks: Mapping[str, str]) -> dict[str, float]:
     """Return the median of calls and asks over a task's complete episodes, where there are enough."""
     complete = [pk for pk, reward_type in types.items() if reward_type == "complete"]
     taken: dict[str, int] = defaultdict(int)
     acts = Step.objects.filter(episode__in=complete, kind__in=[StepKind.TOOL_CALL, StepKind.ASK])
     for pk in acts.values_list("episode_id", flat=True).iterator():
         taken[pk] += 1
-    by_task: dict[tuple[str, int], list[int]] = defaultdict(list)
+    by_task: dict[str, list[int]] = defaultdict(list)
     for pk in complete:
-        _, scenario, task_idx, _ = places[pk]
-        by_task[scenario, task_idx].append(taken[pk])
+        by_task[tasks[pk]].append(taken[pk])
     return {task: statistics.median(counts) for task, counts in by_task.items() if len(counts) >= FEWEST}
 
 

@@ -38,6 +38,8 @@ export const KEYS = [
   { id: "unselect", keys: "Escape", words: "clear selection", page: "home queue episodes curriculum" },
   { id: "hold", keys: "h", words: "hold a phase", page: "curriculum", line: true },
   { id: "copy-snapshot", keys: "i", words: "copy snapshot ID", page: "curriculum", line: true },
+  { id: "turns-after", keys: "]", words: "generations of the next step", page: "curriculum", line: true },
+  { id: "turns-before", keys: "[", words: "generations of the step before", page: "curriculum", line: true },
   { id: "build", keys: "Ctrl+Enter", words: "build export", page: "exports", line: true, inField: true },
   { id: "send", keys: "Ctrl+Enter", words: "send and next", page: "ask", line: true, inField: true },
   { id: "send-watch", keys: "Ctrl+Shift+Enter", words: "send and watch", page: "ask", line: true, inField: true },

@@ -40,7 +40,9 @@ MAY_IMPORT = {
         "awmclient.errors",
         "awmenv.packs",
     },
-    "curriculum": {"people", "episodes", "reviews", "experts", "runs", "awmclient.schema"},
+    "curriculum": {
+        *("people", "episodes", "reviews", "experts", "runs", "awmclient.schema", "awmclient.conversation"),
+    },
     "runs": {
         "people",
         "episodes",
@@ -159,7 +161,7 @@ READS = {
         "rewarding",
         "probes",
     ),
-    *("levels", "weights", "plan", "counting", "next_tasks", "cockpit", "series", "before_after"),
+    *("levels", "weights", "plan", "counting", "next_tasks", "cockpit", "series", "generations", "before_after"),
 }
 GROUND = {"models", "subjects", "endings", "events", "errors", "migrations", "sessions"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)
@@ -317,6 +319,7 @@ PAST_VISIBILITY = {
     "runs.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",
     "curriculum.counting": "counts a whole run; its page and the next tasks refuse who has to review blind",
     "curriculum.series": "draws a whole run; its page and file refuse who has to review blind",
+    "curriculum.generations": "shows turns of a whole run; its page and file refuse who has to review blind",
     "exports.reading": "builds what an export holds; who may have it was asked before",
     "reviews.worth": "ranks queues, and shows outcomes to no one",
 }

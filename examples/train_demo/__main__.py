@@ -25,6 +25,7 @@ from tokenizers import Tokenizer
 from awmclient.client import HttpDashboard
 from awmclient.rollout import rollout
 from awmenv.client import EnvironmentClient
+from examples.train_demo import results
 from examples.train_demo.learning import Played, grpo_update, sft
 from examples.train_demo.model import Size, Tiny, optimizers
 from examples.train_demo.playing import Endpoint, Sampler, TinyPolicy
@@ -61,7 +62,10 @@ class Report:
         head, *parts = (REPORT.read_text() if REPORT.exists() else HEAD).split("\n## Seed ")
         kept = {int(part.partition("\n")[0]): f"\n## Seed {part}" for part in parts}
         kept[SEED] = mark + "\n" + "\n".join(self._lines) + "\n"
-        REPORT.write_text(head + "".join(kept[seed].rstrip("\n") + "\n" for seed in sorted(kept)))
+        page = head + "".join(kept[seed].rstrip("\n") + "\n" for seed in sorted(kept))
+        REPORT.write_text(page)
+        if "REPORT" not in os.environ:
+            results.write(ROOT / "awmenv" / "README.md", page)
 
 
 HEAD = """# A small model that learns here

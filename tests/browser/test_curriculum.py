@@ -14,7 +14,9 @@ WHY = "rollouts get an expert, because"
 def play(dash, run, step, executed):
     """Eight rollouts of a step, of which some hold an executable call."""
     for number in range(8):
-        episode = dash.start_episode("Sell.", key=f"{step}-{number}", run=run, training_step=step, scenario="shop")
+        episode = dash.start_episode(
+            "Sell.", key=f"{run}-{step}-{number}", run=run, training_step=step, scenario="shop"
+        )
         if number < executed:
             episode.append({"kind": "tool_call", "name": "sell", "arguments": {}, "result": 1})
         episode.finish("done")
@@ -50,9 +52,68 @@ def test_page_follows_a_trainer_and_takes_a_decision_by_keys(house, person):
         expect(heading).to_contain_text("Balanced: 4 of 8")
 
 
+def decide(page, kind, reason, task=""):
+    """A decision by keys alone: from the key to the form, through its fields, and sent."""
+    expect(page.locator("#connection-words")).to_have_text("Live")
+    page.keyboard.press("h")
+    expect(page.locator("#decision")).to_be_focused()
+    page.keyboard.type(kind)  # a list of choices goes to the one whose words begin so
+    for words in (task, reason):
+        page.keyboard.press("Tab")
+        page.keyboard.type(words)
+    page.keyboard.press("Control+Enter")
+
+
+def test_pin_skip_and_freeze_are_made_and_undone_by_keys(house, person):
+    page = person(house.link("ada", "admin"))
+    with SyncHttpDashboard(house.url, house.token("agent")) as dash:
+        run = dash.start_run("t-32", key="t-32")
+        play(dash, run, 1, executed=8)
+        dash.report_step(run, 1, components={"overall": 0.5})
+        [first, second] = [one.task for one in dash.next_tasks(2, run=run, seed=1).tasks]
+        page.goto(f"{house.url}/curriculum/?run={run}")
+        story = page.locator("[data-decision]")
+
+        decide(page, "Pin", "Its verifier is new.", first)
+        expect(story).to_have_count(1)
+        decide(page, "Skip", "Its text is ambiguous.", second)
+        expect(story).to_have_count(2)
+        drawn = [one.task for one in dash.next_tasks(8, run=run, seed=2).tasks]
+        assert drawn[0] == first and second not in drawn
+        decide(page, "Skip", "I mistyped it.", "nowhere/0")
+        expect(page.get_by_role("alert")).to_contain_text("nowhere/0")
+        expect(page.get_by_label("Reason")).to_have_value("I mistyped it.")
+        page.goto(f"{house.url}/curriculum/?run={run}")
+        decide(page, "Freeze", "The paper needs one curriculum.")
+        expect(story).to_have_count(3)
+        frozen = dash.next_tasks(1, run=run, seed=3).snapshot
+        play(dash, run, 2, executed=0)
+        dash.report_step(run, 2)
+        assert dash.next_tasks(1, run=run, seed=3).snapshot == frozen
+
+        for left in (3, 2, 1):
+            undo = page.get_by_role("button", name="Undo").first
+            undo.focus()
+            page.keyboard.press("Enter")
+            expect(page.get_by_text("Undone by ada")).to_have_count(4 - left)
+        assert dash.next_tasks(1, run=run, seed=3).phase == "scaffold"
+
+        page.goto(f"{house.url}/curriculum/?run={run}")
+        expect(page.locator("#h-turns")).to_have_text("Generations of step 2")
+        page.keyboard.press("[")
+        expect(page.locator("#h-turns")).to_have_text("Generations of step 1")
+        expect(page.locator("article.turn")).to_have_count(5)
+
+
 def test_page_fits_a_dark_phone(house, person):
     page = person(house.link("edo", "expert"), viewport={"width": 390, "height": 844}, color_scheme="dark")
-    page.goto(f"{house.url}/curriculum/")
-    expect(page.locator("h1")).to_be_visible()
-    wide = page.evaluate("document.documentElement.scrollWidth")
-    assert wide <= 390
+    with SyncHttpDashboard(house.url, house.token("agent")) as dash:
+        run = dash.start_run("t-33", key="t-33")
+        play(dash, run, 1, executed=4)
+        dash.report_step(run, 1, components={"overall": 0.5})
+    page.goto(f"{house.url}/curriculum/?run={run}")
+    expect(page.locator("article.turn")).to_have_count(5)
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(
+        "getComputedStyle(document.body).colorScheme || matchMedia('(prefers-color-scheme: dark)').matches"
+    )

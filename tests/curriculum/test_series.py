@@ -44,6 +44,11 @@ def test_line_spans_the_drawing(points, line):
     assert Series("x", points).line == line
 
 
+def test_dashed_line_stands_at_the_first_step_and_not_in_a_loss():
+    assert Series("reward/x", ((1, 0.0), (2, 1.0), (3, 0.5))).untrained == "58.0"
+    assert Series("reward/x", ((1, 0.5),)).untrained == Series("loss/x", ((1, 1.0), (2, 0.5))).untrained == ""
+
+
 def test_line_of_many_points_is_thinned_to_the_pixels():
     points = tuple((step, float(step % 7)) for step in range(10_000))
     drawn = Series("x", points).line.split()

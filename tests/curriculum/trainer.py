@@ -27,14 +27,15 @@ class Trainer:
         self.run, _ = recording.start_run(self.actor, RunStart(name="t-31", metadata=metadata))
 
     def play(self, step, task="shop/0", *, calls=({},), complete=None, expert="off", finish="done", source="verifier"):
-        """One rollout: its calls, and what the verifier found of it."""
+        """One rollout: its calls, or steps of another kind as they are, and what the verifier found of it."""
         scenario, _, number = task.rpartition("/")
         plan = EpisodeStart(
             key=f"r{next(numbers)}", task="Sell.", scenario=scenario, task_idx=int(number), run=self.run.pk,
             training_step=step, expert=expert,
         )  # fmt: skip
         episode, _ = recording.start_episode(self.actor, plan)
-        steps = [{"kind": "tool_call", "name": "sell", "arguments": {}, "result": 1, **call} for call in calls]
+        sale = {"kind": "tool_call", "name": "sell", "arguments": {}, "result": 1}
+        steps = [call if "kind" in call else {**sale, **call} for call in calls]
         for seq, one in enumerate(steps, 1):
             one = {"seq": seq, **one}
             if "error" in one:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import random
+import re
 import subprocess
 import sys
 
 import pytest
+import yaml
 
 from awmclient.rollout import rollout
 from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
+from examples.train_demo import results
 from examples.train_demo.worlds import FAMILIES, World, write_worlds
 from tests.awmenv.conftest import ROOT, start_server
 
@@ -155,3 +158,34 @@ def test_names_come_back_as_they_were_encoded():
     tokenizer = trained_tokenizer([task.text for task in World(1, FAMILIES, 20).tasks])
     for task in World(2, FAMILIES, 20).tasks:
         assert tokenizer.decode(tokenizer.encode(task.text).ids) == task.text
+
+
+README = ROOT / "awmenv" / "README.md"
+PAGE = ROOT / "docs" / "measured" / "train-demo.md"
+
+
+def test_results_on_the_space_page_are_those_of_the_demo(tmp_path):
+    copy = tmp_path / "README.md"
+    copy.write_text(README.read_text())
+    results.write(copy, PAGE.read_text())
+    assert copy.read_text() == README.read_text()
+    rows = results.table(PAGE.read_text()).splitlines()[2:]
+    assert len(rows) == 3 and all("better: +" in row and row.count("of 100") == 4 for row in rows)
+
+
+def test_results_of_a_page_without_them_are_refused(tmp_path):
+    page = PAGE.read_text()
+    with pytest.raises(ValueError, match="no results for seed 1"):
+        results.table(page.replace("- sft: 80 of 100 complete\n", "", 1))
+    (tmp_path / "README.md").write_text("nothing")
+    with pytest.raises(ValueError, match="no marks"):
+        results.write(tmp_path / "README.md", page)
+
+
+def test_space_page_tells_problem_environment_results_and_links():
+    _, head, text = README.read_text().split("---\n", 2)
+    assert yaml.safe_load(head)["sdk"] == "docker"
+    titles = [line for line in text.splitlines() if line.startswith("## ")]
+    assert titles == ["## The problem", "## The environment", "## Results", "## Links"]
+    named = re.findall(r"`(docs/[\w./-]+)`", text)
+    assert named and all((ROOT / path).exists() for path in named)

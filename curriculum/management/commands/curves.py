@@ -8,7 +8,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from curriculum import before_after, drawing, series, snapshots
+from curriculum import before_after, drawing, generations, series, snapshots
 from episodes.selection import runs_named
 from people.errors import AppError
 from people.members import house_actor
@@ -17,7 +17,8 @@ from people.members import house_actor
 class Command(BaseCommand):
     help = (
         "Write what a trainer reported, and the rates counted from its episodes, by training step: training.csv, and "
-        "a TensorBoard event file for TensorBoard, W&B or MLflow. summary.json and before_after.png compare the first "
+        "a TensorBoard event file for TensorBoard, W&B or MLflow. turns.jsonl has five turns of each step as the model "
+        "wrote them, with their rewards. summary.json and before_after.png compare the first "
         "and the last 20 episodes without an expert."
     )
 
@@ -40,6 +41,8 @@ class Command(BaseCommand):
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "training.csv").write_text(series.in_csv(found), encoding="utf-8")
             (folder / series.events_name(run)).write_bytes(series.in_events(run, found))
+            with (folder / "turns.jsonl").open("w", encoding="utf-8") as file:
+                file.writelines(generations.in_lines(run))
             if (ends := before_after.of_run(run)) is not None:
                 (folder / "summary.json").write_text(json.dumps(ends.summary(run), indent=2) + "\n", encoding="utf-8")
                 drawing.before_after(ends, folder / "before_after.png")
