@@ -15,7 +15,7 @@ from episodes.models import Run
 from people.access import scoped
 from people.models import Project
 
-STEPS_SHOWN, RUNS_SHOWN, TASKS_SHOWN = 60, 50, 100
+STEPS_SHOWN, RUNS_SHOWN, TASKS_SHOWN, LINKS_SHOWN = 60, 50, 100, 8
 WIDTH, HEIGHT, LEFT = 1000, 100, 40
 LIMITS = {Phase.SCAFFOLD: "above 70%", Phase.BALANCED: "40 to 70%", Phase.INDEPENDENCE: "below 40%"}
 STATES = {
@@ -85,6 +85,14 @@ def ribbon(helps: Sequence[Help], measured: Sequence[Measured]) -> list[Mark]:
              by_step[one.step])
         for place, one in enumerate(last)
     ]  # fmt: skip
+
+
+def links_of(run: Run) -> list[tuple[str, str]]:
+    """Return the pages elsewhere that a trainer named for its run: `metadata.links`, name to address of the web."""
+    given = (run.metadata or {}).get("links")
+    rows = given.items() if isinstance(given, dict) else ()
+    web = ("https://", "http://")
+    return [(str(name)[:60], url) for name, url in rows if isinstance(url, str) and url.startswith(web)][:LINKS_SHOWN]
 
 
 @dataclass(frozen=True)

@@ -123,6 +123,7 @@ def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: s
         "frame": _frame(request),
         "run": run,
         "runs": cockpit.runs_of(request.project),
+        "links": cockpit.links_of(run),
         "headline": cockpit.headline(plan, coming, cockpit.holder(run, coming)),
         "plan": plan,
         "coming": coming,

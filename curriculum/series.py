@@ -19,7 +19,7 @@ from django.db.models import Count, Q
 from curriculum.counting import EXCLUDED, finished_of
 from curriculum.models import TrainingStep
 from episodes import outcomes
-from episodes.models import Run
+from episodes.models import ExpertMode, Run
 from people.audit import inert
 
 WIDTH, HEIGHT, EDGE = 300, 64, 6
@@ -95,17 +95,28 @@ def numbers(values: object) -> Iterable[tuple[str, float]]:
 
 
 def _rates(run: Run) -> dict[str, dict[int, float]]:
-    """Return the shares of a step's finished rollouts that were complete, and that a limit cut off."""
+    """Return the shares of a step's finished rollouts that were complete, and that a limit cut off: of all of them, and
+    of those without and with an expert.
+    """
     finished = finished_of(run).filter(training_step__isnull=False)
-    counts = finished.values("training_step").annotate(all=Count("pk"), cut=Count("pk", Q(stop_reason__in=CUT_OFF)))
-    cut_off = {row["training_step"] or 0: row["cut"] / row["all"] for row in counts}
+    counts = finished.values("training_step", "expert").annotate(
+        all=Count("pk"), cut=Count("pk", Q(stop_reason__in=CUT_OFF))
+    )
+    sums: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+
+    def add(name: str, step: int, expert: str, part: int, whole: int) -> None:
+        for kind in ("", "/solo" if expert == ExpertMode.OFF else "/with_expert"):
+            sums[f"episode/{name}{kind}"][step][0] += part
+            sums[f"episode/{name}{kind}"][step][1] += whole
+
+    for row in counts:
+        add("timeout_rate", row["training_step"] or 0, row["expert"], row["cut"], row["all"])
     proved = outcomes.proved_of(run.project).filter(episode__in=finished).exclude(reward_type__in=EXCLUDED)
-    judged: dict[int, dict[str, bool]] = defaultdict(dict)
-    columns = ("episode_id", "episode__training_step", "reward_type")
-    for episode, step, reward_type in proved.order_by("pk").values_list(*columns):
-        judged[step][episode] = reward_type == "complete"
-    complete = {step: sum(found.values()) / len(found) for step, found in judged.items()}
-    return {"episode/success_rate": complete, "episode/timeout_rate": cut_off}
+    columns = ("episode_id", "episode__training_step", "episode__expert", "reward_type")
+    judged = {row[0]: row[1:] for row in proved.order_by("pk").values_list(*columns)}
+    for step, expert, reward_type in judged.values():
+        add("success_rate", step, expert, reward_type == "complete", 1)
+    return {name: {step: part / whole for step, (part, whole) in rates.items()} for name, rates in sums.items()}
 
 
 def in_csv(series: Iterable[Series]) -> str:

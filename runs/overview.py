@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from django.db.models import Count, QuerySet
+from django.db.models import Count, Max, QuerySet
 
 from awmclient.schema import AT_WORK_STATES, NOT_COUNTED
 from episodes import visibility
@@ -71,6 +71,8 @@ class Card:
     broken: int = 0
     """Tries that an infrastructure fault ended: a retry replaces them."""
     episodes: int = 0
+    training_step: int | None = None
+    """The last step of a trainer's run."""
 
     @property
     def ended(self) -> int:
@@ -105,14 +107,15 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
         elif reward_type not in NOT_COUNTED:
             bars[arm_id].others += count
     loose = scoped(Episode.objects.filter(run__in=[run.pk for run in runs if run.pk not in plans]), actor.project)
-    counted = dict(loose.values_list("run_id").annotate(count=Count("pk")))
+    rows = loose.values_list("run_id").annotate(count=Count("pk"), step=Max("training_step"))
+    counted = {pk: (count, step) for pk, count, step in rows}
     return [
         Card(
             run,
             plan := plans.get(run.pk),
             [bars[arm.pk] for arm in plan.arms.all()] if plan else [],
             broken[run.pk],
-            counted.get(run.pk, 0),
+            *counted.get(run.pk, (0, None)),
         )
         for run in runs
     ]

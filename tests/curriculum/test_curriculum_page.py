@@ -32,6 +32,24 @@ def test_page_leads_with_phase_and_its_reason(train, ada):
     assert "Step 1: 6 of 10 rollouts, 60%." in seen and "Balanced now" in seen
 
 
+def test_list_of_runs_leads_to_a_trainers_curriculum(train, ada):
+    assert "/curriculum/?run=" not in html(as_person(ada).get("/runs/"))
+    train.play(7)
+    assert f'href="/curriculum/?run={train.run.pk}"' in html(as_person(ada).get("/runs/"))
+
+
+def test_page_links_to_pages_of_the_web_alone(train, ada):
+    train.report(1)
+    train.run.metadata = {"links": {"<W&B>": "https://wandb.test/x?a=1&b=2", "bad": "javascript:alert(1)", "odd": 7}}
+    train.run.save()
+    seen = page(ada)
+    assert '<a href="https://wandb.test/x?a=1&amp;b=2" rel="noreferrer">&lt;W&amp;B&gt;</a>' in seen
+    assert "javascript:" not in seen
+    train.run.metadata = {"links": ["no"]}
+    train.run.save()
+    assert "Next tasks by" in page(ada)
+
+
 def test_page_lists_tasks_by_state(train, ada):
     train.report(1)
     assert "shop/11" in page(ada) and "shop/12" not in page(ada)

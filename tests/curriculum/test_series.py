@@ -29,6 +29,10 @@ def test_reports_and_counted_rates_stand_by_step(train):
     assert found["reward/overall"] == ((1, 0.25), (2, 0.75)) and found["loss/policy"] == ((1, 0.5), (2, 0.25))
     assert found["episode/success_rate"] == ((1, 0.25), (2, 1.0))
     assert found["episode/timeout_rate"] == ((1, 0.4), (2, 0.0))
+    train.play(3, complete=True, expert="plain")
+    train.play(3, complete=False)
+    arms = {one.name.rpartition("/")[2]: one.points[-1] for one in series.of_run(train.run) if "success" in one.name}
+    assert arms == {"success_rate": (3, 0.5), "solo": (3, 0.0), "with_expert": (3, 1.0)}
     assert found["episode/format_error_rate"] == ((1, 0.2), (2, 0.0))
 
 
