@@ -39,7 +39,7 @@ class Try:
 
     `position` is its task's place in the shuffled planned order, `wave` the addition of seeds that it belongs to.
     `offered` is what its arm drew with the `chance`; both are None where the arm draws nothing. `human_s` are the
-    seconds that people took for its answers.
+    seconds that people took for its answers. `shared` names the answers that it may have in common with other tries.
     """
 
     task: str
@@ -55,6 +55,7 @@ class Try:
     asked: bool = False
     human_s: float = 0.0
     episode: str = ""
+    shared: frozenset[str] = frozenset()
 
     @property
     def is_open(self) -> bool:
@@ -63,7 +64,8 @@ class Try:
 
 @dataclass(frozen=True)
 class Scope:
-    """What is shown for one kind of unit at the planned size."""
+    """What is shown for one kind of unit at the planned size. A unit is a task, or all tasks that share an answer; or a
+    scenario, with those that share an answer with it."""
 
     units: int
     interval: Interval | None
@@ -135,6 +137,8 @@ class Contrast:
     """What an extra complete episode costs, where the planned size may be read."""
     p_holm: float | None = None
     sentence: str = ""
+    sharing: int = 0
+    """Tasks that share an answer with another task."""
 
     @property
     def verdict(self) -> str:
@@ -158,6 +162,10 @@ class _Task:
     @property
     def is_open(self) -> bool:
         return any(one.is_open for one in (*self.treated, *self.control))
+
+    @property
+    def shared(self) -> set[str]:
+        return set().union(*(one.shared for one in (*self.treated, *self.control)))
 
     @property
     def difference(self) -> Fraction | None:
@@ -234,6 +242,7 @@ def _contrast(tries: Sequence[Try], arm: str, control: str, stopped: bool, alpha
     fixed = state == "final" and paired and not lost.withheld
     single = all(len(one.treated) == 1 == len(one.control) for one in tasks.values())
     ds = [d for _, d in paired]
+    units = _units([one for one, _ in paired])
     contrast = Contrast(
         arm=arm,
         control=control,
@@ -245,11 +254,12 @@ def _contrast(tries: Sequence[Try], arm: str, control: str, stopped: bool, alpha
         treated_rate=_rate([one.treated for one, _ in paired]),
         control_rate=_rate([one.control for one, _ in paired]),
         state=state,
-        tasks_scope=_on_tasks(ds, single) if fixed else None,
+        tasks_scope=_on_tasks(ds, units, single) if fixed else None,
         scenarios_scope=_on_scenarios(paired) if fixed else None,
         running=running,
         exclusions=lost,
         scenarios=_rows(paired),
+        sharing=sum(len(unit) for unit in units if len(unit) > 1),
     )
     return replace(contrast, sentence=_headline(contrast))
 
@@ -263,34 +273,56 @@ def _by_task(tries: Iterable[Try], arm: str, control: str) -> dict[str, _Task]:
     return tasks
 
 
+def _units(tasks: Sequence[_Task], *, by_scenario: bool = False) -> list[list[int]]:
+    """Return the places of tasks whose differences are not independent, a list for each unit, in the order of the first
+    ones: tasks that share an answer, and with `by_scenario` tasks of one scenario."""
+    above, first = list(range(len(tasks))), dict[str, int]()
+
+    def top(place: int) -> int:
+        while above[place] != place:
+            above[place] = place = above[above[place]]
+        return place
+
+    for place, one in enumerate(tasks):
+        for name in (*(f"answer {key}" for key in one.shared), *([f"scenario {one.scenario}"] if by_scenario else [])):
+            low, high = sorted((top(first.setdefault(name, place)), top(place)))
+            above[high] = low
+    units: dict[int, list[int]] = defaultdict(list)
+    for place in range(len(tasks)):
+        units[top(place)].append(place)
+    return list(units.values())
+
+
 def _rate(tries: Sequence[Sequence[Try]]) -> float | None:
     means = [mean for one in tries if (mean := _mean(one)) is not None]
     return float(sum(means) / len(means)) if means else None
 
 
-def _on_tasks(ds: Sequence[Fraction], single: bool) -> Scope:
-    n, total = len(ds), sum(ds)
-    if single:
-        won, lost = sum(d > 0 for d in ds), sum(d < 0 for d in ds)
+def _on_tasks(ds: Sequence[Fraction], units: Sequence[Sequence[int]], single: bool) -> Scope:
+    n, total, won, lost = len(ds), sum(ds), sum(d > 0 for d in ds), sum(d < 0 for d in ds)
+    joined = len(units) < n
+    what = "sums of tasks that share an answer" if joined else "task means"
+    if single and not joined:
         p, span, test = mcnemar(won, lost), tango(won, lost, n), MCNEMAR
         borderline = p >= 0.05 and not span[0] <= 0 <= span[1]
         shown = p < 0.05
     else:
-        won, lost = sum(d > 0 for d in ds), sum(d < 0 for d in ds)
-        p, test = sign_flip(ds), FLIPS
-        found = cluster_interval([float(d) for d in ds], [1] * n)[1]
+        sums = [sum((ds[place] for place in unit), Fraction()) for unit in units]
+        p, test = sign_flip(sums), FLIPS
+        found = cluster_interval([float(one) for one in sums], [len(unit) for unit in units])[1]
         if found is None:
-            few = f"{count(n, 'task')} are too few for a result." if n != 1 else "1 task is too few for a result."
-            return Scope(n, None, p, f"{FLIPS} on task means", "few", few)
+            kept = f" ({count(len(units), 'unit')}, as tasks share answers)" if joined else ""
+            few = f"{count(n, 'task')}{kept} are too few for a result." if n != 1 else "1 task is too few for a result."
+            return Scope(len(units), None, p, f"{FLIPS} on {what}", "few", few)
         span, borderline = found, False
         shown = p < 0.05 and not span[0] <= 0 <= span[1]
     on = f"on {'this task' if n == 1 else f'these {n} tasks'}"
     delta = f"{points(float(total / n))} {span_text(span)}"
-    method = f"{test}, {TANGO if single else JACKKNIFE}"
+    method = f"{test}, {TANGO}" if test == MCNEMAR else f"{test} on {what}, {JACKKNIFE}"
     if shown:
         verdict = _word(float(total))
         said = f"{verdict.capitalize()} {on}: {delta}, {won} won, {lost} lost, p {p_text(p)} ({test}, planned size)."
-        return Scope(n, span, p, method, verdict, said)
+        return Scope(len(units), span, p, method, verdict, said)
     said = f"No difference shown {on}: {delta}, {won} won, {lost} lost."
     if borderline:
         said += f" Borderline: the interval leaves out 0 but the exact test does not show it (p {p_text(p)})."
@@ -298,23 +330,21 @@ def _on_tasks(ds: Sequence[Fraction], single: bool) -> Scope:
         limit = math.ceil(100 * max(-span[0], span[1]) - 1e-9)
         if limit < 100:
             said += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
-    return Scope(n, span, p, method, "none", said)
+    return Scope(len(units), span, p, method, "none", said)
 
 
 def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]]) -> Scope:
-    sums: dict[str, Fraction] = defaultdict(Fraction)
-    sizes = Counter(one.scenario for one, _ in paired)
-    for one, d in paired:
-        sums[one.scenario] += d
-    names = sorted(sums)
-    groups, method = len(names), f"{FLIPS} on scenario sums, {JACKKNIFE}"
-    found = cluster_interval([float(sums[name]) for name in names], [sizes[name] for name in names])
-    if groups < FEW_UNITS or effective(list(sizes.values())) < FEW_EFFECTIVE or found[1] is None:
+    units = _units([one for one, _ in paired], by_scenario=True)
+    sums = [sum((paired[place][1] for place in unit), Fraction()) for unit in units]
+    sizes = [len(unit) for unit in units]
+    groups, method = len(units), f"{FLIPS} on scenario sums, {JACKKNIFE}"
+    found = cluster_interval([float(one) for one in sums], sizes)
+    if groups < FEW_UNITS or effective(sizes) < FEW_EFFECTIVE or found[1] is None:
         verb = "is" if groups == 1 else "are"
         few = f"{count(groups, 'scenario')} {verb} too few to speak of others."
         return Scope(groups, None, None, method, "few", few)
     delta, span = found[0], found[1]
-    p = sign_flip([sums[name] for name in names])
+    p = sign_flip(sums)
     shown = p < 0.05 and not span[0] <= 0 <= span[1]
     verdict = _word(delta) if shown else "none"
     word = verdict if shown else "not shown"
@@ -327,17 +357,19 @@ def _of_wave(tries: Iterable[Try], arm: str, control: str, wave: int) -> dict[st
 
 
 def _running(by_wave: Iterable[dict[str, _Task]], state: str, alpha: float) -> Running:
-    prefixes, planned = [], 0
+    prefixes: list[tuple[list[int], Wave]] = []
+    planned = 0
     for of_wave in by_wave:
         tasks = sorted(of_wave.values(), key=lambda one: one.position)
         planned += len(tasks)
-        ready = next((place for place, one in enumerate(tasks) if one.is_open), len(tasks))
         seeds = max((len(one.treated) for one in tasks), default=1)
-        units = tuple(Unit(float(d)) for one in tasks[:ready] if (d := one.difference) is not None)
-        prefixes.append((ready, Wave(units, None if seeds == 1 else math.sqrt(1 / seeds))))
-    read, bets = sum(ready for ready, _ in prefixes), [wave for _, wave in prefixes]
+        prefixes.append(_prefix(tasks, seeds))
+    read, bets = sum(sum(sizes) for sizes, _ in prefixes), [wave for _, wave in prefixes]
     crossed = first_crossing(bets, alpha)
-    since, verdict, e_then = (crossed[0], _word(crossed[1]), crossed[2]) if crossed else (None, "none", 0.0)
+    since, verdict, e_then = None, "none", 0.0
+    if crossed:
+        valid = [one.size for wave in bets for one in wave.units]
+        since, verdict, e_then = sum(valid[: crossed[0]]), _word(crossed[1]), crossed[2]
     e, span = math.exp(min(700.0, log_e(bets))), interval(bets, alpha)
     if crossed:
         said = (
@@ -351,6 +383,17 @@ def _running(by_wave: Iterable[dict[str, _Task]], state: str, alpha: float) -> R
     else:
         said = f"Nothing shown yet at {read} of {planned}. You may look as often as you like."
     return Running(e, read, planned, span, verdict, since, said)
+
+
+def _prefix(tasks: Sequence[_Task], seeds: int) -> tuple[list[int], Wave]:
+    """Return the sizes of the units that stand in the complete prefix of a wave, and what may be bet on them."""
+    units = [[tasks[place] for place in unit] for unit in _units(tasks)]
+    ready = next((place for place, unit in enumerate(units) if any(one.is_open for one in unit)), len(units))
+    valid = [[d for one in unit if (d := one.difference) is not None] for unit in units[:ready]]
+    bets = tuple(Unit(float(sum(ds)), len(ds)) for ds in valid if ds)
+    is_plain = seeds == 1 and len(units) == len(tasks)
+    scale = None if is_plain else math.sqrt(len(tasks) / max(len(units), 1) / seeds)
+    return [len(unit) for unit in units[:ready]], Wave(bets, scale)
 
 
 def _word(direction: float) -> str:

@@ -10,7 +10,8 @@ excludes nothing: a judge who rules then may have seen what it would do to the d
 
 from __future__ import annotations
 
-from collections import Counter
+import hashlib
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 
 from django.db.models import Count, Q, Sum
@@ -152,14 +153,14 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     )
     known = probes.unfit(plan.run.project, before=plan.run.created_at)
     tries = []
-    asks = _asks_of(plan)
+    asks, shared = _asks_of(plan), _shared_of(plan)
     for scenario, idx, arm, seed, position, wave, episode, state, fault, offered, chance in rows:
         complete, excluded = _became(state, fault, types.get(episode), episode in unverified)
         task = f"{scenario}/{idx}"
         if complete is not None and task in known:
             complete, excluded = None, known[task]
         about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
-        tries.append(Try(task, scenario, arm, seed, position, wave, *about))
+        tries.append(Try(task, scenario, arm, seed, position, wave, *about, frozenset(shared.get(episode, ()))))
     return tries, [row[7] for row in rows]
 
 
@@ -171,6 +172,25 @@ def _asks_of(plan: Plan) -> dict[str, float]:
     return dict(
         asks.annotate(took=Coalesce(Sum("advice__took_s", filter=by_people), 0.0)).values_list("episode_id", "took")
     )
+
+
+def _shared_of(plan: Plan) -> dict[str, set[str]]:
+    """Return names of the answers that each episode of a plan read: equal for an answer that went to a group or came
+    from the cache, and for all that were written on from one earlier answer."""
+    read = Ask.objects.filter(episode__planned__plan=plan, accepted__isnull=False).exclude(accepted__source="fallback")
+    columns = (
+        "episode_id",
+        "group",
+        "accepted_id",
+        "accepted__author_key",
+        "accepted__text",
+        "accepted__taken_from_id",
+    )
+    found: dict[str, set[str]] = defaultdict(set)
+    for episode, group, advice, author, text, before in read.values_list(*columns):
+        same = hashlib.sha256(f"{author}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        found[episode] |= {f"{group} {same}", *(one for one in (advice, before) if one)}
+    return found
 
 
 def _became(state: str, fault: str, reward_type: str | None, unverified: bool) -> tuple[bool | None, str]:

@@ -91,12 +91,12 @@ def _earlier(actor: Actor, document: PlanDocument, arm: PlannedArm) -> _Each | N
     if not rows:
         return None
     ids = [pk for pk, _, _ in rows]
-    offers = 1.0 if arm.offer is None else arm.offer
+    by_people = (1.0 if arm.offer is None else arm.offer) * (1.0 if arm.people is None else arm.people)
     return _Each(
         count=len(rows),
         seconds=statistics.fmean((ended - begun).total_seconds() for _, begun, ended in rows if begun and ended),
         tokens=_tokens(ids[:SAMPLED]) / len(ids[:SAMPLED]),
-        human_s=_human_s(ids) / len(ids) * offers,
+        human_s=_human_s(ids) / len(ids) * by_people,
     )
 
 

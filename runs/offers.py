@@ -114,8 +114,16 @@ class _Scored:
 
 def is_offered(plan: str, arm: str, task: str, seed: int, chance: float) -> bool:
     """Draw whether a try is offered help: the same for the same plan, arm, task and seed."""
-    digest = hashlib.sha256(f"{plan}\n{arm}\n{task}\n{seed}".encode()).digest()
-    return int.from_bytes(digest[:8]) < chance * 2**64
+    return _drawn(f"{plan}\n{arm}\n{task}\n{seed}", chance)
+
+
+def is_for_people(plan: str, arm: str, task: str, seed: int, share: float) -> bool:
+    """Draw whether people or models answer a try's asks: independent of the draw of its offer."""
+    return _drawn(f"{plan}\n{arm}\n{task}\n{seed}\npeople", share)
+
+
+def _drawn(words: str, chance: float) -> bool:
+    return int.from_bytes(hashlib.sha256(words.encode()).digest()[:8]) < chance * 2**64
 
 
 def effects(tries: Sequence[Try], *, stopped: bool = False) -> list[Effect]:

@@ -27,7 +27,7 @@ from people.errors import Invalid
 from runs import launching
 from runs.errors import BadPlan, WrongState
 from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
-from runs.offers import is_offered
+from runs.offers import is_for_people, is_offered
 from runs.plans import MAX_EPISODES, OF_LOOP, PlanDocument, TaskFilter
 
 Task = tuple[str, int, str]
@@ -35,13 +35,14 @@ Task = tuple[str, int, str]
 
 @dataclass(frozen=True)
 class Cell:
-    """One task under one arm with one seed, to be inserted."""
+    """One task under one arm with one seed, to be inserted. `experts` says who alone answers, where that was drawn."""
 
     arm: Arm
     task: Task
     seed: int
     position: int
     offered: bool | None = None
+    experts: str = ""
 
     @property
     def expert(self) -> str:
@@ -131,15 +132,21 @@ def shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
 
 
 def _cells(plan: Plan, arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -> list[Cell]:
-    chances = chances_of(plan)
+    chances, shares = chances_of(plan), people_of(plan)
 
-    def offered(arm: Arm, task: Task, seed: int) -> bool | None:
+    def offered(arm: Arm, task: str, seed: int) -> bool | None:
         chance = chances.get(arm.name)
-        return None if chance is None else is_offered(plan.pk, arm.name, f"{task[0]}/{task[1]}", seed, chance)
+        return None if chance is None else is_offered(plan.pk, arm.name, task, seed, chance)
+
+    def experts(arm: Arm, task: str, seed: int) -> str:
+        share = shares.get(arm.name)
+        if share is None:
+            return ""
+        return "people" if is_for_people(plan.pk, arm.name, task, seed, share) else "models"
 
     return [
-        Cell(arm, task, seed, place, offered(arm, task, seed))
-        for place, task in enumerate(tasks)
+        Cell(arm, task, seed, place, offered(arm, key, seed), experts(arm, key, seed))
+        for place, task, key in ((place, task, f"{task[0]}/{task[1]}") for place, task in enumerate(tasks))
         for seed in seeds
         for arm in arms
     ]
@@ -148,6 +155,11 @@ def _cells(plan: Plan, arms: Sequence[Arm], tasks: Sequence[Task], seeds: range)
 def chances_of(plan: Plan) -> dict[str, float]:
     """Return the chance of an offer by arm, for arms that draw it."""
     return {arm["name"]: arm["offer"] for arm in plan.document["arms"] if arm.get("offer") is not None}
+
+
+def people_of(plan: Plan) -> dict[str, float]:
+    """Return the share of episodes that people alone answer by arm, for arms that draw it."""
+    return {arm["name"]: arm["people"] for arm in plan.document["arms"] if arm.get("people") is not None}
 
 
 def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
@@ -187,7 +199,7 @@ def _start(run: Run, cell: Cell, policy: dict[str, Any], again: int = 0) -> Epis
         task_idx=idx,
         arm=cell.arm.name,
         seed=cell.seed,
-        policy=policy,
+        policy=policy | ({"experts": cell.experts} if cell.experts else {}),
         expert=cell.expert,
     )
 

@@ -37,17 +37,21 @@ class TaskFilter(Strict):
 
 class PlannedArm(Strict):
     """One condition. `policy` replaces the plan's for this arm. `offer` is the chance that an episode of this arm is
-    offered the expert, drawn for each; without it all are."""
+    offered the expert, drawn for each; without it all are. `people` is the share of its episodes that people alone
+    answer, drawn for each; models answer the others. Without it the project's routing decides."""
 
     name: Name
     expert: ExpertMode = "off"
     policy: str = Field("", max_length=200)
     offer: float | None = Field(None, ge=CHANCES[0], le=CHANCES[1])
+    people: float | None = Field(None, ge=0, le=1)
 
     @model_validator(mode="after")
     def _offers_something(self) -> PlannedArm:
         if self.offer is not None and self.expert == "off":
             raise ValueError("an arm that draws its offers names the expert that it offers")
+        if self.people is not None and self.expert == "off":
+            raise ValueError("an arm with a share of people names the expert that it offers")
         return self
 
 
@@ -84,8 +88,9 @@ class PlanDocument(Strict):
     def digest(self) -> str:
         plan = self.model_dump()
         for arm in plan["arms"]:
-            if arm["offer"] is None:
-                del arm["offer"]  # plans that were launched before arms could draw keep their digest
+            for name in ("offer", "people"):
+                if arm[name] is None:
+                    del arm[name]  # plans that were launched before arms could draw keep their digest
         return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 

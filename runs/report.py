@@ -94,6 +94,8 @@ def _of_contrast(one: Contrast, place: int) -> list[str]:
             f"{_reasons(lost.control)} of {lost.control_planned} with {_plain(one.control)}. Whatever they were, the "
             f"difference lies between {low} and {high}."
         )
+    if one.sharing:
+        lines.append(f"- {count(one.sharing, 'task')} share an answer with another task; those that do are one unit.")
     rows = [[_plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}"] for row in one.scenarios]
     table = _table(["scenario", "tasks", "won", "lost", "difference"], rows)
     if one.price is not None:

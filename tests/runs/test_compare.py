@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+
+import pytest
 
 from runs.compare import Try, contrasts
 
@@ -130,6 +133,54 @@ def test_three_arms_share_their_error_by_holm():
     plain, informed = contrasts([*found, *third], [*ARMS, "informed"], "baseline")
     assert (plain.p_holm, plain.verdict, informed.verdict) == (0.0625, "none", "none")
     assert "p .062 after Holm" in plain.sentence
+
+
+def sharing(pairs, units, **how):
+    """Tries whose tasks share an answer with the others of their unit, by number."""
+    of = {number: frozenset({name}) for name, numbers in units.items() for number in numbers}
+    alone: frozenset[str] = frozenset()
+    given = [
+        replace(each, shared=of.get(each.position, alone) if each.arm == "expert" else alone)
+        for each in tries(pairs, **how)
+    ]
+    return contrasts(given, ARMS, "baseline")[0]
+
+
+def test_tasks_that_share_an_answer_are_one_unit():
+    pairs = {f"a{n}": (2 * n, 2 * n + 1) for n in range(6)}
+    found = sharing(many(won=12), pairs)
+    assert (found.sharing, found.tasks, found.tasks_scope.units) == (12, 12, 6)
+    assert found.tasks_scope.p == 2 / 2**6, "six signs, not twelve"
+    floor = 1 - 1.959964**2 / (6 + 1.959964**2)
+    assert found.tasks_scope.interval == (pytest.approx(floor, abs=1e-6), 1.0)
+    assert "sums of tasks that share an answer" in found.tasks_scope.method
+    alone = one(many(won=10))
+    assert alone.verdict == "better" and alone.sharing == 0
+    five = sharing(many(won=10), {f"a{n}": (2 * n, 2 * n + 1) for n in range(5)})
+    assert (five.tasks_scope.p, five.tasks_scope.verdict) == (2 / 2**5, "none")
+
+
+def test_chain_of_shared_answers_is_one_unit():
+    given = tries(many(won=3))
+    keys = {0: {"a"}, 1: {"a", "b"}, 2: {"b"}}
+    given = [replace(each, shared=frozenset(keys[each.position])) for each in given]
+    [found] = contrasts(given, ARMS, "baseline")
+    assert (found.tasks_scope.units, found.tasks_scope.verdict, found.sharing) == (1, "few", 3)
+    assert found.sentence == "3 tasks (1 unit, as tasks share answers) are too few for a result."
+
+
+def test_scenarios_that_share_an_answer_are_joined():
+    spread = {"scenario": lambda number: f"s{number % 8}"}
+    assert one(many(won=24), **spread).scenarios_scope.units == 8
+    found = sharing(many(won=24), {"a": (0, 1), "b": (2, 3), "c": (4, 5)}, **spread)
+    assert (found.scenarios_scope.units, found.scenarios_scope.verdict) == (5, "few")
+
+
+def test_unit_is_read_while_running_when_all_its_tasks_ended():
+    pairs = [*many(won=20), (False, None)]
+    assert one(pairs).running.read == 20
+    assert sharing(pairs, {"a": (3, 20)}).running.read == 3
+    assert sharing(pairs, {"a": (3, 5)}).running.read == 20
 
 
 def test_a_thousand_tasks_take_less_than_two_seconds():

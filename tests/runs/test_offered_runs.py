@@ -8,14 +8,14 @@ from django.db import IntegrityError, transaction
 
 from awmclient.schema import AskOpen
 from episodes import recording
-from experts import queue
+from experts import advising, queue
 from experts.models import Advice
 from people.access import system
 from runs import launching, planning, preflight
-from runs.comparison import compare_run
+from runs.comparison import compare_run, tries_of
 from runs.errors import BadPlan
 from runs.models import PlannedTry
-from runs.offers import is_offered
+from runs.offers import is_for_people, is_offered
 from runs.plans import plan_of
 from runs.tables import in_csv
 from tests.browsing import as_person, html
@@ -54,6 +54,64 @@ def test_retry_keeps_the_draw_and_new_seeds_draw(ada):
         assert row.tries == 2 and row.episode.expert == ("plain" if row.offered else "off")
     planning.add_seeds(ada, plan.run_id, 3)
     assert set(plan.tries.filter(wave=1).values_list("chance", flat=True)) == {0.5}
+
+
+def test_share_of_people_is_drawn_for_each_episode_and_kept(ada):
+    arms = [{"name": "mixed", "expert": "plain", "people": 0.5}, {"name": "routed", "expert": "plain"}]
+    plan = launched(ada, arms=arms, tasks={"limit": 6}, seeds=3)
+    rows = list(plan.tries.select_related("episode", "arm"))
+    mixed = [row for row in rows if row.arm.name == "mixed"]
+    assert {row.episode.policy["experts"] for row in mixed} == {"people", "models"}
+    assert all("experts" not in row.episode.policy for row in rows if row.arm.name == "routed")
+    for row in mixed:
+        drawn = is_for_people(plan.pk, "mixed", row.task, row.seed, 0.5)
+        assert row.episode.policy["experts"] == ("people" if drawn else "models")
+    for row in mixed[:3]:
+        assert recording.begin(row.episode_id, "w")
+        recording.fail(system(ada.project), row.episode_id, "environment", "stopped")
+    assert planning.retry(ada, plan.run_id) == 3
+    for row in mixed[:3]:
+        before = row.episode.policy["experts"]
+        row.refresh_from_db()
+        assert row.tries == 2 and row.episode.policy["experts"] == before
+
+
+def test_arm_of_people_alone_never_reaches_a_model(ada, edo):
+    arms = [{"name": "people", "expert": "plain", "people": 1}, {"name": "models", "expert": "plain", "people": 0}]
+    plan = launched(ada, arms=arms, tasks={"limit": 1})
+    for row in plan.tries.select_related("arm"):
+        assert recording.begin(row.episode_id, "w")
+        said = AskOpen(key="q", episode=row.episode_id, seq=1, question="Which?", deadline_s=300)
+        ask, _ = queue.open_ask(system(ada.project), said)
+        ask.refresh_from_db()
+        if row.arm.name == "people":
+            assert (ask.status, ask.tiers) == ("open", ["people"])
+        else:
+            assert (ask.status, ask.accepted.reason) == ("fell_back", "no_model")
+
+
+def test_answer_of_a_group_makes_its_tasks_one_unit(ada, edo):
+    plan = launched(ada, arms=[{"name": "off"}, {"name": "on", "expert": "plain"}], tasks={"limit": 3})
+    asks = []
+    for row in plan.tries.filter(arm__name="on").order_by("position"):
+        assert recording.begin(row.episode_id, "w")
+        said = AskOpen(key="q", episode=row.episode_id, seq=1, question="Which?", deadline_s=300, group_key="g")
+        asks.append(queue.open_ask(system(ada.project), said)[0])
+    first, second, third = asks
+    lease = queue.claim(edo, first.pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "The oldest.", "n", [])
+    assert advising.answer_group(edo, first, "The oldest.", [], "n", [second.pk]) == {second.pk: ""}
+    lease = queue.claim(edo, third.pk)
+    advising.answer(edo, lease.assignment_id, lease.lease_token, "The newest.", "m", [])
+    shared = {one.episode: one.shared for one in tries_of(plan)[0] if one.arm == "on"}
+    assert shared[first.episode_id] & shared[second.episode_id]
+    assert not shared[third.episode_id] & shared[first.episode_id]
+
+
+@pytest.mark.parametrize("wrong", [{"people": 1.5}, {"people": -0.1}, {"people": 0.5, "expert": "off"}])
+def test_share_of_people_outside_its_bounds_is_refused(wrong):
+    with pytest.raises(BadPlan):
+        document(arms=[{"name": "mixed", "expert": "plain", **wrong}])
 
 
 def test_arm_without_offer_draws_nothing(ada):
