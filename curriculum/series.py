@@ -11,6 +11,7 @@ import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -95,8 +96,8 @@ def numbers(values: object) -> Iterable[tuple[str, float]]:
 
 
 def _rates(run: Run) -> dict[str, dict[int, float]]:
-    """Return the shares of a step's finished rollouts that were complete, and that a limit cut off: of all of them, and
-    of those without and with an expert.
+    """Return the shares of a step's finished rollouts that were complete, and that a limit cut off, and the complete
+    ones so far: of all rollouts, and of those without and with an expert.
     """
     finished = finished_of(run).filter(training_step__isnull=False)
     counts = finished.values("training_step", "expert").annotate(
@@ -116,7 +117,12 @@ def _rates(run: Run) -> dict[str, dict[int, float]]:
     judged = {row[0]: row[1:] for row in proved.order_by("pk").values_list(*columns)}
     for step, expert, reward_type in judged.values():
         add("success_rate", step, expert, reward_type == "complete", 1)
-    return {name: {step: part / whole for step, (part, whole) in rates.items()} for name, rates in sums.items()}
+    rates = {name: {step: part / whole for step, (part, whole) in of.items()} for name, of in sums.items()}
+    for name in [name for name in sums if "/success_rate" in name]:
+        steps = sorted(sums[name])
+        told = accumulate(sums[name][step][0] for step in steps)
+        rates[name.replace("success_rate", "completions")] = dict(zip(steps, map(float, told), strict=True))
+    return rates
 
 
 def in_csv(series: Iterable[Series]) -> str:
