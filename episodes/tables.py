@@ -1,7 +1,7 @@
 """The tables browser: rows that recorded steps touched, folded over many steps into what each was before and is now.
 
 Pure, without Django: step dicts in, tables out. Only what the steps recorded is known, so a cell of a changed row that
-no step told of stays empty. Called by the answer page.
+no step told of stays empty. Called by the answer page and the replay.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from people.plain_text import clean
 
 COLUMNS = 24
 ROWS = 200
-SIGNS = {"added": "+", "changed": "~", "removed": "−", "added and removed": "±"}
+SIGNS = {"untouched": "", "added": "+", "changed": "~", "removed": "−", "added and removed": "±"}
 
 
 @dataclass(frozen=True)
@@ -39,6 +39,8 @@ class Touched:
 
     @property
     def word(self) -> str:
+        if not self.steps:
+            return "untouched"
         if self.before is None:
             return "added" if self.after is not None else "added and removed"
         return "changed" if self.after is not None else "removed"
@@ -85,6 +87,31 @@ def touched_rows(
             for kind, row in _changes(kinds):
                 _fold(table, kind, row, int(step["seq"]))
     return rows
+
+
+def at_step(steps: Iterable[Mapping[str, Any]], seq: int) -> list[Table]:
+    """Return every row that any of these steps changed, as it stood after step `seq`: what later steps found in a row
+    is what it held before them."""
+    steps, hidden = list(steps), dict[str, int]()
+    so_far = touched_rows(step for step in steps if step["seq"] <= seq)
+    found = []
+    for name, rows in touched_rows(steps, hidden).items():
+        then = [_then(row, so_far.get(name, {}).get(key)) for key, row in rows.items()]
+        there = [row for row in then if row is not None]
+        if there:
+            found.append(_table(name, there, hidden[name]))
+    return found
+
+
+def _then(whole: Touched, so_far: Touched | None) -> Touched | None:
+    """Return a row as it stood at a step, from all that is known of it and from what was known by then."""
+    if so_far is None:
+        return Touched(whole.key, whole.before, whole.before) if whole.before is not None else None
+    if so_far.before is None:
+        return so_far
+    before = {**(whole.before or {}), **so_far.before}
+    after = None if so_far.after is None else {**before, **so_far.after}
+    return Touched(whole.key, before, after, so_far.steps)
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -22,6 +22,7 @@ from people.access import Actor
 WINDOW = 60
 MOST = 200
 BESIDE = 50
+MOST_WRITES = 1000
 TICKS = 61
 NAMED = 14
 ASKS = "olafdc"
@@ -119,6 +120,12 @@ def writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
     """Return the newest steps that changed the database, and how many there are."""
     places = _places(episode.strip, "w")
     return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
+
+
+def first_writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
+    """Return the oldest `MOST_WRITES` steps that changed the database, and how many there are."""
+    places = _places(episode.strip, "w")
+    return [row.wire() for row in at(episode.pk, places[:MOST_WRITES])], len(places)
 
 
 def _places(codes: str, letters: str) -> list[int]:

@@ -50,7 +50,7 @@ export const KEYS = [
   { id: "redraft", keys: "Shift+D", words: "new draft with a hint", page: "ask" },
   { id: "replies", keys: ";", words: "quick replies", page: "ask", line: true },
   { id: "similar", keys: "h", words: "earlier answers", page: "ask", line: true },
-  { id: "tables", keys: "t", words: "tables", page: "ask" },
+  { id: "tables", keys: "t", words: "tables", page: "ask replay" },
   { id: "verifier", keys: "v", words: "verifier", page: "ask", line: true },
   { id: "hand-up", keys: "u", words: "escalate", page: "ask" },
   { id: "hand-model", keys: "l", words: "send to model", page: "ask" },

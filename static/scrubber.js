@@ -5,6 +5,7 @@ import { bind, print } from "./keys.js";
 import { LongList } from "./longlist.js";
 import { startFind } from "./steps.js";
 import { pictures } from "./strip.js";
+import { startTables } from "./tables-at.js";
 
 const PLAY_MS = 900;
 const KINDS = { ask: "olafdc", error: "e", write: "w" };
@@ -96,11 +97,13 @@ function drawTicks(seq) {
  * @type {((at: number) => void) | null}
  */
 let heard = null;
+let follow = null;
 
 function show(seq, block = "center") {
   if (!list.count) return;
   const at = list.choose(seq, block);
   heard?.(at);
+  follow?.();
   clearTimeout(address);
   address = setTimeout(() => history.replaceState(null, "", withStep(location.href, at)), 60); // browsers limit how often
   drawTicks(at);
@@ -167,6 +170,8 @@ export function start(onStep) {
     event.preventDefault();
     show(Number(link.dataset.seq || link.closest("[data-seq]").dataset.seq), link.matches(".scrub a") ? "center" : "nearest");
   });
+  follow = startTables(here);
+  document.addEventListener("awm:step", (event) => show(/** @type {CustomEvent} */ (event).detail));
   document.addEventListener("htmx:afterSettle", () => list.count && drawTicks(here())); // labels came
   show(here());
   print();

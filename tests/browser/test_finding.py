@@ -8,6 +8,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from awmclient.client import SyncHttpDashboard
 from tests.imports.files import ATIF
 from tests.running import until
 
@@ -87,3 +88,28 @@ def test_file_is_imported_and_its_episode_replayed(house, person, tmp_path):
     expect(page.locator("[data-part=strap]")).to_contain_text("ended: agent finished")
     page.locator("[data-act=replay]").click()
     expect(page.locator(".steps")).to_contain_text("get_ticket")
+
+
+def test_tables_of_the_replay_follow_the_step_in_view(house, person):
+    def changes(before, after):
+        row = {"key": {"id": 7}, "before": {"status": before}, "after": {"status": after}}
+        return {"state_diff": {"tickets": {"changed": [row]}}}
+
+    with SyncHttpDashboard(house.url, house.token("agent")) as dash:
+        episode = dash.start_episode("Close it.", key="tables-at")
+        call = {"kind": "tool_call", "name": "close", "arguments": {}, "result": 1}
+        for more in ({}, changes("new", "open"), {}, changes("open", "solved")):
+            episode.append({**call, **more})
+        episode.finish("done")
+    page = person(house.link("mira", "admin"))
+    page.goto(f"{house.url}/episodes/{episode.id}/replay/?step=1")
+    cell = page.locator("[data-tables-at] tbody td").last
+    page.keyboard.press("t")
+    expect(cell).to_have_text("new")
+    page.keyboard.press("ArrowRight")
+    expect(cell).to_contain_text("open")
+    page.keyboard.press("End")
+    expect(cell).to_contain_text("solved")
+    page.locator('[data-tables-at] a[href="#step-2"]').click()
+    expect(page).to_have_url(re.compile("step=2"))
+    expect(cell).to_contain_text("open")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from awmclient.schema import STEP, EpisodeStart, Finish, Outcome, RunStart
+from awmclient.schema import STEP, EpisodeStart, Finish, Outcome, RunStart, StepBatch
 from episodes import recording
 from episodes.models import Episode
 from people import access
@@ -92,6 +92,18 @@ def test_fragments_hold_only_the_steps_that_are_asked_for(ada, episode):
         "2",
         "3",
     ]
+
+
+def test_replay_tells_tables_at_a_step(rita, max_, ada, episode):
+    diff = {"tickets": {"changed": [{"key": {"id": 7}, "before": {"by": "<b>"}, "after": {"by": "Edo"}}]}}
+    call = {"kind": "tool_call", "name": "close", "arguments": {}, "result": 1, "state_diff": diff}
+    recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": [{"seq": 4, **call}]}).steps)
+    address = f"/episodes/{episode.pk}/replay/tables"
+    before = text(as_person(rita), f"{address}?step=3")
+    assert "as they stood after step 3" in before and "&lt;b&gt;" in before and "Edo" not in before
+    assert "<ins>Edo</ins>" in text(as_person(rita), f"{address}?step=4")
+    assert "as they stood after step 1" in text(as_person(rita), f"{address}?step=x")
+    assert as_person(max_).get(address).status_code == 404
 
 
 def test_replay_opens_the_step_in_the_url(rita, ended):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from episodes.tables import touched
+from episodes.tables import at_step, touched
 
 
 def step(seq, **tables):
@@ -48,3 +48,17 @@ def test_a_diff_that_is_none_and_hostile_cells_break_nothing():
     [table] = touched([*steps, {"seq": 4, "state_diff": {"u": [1]}}])
     [(_, [cell])] = table.rows
     assert cell.after.startswith("⟨U+0000⟩y") and cell.after.endswith("…") and cell.told
+
+
+def test_tables_at_a_step_hold_rows_that_later_steps_change():
+    steps = [step(2, tickets=changed(7, {"status": "new"}, {"status": "open"}))]
+    steps += [step(4, tickets=changed(8, {"status": "late"}, {"status": "done"}), notes={"added": [{"id": 1}]})]
+    steps += [step(6, tickets={"removed": [{"id": 7, "status": "open", "by": "Edo"}]})]
+    first, third, last = (at_step(steps, seq) for seq in (1, 3, 9))
+    untouched = [("untouched", [("7", "7"), ("new", "new"), ("Edo", "Edo")], [])]
+    later = [("untouched", [("8", "8"), ("late", "late"), ("", "")], [])]
+    assert [table.name for table in first] == ["tickets"] and shown(first[0]) == untouched + later
+    assert shown(third[0]) == [("changed", [("7", "7"), ("new", "open"), ("Edo", "Edo")], [2]), *later]
+    assert shown(last[0])[0] == ("removed", [("7", ""), ("new", ""), ("Edo", "")], [2, 6])
+    assert [table.name for table in last] == ["tickets", "notes"] and shown(last[1]) == [("added", [("", "1")], [4])]
+    assert at_step([], 1) == []
