@@ -69,6 +69,12 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
     return verdict
 
 
+def late_of(actor: Actor, review: Review) -> Verdict | None:
+    """Return the actor's newest verdict on a review that they no longer held: it is kept and counts nowhere."""
+    mine = Verdict.objects.filter(review=review, author_key=actor.key, is_late=True)
+    return mine.order_by("-created_at", "-pk").first()
+
+
 def _refuse_misfit(review: Review, wanted: Wanted) -> None:
     """Raise unless the verdict answers what its queue asks."""
     if wanted.decision not in Decision.values:

@@ -104,6 +104,12 @@ def reviews(request: MemberRequest) -> HttpResponse:
     return render(request, "reviews/reviews.html", context, status=422 if problem else 200)
 
 
+def _queue_headline(name: str, left: int, total: int) -> str:
+    if not total:
+        return f"{name} has no reviews yet."
+    return f"{left or 'No'} of {total} reviews {'is' if left == 1 else 'are'} open in {name}."
+
+
 def _headline(queues: int, to_do: int, cases: int) -> str:
     if not queues:
         return "No review queues yet."
@@ -149,7 +155,7 @@ def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
     left = told.total - told.done
     context = {
         "queue": queue,
-        "headline": f"{left or 'No'} of {told.total} reviews {'is' if left == 1 else 'are'} open in {queue.name}.",
+        "headline": _queue_headline(queue.name, left, told.total),
         "told": told,
         "reasons": ["This queue is closed."] if queue.closed_at else reasons,
         "gold": reports.gold_lines(queue),
@@ -237,6 +243,7 @@ def _review(request: MemberRequest, pk: str, problem: str = "", status: int = 20
         "lease_until": slot.lease_until if slot is not None else None,
         "expired": slot is not None and mine and not slot.is_held(now),
         "revealed": shown,
+        "late": None if shown else deciding.late_of(actor, review),
         "outcome_words": outcome_words(shown.outcome.reward_type) if shown and shown.outcome else "",
         "ruling": court.ruling_of(review.episode) if shown else None,
         "explanations": Explanation.choices,

@@ -67,7 +67,7 @@ def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     ):
         return []
     if not slots.exists():
-        return ["The queue holds no episodes yet."]
+        return ["The queue has no episodes yet."]
     held = slots.filter(state=SlotState.CLAIMED, lease_until__gt=now).order_by("lease_until")
     names = sorted({one.holder_name for one in held})
     mine = Verdict.objects.filter(review__queue=queue, author_key=actor.key, is_late=False).count()
