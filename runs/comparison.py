@@ -21,6 +21,7 @@ from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import outcomes, visibility
 from episodes.models import EpisodeEvent, EpisodeState, ExpertMode
 from episodes.recording import NOT_VERIFIED
+from episodes.strip import BRIEFED
 from experts.models import TOKEN, Ask
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
@@ -113,8 +114,8 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
 
 
 def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:
-    """Return (complete, counted) of each task's episodes without an expert before the launch, by the control's
-    policy."""
+    """Return (complete, counted) of each task's episodes without an expert or a briefing before the launch, by the
+    control's policy."""
     control = plan.tries.filter(arm__name=plan.control).select_related("episode").first()
     if control is None:
         return {}
@@ -127,6 +128,7 @@ def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:
         episode__task_idx__isnull=False,
     )
     alone = alone.exclude(reward_type__in=NOT_COUNTED).exclude(episode__scenario="")
+    alone = alone.exclude(episode__strip__contains=BRIEFED)
     rows = alone.order_by().values_list("episode__scenario", "episode__task_idx")
     counted = rows.annotate(counted=Count("pk"), complete=Count("pk", filter=Q(reward_type=COMPLETE)))
     return {f"{scenario}/{idx}": (complete, every) for scenario, idx, every, complete in counted}
