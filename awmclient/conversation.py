@@ -32,9 +32,10 @@ class Said:
     """One message and the steps that it tells.
 
     `part` says whose words it holds: `prompt` (system and task), `assistant`, `result` of a call, `advice` (what an
-    ask brought, its absence included), `briefing` (advice from before the start), `nudge` (the loop's reminder). `seqs` are the numbers of the steps, 0 where a
-    step has none. `calls` are the steps of an assistant message's tool calls as they were given, in their order;
-    `refused` is true where the loop could not read what the assistant wrote and said so.
+    ask brought, its absence included), `briefing` (advice from before the start), `nudge` (the loop's reminder).
+    `seqs` are the numbers of the steps, 0 where a step has none. `calls` are the steps of an assistant message's tool
+    calls as they were given, in their order; `refused` is true where the loop could not read what the assistant wrote
+    and said so.
     """
 
     message: dict[str, Any]

@@ -141,8 +141,8 @@ async def rollout(
     `max_steps` counts turns; a turn that only asks is free, `max_asks` bounds those. `timeout_s` does not count the
     time spent waiting for advice. `verify` asks the environment's verifier once the agent is through, and finishes
     the episode with its outcome and the environment server's signed statement; it never enters a step.
-    `briefing` is advice from before the start, as the fields of `schema.Briefing`: it is recorded after the task, and the
-    agent reads its text there.
+    `briefing` is advice from before the start, as the fields of `schema.Briefing`: it is recorded after the task, and
+    the agent reads its text there.
 
     `environment_name` and `policy_about` are recorded with the episode. `reset` holds the arguments of the
     environment's reset, by default scenario, task_idx and seed of the episode with `state_diff`.

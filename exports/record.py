@@ -107,5 +107,5 @@ class Record:
 
     @property
     def is_informed(self) -> bool:
-        """Return whether any advice or briefing came from someone who knew the verifier or its outcomes, as recorded."""
+        """Return whether any advice or briefing came from someone who knew the verifier or outcomes, as recorded."""
         return any(one.get("privilege") == "sees_verifier" for one in (*self.advice, *self.briefings))

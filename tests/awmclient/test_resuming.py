@@ -105,7 +105,8 @@ async def play(dash, make_policy):
         policy, world = make_policy(), FakeEnv()
         worlds.append(world)
         try:
-            result = await rollout(policy, world, dash, task="Price the mug", expert="plain", key="one", briefing=BRIEFING)
+            told = {"task": "Price the mug", "expert": "plain", "key": "one", "briefing": BRIEFING}
+            result = await rollout(policy, world, dash, **told)
         except Killed:
             shown += policy.shown
             continue

@@ -16,7 +16,13 @@ from episodes.strip import actions_in, code_of, in_words
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 
-BLIND = {"seq": 1, "kind": "briefing", "text": "Refunds go <b>first</b>.", "author": "Mina Park", "sources": ["e1", "a/b"]}
+BLIND = {
+    "seq": 1,
+    "kind": "briefing",
+    "text": "Refunds go <b>first</b>.",
+    "author": "Mina Park",
+    "sources": ["e1", "a/b"],
+}
 INFORMED = {**BLIND, "text": "Two of three failed at the refund.", "privilege": "sees_verifier", "source": "llm"}
 WORDS = "Two of three"
 

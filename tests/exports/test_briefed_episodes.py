@@ -32,7 +32,9 @@ def test_briefing_is_read_after_the_task_and_carries_no_loss():
     assert "Mina" not in json.dumps(row) and "e0" not in json.dumps(row)
 
 
-@pytest.mark.parametrize(("base", "expert", "condition"), [(ALONE, "off", "briefed"), (STEPS, "plain", "briefed_expert")])
+@pytest.mark.parametrize(
+    ("base", "expert", "condition"), [(ALONE, "off", "briefed"), (STEPS, "plain", "briefed_expert")]
+)
 def test_row_says_that_its_episode_was_briefed(base, expert, condition):
     ((row,), _) = walk("sft", briefed(base, expert=expert))
     assert row["condition"] == condition and row["prompt_sha256"] == walk("sft")[0][0]["prompt_sha256"]
