@@ -191,7 +191,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
 
 def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
     lacking = [(task, why, reverse("briefing", args=task.rpartition("/")[::2])) for task, why in one.lacking]
-    words = overview.briefing_words(plan, one.arm)
+    words = overview.briefing_words(plan, one.arm).removeprefix("briefed ")
     return {"arm": one.arm, "given": one.given, "tasks": one.tasks, "words": words, "lacking": lacking}
 
 

@@ -75,7 +75,7 @@ def test_prompts_to_run_hold_no_briefing():
     assert [message["role"] for message in row["prompt"]] == ["system", "user"] and BRIEFED not in json.dumps(row)
 
 
-def test_briefed_and_unbriefed_siblings_make_a_pair_only_where_cut():
+def test_briefed_and_other_siblings_pair_only_where_it_is_cut():
     wrong = [{**step, "arguments": {"into": 8}} if step.get("name") == "merge" else step for step in ALONE]
     told = {"task": "Merge 7 and 8.", "expert": "off"}
     both = briefed(ALONE, **told), record(id="e2", steps=wrong, results=FAILED, **told)
