@@ -12,11 +12,11 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 
 from awmclient.schema import BRIEFING_MAX, SOURCES_MAX
 from episodes import outcomes, splits, visibility
-from episodes.models import AGAIN, Episode, EpisodeState, Origin, Run, Step, StepKind
+from episodes.models import AGAIN, Episode, EpisodeState, Origin, Run
 from people.access import Actor, may_launch, may_read, scoped, sees_outcomes
 from people.errors import Invalid, WrongScope
 from people.members import record
@@ -81,12 +81,7 @@ def usable(project: Project) -> QuerySet[Episode]:
     """Return the episodes that a model may learn from: ended without a fault, no branch, and told nothing of the
     verifier. What is held out is left out by `is_held_out`."""
     rows = scoped(Episode.objects.all(), project).filter(state=EpisodeState.FINISHED, fault="")
-    told = Step.objects.filter(
-        episode=OuterRef("pk"),
-        kind__in=[StepKind.ASK, StepKind.BRIEFING],
-        body__contains='"privilege":"sees_verifier"',
-    )
-    return rows.exclude(origin=Origin.BRANCH).exclude(Exists(told)).order_by("-ended_at", "-pk")
+    return rows.exclude(origin=Origin.BRANCH).exclude(visibility.was_informed()).order_by("-ended_at", "-pk")
 
 
 def is_held_out(held_out: Collection[str], task: str, split: str, run: Run | None) -> bool:

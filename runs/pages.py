@@ -138,6 +138,7 @@ def preview(request: MemberRequest) -> HttpResponse:
     words, problem, doubts = "", "", []
     try:
         document = document_of(request.GET)
+        briefings.check(document)
         tasks = planning.tasks_of(request.actor, document)
         sizes = {
             "task": len(tasks),

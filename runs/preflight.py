@@ -54,9 +54,7 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
         len(policies) > 1 or len({arm.expert for arm in document.arms}) > 1
     ):
         found.append("Arms differ in briefing and in policy or expert, so a difference cannot be put down to either.")
-    for name, missing in briefings.lacking(actor, document, tasks).items():
-        some = ", ".join(missing[:NAMED]) + (", …" if len(missing) > NAMED else "")
-        found.append(f"{count(len(missing), 'task')} of {len(tasks):,} would have no briefing in {name}: {some}.")
+    found += unbriefed(actor, document, tasks)
     each = len(tasks) * document.seeds
     found += [
         f"{arm.name} draws its offers for {count(each, 'episode')}; a result needs {FEWEST}."
@@ -76,6 +74,15 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     sides = SplitTask.objects.filter(split__project=actor.project, side=TRAIN, task__in=keys)
     for split, number in sorted(Counter(sides.values_list("split__name", flat=True)).items()):
         found.append(f"{count(number, 'task')} of {len(tasks):,} are training tasks of the split {split}.")
+    return found
+
+
+def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
+    """Return, for each arm with a briefing, how many tasks would have none."""
+    found = []
+    for name, missing in briefings.lacking(actor, document, tasks).items():
+        some = ", ".join(missing[:NAMED]) + (", …" if len(missing) > NAMED else "")
+        found.append(f"{count(len(missing), 'task')} of {len(tasks):,} would have no briefing in {name}: {some}.")
     return found
 
 
