@@ -31,6 +31,7 @@ from runs.compare import Contrast, Try, contrasts
 from runs.difficulty import ByDifficulty, by_difficulty
 from runs.models import ENDED, Plan, PlanState
 from runs.offers import Effect, effects
+from runs.plans import briefing_words
 
 COMPLETE = "complete"
 CAUSED_BY_ARM = ("policy", "expert")
@@ -38,10 +39,11 @@ CAUSED_BY_ARM = ("policy", "expert")
 
 @dataclass(frozen=True)
 class ArmCount:
-    """How far one arm is."""
+    """How far one arm is. `briefing` says who briefs its agents, empty if no one does."""
 
     name: str
     expert: str
+    briefing: str
     planned: int
     queued: int
     live: int
@@ -103,7 +105,7 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
     by_arm: dict[str, list[tuple[Try, str]]] = {arm.name: [] for arm in arms}
     for each in zip(tries, states, strict=True):
         by_arm[each[0].arm].append(each)
-    counts = [_count(arm.name, arm.expert, by_arm[arm.name]) for arm in arms]
+    counts = [_count(arm.name, arm.expert, briefing_words(plan.document, arm.name), by_arm[arm.name]) for arm in arms]
     stopped = plan.state == PlanState.CANCELLED
     found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
     known = court.at_fault(plan.run.project, before=plan.run.created_at)
@@ -208,10 +210,11 @@ def _became(state: str, fault: str, reward_type: str | None, unverified: bool) -
     return None, ""
 
 
-def _count(name: str, expert: str, mine: list[tuple[Try, str]]) -> ArmCount:
+def _count(name: str, expert: str, briefing: str, mine: list[tuple[Try, str]]) -> ArmCount:
     return ArmCount(
         name,
         expert,
+        briefing,
         planned=len(mine),
         queued=[state for _, state in mine].count("queued"),
         live=sum(state in LIVE_STATES[1:] for _, state in mine),

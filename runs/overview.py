@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
-from typing import Any
 
 from django.db.models import Count, Max, QuerySet
 
@@ -21,7 +20,7 @@ from people.access import Actor, scoped
 from runs.compare import Contrast, Try
 from runs.comparison import COMPLETE, Comparison
 from runs.models import INFRASTRUCTURE, Plan, PlanState
-from runs.plans import HUMAN
+from runs.plans import briefing_words
 
 WIDTH = 1000
 """Units of a bar and of the chart by scenario."""
@@ -94,7 +93,7 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
     """Return these runs with their counts, in four statements however many there are."""
     plans = {plan.pk: plan for plan in Plan.objects.filter(run__in=[run.pk for run in runs]).prefetch_related("arms")}
     bars = {
-        arm.pk: ArmBar(arm.name, arm.expert, briefing_words(plan, arm.name))
+        arm.pk: ArmBar(arm.name, arm.expert, briefing_words(plan.document, arm.name))
         for plan in plans.values()
         for arm in plan.arms.all()
     }
@@ -134,7 +133,7 @@ def card_of(found: Comparison) -> Card:
         ArmBar(
             arm.name,
             arm.expert,
-            briefing_words(found.plan, arm.name),
+            arm.briefing,
             planned=arm.planned,
             complete=arm.complete,
             others=arm.others,
@@ -146,15 +145,6 @@ def card_of(found: Comparison) -> Card:
     ]
     broken = sum(arm.excluded.get(f"fault {fault}", 0) for arm in found.arms for fault in INFRASTRUCTURE)
     return Card(found.plan.run, found.plan, bars, broken, len(found.tries))
-
-
-def briefing_words(plan: Plan, name: str) -> str:
-    """Return who briefs the agents of an arm, or nothing."""
-    arm: dict[str, Any] = next((one for one in plan.document["arms"] if one["name"] == name), {})
-    if not arm.get("briefing"):
-        return ""
-    who = "people" if arm["briefing"] == HUMAN else str(arm["briefing"]).partition(":")[2] or "a model"
-    return f"briefed by {who}{', from outcomes' if arm.get('outcomes') else ''}"
 
 
 def _add(bar: ArmBar, state: str, count: int) -> None:

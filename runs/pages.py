@@ -26,7 +26,7 @@ from runs.compare import count
 from runs.comparison import compare_run
 from runs.errors import BadPlan
 from runs.models import Plan, PlanState
-from runs.plans import PlanDocument, plan_from_yaml, plan_of, recipes, to_yaml
+from runs.plans import PlanDocument, briefing_words, plan_from_yaml, plan_of, recipes, to_yaml
 from runs.tables import TABLES, in_csv, repeats
 
 PAGE = 30
@@ -192,7 +192,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
 
 def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
     lacking = [(task, why, reverse("briefing", args=task.rpartition("/")[::2])) for task, why in one.lacking]
-    words = overview.briefing_words(plan, one.arm).removeprefix("briefed ")
+    words = briefing_words(plan.document, one.arm).removeprefix("briefed ")
     return {"arm": one.arm, "given": one.given, "tasks": one.tasks, "words": words, "lacking": lacking}
 
 

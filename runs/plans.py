@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -118,6 +119,15 @@ def plan_from_yaml(text: str) -> PlanDocument:
         return plan_of(yaml.safe_load(text))
     except yaml.YAMLError as error:
         raise BadPlan(f"The plan is not YAML: {error}") from error
+
+
+def briefing_words(document: Mapping[str, Any], name: str) -> str:
+    """Return who briefs the agents of an arm of a stored plan, or nothing."""
+    arm: Mapping[str, Any] = next((one for one in document["arms"] if one["name"] == name), {})
+    if not arm.get("briefing"):
+        return ""
+    who = "people" if arm["briefing"] == HUMAN else str(arm["briefing"]).partition(":")[2] or "a model"
+    return f"briefed by {who}{', from outcomes' if arm.get('outcomes') else ''}"
 
 
 def to_yaml(plan: PlanDocument) -> str:

@@ -17,7 +17,7 @@ from experts.models import ModelCall
 from people.access import system
 from people.errors import Forbidden, Invalid
 from people.models import AuditEntry
-from runs import briefings, distilling, estimating, launching, planning, preflight
+from runs import briefings, distilling, estimating, launching, planning, preflight, report
 from runs.comparison import compare_run
 from runs.errors import BadPlan, NoExpertModel
 from runs.models import Briefing
@@ -117,7 +117,10 @@ def test_episode_without_a_briefing_says_so_and_counts(ada):
     for one in plan.tries.all():
         end(one.episode_id)
     arm = next(one for one in compare_run(ada, plan.run_id).arms if one.name == "briefed")
-    assert (arm.complete, arm.excluded) == (1, {})
+    assert (arm.complete, arm.excluded, arm.briefing) == (1, {}, "briefed by people")
+    assert "| briefed | off, briefed by people | 1 | 1 | 1 | 0 | none |" in report.markdown(
+        compare_run(ada, plan.run_id)
+    )
 
 
 def test_model_distills_once_for_all_seeds_from_earlier_episodes(ada, serve):
