@@ -17,10 +17,14 @@ from typing import Any, Literal
 
 from awmclient.schema import ASK_SPEC, ASK_TOOL, Advice, ToolSpec
 
-Part = Literal["prompt", "assistant", "result", "advice", "nudge"]
+Part = Literal["prompt", "assistant", "result", "advice", "briefing", "nudge"]
 _WRITER = json.JSONEncoder(ensure_ascii=False)
+BRIEFED = "Before you begin, an expert advises on this task:"
+"""Stands above the text of a briefing. Models read it and training data holds it."""
 HIDDEN = frozenset({"reward", "reward_type", "state_diff", "done", "usage", "meta", "calls"})
 """Fields of a step that no agent sees."""
+ABOUT_BRIEFING = frozenset({"source", "author", "privilege", "sources"})
+"""Fields of a briefing that no agent sees: where its text is from."""
 
 
 @dataclass(slots=True)
@@ -28,9 +32,10 @@ class Said:
     """One message and the steps that it tells.
 
     `part` says whose words it holds: `prompt` (system and task), `assistant`, `result` of a call, `advice` (what an
-    ask brought, its absence included), `nudge` (the loop's reminder). `seqs` are the numbers of the steps, 0 where a
-    step has none. `calls` are the steps of an assistant message's tool calls as they were given, in their order;
-    `refused` is true where the loop could not read what the assistant wrote and said so.
+    ask brought, its absence included), `briefing` (advice from before the start), `nudge` (the loop's reminder).
+    `seqs` are the numbers of the steps, 0 where a step has none. `calls` are the steps of an assistant message's tool
+    calls as they were given, in their order; `refused` is true where the loop could not read what the assistant wrote
+    and said so.
     """
 
     message: dict[str, Any]
@@ -86,10 +91,12 @@ def _offer(tool: ToolSpec) -> dict[str, Any]:
 
 
 def as_seen(step: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the agent may see of a step: no rewards, and of an ask only what came back."""
+    """Return what the agent may see of a step: no rewards, of an ask only what came back, of a briefing its text."""
     seen = {name: value for name, value in step.items() if name not in HIDDEN}
     if seen.get("kind") == "ask":
         seen["advice"] = _observation(seen.get("advice"))
+    elif seen.get("kind") == "briefing":
+        return {name: value for name, value in seen.items() if name not in ABOUT_BRIEFING}
     return seen
 
 
@@ -136,6 +143,8 @@ class _Telling:
         elif kind == "action":
             self._say("assistant", as_text(step["action"]), "assistant", seq, turn).calls.append(given)
             self._say("user", _came_back(step.get("observation"), step.get("error")), "result", seq, turn)
+        elif kind == "briefing":
+            self._say("user", f"{BRIEFED}\n\n{step['text']}", "briefing", seq, turn)
         elif kind == "nudge":
             before = self.said[-1] if self.said else None
             if before is not None and before.part == "assistant" and before.turn == turn:

@@ -15,8 +15,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from awmclient.errors import EpisodeEnded, ExpertOff, Invalid, KeyConflict, NotFound, SeqGap, StepConflict
-from awmclient.schema import AT_WORK_STATES, STEP, Advice, AskOpen, EpisodeStart, Finish
+from awmclient.errors import EpisodeEnded, ExpertOff, Invalid, KeyConflict, NotFound, SeqGap, StepConflict, refusal
+from awmclient.schema import (
+    AT_WORK_STATES,
+    LATE_BRIEFING,
+    NO_BRIEFING_AFTER,
+    STEP,
+    Advice,
+    AskOpen,
+    EpisodeStart,
+    Finish,
+)
 
 WRITTEN_HERE = frozenset({"ask", "verification"})
 """Kinds that a loop may not append."""
@@ -98,6 +107,7 @@ class Book:
         fresh = self._fresh(entry, bodies)
         if fresh and not entry.is_live:
             raise EpisodeEnded
+        _refuse_late_briefing(entry.steps, fresh)
         entry.steps.extend(fresh)
         return int(bodies[-1]["seq"])
 
@@ -193,6 +203,13 @@ class Book:
         if entry.state == "waiting" and not self.open_asks(entry.id):
             entry.state = "running"
         ask.closed.set()
+
+
+def _refuse_late_briefing(stored: Sequence[Mapping[str, Any]], fresh: Sequence[Mapping[str, Any]]) -> None:
+    kinds = [step["kind"] for step in (*stored, *fresh)]
+    late = any(kind == "briefing" and NO_BRIEFING_AFTER.intersection(kinds[:at]) for at, kind in enumerate(kinds))
+    if late and any(step["kind"] == "briefing" for step in fresh):
+        raise refusal(409, "briefing_late", LATE_BRIEFING)
 
 
 def _checked(model: type[Any], body: Mapping[str, Any]) -> Any:

@@ -15,7 +15,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Unpack, cast
 
-from awmclient.bodies import NO_QUESTIONS_LEFT, PlanFields, context_text, question_problem
+from awmclient.bodies import NO_QUESTIONS_LEFT, PlanFields, as_dict, context_text, question_problem
 from awmclient.bodies import EpisodeFields as EpisodeFields
 from awmclient.bodies import StepLike as StepLike
 from awmclient.conversation import as_seen
@@ -43,6 +43,7 @@ from awmclient.restoring import restore as restore
 from awmclient.schema import (
     ASK_SPEC,
     ASK_TOOL,
+    Briefing,
     ExpertMode,
     Fault,
     StopReason,
@@ -55,7 +56,7 @@ from awmclient.wire import encode
 
 log = logging.getLogger(__name__)
 MALFORMED_IN_A_ROW = 3
-OF_LOOP = frozenset({"message", "tool_call", "ask", "action", "nudge"})
+OF_LOOP = frozenset({"message", "briefing", "tool_call", "ask", "action", "nudge"})
 """Kinds of steps that a loop records; the others are the dashboard's."""
 NO_VERIFIER = "no_verifier"
 
@@ -115,6 +116,7 @@ async def rollout(
     stall_after: int = 5,
     reset: Mapping[str, Any] | None = None,
     system: str | None = None,
+    briefing: Briefing | Mapping[str, Any] | None = None,
     on_end: OnEnd | None = None,
     verify: bool = False,
     environment_name: str | None = None,
@@ -139,6 +141,9 @@ async def rollout(
     `max_steps` counts turns; a turn that only asks is free, `max_asks` bounds those. `timeout_s` does not count the
     time spent waiting for advice. `verify` asks the environment's verifier once the agent is through, and finishes
     the episode with its outcome and the environment server's signed statement; it never enters a step.
+    `briefing` is advice from before the start, as the fields of `schema.Briefing`: it is recorded after the task, and
+    the agent reads its text there.
+
     `environment_name` and `policy_about` are recorded with the episode. `reset` holds the arguments of the
     environment's reset, by default scenario, task_idx and seed of the episode with `state_diff`.
 
@@ -146,7 +151,7 @@ async def rollout(
         expert="plain")
     """
     limits = _Limits(max_steps, max_asks, ask_deadline_s, timeout_s, heartbeat_s, nudge_after, stall_after)
-    loop = _Loop(policy, environment, task, expert != "off", limits, verify)
+    loop = _Loop(policy, environment, task, expert != "off", limits, verify, briefing)
     about = {"environment": environment_name, "policy": policy_about, "expert": expert}
     return await loop.run(dash, {**episode, **about}, reset, system, on_end)
 
@@ -174,8 +179,9 @@ class _Loop:
         has_expert: bool,
         limits: _Limits,
         verify: bool = False,
+        briefing: Briefing | Mapping[str, Any] | None = None,
     ) -> None:
-        self.policy, self.environment, self.task = policy, environment, task
+        self.policy, self.environment, self.task, self.briefing = policy, environment, task, briefing
         self.has_expert, self.limits, self.verify = has_expert, limits, verify
         self.has_tools = isinstance(environment, ToolEnvironment)
         self.tools: list[ToolSpec] = []
@@ -366,7 +372,8 @@ class _Loop:
             task += f"\n\nWhat you see first:\n{encode(as_object(observed(first))).decode()}"
         words = system_prompt(expert=self.has_expert, tools=self.has_tools) if system is None else system
         messages = [{"kind": "message", "role": "system", "content": words}] if words else []
-        await self._record(*messages, {"kind": "message", "role": "user", "content": task})
+        briefing = [as_dict(self.briefing) | {"kind": "briefing"}] if self.briefing is not None else []
+        await self._record(*messages, {"kind": "message", "role": "user", "content": task}, *briefing)
 
     async def _turns(self) -> _End:
         try:

@@ -207,6 +207,32 @@ class Note(StepCommon):
     content: Text
 
 
+BRIEFING_MAX = 20_000
+SOURCES_MAX = 100
+
+
+class Briefing(StepCommon):
+    """Advice from before the agent begins, from a person or distilled by a model. The agent reads `text` alone.
+
+    `sources` are ids of the earlier episodes that it is from; a privilege of *sees_verifier* says that whoever wrote it
+    knew outcomes of theirs, or the verifier.
+    """
+
+    kind: Literal["briefing"] = "briefing"
+    text: Annotated[Any, bounded(BRIEFING_MAX, least=1), WithJsonSchema(
+        {"type": "string", "minLength": 1, "maxLength": BRIEFING_MAX, "description": "what the agent reads"}
+    )]  # fmt: skip
+    source: Literal["human", "llm"] = "human"
+    author: Line | None = None
+    privilege: Privilege = "blind"
+    sources: Annotated[list[Line], Field(max_length=SOURCES_MAX)] = Field(default_factory=list)
+
+
+NO_BRIEFING_AFTER = frozenset({"tool_call", "action", "ask", "briefing"})
+"""Kinds of steps after which none of kind *briefing* is taken: it is given once, before the agent acts."""
+LATE_BRIEFING = "A briefing is recorded once, before the first action."
+
+
 class AskStep(StepCommon):
     """A question to the experts; written by the server, which fills `advice` when the ask closes."""
 
@@ -236,6 +262,7 @@ _AgentKinds = (
     | Annotated[Action, Tag("action")]
     | Annotated[Nudge, Tag("nudge")]
     | Annotated[Note, Tag("note")]
+    | Annotated[Briefing, Tag("briefing")]
 )
 AgentStep = Annotated[_AgentKinds, Discriminator(_kind)]
 """What a loop may append; ask and verification steps are written by the server."""

@@ -17,6 +17,7 @@ from curriculum.levels import Counted
 from curriculum.weights import Rates
 from episodes import outcomes, splits
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Step, StepKind, VerifierOutcome
+from episodes.strip import BRIEFED
 
 NOT_EXECUTABLE = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
 """What an environment answers to a call that it cannot execute; the three format errors of AWM."""
@@ -81,15 +82,17 @@ def counted(run: Run, newest: int | None = None) -> list[Solo]:
     held_out = splits.held_out(run.project)
     rows = outcomes.proved_of(run.project).filter(episode__run=run, episode__state=EpisodeState.FINISHED)
     rows = rows.exclude(reward_type__in=EXCLUDED).exclude(episode__fault__gt="").order_by("-episode__ended_at", "-pk")
-    columns = ("episode_id", "source", "reward_type", "episode__expert")
+    columns = ("episode_id", "source", "reward_type", "episode__expert", "episode__strip")
     place = ("episode__scenario", "episode__task_idx", "episode__task", "episode__split")
     by_episode: dict[str, tuple[str, Solo]] = {}
-    for episode, source, reward_type, expert, scenario, number, task, split in rows.values_list(*columns, *place):
+    for episode, source, reward_type, expert, marks, scenario, number, task, split in rows.values_list(
+        *columns, *place
+    ):
         key = splits.task_key(scenario, number, task)
         if key in held_out or not splits.is_training_name(split):
             continue
         if episode not in by_episode or source == VerifierOutcome.Source.VERIFIER:
-            said = Solo(key, reward_type == "complete", expert == ExpertMode.OFF)
+            said = Solo(key, reward_type == "complete", expert == ExpertMode.OFF and BRIEFED not in marks)
             by_episode[episode] = (source, said)
     return [said for _, said in by_episode.values()][:newest]
 

@@ -17,11 +17,11 @@ from django.db import connection, transaction
 from django.utils import timezone
 from psycopg import Cursor
 
-from awmclient.schema import LIVE_STATES
+from awmclient.schema import LIVE_STATES, NO_BRIEFING_AFTER
 from episodes import events
 from episodes.entries import Entry, is_same, refuse_gaps
-from episodes.errors import EpisodeEnded, StepConflict
-from episodes.models import Episode, EpisodeEvent, EpisodeState
+from episodes.errors import BriefingLate, EpisodeEnded, StepConflict
+from episodes.models import Episode, EpisodeEvent, EpisodeState, Step, StepKind
 from people.access import Actor, holds, is_id, may_record
 from people.errors import AppError, NotFound, Unauthenticated
 
@@ -156,7 +156,8 @@ def _hoped(group: Sequence[Append]) -> dict[str, Standing]:
         stood = entries[0].seq - 1
         standing = hoped.setdefault(append.episode_id, Standing(append.actor.project.pk, "", stood, stood, token))
         goes_on = [entry.seq for entry in entries] == list(range(standing.last_seq + 1, stood + len(entries) + 1))
-        if goes_on and standing.token == token and append.episode_id.isalnum() and holds(append.actor, may_record):
+        is_plain = append.episode_id.isalnum() and not any(entry.kind == StepKind.BRIEFING for entry in entries)
+        if goes_on and is_plain and standing.token == token and holds(append.actor, may_record):
             standing.fresh += entries
             standing.last_seq = entries[-1].seq
         else:
@@ -233,12 +234,24 @@ def _place(append: Append, room: Room) -> int:
         stands = standing.text_at(entry.seq)
         if stands is not None and not is_same(stands, entry.text):
             raise StepConflict(f"Step {entry.seq} already exists with different content.")
+    _refuse_late_briefing(append.episode_id, standing, fresh)
     if fresh and standing.state not in LIVE_STATES:
         standing.state = _reopened(append)
     if fresh:
         standing.fresh += fresh
         standing.last_seq = fresh[-1].seq
     return append.entries[-1].seq
+
+
+def _refuse_late_briefing(episode_id: str, standing: Standing, fresh: Sequence[Entry]) -> None:
+    """Refuse a briefing that comes after the agent acted, or after another one."""
+    places = [place for place, entry in enumerate(fresh) if entry.kind == StepKind.BRIEFING]
+    if not places:
+        return
+    if any(entry.kind in NO_BRIEFING_AFTER for entry in (*standing.fresh, *fresh[: places[-1]])):
+        raise BriefingLate
+    if Step.objects.filter(episode=episode_id, kind__in=NO_BRIEFING_AFTER).exists():
+        raise BriefingLate
 
 
 def _open_to(actor: Actor, episode_id: str, room: Room) -> Standing:

@@ -47,7 +47,7 @@ class Entry:
         """Return the step as the stream carries it: JSON text, cut where it is large, always with its time, for any
         ears.
         """
-        return with_time(for_agents(self.cut or self.text), self.stamp)
+        return with_time(veiled(for_agents(self.cut or self.text)), self.stamp)
 
 
 def entry_of(body: Mapping[str, Any], now: datetime) -> Entry:
@@ -182,6 +182,20 @@ def for_agents(text: str, *, marks: bool = False) -> str:
     if isinstance(meta, dict) and hidden & set(meta):
         body["meta"] = {name: value for name, value in meta.items() if name not in hidden}
     return _WRITER.encode(body)
+
+
+def tells_outcomes(text: str) -> bool:
+    """Return whether a stored text is a briefing whose author knew outcomes of other episodes, or the verifier."""
+    return '"kind":"briefing"' in text and '"privilege":"sees_verifier"' in text and read(text)["kind"] == "briefing"
+
+
+def veiled(text: str) -> str:
+    """Return a stored text without the words of a briefing that may tell outcomes: they come as a cut field, whole only
+    for those who see these outcomes."""
+    if not tells_outcomes(text):
+        return text
+    body = json.loads(text)
+    return _WRITER.encode({**body, "text": "", "cut": {"size": len(text), "fields": ["text"]}})
 
 
 def refuse_gaps(last_seq: int, entries: Sequence[Entry]) -> None:

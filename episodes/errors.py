@@ -40,6 +40,13 @@ class NotWaiting(AppError):
     status = 409
 
 
+class BriefingLate(AppError):
+    """A briefing is recorded once, before the first action."""
+
+    code = "briefing_late"
+    status = 409
+
+
 class SplitExists(AppError):
     """A split with this name exists with different tasks."""
 

@@ -29,6 +29,7 @@ def context_of(
     return {
         "card": card,
         "raw_url": f"{reverse('episode', args=[episode])}?raw={card.seq}" if episode else "",
+        "words_url": reverse("briefing_words", args=[episode, card.seq]) if episode and card.briefing else "",
         "current": current,
         "waits": card.waits and not ended,
         "mark": MARKS["c"] if card.waits and ended else card.mark,

@@ -10,6 +10,7 @@ from people.plain_text import clean
 
 SAID = {
     "t": "no action",
+    "b": "advice from before the start",
     "r": "state unchanged",
     "u": "no state_diff: whether it changed something is unknown",
     "w": "state changed",

@@ -66,6 +66,7 @@ class StepKind(models.TextChoices):
     MESSAGE = "message", "Message"
     TOOL_CALL = "tool_call", "Tool call"
     ACTION = "action", "Action"
+    BRIEFING = "briefing", "Briefing"
     ASK = "ask", "Ask"
     NUDGE = "nudge", "Nudge"
     NOTE = "note", "Note"

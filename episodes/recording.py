@@ -40,6 +40,7 @@ PARKED, UNPARKED = "parked", "unparked"
 IDLE_ATTEMPTS = 3
 """An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
 NO_SERVER = "no environment server"
+UNBRIEFED = "no briefing"
 OnEnd = Callable[[Episode, str], None]
 _on_end: list[OnEnd] = []
 _on_queued: list[Callable[[str], None]] = []
@@ -433,6 +434,14 @@ def note_no_server(episode_id: str, reason: str) -> None:
         return
     note(queued, NO_SERVER, None, reason.replace("\x00", "")[:2000])
     announce(queued)
+
+
+@transaction.atomic
+def note_unbriefed(episode_id: str, reason: str) -> None:
+    """Note, once per episode, why its agent gets no briefing though its arm gives one."""
+    queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
+    if queued is not None and not queued.events.filter(verb=UNBRIEFED).exists():
+        note(queued, UNBRIEFED, None, reason.replace("\x00", "")[:2000])
 
 
 @transaction.atomic

@@ -24,9 +24,13 @@ TOOLS_MAX, NAME_MAX = 200, 200
 
 
 def text_of(body: Mapping[str, Any]) -> str:
-    """Return the words of a step in the order in which they were said, cut to what can be found."""
+    """Return the words of a step in the order in which they were said, cut to what can be found.
+
+    A briefing that sees the verifier may tell outcomes, so its words cannot be found.
+    """
     parts, left = [], FOUND_CHARS
-    for leaf in islice(_leaves(body.get(name) for name in FIELDS), LEAVES):
+    briefing = [body.get("text")] if body.get("kind") == "briefing" and body.get("privilege") != "sees_verifier" else []
+    for leaf in islice(_leaves([*(body.get(name) for name in FIELDS), *briefing]), LEAVES):
         parts.append(leaf[:left])
         left -= len(leaf) + 1
         if left <= 0:

@@ -24,6 +24,8 @@ LONG_RESULT = 16_000
 TABLE_ROWS = 50
 TABLE_COLUMNS = 12
 DIFF_LINES = 8
+SOURCES_SHOWN = 12
+_ID = re.compile(r"[A-Za-z0-9]{1,40}")
 _TOKEN = re.compile(
     r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
 )
@@ -88,6 +90,22 @@ class AskCard:
 
 
 @dataclass(frozen=True)
+class BriefingCard:
+    """A briefing. `text` is empty where it is `apart`: its words may tell outcomes, and the server gives them to those
+    who may know these. `sources` are ids of episodes, `more` how many are not named."""
+
+    author: str
+    said: str
+    sight: str
+    text: str
+    human: bool
+    initials: str
+    apart: bool
+    sources: list[str]
+    more: int
+
+
+@dataclass(frozen=True)
 class VerificationCard:
     label: str
     reward: str
@@ -108,6 +126,7 @@ class Card:
     diff: list[DiffLine] = field(default_factory=list)
     diff_more: list[DiffLine] = field(default_factory=list)
     ask: AskCard | None = None
+    briefing: BriefingCard | None = None
     verification: VerificationCard | None = None
     waits: bool = False
     cut_from: str = ""
@@ -134,6 +153,8 @@ def card_of(step: Mapping[str, Any]) -> Card:
         return replace(card, **_action_parts(step))
     if kind == "ask":
         return replace(card, ask=_ask_card(step), waits=not step.get("advice") and not is_cancelled(step))
+    if kind == "briefing":
+        return replace(card, briefing=_briefing_card(step))
     if kind == "verification":
         return replace(card, verification=_verification_card(step))
     speaker = str(step.get("role") or kind)
@@ -434,6 +455,23 @@ def _ask_card(step: Mapping[str, Any]) -> AskCard:
         initials=initials(author or "?"),
         ask_id=str(step.get("ask") or ""),
         no_advice=f"{why_no_answer(str(advice.get('reason') or 'deadline'))} No advice was sent." if fallback else "",
+    )
+
+
+def _briefing_card(step: Mapping[str, Any]) -> BriefingCard:
+    human, author = step.get("source", "human") == "human", clean(step.get("author") or "")
+    apart = step.get("privilege") == "sees_verifier"
+    sources = [one for one in step.get("sources") or [] if _ID.fullmatch(str(one))]
+    return BriefingCard(
+        author=author or ("Someone" if human else "A model"),
+        said="briefed the agent" if human else "briefed the agent (model)",
+        sight="sees verifier" if apart else "blind",
+        text="" if apart else clean(step.get("text", "")),
+        human=human,
+        initials=initials(author or "?"),
+        apart=apart,
+        sources=sources[:SOURCES_SHOWN],
+        more=max(0, len(sources) - SOURCES_SHOWN),
     )
 
 

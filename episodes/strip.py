@@ -29,6 +29,7 @@ MARKS = {
     mark.code: mark
     for mark in (
         Mark("t", "k-think", "idle", "thought", "thoughts", quiet=True),
+        Mark("b", "k-brief", "fillask", "briefing", "briefings"),
         Mark("r", "k-read", "", "read", "reads"),
         Mark("u", "k-unknown", "", "call of unknown effect", "calls of unknown effect"),
         Mark("w", "k-write", "", "write", "writes"),
@@ -47,7 +48,8 @@ MARKS = {
     )
 }
 _SHOWN = frozenset(code for code, mark in MARKS.items() if not mark.quiet)
-_ACTS = frozenset(code for code in _SHOWN if not MARKS[code].symbol.startswith("v-"))
+BRIEFED = "b"
+_ACTS = frozenset(code for code in _SHOWN if code != BRIEFED and not MARKS[code].symbol.startswith("v-"))
 OUTCOMES = {"complete": "C", "others": "X", "judge_error": "J"}
 OUTCOME_WORDS = {"complete": "Complete", "others": "Not complete", "judge_error": "Judge error"}
 ADVICE_REASONS = {"declined": "d", "cancelled": "c", "episode_ended": "c"}
@@ -60,6 +62,8 @@ def code_of(step: Mapping[str, Any]) -> str:
         return _code_of_action(step)
     if kind == "ask":
         return "c" if is_cancelled(step) else _code_of_ask(step.get("advice"))
+    if kind == "briefing":
+        return BRIEFED
     if kind == "verification":
         return outcome_letter(str(step.get("reward_type")))
     return "t"
@@ -151,6 +155,6 @@ def in_words(codes: str) -> str:
 def picture_book() -> dict[str, list[Any]]:
     """Return the marks by letter for pages that draw strips from frames."""
     return {
-        code: [mark.symbol, mark.css, mark.word, mark.plural, mark.quiet, mark.symbol.startswith("v-")]
+        code: [mark.symbol, mark.css, mark.word, mark.plural, mark.quiet, code not in _ACTS and not mark.quiet]
         for code, mark in MARKS.items()
     }

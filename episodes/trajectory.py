@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 
 from awmclient.schema import EpisodeView, Outcome, Trajectory
 from episodes import outcomes, visibility
-from episodes.entries import for_agents, with_time
+from episodes.entries import for_agents, tells_outcomes, veiled, with_time
 from episodes.models import Episode, Origin, Step, VerifierOutcome
 from episodes.truncation import cut_text
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
@@ -62,6 +62,8 @@ def holding(actor: Actor, episode: Episode, text: str, limit: int = 500) -> tupl
         return [], False
     stored = json.dumps(text.strip())[1:-1]  # bodies are ASCII JSON
     rows = _rows(episode, 0, visibility.sees_outcome(actor, episode)).filter(body__icontains=stored)
+    if visibility.withholds_briefing(actor, episode):
+        rows = rows.exclude(kind="briefing")
     found = list(rows.values_list("seq", flat=True)[: limit + 1])
     return found[:limit], len(found) > limit
 
@@ -94,6 +96,8 @@ def step_text(actor: Actor, episode_id: str, seq: int) -> str:
 
 
 def _told_to(actor: Actor, episode: Episode, body: str, at: datetime) -> str:
+    if tells_outcomes(body) and visibility.withholds_briefing(actor, episode):
+        body = veiled(body)
     return with_time(body if sees_outcomes(actor) else for_agents(body, marks=_keeps_marks(episode)), at)
 
 
@@ -107,7 +111,7 @@ def told_after(episode_id: str, since: int, limit: int, *, verification: bool) -
     rows = _rows(episode_id, since, verification).annotate(told=Coalesce("cut", "body"))
     count, more = _fitting(rows, "told", limit, TOLD_BYTES)
     told = rows.values_list("seq", "told", "at")[:count]
-    return [(seq, with_time(for_agents(cut_text(text)), at)) for seq, text, at in told], more
+    return [(seq, with_time(veiled(for_agents(cut_text(text))), at)) for seq, text, at in told], more
 
 
 def _rows(episode: Episode | str, since: int, verification: bool) -> QuerySet[Step]:

@@ -22,7 +22,6 @@ from episodes.findings import failed_check, found_by
 from episodes.models import AGAIN, Episode, EpisodeState
 from episodes.step_cards import card_of, pieces_of
 from episodes.strip import actions_in
-from episodes.trajectory import steps_of
 from episodes.windows import number, numbers
 from people.access import (
     MemberRequest,
@@ -33,7 +32,7 @@ from people.access import (
     scoped,
     visible_or_404,
 )
-from people.errors import AppError
+from people.errors import AppError, NotFound
 from people.members import issue_token
 from people.models import ApiToken
 from people.plain_text import clean
@@ -116,6 +115,17 @@ def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
     return render(request, "episodes/_tables_at.html", context)
 
 
+@require_GET
+@episode_page
+def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
+    """Return what a briefing says, unless this reader judges an episode of its task blind."""
+    step = json.loads(trajectory.step_text(request.actor, _episode(request, pk).pk, min(seq, 2**31 - 1)))
+    if step["kind"] != "briefing":
+        raise NotFound
+    told = {"text": clean(step["text"]), "human": step.get("source", "human") == "human"}
+    return render(request, "episodes/_briefing_words.html", told)
+
+
 @require_POST
 @episode_page
 def stop_episode(request: MemberRequest, pk: str) -> HttpResponse:
@@ -130,10 +140,11 @@ def _episode(request: MemberRequest, pk: str) -> Episode:
 
 def _raw(request: MemberRequest, one: Episode, seq: int) -> HttpResponse:
     """Return one step as it was sent, as plain text, because its content is not trusted."""
-    seen = visibility.sees_outcome(request.actor, one)
-    step = next(iter(steps_of(one, seq - 1, 1, verification=seen)), None)
-    body = json.dumps(step, indent=2) if step else "Step not found."
-    return HttpResponse(body, content_type="text/plain; charset=utf-8", status=200 if step else 404)
+    try:
+        step = json.loads(trajectory.step_text(request.actor, one.pk, seq))
+    except NotFound:
+        return HttpResponse("Step not found.", content_type="text/plain; charset=utf-8", status=404)
+    return HttpResponse(json.dumps(step, indent=2), content_type="text/plain; charset=utf-8")
 
 
 def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from episodes import outcomes
 from episodes.errors import BlindReview
-from episodes.models import Episode, OutcomeHold, OutcomeQuerySet, VerifierOutcome
+from episodes.models import Episode, Origin, OutcomeHold, OutcomeQuerySet, Step, StepKind, VerifierOutcome
 from people.access import Actor, sees_outcomes
 
 Rows = TypeVar("Rows", bound=QuerySet[Any])
@@ -61,6 +61,29 @@ def refuse_while_blind(actor: Actor) -> None:
     """Raise while any outcome of the project is withheld from this actor: for files that hold outcomes of many."""
     if _holds(actor).filter(episode__project=actor.project).exists():
         raise BlindReview
+
+
+def withholds_briefing(actor: Actor, episode: Episode) -> bool:
+    """Return whether words of a briefing that sees the verifier are withheld here: they may tell outcomes of other
+    episodes of this task. From a reviewer who judges one of them blind, and from agents but of the episode's own loop.
+    """
+    if not sees_outcomes(actor):
+        return episode.origin != Origin.EXTERNAL
+    if episode.scenario and episode.task_idx is not None:
+        return judges_blind(actor, episode.scenario, episode.task_idx)
+    return _holds(actor).filter(episode__project=actor.project, episode__task=episode.task).exists()
+
+
+def judges_blind(actor: Actor, scenario: str, task_idx: int) -> bool:
+    """Return whether outcomes of an episode of this task are withheld from this actor for a blind review."""
+    of_task = {"episode__scenario": scenario, "episode__task_idx": task_idx}
+    return _holds(actor).filter(episode__project=actor.project, **of_task).exists()
+
+
+def was_informed(path: str = "pk", kinds: Collection[str] = (StepKind.ASK, StepKind.BRIEFING)) -> Exists:
+    """Filter to rows whose episode was told something by someone who knew the verifier or outcomes, in such steps."""
+    told = Step.objects.filter(episode=OuterRef(path), kind__in=kinds)
+    return Exists(told.filter(body__contains='"privilege":"sees_verifier"'))
 
 
 def _holds(actor: Actor) -> QuerySet[OutcomeHold]:

@@ -17,7 +17,8 @@ from django.conf import settings
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
-from episodes.models import Episode
+from episodes import visibility
+from episodes.models import Episode, StepKind
 from experts.models import (
     MODEL,
     TOKEN,
@@ -28,6 +29,7 @@ from experts.models import (
     Desk,
     ModelCall,
     Presence,
+    Privilege,
     Tier,
 )
 from experts.routing import PRESENT_FOR, USUAL_S, Load, Policy, alike, expected_wait, may_take
@@ -271,6 +273,8 @@ def known_answer(ask: Ask, cache: str) -> Advice | None:
     sources = {"models": ["llm"], "all": ["llm", "human"]}.get(cache, [])
     rows = Advice.objects.filter(_same_task(ask.episode, "ask__episode"), ask__project=ask.project, source__in=sources)
     same = rows.filter(ask__question=ask.question, ask__context=ask.context, privilege=ask.privilege, late=False)
+    if ask.privilege == Privilege.BLIND:  # its asker may have passed on what a briefing told of outcomes
+        same = same.exclude(visibility.was_informed("ask__episode", [StepKind.BRIEFING]))
     return same.filter(ask__accepted=F("pk")).order_by("-created_at").first() if sources else None
 
 

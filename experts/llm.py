@@ -204,7 +204,7 @@ def _no_advice(words: str, source: str, known: dict[str, Any]) -> str:
     """
     said = _read(words)
     if not said.text.strip():
-        return NO_ADVICE if not words.strip() or _object_in(words) is not None else UNREADABLE
+        return NO_ADVICE if not words.strip() or object_in(words) is not None else UNREADABLE
     given = [said.text, [call.model_dump() for call in said.calls]]
     return QUOTED if Secret([source], known).quoted_in(given) else ""
 
@@ -260,15 +260,15 @@ def _material(ask: Ask) -> dict[str, Any]:
     hint = Ask.objects.values_list("draft_hint", flat=True).get(pk=ask.pk)
     return {
         "task": episode.task,
-        "tools": _bounded_tools(episode.tools),
-        "steps": [_shortened(step) for step in steps if step["seq"] < ask.seq],
+        "tools": bounded_tools(episode.tools),
+        "steps": [shortened(step) for step in steps if step["seq"] < ask.seq],
         "question": ask.question,
         **({"context": ask.context} if ask.context else {}),
         **({HINT: hint} if hint else {}),
     }
 
 
-def _bounded_tools(tools: list[Any]) -> list[Any]:
+def bounded_tools(tools: list[Any]) -> list[Any]:
     """Return full schemas as long as they fit, then names only."""
     room, shown = TOOL_CHARS, []
     for tool in tools:
@@ -277,7 +277,7 @@ def _bounded_tools(tools: list[Any]) -> list[Any]:
     return shown
 
 
-def _shortened(step: dict[str, Any]) -> dict[str, Any]:
+def shortened(step: dict[str, Any]) -> dict[str, Any]:
     said = {name: value for name, value in step.items() if name not in ("meta", "usage", "at", "reward", "state_diff")}
     return {name: _cut(value) for name, value in said.items()}
 
@@ -320,14 +320,14 @@ def _read(words: str) -> Said:
     """Return the JSON object that was asked for, also inside a code fence or behind other words. What cannot be read as
     one says nothing: words that were not meant as advice, a refusal or a cut object, must not reach the agent.
     """
-    given = _object_in(words)
+    given = object_in(words)
     if given is None or not isinstance(given.get("advice"), str):
         return Said("")
     calls, asks_for_person = _calls(given.get("tool_calls")), given.get("needs_person") is True
     return Said(given["advice"].strip(), calls, _share(given.get("confidence")), asks_for_person)
 
 
-def _object_in(words: str) -> dict[str, Any] | None:
+def object_in(words: str) -> dict[str, Any] | None:
     """Return the first JSON object in these words, if it begins at one of the first places where one could."""
     decoder, place = json.JSONDecoder(), -1
     for _ in range(OBJECTS_TRIED):

@@ -86,7 +86,7 @@ class Reader:
                 for step, (episode, _, at) in zip(steps, rows, strict=True):
                     if "at" not in step:
                         step["at"] = at.removesuffix(".000000") + "Z"
-                    if step["kind"] == "ask" and not self._authors:
+                    if not self._authors:
                         _hide_author(step, self._project.pk)
                     found.setdefault(episode, []).append(step)
         return found
@@ -164,7 +164,7 @@ def _together(rows: Iterable[tuple[str, str, str]]) -> Iterator[list[tuple[str, 
 
 
 def _hide_author(step: dict[str, Any], project_id: str) -> None:
-    advice = step.get("advice")
+    advice = {"ask": step.get("advice"), "briefing": step}.get(step["kind"])
     if isinstance(advice, dict) and advice.get("author") and advice.get("source") != "llm":
         advice["author"] = opaque(project_id, advice["author"])
 

@@ -23,7 +23,7 @@ REASONS: dict[str, tuple[str, str]] = {
     ),
     "informed": (
         "Advice from an expert who saw the verifier",
-        "An answer came from someone who could see the verifier.",
+        "An answer or a briefing came from someone who knew the verifier or its outcomes.",
     ),
     "partial": ("Partial scenario", "The scenario's database lacks rows that could not be built."),
     "ruled": (
@@ -37,6 +37,7 @@ REASONS: dict[str, tuple[str, str]] = {
     "verifier_text": ("Quotes the verifier", "A message quotes eight words in a row of the task's verifier."),
     "no_conversation": ("No conversation", "It holds no turn of an agent."),
     "asked": ("Asked an expert", "The agent asked an expert, and the recipe drops such episodes."),
+    "briefed": ("Had a briefing", "The agent read a briefing, and the recipe drops such episodes."),
     "mentions_expert": ("Mentions the expert", "A prompt or a turn names the expert, which the recipe cuts out."),
     "ungrounded": (
         "Not solvable without the advice",

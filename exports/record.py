@@ -102,6 +102,10 @@ class Record:
         return [one for one in given if isinstance(one, Mapping) and one.get("source") != "fallback"]
 
     @property
+    def briefings(self) -> list[dict[str, Any]]:
+        return [step for step in self.steps if step.get("kind") == "briefing"]
+
+    @property
     def is_informed(self) -> bool:
-        """Return whether any advice came from someone with verifier access, as marked by the server."""
-        return any(one.get("privilege") == "sees_verifier" for one in self.advice)
+        """Return whether any advice or briefing came from someone who knew the verifier or outcomes, as recorded."""
+        return any(one.get("privilege") == "sees_verifier" for one in (*self.advice, *self.briefings))

@@ -1,7 +1,7 @@
 """The conversation of an episode as training lines: which messages stand in a row, and which of them carry loss.
 
 Pure. Owns the advice modes. A line carries loss if the agent wrote it and the loop could read it; prompts, results,
-advice and nudges never do.
+advice, briefings and nudges never do.
 """
 
 from __future__ import annotations
@@ -52,8 +52,9 @@ def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) ->
     """Return the lines of an episode under an advice mode.
 
     keep: everything as it was read. keep_masked: the same, turns that ask carry no loss. drop: only episodes without
-    a question, as if no expert had been offered. distil: the questions and answers are cut out, so that the corrected
-    action is learned without advice; only where nothing that is trained on needs the advice to be known.
+    a question or a briefing, as if no expert had been offered. distil: briefings, questions and answers are cut out, so
+    that the corrected action is learned without advice; only where nothing that is trained on needs the advice to be
+    known.
     """
     said = record.said
     if not any(one.part == "assistant" for one in said):
@@ -62,16 +63,16 @@ def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) ->
         masked = mode == "keep_masked"
         lines = [Line(one.message, _loss(one, masked=masked), one) for one in said]
         return Shaped(tuple(lines), tuple(offered(record.specs, expert=record.expert != "off")))
-    asked = any(_asks(one) for one in said)
-    if mode == "drop" and asked:
-        return Shaped(reason="asked")
+    asked, briefed = any(_asks(one) for one in said), any(one.part == "briefing" for one in said)
+    if mode == "drop" and (asked or briefed):
+        return Shaped(reason="asked" if asked else "briefed")
     lines = _without_expert(said)
     trained = [line for line in lines if line.loss]
     if any(
         _NAMES_EXPERT.search(line.message["content"]) for line in lines if line.said.part in ("prompt", "assistant")
     ):
         return Shaped(reason="mentions_expert")
-    if asked and not keep_ungrounded and not all(_is_grounded(record, lines, line) for line in trained):
+    if (asked or briefed) and not keep_ungrounded and not all(_is_grounded(record, lines, line) for line in trained):
         return Shaped(reason="ungrounded")
     return (
         Shaped(tuple(lines), tuple(offered(record.specs, expert=False))) if trained else Shaped(reason="no_turn_left")
@@ -91,7 +92,7 @@ def _is_ask(step: Mapping[str, Any]) -> bool:
 
 
 def _without_expert(said: Sequence[Said]) -> list[Line]:
-    """Return the lines without questions, answers, the prompt's words about the expert and nudges to ask.
+    """Return the lines without briefings, questions, answers, the prompt's words about the expert and nudges to ask.
 
     What failed before an answer came carries no loss: it is what the advice corrected.
     """
@@ -99,7 +100,7 @@ def _without_expert(said: Sequence[Said]) -> list[Line]:
     last = answered[-1] if answered else -1
     lines = []
     for place, one in enumerate(said):
-        if one.part == "advice" or (one.part == "nudge" and ASK_TOOL in one.message["content"]):
+        if one.part in ("advice", "briefing") or (one.part == "nudge" and ASK_TOOL in one.message["content"]):
             continue
         message = one.message
         if one.part == "prompt" and ASK in message["content"]:

@@ -10,11 +10,11 @@ from django.http import HttpRequest
 from ninja import Body, QueryEx, Router, Schema, Status
 
 from awmclient import schema
-from awmclient.fields import Object
+from awmclient.fields import Count, Line, Object
 from episodes import lists, recording
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
 from people.http import REFUSALS, actor_of
-from runs import certifying, planning
+from runs import briefings, certifying, planning
 from runs.comparison import Comparison, compare_run
 from runs.models import Plan
 from runs.plans import plan_of
@@ -36,6 +36,35 @@ class ComparisonView(Schema):
     contrasts: list[Object]
     help: list[Object]
     sentence: str
+
+
+class BriefingBody(Schema):
+    """A person's briefing of a task. `saw_outcomes`: its author knew outcomes of earlier episodes, or the verifier."""
+
+    scenario: Line
+    task_idx: Count
+    text: str
+    sources: list[Line] = []
+    saw_outcomes: bool = False
+
+
+class BriefingView(Schema):
+    """A briefing. One with a `run` was distilled for its `arm`; an empty text has the `reason`, or is `withheld` from a
+    reviewer who judges an episode of the task blind."""
+
+    id: str
+    scenario: str
+    task_idx: int
+    text: str
+    withheld: bool
+    reason: str
+    source: str
+    author: str
+    privilege: str
+    sources: list[str]
+    run: str | None
+    arm: str
+    at: datetime
 
 
 class Retried(Schema):
@@ -121,12 +150,35 @@ def comparison(request: HttpRequest, run_id: str) -> ComparisonView:
     return view_of(compare_run(actor_of(request), run_id))
 
 
+@router.get("/briefings", response={200: list[BriefingView], **REFUSALS})
+def list_briefings(request: HttpRequest, scenario: str, task_idx: int) -> list[BriefingView]:
+    """List the briefings of a task, the newest first. Not for agent tokens."""
+    return [_seen(one) for one in briefings.of_task(actor_of(request), scenario, task_idx)]
+
+
+@router.post("/briefings", response={201: BriefingView, **REFUSALS})
+def write_briefing(request: HttpRequest, payload: BriefingBody) -> Status[BriefingView]:
+    """Write the briefing of a task for runs that start from now on. It sees the verifier if its author says so, or if
+    one of its sources has an outcome that its author sees."""
+    said = payload.dict()
+    return Status(201, _seen(briefings.Seen(briefings.write(actor_of(request), **said), withheld=False)))
+
+
 @router.post("/episodes/{episode_id}/certify", response={202: Certifying, **REFUSALS})
 def certify(request: HttpRequest, episode_id: str) -> Status[Certifying]:
     """Replay the recorded calls of an ended episode in a fresh world. Not for agent tokens."""
     newest = certifying.request(actor_of(request), episode_id)
     view = None if newest is None else CertificateView.from_orm(newest)
     return Status(202, Certifying(episode=episode_id, certificate=view))
+
+
+def _seen(one: briefings.Seen) -> BriefingView:
+    row = one.briefing
+    same = ("scenario", "task_idx", "reason", "source", "author", "privilege", "sources", "arm", "at")
+    about = {name: getattr(row, name) for name in same}
+    return BriefingView(
+        id=row.pk, text="" if one.withheld else row.text, withheld=one.withheld, run=row.run_id, **about
+    )
 
 
 def view_of(found: Comparison) -> ComparisonView:

@@ -21,6 +21,7 @@ from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import outcomes, visibility
 from episodes.models import EpisodeEvent, EpisodeState, ExpertMode
 from episodes.recording import NOT_VERIFIED
+from episodes.strip import BRIEFED
 from experts.models import TOKEN, Ask
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
@@ -30,6 +31,7 @@ from runs.compare import Contrast, Try, contrasts
 from runs.difficulty import ByDifficulty, by_difficulty
 from runs.models import ENDED, Plan, PlanState
 from runs.offers import Effect, effects
+from runs.plans import briefing_words
 
 COMPLETE = "complete"
 CAUSED_BY_ARM = ("policy", "expert")
@@ -37,10 +39,11 @@ CAUSED_BY_ARM = ("policy", "expert")
 
 @dataclass(frozen=True)
 class ArmCount:
-    """How far one arm is."""
+    """How far one arm is. `briefing` says who briefs its agents, empty if no one does."""
 
     name: str
     expert: str
+    briefing: str
     planned: int
     queued: int
     live: int
@@ -102,7 +105,7 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
     by_arm: dict[str, list[tuple[Try, str]]] = {arm.name: [] for arm in arms}
     for each in zip(tries, states, strict=True):
         by_arm[each[0].arm].append(each)
-    counts = [_count(arm.name, arm.expert, by_arm[arm.name]) for arm in arms]
+    counts = [_count(arm.name, arm.expert, briefing_words(plan.document, arm.name), by_arm[arm.name]) for arm in arms]
     stopped = plan.state == PlanState.CANCELLED
     found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
     known = court.at_fault(plan.run.project, before=plan.run.created_at)
@@ -113,8 +116,8 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
 
 
 def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:
-    """Return (complete, counted) of each task's episodes without an expert before the launch, by the control's
-    policy."""
+    """Return (complete, counted) of each task's episodes without an expert or a briefing before the launch, by the
+    control's policy."""
     control = plan.tries.filter(arm__name=plan.control).select_related("episode").first()
     if control is None:
         return {}
@@ -127,6 +130,7 @@ def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:
         episode__task_idx__isnull=False,
     )
     alone = alone.exclude(reward_type__in=NOT_COUNTED).exclude(episode__scenario="")
+    alone = alone.exclude(episode__strip__contains=BRIEFED)
     rows = alone.order_by().values_list("episode__scenario", "episode__task_idx")
     counted = rows.annotate(counted=Count("pk"), complete=Count("pk", filter=Q(reward_type=COMPLETE)))
     return {f"{scenario}/{idx}": (complete, every) for scenario, idx, every, complete in counted}
@@ -206,10 +210,11 @@ def _became(state: str, fault: str, reward_type: str | None, unverified: bool) -
     return None, ""
 
 
-def _count(name: str, expert: str, mine: list[tuple[Try, str]]) -> ArmCount:
+def _count(name: str, expert: str, briefing: str, mine: list[tuple[Try, str]]) -> ArmCount:
     return ArmCount(
         name,
         expert,
+        briefing,
         planned=len(mine),
         queued=[state for _, state in mine].count("queued"),
         live=sum(state in LIVE_STATES[1:] for _, state in mine),

@@ -75,6 +75,13 @@ class BadPlan(AppError):
     status = 422
 
 
+class NoExpertModel(AppError):
+    """No expert model has this name. Set AWMWEB_EXPERTS."""
+
+    code = "no_expert_model"
+    status = 422
+
+
 class StillLive(AppError):
     """The episode has not ended. Only an ended episode can be certified."""
 

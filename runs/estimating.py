@@ -10,9 +10,12 @@ import statistics
 from collections.abc import Collection
 from dataclasses import dataclass
 
+from django.db.models import Q
+
 from episodes.formatting import clock
 from episodes.models import Episode, EpisodeState, Step, StepKind
 from episodes.recording import policy_facts
+from episodes.strip import BRIEFED
 from experts.models import Advice
 from people.access import Actor, scoped
 from runs import launching
@@ -87,6 +90,8 @@ def _earlier(actor: Actor, document: PlanDocument, arm: PlannedArm) -> _Each | N
         ended_at__isnull=False,
         **facts,
     )
+    briefed = Q(strip__contains=BRIEFED)
+    played = played.filter(briefed if arm.briefing else ~briefed)
     rows = list(played.order_by("-created_at").values_list("pk", "started_at", "ended_at")[:NEWEST])
     if not rows:
         return None

@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models import Q
 
 from episodes.models import AppendOnly, Episode, ExpertMode, Run
+from people.models import IdField, Project
 
 INFRASTRUCTURE = ("environment", "dashboard", "worker")
 """Faults that an arm cannot cause. A retry replaces them, and a comparison leaves them out."""
@@ -70,12 +71,64 @@ class Arm(models.Model):
         return self.name
 
 
+class Briefing(AppendOnly):
+    """Advice for the agents of a task from before they begin.
+
+    Without a run it is a person's: the newest one of a task is given in runs that start later. With a run it was
+    distilled for one of its arms, once; an empty `text` says that there is none, and `reason` why. `sources` are ids of
+    the earlier episodes that it is from.
+    """
+
+    class Source(models.TextChoices):
+        HUMAN = "human", "Human"
+        LLM = "llm", "Model"
+
+    id = IdField()
+    project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="briefings", db_index=False)
+    scenario = models.CharField(max_length=200)
+    task_idx = models.IntegerField()
+    run = models.ForeignKey(Run, null=True, blank=True, on_delete=models.CASCADE, related_name="briefings")
+    arm = models.CharField(max_length=200, blank=True)
+    text = models.TextField(blank=True)
+    reason = models.TextField(blank=True)
+    source = models.CharField(max_length=5, choices=Source.choices)
+    author = models.CharField(max_length=160)
+    privilege = models.CharField(max_length=13)
+    sources = models.JSONField(default=list)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["run", "arm", "scenario", "task_idx"], condition=Q(run__isnull=False), name="distilled_once"
+            ),
+            models.CheckConstraint(condition=Q(source__in=["human", "llm"]), name="briefing_source_known"),
+            models.CheckConstraint(
+                condition=Q(privilege__in=["blind", "sees_verifier"]), name="briefing_privilege_known"
+            ),
+            models.CheckConstraint(condition=~Q(text="") | ~Q(reason=""), name="briefing_or_reason"),
+        ]
+        indexes = [models.Index(fields=["project", "scenario", "task_idx", "-at"], name="briefings_of_task")]
+
+    def __str__(self) -> str:
+        return f"briefing of {self.task}"
+
+    @property
+    def task(self) -> str:
+        return f"{self.scenario}/{self.task_idx}"
+
+    @property
+    def sees_verifier(self) -> bool:
+        return self.privilege == "sees_verifier"
+
+
 class PlannedTry(models.Model):
     """One cell of the plan: a task under an arm with a seed, and the episode that counts for it.
 
     `position` is the task's place in the shuffled order; `called_at` says that a worker was called for the episode,
     `tries` how many episodes there were: a retry after an infrastructure failure replaces the one that counts.
     `offered` is what the arm's draw came to, with the `chance` that it had; both are None where the arm draws nothing.
+    `briefing` is what its agent reads before it begins, the same for all seeds.
     """
 
     plan = models.ForeignKey(Plan, on_delete=models.CASCADE, related_name="tries", db_index=False)
@@ -90,6 +143,7 @@ class PlannedTry(models.Model):
     called_at = models.DateTimeField(null=True, blank=True)
     offered = models.BooleanField(null=True, blank=True)
     chance = models.FloatField(null=True, blank=True)
+    briefing = models.ForeignKey(Briefing, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
 
     class Meta:
         constraints = [

@@ -20,6 +20,7 @@ from people.access import Actor, scoped
 from runs.compare import Contrast, Try
 from runs.comparison import COMPLETE, Comparison
 from runs.models import INFRASTRUCTURE, Plan, PlanState
+from runs.plans import briefing_words
 
 WIDTH = 1000
 """Units of a bar and of the chart by scenario."""
@@ -34,6 +35,7 @@ class ArmBar:
 
     name: str
     expert: str
+    briefing: str = ""
     planned: int = 0
     complete: int = 0
     others: int = 0
@@ -90,7 +92,11 @@ class Card:
 def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
     """Return these runs with their counts, in four statements however many there are."""
     plans = {plan.pk: plan for plan in Plan.objects.filter(run__in=[run.pk for run in runs]).prefetch_related("arms")}
-    bars = {arm.pk: ArmBar(arm.name, arm.expert) for plan in plans.values() for arm in plan.arms.all()}
+    bars = {
+        arm.pk: ArmBar(arm.name, arm.expert, briefing_words(plan.document, arm.name))
+        for plan in plans.values()
+        for arm in plan.arms.all()
+    }
     broken: dict[str, int] = defaultdict(int)
     tries = Episode.objects.filter(planned__plan__in=plans)
     columns = ("planned__plan_id", "planned__arm_id", "state", "fault")
@@ -127,6 +133,7 @@ def card_of(found: Comparison) -> Card:
         ArmBar(
             arm.name,
             arm.expert,
+            arm.briefing,
             planned=arm.planned,
             complete=arm.complete,
             others=arm.others,

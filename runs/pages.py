@@ -21,20 +21,28 @@ from episodes.packs import packs
 from episodes.selection import newest
 from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
-from runs import estimating, launching, overview, planning, preflight
+from runs import briefings, estimating, launching, overview, planning, preflight
 from runs.compare import count
 from runs.comparison import compare_run
 from runs.errors import BadPlan
 from runs.models import Plan, PlanState
-from runs.plans import PlanDocument, plan_from_yaml, plan_of, recipes, to_yaml
+from runs.plans import PlanDocument, briefing_words, plan_from_yaml, plan_of, recipes, to_yaml
 from runs.tables import TABLES, in_csv, repeats
 
 PAGE = 30
-ARMS = {"baseline": "off", "expert": "plain", "informed": "informed"}
+ARMS: dict[str, dict[str, Any]] = {
+    "baseline": {"expert": "off"},
+    "expert": {"expert": "plain"},
+    "informed": {"expert": "informed"},
+    "briefed": {"briefing": "human"},
+    "distilled": {"briefing": "model"},
+}
 ARM_WORDS = {
     "baseline": "no expert",
     "expert": "people or models, blind",
     "informed": "an expert that sees the verifier",
+    "briefed": "no expert, a person's briefing before the start",
+    "distilled": "no expert, a model's briefing from earlier episodes",
 }
 COMMANDS = {
     "pause": (planning.pause, "Paused. Live episodes continue to their end."),
@@ -114,7 +122,7 @@ def document_of(form: QueryDict) -> PlanDocument:
         {
             "name": form.get("name", "").strip(),
             "tasks": listed or {"scenarios": form.getlist("scenario") or ["*"], **split},
-            "arms": [{"name": name, "expert": expert} for name, expert in ARMS.items() if name in form.getlist("arm")],
+            "arms": [{"name": name, **said} for name, said in ARMS.items() if name in form.getlist("arm")],
             "policy": form.get("policy", "script:demo"),
             "seeds": form.get("seeds") or 1,
             "parallel": form.get("parallel") or 8,
@@ -130,6 +138,7 @@ def preview(request: MemberRequest) -> HttpResponse:
     words, problem, doubts = "", "", []
     try:
         document = document_of(request.GET)
+        briefings.check(document)
         tasks = planning.tasks_of(request.actor, document)
         sizes = {
             "task": len(tasks),
@@ -166,6 +175,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
             for one, levels in zip(found.contrasts, found.levels, strict=True)
         ],
         "effects": found.effects,
+        "briefed": [_briefed(found.plan, one) for one in briefings.of_run(found.plan)],
         "arms": card.arms,
         "scenarios": overview.by_scenario(rows),
         "more_tasks": more_tasks,
@@ -178,6 +188,12 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "width": overview.WIDTH,
     }
     return render(request, "runs/run.html", context)
+
+
+def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
+    lacking = [(task, why, reverse("briefing", args=task.rpartition("/")[::2])) for task, why in one.lacking]
+    words = briefing_words(plan.document, one.arm).removeprefix("briefed ")
+    return {"arm": one.arm, "given": one.given, "tasks": one.tasks, "words": words, "lacking": lacking}
 
 
 @require_GET

@@ -24,7 +24,7 @@ from episodes.models import Episode, EpisodeState, ExpertMode, Run, SplitTask
 from episodes.packs import packs
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
-from runs import launching
+from runs import briefings, launching
 from runs.errors import BadPlan, WrongState
 from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
 from runs.offers import is_for_people, is_offered
@@ -54,6 +54,7 @@ def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, b
     """1. check the right, 2. the run; the same key and plan give the same run back, and false, 3. find tasks and
     policies, 4. insert every try and its queued episode, 5. start, unless it is planned for later."""
     may_launch(actor)
+    briefings.check(document)
     most = ExpertMode.most(arm.expert for arm in document.arms)
     run, made = recording.start_run(actor, RunStart(name=document.name, key=key or None, expert=most))
     if not made:
@@ -220,6 +221,7 @@ def _set(actor: Actor, plan: Plan, state: str) -> None:
 
 
 def _begin(actor: Actor, plan: Plan) -> None:
+    briefings.pin(plan)
     plan.started_at = plan.started_at or timezone.now()
     _set(actor, plan, PlanState.RUNNING)
     transaction.on_commit(functools.partial(feed, plan.pk))

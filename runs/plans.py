@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,6 +20,8 @@ MAX_EPISODES = 100_000
 RECIPES = Path(__file__).parent / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
+HUMAN, MODEL = "human", "model"
+ADDED = ("offer", "people", "briefing", "outcomes")
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
 
@@ -38,13 +41,17 @@ class TaskFilter(Strict):
 class PlannedArm(Strict):
     """One condition. `policy` replaces the plan's for this arm. `offer` is the chance that an episode of this arm is
     offered the expert, drawn for each; without it all are. `people` is the share of its episodes that people alone
-    answer, drawn for each; models answer the others. Without it the project's routing decides."""
+    answer, drawn for each; models answer the others. Without it the project's routing decides. `briefing` gives its
+    agents advice before they begin: *human* what a person wrote for the task, *model* or *model:NAME* what an expert
+    model distills from earlier episodes, from their outcomes, too, if `outcomes` is true."""
 
     name: Name
     expert: ExpertMode = "off"
     policy: str = Field("", max_length=200)
     offer: float | None = Field(None, ge=CHANCES[0], le=CHANCES[1])
     people: float | None = Field(None, ge=0, le=1)
+    briefing: str | None = Field(None, max_length=120, pattern=r"^(human|model(:[^\x00-\x1f]+)?)$")
+    outcomes: bool | None = None
 
     @model_validator(mode="after")
     def _offers_something(self) -> PlannedArm:
@@ -52,6 +59,8 @@ class PlannedArm(Strict):
             raise ValueError("an arm that draws its offers names the expert that it offers")
         if self.people is not None and self.expert == "off":
             raise ValueError("an arm with a share of people names the expert that it offers")
+        if self.outcomes is not None and not (self.briefing or "").startswith(MODEL):
+            raise ValueError("outcomes are for a model that distills a briefing")
         return self
 
 
@@ -88,9 +97,9 @@ class PlanDocument(Strict):
     def digest(self) -> str:
         plan = self.model_dump()
         for arm in plan["arms"]:
-            for name in ("offer", "people"):
+            for name in ADDED:
                 if arm[name] is None:
-                    del arm[name]  # plans that were launched before arms could draw keep their digest
+                    del arm[name]  # plans that were launched before arms had these keep their digest
         return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 
@@ -110,6 +119,15 @@ def plan_from_yaml(text: str) -> PlanDocument:
         return plan_of(yaml.safe_load(text))
     except yaml.YAMLError as error:
         raise BadPlan(f"The plan is not YAML: {error}") from error
+
+
+def briefing_words(document: Mapping[str, Any], name: str) -> str:
+    """Return who briefs the agents of an arm of a stored plan, or nothing."""
+    arm: Mapping[str, Any] = next((one for one in document["arms"] if one["name"] == name), {})
+    if not arm.get("briefing"):
+        return ""
+    who = "people" if arm["briefing"] == HUMAN else str(arm["briefing"]).partition(":")[2] or "a model"
+    return f"briefed by {who}{', from outcomes' if arm.get('outcomes') else ''}"
 
 
 def to_yaml(plan: PlanDocument) -> str:

@@ -32,7 +32,7 @@ from episodes import recording
 from episodes.models import Episode, EpisodeState
 from people.access import Actor, system
 from people.errors import AppError
-from runs import launching, parking, planning
+from runs import distilling, launching, parking, planning
 from runs.errors import NoEndpoint, UnknownPolicy
 from runs.local import LocalDashboard, LocalEpisode, patiently
 from runs.plans import OF_LOOP
@@ -65,13 +65,17 @@ async def _play(episode_id: str, worker: str) -> None:
         if await _begin(episode, worker):
             await _fail(actor, episode, "policy", refused.message)
         return
+    briefing = await distilling.briefing_for(episode)
+    if briefing == distilling.LATER:
+        await database_sync_to_async(launching.wake_worker)(episode_id, distilling.AGAIN_S)
+        return
     try:
         async with _World(actor, episode) as environment:
             if await _begin(episode, worker):
                 begun = await database_sync_to_async(_load)(episode_id)
                 assert begun is not None
                 environment.episode = begun
-                await _through(actor, begun, policy, environment)
+                await _through(actor, begun, policy, environment, briefing)
     except ServerUnreachable as away:
         log.warning("episode %s stays queued: %s", episode.pk, away)
         await database_sync_to_async(recording.note_no_server)(episode.pk, str(away))
@@ -171,7 +175,13 @@ class _World(EnvironmentClient):
             await asyncio.sleep(AGAIN_S)
 
 
-async def _through(actor: Actor, episode: Episode, policy: Policy, environment: EnvironmentClient) -> None:
+async def _through(
+    actor: Actor,
+    episode: Episode,
+    policy: Policy,
+    environment: EnvironmentClient,
+    briefing: dict[str, Any] | None = None,
+) -> None:
     async def verify(world: Any, final_answer: str | None) -> None:
         await _verify(actor, episode, world, final_answer)
 
@@ -185,6 +195,7 @@ async def _through(actor: Actor, episode: Episode, policy: Policy, environment: 
         task_idx=episode.task_idx,
         expert=episode.expert,
         max_steps=episode.max_steps or launching.MAX_STEPS,
+        briefing=briefing,
         on_end=verify,
         **limits,
     )

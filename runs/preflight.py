@@ -16,7 +16,7 @@ from episodes.models import SplitTask
 from episodes.packs import find_pack
 from episodes.splits import TRAIN
 from people.access import Actor
-from runs import probes
+from runs import briefings, probes
 from runs.compare import count
 from runs.models import Plan
 from runs.offers import FEWEST
@@ -24,6 +24,7 @@ from runs.planning import Task, shuffled
 from runs.plans import PlanDocument, plan_of
 
 ROLLOUTS = 10
+NAMED = 3
 UNCHECKED = "verifier not checked"
 
 
@@ -49,6 +50,11 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     policies = {arm.policy or document.policy for arm in document.arms}
     if len(policies) > 1 and len({arm.expert for arm in document.arms}) > 1:
         found.append("Arms differ in policy and in expert, so a difference cannot be put down to either.")
+    if len({(arm.briefing, arm.outcomes) for arm in document.arms}) > 1 and (
+        len(policies) > 1 or len({arm.expert for arm in document.arms}) > 1
+    ):
+        found.append("Arms differ in briefing and in policy or expert, so a difference cannot be put down to either.")
+    found += unbriefed(actor, document, tasks)
     each = len(tasks) * document.seeds
     found += [
         f"{arm.name} draws its offers for {count(each, 'episode')}; a result needs {FEWEST}."
@@ -68,6 +74,15 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     sides = SplitTask.objects.filter(split__project=actor.project, side=TRAIN, task__in=keys)
     for split, number in sorted(Counter(sides.values_list("split__name", flat=True)).items()):
         found.append(f"{count(number, 'task')} of {len(tasks):,} are training tasks of the split {split}.")
+    return found
+
+
+def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
+    """Return, for each arm with a briefing, how many tasks would have none."""
+    found = []
+    for name, missing in briefings.lacking(actor, document, tasks).items():
+        some = ", ".join(missing[:NAMED]) + (", …" if len(missing) > NAMED else "")
+        found.append(f"{count(len(missing), 'task')} of {len(tasks):,} would have no briefing in {name}: {some}.")
     return found
 
 

@@ -48,7 +48,7 @@ def markdown(found: Comparison) -> str:
             [
                 [
                     _plain(arm.name),
-                    arm.expert,
+                    f"{arm.expert}, {_plain(arm.briefing)}" if arm.briefing else arm.expert,
                     arm.planned,
                     arm.ended,
                     arm.complete,

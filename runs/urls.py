@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs import pages
+from runs import briefing_pages, pages
 
 urlpatterns = [
     path("runs/", pages.runs_page, name="runs"),
     path("runs/preview", pages.preview, name="run_preview"),
+    path("briefings/", briefing_pages.briefings_page, name="briefings"),
+    path("briefings/<str:scenario>/<int:task_idx>/", briefing_pages.briefing_page, name="briefing"),
     path("runs/<str:pk>/", pages.run_page, name="run"),
     path("runs/<str:pk>/plan.yaml", pages.plan_file, name="run_plan"),
     path("runs/<str:pk>/tables/<str:name>.csv", pages.table_file, name="run_table"),

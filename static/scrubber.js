@@ -9,7 +9,7 @@ import { startTables } from "./tables-at.js";
 
 const PLAY_MS = 900;
 const KINDS = { ask: "olafdc", error: "e", write: "w" };
-const MARKS = "weoafdcdCXJv";
+const MARKS = "bweoafdcdCXJv";
 const TICKS = 61;
 
 /**

@@ -5,6 +5,7 @@ import { start as startClock, clock, localiseAll, serverNow, syncTo, tick } from
 import "./notice-relay.js";
 import { bind, print, start as startKeys } from "./keys.js";
 import { startPalette } from "./command-palette.js";
+import { startOpened } from "./opened.js";
 import { whenOver } from "./page-life.js";
 import { post } from "./post.js";
 import { say } from "./toast.js";
@@ -430,6 +431,7 @@ function start() {
   startTabs();
   startMenus();
   startCopies();
+  startOpened();
   startDialogs();
   startPalette();
   startKeys();

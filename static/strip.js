@@ -14,15 +14,15 @@ const times = (codes, known) => [...codes].reduce((sum, code) => sum + (known(co
 /** The five words of a mark; a letter from a newer version is a thought. */
 function marks(from) {
   return (code) => {
-    const [symbol, css, word, plural, quiet, verifies] = from.marks[code] || from.marks.t;
-    return { symbol, css, word, plural, quiet, verifies };
+    const [symbol, css, word, plural, quiet, free] = from.marks[code] || from.marks.t;
+    return { symbol, css, word, plural, quiet, free };
   };
 }
 
 /** Steps that count against the budget. */
 export function actionsIn(codes, from = pictures()) {
   const mark = marks(from);
-  return times(codes, (code) => !mark(code).quiet && !mark(code).verifies);
+  return times(codes, (code) => !mark(code).quiet && !mark(code).free);
 }
 
 /** What a strip says to a screen reader. */

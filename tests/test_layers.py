@@ -83,6 +83,7 @@ EDGES = {
         "downloads",
         "project_pages",
         "comment_pages",
+        "briefing_pages",
     ),
     "comparison",
 }
@@ -90,7 +91,7 @@ WRITES = {
     *("annotating", "schemas", "assigning", "deciding", "correcting", "court", "leasing"),
     *("members", "projects", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
     *("subscriptions", "deliveries", "allowances", "admitting", "indexing", "saved_views"),
-    *("queueing", "planning"),
+    *("queueing", "planning", "briefings", "distilling"),
     *("launching", "importing", "splits", "ground", "datasets", "parts", "preview", "storing", "requesting", "working"),
     *(
         "mentions",
@@ -315,6 +316,8 @@ PAST_VISIBILITY = {
     "episodes.trajectory": "builds whole records for formats, never for a page",
     "episodes.facets": "counts by outcome without the episodes that are withheld from who looks",
     "runs.comparison": "compares a whole run, and refuses who has to review blind",
+    "runs.briefings": "tells for which tasks there is an outcome to learn from, and none of them",
+    "runs.distilling": "tells outcomes to an expert model, whose words are then withheld where outcomes are",
     "runs.preflight": "tells the operator what the rollouts of a command earned",
     "runs.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",
     "curriculum.counting": "counts a whole run; its page and the next tasks refuse who has to review blind",

@@ -119,10 +119,20 @@ def tier_words(tier: str) -> str:
     return TIERS.get(tier, "")
 
 
+@register.filter
+def briefed(codes: str) -> str:
+    """Return *briefed* if the agent of these steps read a briefing before it began, else nothing."""
+    return "briefed" if line.BRIEFED in codes else ""
+
+
 @register.simple_tag
-def arm(expert: str | None, name: str = "") -> SafeString:
-    """Draw the expert mode of an episode, under the arm's name if the loop gave one."""
+def arm(expert: str | None, name: str = "", briefing: str = "") -> SafeString:
+    """Draw the expert mode of an episode, under the arm's name if the loop gave one; `briefing` says who briefs it."""
     letter, css, word = ARMS.get(expert or "off", ARMS["off"])
+    if briefing:
+        letter, css, word = (
+            ("A", "e", clean(briefing)) if letter == "B" else (letter, css, f"{word}, {clean(briefing)}")
+        )
     if not name:
         return format_html('<span class="arm {}"><b aria-hidden="true">{}</b>{}</span>', css, letter, word)
     said = '<span class="arm {}" title="{}"><b aria-hidden="true">{}</b>{}<span class="vh">, {}</span></span>'

@@ -112,7 +112,8 @@ class ModelCall(AppendOnly):
     ask = models.ForeignKey(Ask, null=True, on_delete=models.SET_NULL, related_name="model_calls")
     model_key = models.CharField(max_length=160)
     purpose = models.CharField(
-        max_length=8, choices=[("answer", "Answer"), ("draft", "Draft"), ("criteria", "Criteria")]
+        max_length=8,
+        choices=[("answer", "Answer"), ("draft", "Draft"), ("criteria", "Criteria"), ("briefing", "Briefing")],
     )
     fault = models.TextField(blank=True)
     tokens = models.IntegerField(default=0)

@@ -81,7 +81,7 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
         "policy_kind": record.policy_kind,
         "policy_name": record.policy_name,
         "model": str(record.policy.get("model", "")),
-        "condition": "baseline" if record.expert == "off" else "expert",
+        "condition": condition_of(record),
         "phase": str(record.policy.get("phase", "")),
         "reward": result.reward if result is not None else None,
         "reward_type": result.reward_type if result is not None else "",
@@ -94,6 +94,12 @@ def source(version: str, record: Record, ground: Ground, messages: Sequence[Mapp
         "prompt_sha256": sha256(prompt),
         "dataset_revision": str(record.policy.get("dataset_revision", "")),
     }
+
+
+def condition_of(record: Record) -> str:
+    """Return which help an episode had: *baseline* for none, else *expert* (to ask), *briefed* or *briefed_expert*."""
+    parts = [*(["briefed"] if record.briefings else []), *(["expert"] if record.expert != "off" else [])]
+    return "_".join(parts) or "baseline"
 
 
 def provenance(row: Mapping[str, Any]) -> dict[str, str]:

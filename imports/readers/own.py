@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from awmclient.conversation import BRIEFED
 from awmclient.schema import ASK_TOOL, Trajectory
 from imports.readers.found import STEPS_MAX, Draft, Unreadable, tools_of, wants, whole
 from imports.readers.messages import add_messages
@@ -20,8 +21,8 @@ def knows_record(row: Mapping[str, Any]) -> bool:
 
 
 def read_record(row: Mapping[str, Any], draft: Draft) -> Trajectory:
-    """Return the record as it was written, without the steps of the verifier and the ids of asks, which name rows of
-    the place it comes from.
+    """Return the record as it was written, without the steps of the verifier, and without the ids of asks and of a
+    briefing's sources, which name rows of the place it comes from.
     """
     _newest(RECORD, row, 1)
     given = wants(row, "steps", list, "a list of steps")
@@ -47,10 +48,11 @@ def _is_verification(step: Any, draft: Draft) -> bool:
 def _step(step: Any, draft: Draft) -> dict[str, Any]:
     if not isinstance(step, Mapping):
         raise Unreadable("A step is not an object.")
-    if step.get("kind") != "ask" or "ask" not in step:
+    local = {"ask": "ask", "briefing": "sources"}.get(str(step.get("kind")))
+    if local is None or local not in step:
         return dict(step)
-    draft.lose("ids of asks")
-    return {name: value for name, value in step.items() if name != "ask"}
+    draft.lose("ids of asks" if local == "ask" else "sources of a briefing")
+    return {name: value for name, value in step.items() if name != local}
 
 
 def knows_sft(row: Mapping[str, Any]) -> bool:
@@ -62,6 +64,7 @@ def read_sft(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     add_messages(draft, wants(row, "messages", list, "a list of messages"), own_errors=True)
     asked = sum(step.get("name") == ASK_TOOL for step in draft.steps)
     draft.lose("who answered an ask (kept as a tool call)", asked)
+    draft.lose("who wrote a briefing (kept as a message)", sum(_is_briefing(step) for step in draft.steps))
     draft.lose("loss mask", int("loss" in row))
     kind, model = row.get("reward_type"), draft.line(row.get("model"), "model")
     policy = {"name": draft.line(row.get("policy_name"), "policy"), "kind": row.get("policy_kind"), "model": model}
@@ -80,11 +83,15 @@ def read_sft(row: Mapping[str, Any], draft: Draft) -> Trajectory:
         training_step=whole(row.get("training_step")),
         checkpoint=draft.line(row.get("checkpoint"), "checkpoint"),
         policy={name: value for name, value in policy.items() if value},
-        expert="off" if row.get("condition") == "baseline" else "plain",
+        expert="off" if row.get("condition") in ("baseline", "briefed") else "plain",
         stop_reason="done",
         final_answer=draft.last_answer(),
         outcome=outcome,
     )
+
+
+def _is_briefing(step: Mapping[str, Any]) -> bool:
+    return step.get("role") == "user" and str(step.get("content")).startswith(BRIEFED)
 
 
 def _name(tool: Mapping[str, Any]) -> Any:

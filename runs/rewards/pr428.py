@@ -39,8 +39,8 @@ def _pattern(played: Played) -> str:
 
 
 def _flags(played: Played) -> tuple[str, ...]:
-    """Name who chose to go alone, and asks that brought no advice: they count as asks."""
-    found = []
+    """Name who was briefed, who chose to go alone, and asks that brought no advice: they count as asks."""
+    found = ["briefed"] if any(step["kind"] == "briefing" for step in played.steps) else []
     if not played.asks:
         found.append("solo by choice" if played.expert_available else "solo by assignment")
     if any((ask.get("advice") or {}).get("source", "fallback") == "fallback" for ask in played.asks):

@@ -85,6 +85,26 @@ class DashboardContract:
                 await episode.append(kind)
         assert await world.steps(episode.id) == []
 
+    async def test_briefing_is_taken_once_and_before_an_action(self, world):
+        briefing = {"kind": "briefing", "text": "Mugs are 9.", "author": "Mina", "sources": ["e1"]}
+        briefed = await world.dash.start_episode("Price the mug")
+        assert await briefed.append([NOTE, {**briefing, "seq": 2}]) == 2
+        assert await briefed.append({**briefing, "seq": 2}) == 2
+        for late in (briefing, [NOTE, briefing]):
+            with pytest.raises(Refused) as caught:
+                await briefed.append(late)
+            assert caught.value.code == "briefing_late"
+        assert [step["kind"] for step in await world.steps(briefed.id)] == ["note", "briefing"]
+        acted = await world.dash.start_episode("Price the mug")
+        with pytest.raises(Refused):
+            await acted.append([CALL, briefing])
+        await acted.append(CALL)
+        with pytest.raises(Refused):
+            await acted.append(briefing)
+        for wrong in ({"text": " "}, {"text": "x" * 20_001}, {"sources": ["e"] * 101}, {"privilege": "all"}):
+            with pytest.raises(Refused):
+                await (await world.dash.start_episode("Price the mug")).append({**briefing, **wrong})
+
     async def test_nothing_is_taken_after_the_end(self, world):
         episode = await world.dash.start_episode("Look at the mug", expert="plain")
         await episode.append(NOTE)

@@ -29,6 +29,9 @@ SCRIPT = [
 ]  # fmt: skip
 
 
+BRIEFING = {"text": "Mugs are cheap.", "author": "Mina", "privilege": "sees_verifier", "sources": ["e1"]}
+
+
 class FromView:
     """Chooses from what it is shown alone, and keeps what that was."""
 
@@ -102,7 +105,8 @@ async def play(dash, make_policy):
         policy, world = make_policy(), FakeEnv()
         worlds.append(world)
         try:
-            result = await rollout(policy, world, dash, task="Price the mug", expert="plain", key="one")
+            told = {"task": "Price the mug", "expert": "plain", "key": "one", "briefing": BRIEFING}
+            result = await rollout(policy, world, dash, **told)
         except Killed:
             shown += policy.shown
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from curriculum import snapshots, steering
+from curriculum import counting, snapshots, steering
 from curriculum.models import LevelOpened, Snapshot
 from episodes import splits
 from people.errors import Forbidden, Invalid, NotFound
@@ -148,6 +148,13 @@ def test_rates_leave_out_excluded_outcomes_and_held_out_tasks(train):
     excluded.outcomes.create(source="verifier", reward_type="judge_error", reward=0.0)
     assert episode.task_idx == 12
     assert {row["task"]: row["solo"] for row in content(train)["tasks"] if row["solo"]} == {"shop/0": 1}
+
+
+def test_briefed_rollout_counts_as_helped(train):
+    train.play(1, complete=True, calls=({"kind": "briefing", "text": "Sell at 9."}, {}))
+    train.play(1, complete=False)
+    (known,) = counting.rates(counting.counted(train.run)).values()
+    assert (known.solo, known.solo_solved, known.helped, known.helped_solved) == (1, 0, 1, 1)
 
 
 def test_pin_comes_first_and_skip_not_at_all_until_undone(train, ada):

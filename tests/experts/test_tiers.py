@@ -10,7 +10,8 @@ from django.utils import timezone
 from awmclient.chat import EndpointConfig
 from awmclient.schema import RunStart
 from episodes import recording, trajectory
-from episodes.models import Episode
+from episodes.entries import entry_of
+from episodes.models import Episode, Step
 from experts import advising, availability, board, closing, desk, queue
 from experts.errors import AtCapacity, DraftConflict, NotForYou, NotYours, Passed, StillOpen, TooLate, Used
 from experts.models import Advice, Ask, AskEvent, Draft, Presence
@@ -176,6 +177,16 @@ def test_exact_repeat_is_cached_only_if_the_policy_allows(asked, ada, edo):
     )
     assert fresh(asked(expert="informed")).is_open  # what a blind answerer said is no answer of one who saw more
     assert fresh(asked(task="another task")).is_open
+
+
+def test_answer_to_one_who_was_told_outcomes_is_not_cached(asked, ada, edo):
+    desk.set_policy(ada, cache="all")
+    ask = asked()
+    briefing = {"seq": 2, "kind": "briefing", "text": "It checks the fee.", "privilege": "sees_verifier"}
+    said = entry_of(briefing, ask.created_at)
+    Step.objects.create(episode=ask.episode, seq=2, kind=said.kind, body=said.text, at=said.at)
+    answered(edo, ask)
+    assert fresh(asked()).is_open
 
 
 def test_same_question_of_a_task_is_a_group(asked, ada, edo):

@@ -110,14 +110,14 @@ def stored(steps):
     said=st.lists(replies(), min_size=1, max_size=5),
     came=st.lists(results, max_size=12),
     advice=st.sampled_from(ADVICE),
+    briefing=st.none() | st.builds(dict, text=texts.filter(str.strip), author=st.just("Mina Park")),
 )
-def test_a_models_messages_equal_the_exported_ones_byte_for_byte(endpoint, said, came, advice):
+def test_a_models_messages_equal_the_exported_ones_byte_for_byte(endpoint, said, came, advice, briefing):
     said_next[:] = said
     endpoint.bodies.clear()
     dash = MemoryDashboard(expert=lambda _question: advice)
-    done = asyncio.run(
-        rollout(ChatPolicy(endpoint.base_url, model="m"), OddWorld(came), dash, task="Merge.", expert="plain")
-    )
+    told = {"task": "Merge.", "expert": "plain", "briefing": briefing}
+    done = asyncio.run(rollout(ChatPolicy(endpoint.base_url, model="m"), OddWorld(came), dash, **told))
     assert done.fault is None and done.stop_reason is not None, done.detail
     steps = stored(dash.steps(done.episode))
     entry = dash.book.entry(done.episode)

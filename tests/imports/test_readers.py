@@ -10,7 +10,8 @@ import pytest
 from awmclient.conversation import conversation, messages
 from imports import readers
 from imports.readers import containers
-from tests.exports.records import walk
+from tests.exports.records import record, walk
+from tests.exports.test_briefed_episodes import steps as briefed_steps
 from tests.imports.files import (
     ATIF,
     LINES,
@@ -88,6 +89,16 @@ def test_verification_and_ask_ids_stay_out_of_own_records(one):
     assert [step["kind"] for step in steps_of(found)] == ["message", "message", "tool_call", "ask", "message"]
     assert "ask" not in steps_of(found)[3]
     assert found.lost == {"verification steps": 1, "ids of asks": 1, "run": 1}
+
+
+def test_briefing_comes_back_without_ids_of_its_sources(one):
+    briefed = record(steps=briefed_steps(privilege="sees_verifier"))
+    (found,) = [one(row) for row in walk("raw", briefed, include=["informed"])[0]]
+    told = steps_of(found)[2]
+    assert (told["kind"], told["privilege"]) == ("briefing", "sees_verifier") and "sources" not in told
+    assert found.lost["sources of a briefing"] == 1
+    (found,) = [one(row) for row in walk("sft", briefed, include=["informed"])[0]]
+    assert found.lost["who wrote a briefing (kept as a message)"] == 1
 
 
 def test_own_record_with_a_gap_is_refused(one):

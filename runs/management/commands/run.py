@@ -51,8 +51,10 @@ class Command(BaseCommand):
                 raise CommandError(f"There is no file {file}.")
             document = plan_from_yaml(file.read_text(encoding="utf-8"))
             if options["estimate"]:
-                found = estimating.estimate(actor, document, len(planning.tasks_of(actor, document)))
-                return f"{count(found.episodes, 'episode')}. {found.words}"
+                tasks = planning.tasks_of(actor, document)
+                found = estimating.estimate(actor, document, len(tasks))
+                said = [f"{count(found.episodes, 'episode')}. {found.words}"]
+                return " ".join([*said, *preflight.unbriefed(actor, document, tasks)])
             if options["preflight"]:
                 return self._preflight(actor, document)
             plan, made = planning.launch(actor, document, options["key"])
