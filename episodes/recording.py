@@ -387,15 +387,20 @@ def record_outcome(
     health: Health | None = None,
     partial: BuildReport | None = None,
     session: str | None = None,
+    final: str = "",
 ) -> VerifierOutcome:
     """Store the verifier's outcome once: the row, a verification step after the last one, and a frame for people only.
 
-    The check of the verifier is only in the row.
+    The check of the verifier is only in the row. `final` is the digest of the final database; it is stored with the
+    record of the world, for certificates.
     """
     episode = _locked(actor, episode_id)
     known = VerifierOutcome.objects.filter(episode=episode, source=outcome.source).first()
     if known is not None:  # the same word again, after an answer that got lost
         return known
+    if final and episode.world:
+        episode.world = {**episode.world, "final": final}
+        episode.save(update_fields=["world"])
     stored = _store_outcome(episode, outcome, tier, health, partial, session)
     body = {
         "seq": episode.last_seq + 1,
@@ -456,15 +461,6 @@ def note_restored(episode_id: str, grade: str, difference: str) -> None:
     if episode is not None:
         said = difference.replace("\x00", "")[:2000]
         note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {said}")
-
-
-@transaction.atomic
-def note_final(episode_id: str, digest: str) -> None:
-    """Store the digest of the final database with the record of its world, for certificates. Idempotent."""
-    episode = Episode.objects.select_for_update().filter(pk=episode_id).first()
-    if episode is not None and episode.world:
-        episode.world = {**episode.world, "final": digest}
-        episode.save(update_fields=["world"])
 
 
 def _store_outcome(
