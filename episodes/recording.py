@@ -40,6 +40,8 @@ PARKED, UNPARKED = "parked", "unparked"
 IDLE_ATTEMPTS = 3
 """An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
 NO_SERVER = "no environment server"
+TOLD = ("project_id", "state", "attempt", "last_seq", "stop_reason", "fault", "strip")
+"""What of an episode is announced or noted: much less than the row."""
 OnEnd = Callable[[Episode, str], None]
 _on_end: list[OnEnd] = []
 _on_queued: list[Callable[[str], None]] = []
@@ -190,7 +192,7 @@ def begin(episode_id: str, worker: str = "") -> bool:
     with transaction.atomic():
         if queued.update(**taken) != 1:
             return False
-        episode = Episode.objects.get(pk=episode_id)
+        episode = Episode.objects.only(*TOLD).get(pk=episode_id)
         if episode.attempt == 1:
             note(episode, "started", None)
         else:

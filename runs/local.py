@@ -36,7 +36,7 @@ from awmclient.schema import (
 from episodes import recording
 from episodes.hub import hub
 from episodes.models import Episode
-from episodes.trajectory import steps_of, visible_episode
+from episodes.trajectory import steps_of
 from experts import closing, queue
 from experts.events import ask_topic
 from experts.models import Ask
@@ -115,10 +115,6 @@ def _stands(actor: Actor, ask_id: str) -> AskView:
     return ask_view(visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id))
 
 
-def _steps(actor: Actor, episode_id: str) -> list[dict[str, Any]]:
-    return steps_of(visible_episode(actor, episode_id))
-
-
 @transaction.atomic
 def _note_waiting(actor: Actor, ask_id: str) -> None:
     """Note it under the lock of the episode, which closing the ask takes, too."""
@@ -159,7 +155,7 @@ class LocalEpisode:
     """One episode, numbered here. With an `attempt`, another one that takes over ends this one."""
 
     def __init__(self, actor: Actor, episode: Episode, attempt: int | None = None) -> None:
-        self.actor, self.attempt = actor, attempt
+        self.actor, self.attempt, self._episode = actor, attempt, episode
         self.id: str = episode.pk
         self.url: str = settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url()
         self.last_seq: int = episode.last_seq
@@ -183,7 +179,7 @@ class LocalEpisode:
         return await self._advice(ask.pk)
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
-        return [step for step in await patiently(_steps, self.actor, self.id) if step["seq"] > since]
+        return await patiently(steps_of, self._episode, since)
 
     async def wait_for_advice(self, ask: str, deadline_s: int = 0) -> Advice:
         """Wait until it closes: its own deadline was set when it was opened."""

@@ -192,7 +192,7 @@ async def _through(actor: Actor, episode: Episode, policy: Policy, environment: 
 
 
 def _load(episode_id: str) -> Episode | None:
-    return Episode.objects.select_related("project").filter(pk=episode_id).first()
+    return next(iter(Episode.objects.select_related("project").filter(pk=episode_id)[:1]), None)
 
 
 def policy_of(episode: Episode) -> Policy:
