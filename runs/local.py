@@ -76,7 +76,7 @@ class in_database(SyncToAsync[P, R]):  # noqa: N801 - called like a function, as
         if not _keeps_connection():
             close_old_connections()
         try:
-            done = super().thread_handler(loop, *args, **kwargs)
+            done = super().thread_handler(loop, *args, **kwargs)  # type: ignore[no-untyped-call]
         except BaseException:
             close_old_connections()
             raise

@@ -50,9 +50,10 @@ def play(episode_id: str, worker: str = "") -> None:
 
 
 async def _play(episode_id: str, worker: str) -> None:
-    episode, policy = await in_database(_planned)(episode_id)
-    if episode is None:
+    found = await in_database(_planned)(episode_id)
+    if found is None:
         return
+    episode, policy = found
     actor = system(episode.project)
     if isinstance(policy, AppError):
         if await in_database(_begun)(episode_id, worker):
@@ -72,11 +73,11 @@ async def _play(episode_id: str, worker: str) -> None:
         await _fail(actor, episode, "environment", str(gone))
 
 
-def _planned(episode_id: str) -> tuple[None, None] | tuple[Episode, Policy | AppError]:
-    """Return a queued episode that may begin, with its policy or why it has none."""
+def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
+    """Return a queued episode that may begin, with its policy or why it has none; None if it may not."""
     episode = _load(episode_id)
     if episode is None or episode.state != EpisodeState.QUEUED or planning.is_held(episode_id):
-        return None, None
+        return None
     try:
         return episode, policy_of(episode)
     except AppError as refused:

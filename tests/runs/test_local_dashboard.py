@@ -7,7 +7,6 @@ import asyncio
 import pytest
 from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
-
 from django.db import connection
 
 from episodes import recording
