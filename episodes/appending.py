@@ -47,13 +47,15 @@ SELECT step.episode_id, step.seq, step.body FROM episodes_step step
 # by which a database without statistics would read every episode of a project for each one.
 WRITE = r"""
 WITH wanted AS (
-  SELECT id, project_id, stood::int, last_seq::int, strip, token
+  SELECT id, project_id, stood::int, last_seq::int, strip, token, nullif(attempt, '')::int AS attempt
     FROM unnest(string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'),
-                string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'))
-         AS line(id, project_id, stood, last_seq, strip, token)
+                string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'),
+                string_to_array(%s, E'\n'))
+         AS line(id, project_id, stood, last_seq, strip, token, attempt)
 ), held AS (
   SELECT episode.id FROM wanted JOIN episodes_episode episode USING (id)
    WHERE episode.project_id IS NOT DISTINCT FROM wanted.project_id AND episode.last_seq = wanted.stood
+     AND (wanted.attempt IS NULL OR episode.attempt = wanted.attempt)
      AND (episode.state IN ('queued', 'running', 'waiting', 'parked') OR wanted.last_seq = wanted.stood)
      AND (coalesce(wanted.token, '') = '' OR EXISTS (
            SELECT FROM people_apitoken known WHERE known.id = wanted.token AND known.revoked_at IS NULL
@@ -103,7 +105,7 @@ class Standing:
     stood: int
     last_seq: int
     token: str = ""
-    attempt: int = 0
+    attempt: int | None = None
     stored: dict[int, str] = field(default_factory=dict)
     fresh: list[Entry] = field(default_factory=list)
 
@@ -125,7 +127,7 @@ class Held(Exception):
 
 
 def append_alone(append: Append) -> int:
-    """Append one batch, waiting for its episode, and return the last number of the batch."""
+    """Append one batch, waiting for its episode if need be, and return the last number of the batch."""
     result = append_together([append], wait=True)[0]
     if isinstance(result, Exception):
         raise result
@@ -133,13 +135,13 @@ def append_alone(append: Append) -> int:
 
 
 def append_together(group: Sequence[Append], *, wait: bool = False) -> list[AppendResult]:
-    """Append many batches in one transaction.
+    """Append many batches.
 
-    First, one statement writes the batches that continue their episode; then the others are checked one by one. Hints
-    leave after the commit. A refused batch adds nothing. Unless `wait` is set, batches of an episode that is locked by
-    another writer are `Held`.
+    First, one statement writes the batches that continue their episode; then the others are checked one by one, in a
+    transaction. Hints leave after the commit. A refused batch adds nothing. Unless `wait` is set, batches of an episode
+    that is locked by another writer are `Held`.
     """
-    written = set() if wait else _write(_hoped(group))
+    written = _write(_hoped(group))
     left = [append for append in group if append.episode_id not in written]
     results = iter(_sort_out(left, wait) if left else ())
     return [next(results) if append.episode_id not in written else append.entries[-1].seq for append in group]
@@ -154,10 +156,12 @@ def _hoped(group: Sequence[Append]) -> dict[str, Standing]:
     for append in group:
         entries, token = append.entries, append.actor.token.pk if append.actor.token is not None else ""
         stood = entries[0].seq - 1
-        standing = hoped.setdefault(append.episode_id, Standing(append.actor.project.pk, "", stood, stood, token))
+        begun = Standing(append.actor.project.pk, "", stood, stood, token, append.attempt)
+        standing = hoped.setdefault(append.episode_id, begun)
         goes_on = [entry.seq for entry in entries] == list(range(standing.last_seq + 1, stood + len(entries) + 1))
         is_plain = append.episode_id.isalnum() and not any(entry.kind == StepKind.BRIEFING for entry in entries)
-        if goes_on and is_plain and standing.token == token and holds(append.actor, may_record):
+        is_of_one = (standing.token, standing.attempt) == (token, append.attempt)
+        if goes_on and is_plain and is_of_one and holds(append.actor, may_record):
             standing.fresh += entries
             standing.last_seq = entries[-1].seq
         else:
@@ -317,6 +321,7 @@ def _episodes(wanted: dict[str, Standing]) -> Iterable[str]:
     yield "\n".join([str(one.last_seq) for one in standings])
     yield "\n".join(["".join([entry.code for entry in one.fresh]) for one in standings])
     yield "\n".join([one.token for one in standings])
+    yield "\n".join(["" if one.attempt is None else str(one.attempt) for one in standings])
 
 
 def _steps(wanted: dict[str, Standing]) -> Iterable[str]:

@@ -41,6 +41,8 @@ IDLE_ATTEMPTS = 3
 """An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
 NO_SERVER = "no environment server"
 UNBRIEFED = "no briefing"
+TOLD = ("project_id", "state", "attempt", "last_seq", "stop_reason", "fault", "strip")
+"""What of an episode is announced or noted: much less than the row."""
 OnEnd = Callable[[Episode, str], None]
 _on_end: list[OnEnd] = []
 _on_queued: list[Callable[[str], None]] = []
@@ -191,7 +193,7 @@ def begin(episode_id: str, worker: str = "") -> bool:
     with transaction.atomic():
         if queued.update(**taken) != 1:
             return False
-        episode = Episode.objects.get(pk=episode_id)
+        episode = Episode.objects.only(*TOLD).get(pk=episode_id)
         if episode.attempt == 1:
             note(episode, "started", None)
         else:
@@ -388,15 +390,20 @@ def record_outcome(
     health: Health | None = None,
     partial: BuildReport | None = None,
     session: str | None = None,
+    final: str = "",
 ) -> VerifierOutcome:
     """Store the verifier's outcome once: the row, a verification step after the last one, and a frame for people only.
 
-    The check of the verifier is only in the row.
+    The check of the verifier is only in the row. `final` is the digest of the final database; it is stored with the
+    record of the world, for certificates.
     """
     episode = _locked(actor, episode_id)
     known = VerifierOutcome.objects.filter(episode=episode, source=outcome.source).first()
     if known is not None:  # the same word again, after an answer that got lost
         return known
+    if final and episode.world:
+        episode.world = {**episode.world, "final": final}
+        episode.save(update_fields=["world"])
     stored = _store_outcome(episode, outcome, tier, health, partial, session)
     body = {
         "seq": episode.last_seq + 1,
@@ -465,15 +472,6 @@ def note_restored(episode_id: str, grade: str, difference: str) -> None:
     if episode is not None:
         said = difference.replace("\x00", "")[:2000]
         note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {said}")
-
-
-@transaction.atomic
-def note_final(episode_id: str, digest: str) -> None:
-    """Store the digest of the final database with the record of its world, for certificates. Idempotent."""
-    episode = Episode.objects.select_for_update().filter(pk=episode_id).first()
-    if episode is not None and episode.world:
-        episode.world = {**episode.world, "final": digest}
-        episode.save(update_fields=["world"])
 
 
 def _store_outcome(

@@ -136,7 +136,7 @@ def deliver(actor: Actor, ask_id: str) -> Ask:
 def consume(actor: Actor, ask_id: str) -> Ask:
     """Record that the agent has read the advice. Idempotent."""
     may_record(actor)
-    ask = visible_or_404(Ask.objects.select_related("assignment", "accepted"), actor, ask_id)
+    ask = visible_or_404(Ask.objects.all(), actor, ask_id)
     if ask.is_open:
         raise StillOpen
     recording.hear(actor, ask.episode_id)

@@ -13,6 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import cached_property
 
 from runs.anytime import Unit, Wave, first_crossing, interval, log_e
 from runs.paired import (
@@ -152,22 +153,22 @@ class Contrast:
 
 @dataclass
 class _Task:
-    """A task's tries in both arms of a contrast."""
+    """A task's tries in both arms of a contrast. What is made of them is made once: all are there when it is asked."""
 
     scenario: str
     position: int
     treated: list[Try] = field(default_factory=list)
     control: list[Try] = field(default_factory=list)
 
-    @property
+    @cached_property
     def is_open(self) -> bool:
-        return any(one.is_open for one in (*self.treated, *self.control))
+        return any(one.complete is None and not one.excluded for one in (*self.treated, *self.control))
 
-    @property
+    @cached_property
     def shared(self) -> set[str]:
         return set().union(*(one.shared for one in (*self.treated, *self.control)))
 
-    @property
+    @cached_property
     def difference(self) -> Fraction | None:
         """The datum; None for a task that is not valid in both arms."""
         treated, control = _mean(self.treated), _mean(self.control)
@@ -176,8 +177,9 @@ class _Task:
 
 def _mean(tries: Iterable[Try], otherwise: bool | None = None) -> Fraction | None:
     """Return the share of complete tries; excluded ones count as `otherwise`, or not at all."""
-    told = [one.complete if one.complete is not None else otherwise for one in tries if not one.is_open]
-    known = [one for one in told if one is not None]
+    known = [one.complete for one in tries if one.complete is not None]
+    if otherwise is not None:
+        known += [otherwise for one in tries if one.complete is None and one.excluded]
     return Fraction(sum(known), len(known)) if known else None
 
 
@@ -188,20 +190,24 @@ def contrasts(tries: Sequence[Try], arms: Sequence[str], control: str, *, stoppe
     `stopped`: a person ended the run before its planned size, so that no test for that size may speak.
     """
     others = [arm for arm in arms if arm != control]
-    found = [_contrast(tries, arm, control, stopped, 0.05 / len(others)) for arm in others]
+    waves = sorted({one.wave for one in tries})
+    sides = [[one for one in tries if one.arm in (arm, control)] for arm in others]
+    tasks = [_by_task(mine, arm, control) for arm, mine in zip(others, sides, strict=True)]
+    found = [
+        _contrast(mine, of_arm, waves, arm, control, stopped, 0.05 / len(others))
+        for arm, mine, of_arm in zip(others, sides, tasks, strict=True)
+    ]
     if len(found) > 1:
         ps = [one.tasks_scope.p if one.tasks_scope and one.tasks_scope.p is not None else 1.0 for one in found]
         found = [_holmed(one, p) for one, p in zip(found, holm(ps), strict=True)]
-    return [replace(one, price=_price(one, tries)) for one in found]
+    return [replace(one, price=_price(one, of_arm.values())) for one, of_arm in zip(found, tasks, strict=True)]
 
 
-def _price(one: Contrast, tries: Sequence[Try]) -> Price | None:
+def _price(one: Contrast, tasks: Iterable[_Task]) -> Price | None:
     """Price an arm at the planned size, by differences of tasks."""
     if one.tasks_scope is None or one.tasks_scope.interval is None:
         return None
-    paired = [
-        (task, d) for task in _by_task(tries, one.arm, one.control).values() if (d := task.difference) is not None
-    ]
+    paired = [(task, d) for task in tasks if (d := task.difference) is not None]
     minutes = [_minutes(task.treated) - _minutes(task.control) for task, _ in paired]
     return price(minutes, [float(d) for _, d in paired], is_shown=one.tasks_scope.verdict in ("better", "worse"))
 
@@ -227,11 +233,18 @@ def _holmed(one: Contrast, p: float) -> Contrast:
     return replace(told, sentence=_headline(told))
 
 
-def _contrast(tries: Sequence[Try], arm: str, control: str, stopped: bool, alpha: float) -> Contrast:
-    tasks = _by_task(tries, arm, control)
+def _contrast(
+    tries: Sequence[Try],
+    tasks: dict[str, _Task],
+    waves: Sequence[int],
+    arm: str,
+    control: str,
+    stopped: bool,
+    alpha: float,
+) -> Contrast:
+    """Compare an arm with the control, from the tries of both and the same by task."""
     done = [one for one in tasks.values() if not one.is_open]
     paired = [(one, d) for one in done if (d := one.difference) is not None]
-    waves = sorted({one.wave for one in tries})
     complete = bool(tasks) and len(done) == len(tasks)
     state = "stopped" if stopped and not complete else "running"
     if complete:
@@ -268,7 +281,7 @@ def _by_task(tries: Iterable[Try], arm: str, control: str) -> dict[str, _Task]:
     tasks: dict[str, _Task] = {}
     for one in tries:
         if one.arm in (arm, control):
-            task = tasks.setdefault(one.task, _Task(one.scenario, one.position))
+            task = tasks.get(one.task) or tasks.setdefault(one.task, _Task(one.scenario, one.position))
             (task.treated if one.arm == arm else task.control).append(one)
     return tasks
 

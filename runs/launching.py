@@ -236,9 +236,11 @@ def wake_again(episode: Episode) -> None:
 
 
 def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
-    """Call again for episodes that have been queued for so long: a lost message must cost a delay only."""
+    """Call again for episodes that have been queued for so long: a lost message must cost a delay only. One that was
+    parked is queued since its ask was closed, however old it is."""
+    moment = timezone.now() - after
     queued = Episode.objects.filter(state=EpisodeState.QUEUED).exclude(origin=Origin.EXTERNAL)
-    old = queued.filter(created_at__lt=timezone.now() - after)
+    old = queued.filter(created_at__lt=moment).exclude(parked_at__isnull=False, heartbeat_at__gte=moment)
     old = old.filter(Q(planned=None) | Q(planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING))
     forgotten = list(old.order_by("created_at").values_list("pk", flat=True)[:100])
     for episode_id in forgotten:

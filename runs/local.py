@@ -7,13 +7,15 @@ awmweb's errors to the client's. Leaves every rule to `episodes.recording`, `exp
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from channels.db import database_sync_to_async
+from asgiref.sync import SyncToAsync
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import InterfaceError, OperationalError, close_old_connections, transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
@@ -34,7 +36,7 @@ from awmclient.schema import (
 from episodes import recording
 from episodes.hub import hub
 from episodes.models import Episode
-from episodes.trajectory import steps_of, visible_episode
+from episodes.trajectory import steps_of
 from experts import closing, queue
 from experts.events import ask_topic
 from experts.models import Ask
@@ -51,14 +53,49 @@ PATIENCE_S, FIRST_PAUSE_S = 60.0, 0.2
 RE_READ_S, FIRST_READS_S = 5.0, 1.0
 
 
+_thread = threading.local()
+
+
+@contextlib.contextmanager
+def one_connection() -> Iterator[None]:
+    """Let what this thread does in the database go over one connection until the block ends, instead of borrowing and
+    testing one for each call. One that broke is given back at once."""
+    close_old_connections()
+    _thread.keeps = True
+    try:
+        yield
+    finally:
+        _thread.keeps = False
+        close_old_connections()
+
+
+class in_database(SyncToAsync[P, R]):  # noqa: N801 - called like a function, as its base class is
+    """Run a function of the database from a coroutine, in the thread that waits for it."""
+
+    def thread_handler(self, loop: Any, *args: Any, **kwargs: Any) -> Any:
+        if not _keeps_connection():
+            close_old_connections()
+        try:
+            done = super().thread_handler(loop, *args, **kwargs)  # type: ignore[no-untyped-call]
+        except BaseException:
+            close_old_connections()
+            raise
+        if not _keeps_connection():
+            close_old_connections()
+        return done
+
+
+def _keeps_connection() -> bool:
+    return getattr(_thread, "keeps", False)
+
+
 async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run a write in the database; every one of them may be repeated, so an absent database only costs time."""
     loop = asyncio.get_running_loop()
     give_up, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
     while True:
         try:
-            done: R = await database_sync_to_async(call)(*args, **kwargs)
-            return done
+            return await in_database(call)(*args, **kwargs)
         except AppError as refused:
             raise errors.refusal(refused.status, refused.code, refused.message) from refused
         except (OperationalError, InterfaceError) as error:
@@ -73,8 +110,9 @@ def _look(actor: Actor, ask_id: str) -> AskView:
     return ask_view(closing.look(actor, ask_id))
 
 
-def _steps(actor: Actor, episode_id: str) -> list[dict[str, Any]]:
-    return steps_of(visible_episode(actor, episode_id))
+def _stands(actor: Actor, ask_id: str) -> AskView:
+    """Return how an ask stands, without a delivery: who consumes the advice at once has it delivered, too."""
+    return ask_view(visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id))
 
 
 @transaction.atomic
@@ -106,7 +144,8 @@ class LocalDashboard:
         plan = EpisodeStart(task=task, **fields)
         if self.queued is not None:
             tools = [tool.model_dump() for tool in plan.tools or []]
-            await patiently(recording.set_tools, self.queued.pk, tools)
+            if tools != self.queued.tools:  # an attempt that goes on mostly finds those that are stored
+                await patiently(recording.set_tools, self.queued.pk, tools)
             return LocalEpisode(self.actor, self.queued, self.queued.attempt)
         episode, _ = await patiently(recording.start_episode, self.actor, plan)
         return LocalEpisode(self.actor, episode)
@@ -116,7 +155,7 @@ class LocalEpisode:
     """One episode, numbered here. With an `attempt`, another one that takes over ends this one."""
 
     def __init__(self, actor: Actor, episode: Episode, attempt: int | None = None) -> None:
-        self.actor, self.attempt = actor, attempt
+        self.actor, self.attempt, self._episode = actor, attempt, episode
         self.id: str = episode.pk
         self.url: str = settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url()
         self.last_seq: int = episode.last_seq
@@ -140,11 +179,11 @@ class LocalEpisode:
         return await self._advice(ask.pk)
 
     async def steps(self, since: int = 0) -> list[dict[str, Any]]:
-        return [step for step in await patiently(_steps, self.actor, self.id) if step["seq"] > since]
+        return await patiently(steps_of, self._episode, since)
 
     async def wait_for_advice(self, ask: str, deadline_s: int = 0) -> Advice:
         """Wait until it closes: its own deadline was set when it was opened."""
-        return await self._advice(ask, await patiently(_look, self.actor, ask))
+        return await self._advice(ask, await patiently(_stands, self.actor, ask))
 
     async def _advice(self, ask: str, view: AskView | None = None) -> Advice:
         """Wait, unless the ask was seen closed: a parked episode that goes on has nothing to wait for."""

@@ -13,9 +13,7 @@ import zlib
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from channels.db import database_sync_to_async
 from django.conf import settings
-from django.db import close_old_connections
 
 from awmclient.chat import ChatPolicy
 from awmclient.errors import BoundaryFault
@@ -34,7 +32,7 @@ from people.access import Actor, system
 from people.errors import AppError
 from runs import distilling, launching, parking, planning
 from runs.errors import NoEndpoint, UnknownPolicy
-from runs.local import LocalDashboard, LocalEpisode, patiently
+from runs.local import LocalDashboard, LocalEpisode, in_database, one_connection, patiently
 from runs.plans import OF_LOOP
 
 log = logging.getLogger(__name__)
@@ -47,23 +45,19 @@ NO_VERIFIER = "no_verifier"
 def play(episode_id: str, worker: str = "") -> None:
     """Run a queued episode to its end. It stays queued while no environment server responds; an error is stored as a
     fault."""
-    close_old_connections()
-    with parking.threads.one():
+    with parking.threads.one(), one_connection():
         async_to_sync(_play)(episode_id, worker)
 
 
 async def _play(episode_id: str, worker: str) -> None:
-    episode = await database_sync_to_async(_load)(episode_id)
-    if episode is None or episode.state != EpisodeState.QUEUED:
+    found = await in_database(_planned)(episode_id)
+    if found is None:
         return
-    if await database_sync_to_async(planning.is_held)(episode_id):
-        return
+    episode, policy = found
     actor = system(episode.project)
-    try:
-        policy = await database_sync_to_async(policy_of)(episode)
-    except AppError as refused:
-        if await _begin(episode, worker):
-            await _fail(actor, episode, "policy", refused.message)
+    if isinstance(policy, AppError):
+        if await in_database(_begun)(episode_id, worker):
+            await _fail(actor, episode, "policy", policy.message)
         return
     briefing = await distilling.briefing_for(episode)
     if briefing == distilling.LATER:
@@ -71,29 +65,42 @@ async def _play(episode_id: str, worker: str) -> None:
         return
     try:
         async with _World(actor, episode) as environment:
-            if await _begin(episode, worker):
-                begun = await database_sync_to_async(_load)(episode_id)
-                assert begun is not None
+            begun = await in_database(_begun)(episode_id, worker)
+            if begun is not None:
                 environment.episode = begun
                 await _through(actor, begun, policy, environment, briefing)
     except ServerUnreachable as away:
         log.warning("episode %s stays queued: %s", episode.pk, away)
-        await database_sync_to_async(recording.note_no_server)(episode.pk, str(away))
-        await database_sync_to_async(launching.wake_again)(episode)
+        await in_database(recording.note_no_server)(episode.pk, str(away))
+        await in_database(launching.wake_again)(episode)
     except EnvironmentFault as gone:
         await _fail(actor, episode, "environment", str(gone))
 
 
+def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
+    """Return a queued episode that may begin, with its policy or why it has none; None if it may not."""
+    episode = _load(episode_id)
+    if episode is None or episode.state != EpisodeState.QUEUED or planning.is_held(episode_id):
+        return None
+    try:
+        return episode, policy_of(episode)
+    except AppError as refused:
+        return episode, refused
+
+
+def _begun(episode_id: str, worker: str) -> Episode | None:
+    """Begin a queued episode and return it as it stands then; None if another attempt was first."""
+    return _load(episode_id) if recording.begin(episode_id, worker) else None
+
+
 def judge(episode_id: str) -> None:
     """Fetch a verdict that was lost with its worker: 1. restore the world from the record, 2. ask its verifier."""
-    close_old_connections()
-    async_to_sync(_judge)(episode_id)
+    with one_connection():
+        async_to_sync(_judge)(episode_id)
 
 
 async def _judge(episode_id: str) -> None:
-    episode = await database_sync_to_async(
-        recording.unverified().select_related("project").filter(pk=episode_id).first
-    )()
+    episode = await in_database(recording.unverified().select_related("project").filter(pk=episode_id).first)()
     if episode is None:
         return
     actor = system(episode.project)
@@ -104,17 +111,12 @@ async def _judge(episode_id: str) -> None:
             await _verify(actor, episode, environment, episode.final_answer)
     except ServerUnreachable as away:
         log.warning("episode %s waits for its verdict: %s", episode.pk, away)
-        await database_sync_to_async(launching.judge_later)(episode.pk, launching.AGAIN_S)
+        await in_database(launching.judge_later)(episode.pk, launching.AGAIN_S)
     except BoundaryFault as lost:
         reason = f"The world was lost before its verdict. {lost.message}"
         await patiently(recording.note_unverified, actor, episode.pk, reason)
     except EnvironmentFault as gone:
         await patiently(recording.note_unverified, actor, episode.pk, f"The world was lost before its verdict: {gone}")
-
-
-async def _begin(episode: Episode, worker: str) -> bool:
-    begun: bool = await database_sync_to_async(recording.begin)(episode.pk, worker)
-    return begun
 
 
 class _World(EnvironmentClient):
@@ -202,7 +204,7 @@ async def _through(
 
 
 def _load(episode_id: str) -> Episode | None:
-    return Episode.objects.select_related("project").filter(pk=episode_id).first()
+    return next(iter(Episode.objects.select_related("project").filter(pk=episode_id)[:1]), None)
 
 
 def policy_of(episode: Episode) -> Policy:
@@ -239,11 +241,10 @@ async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str 
     if said.reward_type == NO_VERIFIER:
         await patiently(recording.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
         return
-    if mode == "code" and (final := (said.metadata.get("world") or {}).get("final")):
-        await patiently(recording.note_final, episode.pk, str(final))
+    final = str((said.metadata.get("world") or {}).get("final") or "") if mode == "code" else ""
     about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))
     partial = BuildReport.from_wire(said.metadata.get("partial"))
-    await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about, partial)
+    await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about, partial, final=final)
 
 
 async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:

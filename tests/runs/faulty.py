@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from awmclient.policies import Turn
 from awmclient.toolcalls import Call
-from episodes import recording
+from episodes import appending, recording
 from episodes.trajectory import steps_of
 from experts import advising, queue
 from experts.models import Ask
@@ -96,10 +96,16 @@ class Faults:
 
     @contextlib.contextmanager
     def armed(self, monkeypatch):
-        commit = BaseDatabaseWrapper._commit
+        commit, sent = BaseDatabaseWrapper._commit, appending._sent
         with monkeypatch.context() as patched, connection.execute_wrapper(self._write_alone):
             patched.setattr(BaseDatabaseWrapper, "_commit", lambda wrapper: self._at(lambda: commit(wrapper), wrapper))
+            patched.setattr(appending, "_sent", lambda values: self._append_alone(lambda: sent(values)))
             yield
+
+    def _append_alone(self, write):
+        """An append that continues its episode is one statement, past Django's cursor, and commits itself."""
+        connection.ensure_connection()
+        return write() if connection.in_atomic_block else self._at(write, connection)
 
     def _write_alone(self, execute, sql, params, many, context):
         """A write outside a transaction commits itself."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 
 import pytest
+from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
+from django.db import connection
 
 from episodes import recording
 from episodes.models import Episode
@@ -14,6 +16,7 @@ from experts import advising, queue
 from experts.models import Ask
 from people import access, members
 from people.models import Project
+from runs import local
 from runs.local import LocalDashboard
 from tests.awmclient.contract import DashboardContract
 from tests.people_by_name import person
@@ -61,3 +64,26 @@ class TestLocalDashboard(DashboardContract):
         project = members.ensure_project("lab", "Lab")
         assert Project.objects.count() == 1
         return LocalWorld(project, person(project, "edo", "expert"))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_attempt_keeps_one_connection_and_survives_its_end(monkeypatch):
+    monkeypatch.setattr(local, "FIRST_PAUSE_S", 0.01)
+
+    def session():
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_backend_pid()")
+            return connection.connection, cursor.fetchone()[0]
+
+    def end():
+        connection.connection.close()  # as a restart of the database leaves it
+
+    async def attempt():
+        first, again = await local.patiently(session), await local.patiently(session)
+        await local.patiently(end)
+        return first, again, await local.patiently(session)
+
+    with local.one_connection():
+        first, again, other = async_to_sync(attempt)()
+    assert first == again and other[1] != first[1]
+    assert connection.connection is None

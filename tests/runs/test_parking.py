@@ -6,6 +6,8 @@ from datetime import timedelta
 
 import pytest
 from asgiref.sync import async_to_sync
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from awmclient.policies import Turn
@@ -124,6 +126,39 @@ def test_an_answer_taken_back_parks_its_episode_again(queued, edo, called, setti
     closing.cancel(access.system(queued.project), Ask.objects.get(episode=queued).pk)
     queued.refresh_from_db()
     assert (queued.state, called) == ("queued", [queued.pk] * 2)
+
+
+def test_going_on_writes_only_what_is_new(queued, edo, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued)
+    answer(edo, queued)
+    with CaptureQueriesContext(connection) as asked:
+        attempt(queued)
+    updates = [one["sql"] for one in asked if one["sql"].startswith("UPDATE")]
+    assert [sql.split('"')[1] for sql in updates] == ["episodes_episode", "experts_ask", "episodes_episode"]
+    ask = Ask.objects.get(episode=queued)
+    assert ask.delivered_at == ask.consumed_at is not None
+    assert queued.tools and not any('"tools" =' in sql for sql in updates)
+
+
+def test_an_answered_episode_is_called_for_once(queued, edo, called, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued)
+    long_ago = timezone.now() - 2 * launching.WAKE_AFTER
+    Episode.objects.filter(pk=queued.pk).update(created_at=long_ago)
+    answer(edo, queued)
+    assert (launching.wake_forgotten(), called) == (0, [queued.pk])
+    Episode.objects.filter(pk=queued.pk).update(heartbeat_at=long_ago)
+    assert (launching.wake_forgotten(), called) == (1, [queued.pk] * 2)
+
+
+def test_interrupted_episode_is_called_for_in_the_next_sweep(queued, called, settings):
+    settings.AWMWEB_PARK_AFTER_S = 0
+    attempt(queued)
+    long_ago = timezone.now() - 2 * launching.WAKE_AFTER
+    Episode.objects.filter(pk=queued.pk).update(state="waiting", parked_at=None, created_at=long_ago, worker="gone")
+    assert recording.lose_of_worker("gone") == 1
+    assert (launching.wake_forgotten(), called) == (1, [queued.pk])
 
 
 @pytest.fixture
