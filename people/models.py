@@ -192,6 +192,11 @@ class AuditEntry(models.Model):
     def __str__(self) -> str:
         return f"{self.actor} {self.verb} {self.target}"
 
+    def save(self, *args: Any, **kwargs: Any) -> None:
+        if self.pk is not None:
+            raise TypeError("an audit entry is only ever added")
+        super().save(*args, **kwargs)
+
     @property
     def words(self) -> str:
         return verb_in_words(self.verb)
@@ -200,11 +205,6 @@ class AuditEntry(models.Model):
     def target_id(self) -> str:
         """The object's ID, if it is called by nothing else."""
         return self.target if re.fullmatch(r"[0-9][0-9a-z]{19}", self.target) else ""
-
-    def save(self, *args: Any, **kwargs: Any) -> None:
-        if self.pk is not None:
-            raise TypeError("an audit entry is only ever added")
-        super().save(*args, **kwargs)
 
 
 def verb_in_words(verb: str) -> str:
