@@ -21,7 +21,7 @@ from django.views.decorators.http import require_GET, require_POST
 from awmclient.chat import EndpointConfig
 from episodes import durability, events, visibility, wall
 from episodes import legend as sheet
-from episodes.formatting import clock
+from episodes.formatting import duration
 from episodes.models import Episode, EpisodeState
 from episodes.views import episode_page
 from experts import availability, board
@@ -143,17 +143,15 @@ def _today(actor: Actor, now: datetime) -> list[tuple[str, str, str]]:
     complete = verified.filter(reward_type="complete").count()
     return [
         ("Asks answered", str(asks["answered"]), f"{asks['mine']} by you" if asks["mine"] else ""),
-        ("Median time to answer", _short(asks["median"]), ""),
+        ("Median time to answer", _median(asks["median"]), ""),
         ("Fell back", str(asks["fell_back"]), f"of {asks['asked']}" if asks["asked"] else ""),
         ("Episodes verified", str(verified.count()), f"{complete} complete" if complete else ""),
         ("Failed (fault)", str(faults), ""),
     ]
 
 
-def _short(seconds: float | None) -> str:
-    if seconds is None:
-        return "none yet"
-    return clock(seconds) if seconds >= 1 else "<1 s"
+def _median(seconds: float | None) -> str:
+    return "none yet" if seconds is None else duration(seconds)
 
 
 @require_POST

@@ -14,6 +14,11 @@ def clock(seconds: float | None) -> str:
     return f"{hours}:{minutes:02d}:{whole % 60:02d}" if hours else f"{minutes}:{whole % 60:02d}"
 
 
+def duration(seconds: float | None) -> str:
+    """Return how long something took: m:ss, and "<1 s" where that would be 0:00."""
+    return clock(seconds) if (seconds or 0) >= 1 else "<1\u00a0s"
+
+
 def ago(when: datetime, now: datetime) -> str:
     """Return one unit, rounded down: "12 s ago", "3 min ago"."""
     seconds = (now - when).total_seconds()

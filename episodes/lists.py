@@ -9,7 +9,7 @@ from django.db.models import Count
 
 from awmclient.schema import EpisodeItem, EpisodePage, OutcomeView, RunItem, RunPage
 from episodes import visibility
-from episodes.models import Episode, Run
+from episodes.models import Episode, ExpertMode, Run
 from episodes.narrowing import matching
 from episodes.selection import newest
 from people.access import Actor, may_read, scoped, sees_outcomes
@@ -63,6 +63,8 @@ def runs(actor: Actor, filters: Mapping[str, Sequence[str]], cursor: str, limit:
     may_read(actor)
     if unknown := sorted(set(filters) - set(RUN_FILTERS)):
         raise Invalid(f"Unknown filter: {unknown[0]}. Use one of {', '.join(RUN_FILTERS)}.")
+    if unknown := sorted(set(filters.get("expert", ())) - set(ExpertMode.values)):
+        raise Invalid(f"Unknown filter value: expert={unknown[0]}. Use one of {', '.join(ExpertMode.values)}.")
     wanted = {f"{name}__in": [value.replace("\x00", "") for value in values] for name, values in filters.items()}
     found, cursor_next = newest(scoped(Run.objects.filter(**wanted), actor.project), cursor, limit)
     counts: dict[str, dict[str, int]] = {run.pk: {} for run in found}

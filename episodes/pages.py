@@ -27,6 +27,7 @@ from people.errors import Invalid
 
 PAGE = 50
 SELECTED = 200
+NO_MATCH = "No episodes match."
 LAG_S = 10
 NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length", *SAID)
 """Filters of the list that an export does not have."""
@@ -60,8 +61,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "total": tally["total"],
         "lag": _lag() if words else "",
         "export_query": _export_query(wish),
-        "headline": _headline(tally),
-        "underline": f"{_bounded(count)} shown, newest first." if wish.said else "Newest first.",
+        "headline": _found(count, tally["total"]) if wish.said else _headline(tally),
         "views": list(saved_views.views_of(actor)),
         "me": actor.key,
         "may_export": holds(actor, may_export),
@@ -71,8 +71,10 @@ def episodes(request: MemberRequest) -> HttpResponse:
     return render(request, "episodes/list.html", context)
 
 
-def _bounded(count: int) -> str:
-    return f"More than {COUNTED:,}" if count > COUNTED else f"{count:,}"
+def _found(count: int, total: int) -> str:
+    if count > COUNTED:
+        return f"More than {COUNTED:,} episodes match."
+    return f"{count:,} of {total:,} {'episode matches' if total == 1 else 'episodes match'}." if count else NO_MATCH
 
 
 def _headline(tally: dict[str, int]) -> str:

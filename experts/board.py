@@ -215,6 +215,17 @@ def headline(found: list[Spot], now: datetime) -> tuple[str, datetime | None]:
     return f"{len(people)} asks are open{part}{more}. The next is due in", first
 
 
+def barred(found: Spot | None) -> str:
+    """Return why this person cannot claim an unclaimed ask, if they can answer asks at all."""
+    if found is None:
+        return ""
+    if found.place == SKILL:
+        return f"Requires: {', '.join(clean(skill) for skill in found.lacks)}."
+    return {SENIOR: "Only the senior expert can claim it.", PASSED: "You declined. Others can still answer."}.get(
+        found.place, ""
+    )
+
+
 def reasons(found: list[Spot], now: datetime, capacity: int) -> list[Reason]:
     """Return why this person cannot claim some of these asks, one reason for each cause."""
     by: dict[str, list[Spot]] = {}

@@ -121,6 +121,18 @@ def _spot(row: Sequence[Any]) -> Spot:
     return Spot(*cells)
 
 
+def spot_of(actor: Actor, pk: str, now: datetime) -> Spot | None:
+    """Return one open ask with its place before this person; nothing once it is closed."""
+    row = open_of(actor, now).filter(pk=pk).values_list(*COLUMNS).first()
+    if row is None:
+        return None
+    found = _spot(row)
+    me = availability.member_of(actor, availability.desk_of(actor.project)) if holds(actor, may_advise) else None
+    declined = {pk} if Decline.objects.filter(author_key=actor.key, ask=pk).exists() else set[str]()
+    found.place = found.place_for(actor, me, declined, now)
+    return found
+
+
 def newest_of(found: list[Spot]) -> Spot | None:
     """Return the newest ask that this person can act on."""
     return max((one for one in found if one.place in (MINE, FREE)), key=lambda one: one.pk, default=None)

@@ -125,7 +125,7 @@ def _previewed(request: MemberRequest, recipe: Recipe) -> dict[str, Any]:
 
 def _headline(found: Preview) -> str:
     if not found.looked_at:
-        return "Exports"
+        return "No finished episodes match."
     of = f"{found.used:,} of {found.looked_at:,} episodes"
     rows = f"{found.rows:,} {'row' if found.rows == 1 else 'rows'}"
     return f"{rows} from {of}" if found.is_whole else f"{rows} from {of} (the newest of {found.matching:,})"

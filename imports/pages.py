@@ -5,6 +5,7 @@ Owns HTTP status and which template.
 
 from __future__ import annotations
 
+from django.db.models import QuerySet, Sum
 from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
@@ -36,9 +37,18 @@ def imports_page(request: MemberRequest) -> HttpResponse:
         "problem": problem,
         "formats": [(name, one.title) for name, one in FORMATS.items()],
         "imports": list(importing.imports_of(request.actor)[:LISTED]),
+        "headline": _headline(importing.imports_of(request.actor)),
         "largest": importing.UPLOAD_MAX,
     }
     return render(request, "imports/page.html", context, status=422 if problem else 200)
+
+
+def _headline(imports: QuerySet[Import]) -> str:
+    files, episodes = imports.count(), imports.aggregate(all=Sum("episodes"))["all"] or 0
+    if not files:
+        return "No imports yet."
+    made = "1 episode" if episodes == 1 else f"{episodes:,} episodes"
+    return f"{made} imported from {'1 file' if files == 1 else f'{files:,} files'}."
 
 
 @require_GET

@@ -6,6 +6,7 @@ Owns what such a row may contain and facts about one row. Leaves changes to `mem
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import time
 from collections.abc import Callable
@@ -195,6 +196,21 @@ class AuditEntry(models.Model):
         if self.pk is not None:
             raise TypeError("an audit entry is only ever added")
         super().save(*args, **kwargs)
+
+    @property
+    def words(self) -> str:
+        return verb_in_words(self.verb)
+
+    @property
+    def target_id(self) -> str:
+        """The object's ID, if it is called by nothing else."""
+        return self.target if re.fullmatch(r"[0-9][0-9a-z]{19}", self.target) else ""
+
+
+def verb_in_words(verb: str) -> str:
+    """Return a stored verb as pages show it: "export.requested" is "requested export"."""
+    what, _, done = verb.partition(".")
+    return f"{done} {what}".replace("_", " ") if done else verb
 
 
 def display_name(user: User) -> str:

@@ -29,7 +29,7 @@ from people.access import (
     person,
 )
 from people.errors import AppError, Invalid, NotFound
-from people.models import Membership
+from people.models import Membership, verb_in_words
 
 CLOCKS = {"real_clocks": True, "recorded_clocks": False}
 
@@ -127,7 +127,7 @@ def audit_page(request: MemberRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "entries": shown[: audit.PAGE_ROWS],
         "actors": audit.choices(request.actor, "actor"),
-        "verbs": audit.choices(request.actor, "verb"),
+        "verbs": [(one, verb_in_words(one)) for one in audit.choices(request.actor, "verb")],
         "asked": asked,
         "csv": urlencode({**asked, "csv": 1}),
         "older": urlencode({**asked, "before": older}) if older else "",

@@ -104,17 +104,18 @@ def reviews(request: MemberRequest) -> HttpResponse:
     return render(request, "reviews/reviews.html", context, status=422 if problem else 200)
 
 
-def _queue_headline(name: str, left: int, total: int) -> str:
-    if not total:
-        return f"{name} has no reviews yet."
-    return f"{left or 'No'} of {total} reviews {'is' if left == 1 else 'are'} open in {name}."
-
-
 def _headline(queues: int, to_do: int, cases: int) -> str:
     if not queues:
         return "No review queues yet."
     doubted = f" {cases} {'task is' if cases == 1 else 'tasks are'} before the court." if cases else ""
     return f"{to_do or 'No'} {'review is' if to_do == 1 else 'reviews are'} open.{doubted}"
+
+
+def _state_of(queue: str, left: int, total: int) -> str:
+    if not total:
+        return f"{queue} has no episodes yet."
+    reviews = "review" if total == 1 else "reviews"
+    return f"{left or 'None'} of {total} {reviews} {'is' if left == 1 else 'are'} open in {queue}."
 
 
 def _whole(text: str) -> int:
@@ -155,7 +156,7 @@ def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
     left = told.total - told.done
     context = {
         "queue": queue,
-        "headline": _queue_headline(queue.name, left, told.total),
+        "headline": _state_of(queue.name, left, told.total),
         "told": told,
         "reasons": ["This queue is closed."] if queue.closed_at else reasons,
         "gold": reports.gold_lines(queue),
@@ -460,9 +461,10 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     rows = list(episodes)
     found = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
     verdicts = visibility.told(actor, court.verdicts_of(case), "episode_id")[:100]
+    doubts = court.doubts_of(case).count()
     context = {
         "case": case,
-        "headline": f"{clean(case.task_key)}: {court.doubts_of(case).count()} doubts.",
+        "headline": f"{clean(case.task_key)}: {doubts} {'doubt' if doubts == 1 else 'doubts'}.",
         "task": rows[0].task if rows else "",
         "verifier": clean(verifier_text(case.scenario, case.task_idx)) if holds(actor, may_set_reviews) else "",
         "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk))) for one in rows],
@@ -504,6 +506,7 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
         "chosen": chosen,
         "only_sample": only_sample,
         "lines": found,
+        "headline": found[0].finding if found else "No episode has two judges yet.",
         "differing": reports.disagreeing(actor, chosen)[:100] if chosen else [],
     }
     return render(request, "reviews/agreement.html", context)

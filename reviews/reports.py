@@ -133,6 +133,14 @@ class Line:
     title: str
     figures: Agreement
 
+    @property
+    def finding(self) -> str:
+        """How many pairs of judges agree, as a sentence."""
+        same = round((self.figures.percent or 0) * self.figures.pairs)
+        pairs = f"{same} of {self.figures.pairs} {'pair' if self.figures.pairs == 1 else 'pairs'}"
+        who, _, what = self.title.partition(", ")
+        return f"{who} agree on the {what} in {pairs}." if what else f"{who}: judges agree in {pairs}."
+
 
 def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Line]:
     """Return agreement on verdicts: among people, people against models, people against the verifier; then by label."""

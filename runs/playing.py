@@ -61,7 +61,7 @@ async def _play(episode_id: str, worker: str) -> None:
         return
     briefing = await distilling.briefing_for(episode)
     if briefing == distilling.LATER:
-        await database_sync_to_async(launching.wake_worker)(episode_id, distilling.AGAIN_S)
+        await in_database(launching.wake_worker)(episode_id, distilling.AGAIN_S)
         return
     try:
         async with _World(actor, episode) as environment:

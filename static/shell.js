@@ -216,8 +216,8 @@ export function ring(count, nearest) {
   const template = document.createElement("template");
   const icon = `<svg class="g ${count ? "" : "idle"}" aria-hidden="true"><use href="#a-open"/></svg>`;
   template.innerHTML = count
-    ? `${icon}<span>${Number(count)} open<span class="not-s"> · next due in</span></span><b data-bare data-budget="300"><span data-left></span></b>`
-    : `${icon}<span>0 open</span>`;
+    ? `${icon}<span>${Number(count)} unclaimed<span class="not-s"> · next due in</span></span><b data-bare data-budget="300"><span data-left></span></b>`
+    : `${icon}<span>0 unclaimed</span>`;
   const left = template.content.querySelector("b");
   if (left && nearest) left.dataset.deadline = nearest;
   else left?.remove();
@@ -285,7 +285,7 @@ function titleTick() {
   const deadline = bell?.querySelector("[data-deadline]")?.dataset.deadline;
   const left = deadline ? ` (${clock((Date.parse(deadline) - serverNow()) / 1000)})` : "";
   const base = document.body.dataset.title || title;
-  const want = open ? `${open} open${left}, ${base}` : base;
+  const want = open ? `${open} unclaimed${left}, ${base}` : base;
   if (document.title !== want) document.title = want;
 }
 

@@ -16,9 +16,9 @@ from django.utils.safestring import SafeString
 from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes import strip as line
-from episodes.formatting import ago, clock, in_words, percent
+from episodes.formatting import ago, clock, duration, in_words, percent
 from episodes.html_cache import context_of, picture_of
-from episodes.step_cards import initials, number
+from episodes.step_cards import bytes_in_words, initials, number
 from episodes.windows import Shown
 from people.plain_text import clean
 
@@ -26,8 +26,10 @@ register = template.Library()
 register.filter("clean", clean)
 register.filter("initials", initials)
 register.filter("number", number)
+register.filter("size", bytes_in_words)
 register.filter("percent", percent)
 register.filter("clock", clock)
+register.filter("duration", duration)
 register.filter("in_words", in_words)
 
 PITCH, RING = 13, 50.27

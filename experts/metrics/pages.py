@@ -16,7 +16,7 @@ from django.shortcuts import render
 from django.utils import timezone
 from django.views.decorators.http import require_GET
 
-from episodes.formatting import clock
+from episodes.formatting import duration
 from experts.board import percent
 from experts.metrics import records
 from experts.metrics.records import TIMES, Look, Numbers
@@ -97,7 +97,7 @@ def _headline(found: Numbers) -> str:
         return "No asks in this period."
     if not closed:
         return f"{_whole(desk.asks)} {'ask' if desk.asks == 1 else 'asks'}, none answered or fallen back yet."
-    wait = f" Median wait: {_time(desk.waited.median)}." if desk.waited.median is not None else ""
+    wait = f" Median wait: {duration(desk.waited.median)}." if desk.waited.median is not None else ""
     were = "ask was" if closed == 1 else "asks were"
     return f"{_whole(desk.answered)} of {_whole(closed)} {were} answered in time.{wait}"
 
@@ -168,13 +168,9 @@ def _middle(middle: Middle) -> tuple[str, tuple[str, ...]]:
     if middle.median is None:
         return "–", ()
     known = middle.low is not None and middle.high is not None
-    between = [_span(_time(middle.low or 0), _time(middle.high or 0))] if known else []
-    p90 = [f"p90 {_time(middle.p90)}"] if middle.p90 is not None else []
-    return _time(middle.median), (f"n = {_whole(middle.n)}", *between, *p90)
-
-
-def _time(seconds: float) -> str:
-    return clock(seconds) if seconds >= 1 else "<1\u00a0s"
+    between = [_span(duration(middle.low or 0), duration(middle.high or 0))] if known else []
+    p90 = [f"p90 {duration(middle.p90)}"] if middle.p90 is not None else []
+    return duration(middle.median), (f"n = {_whole(middle.n)}", *between, *p90)
 
 
 def _rate(rate: Rate) -> tuple[str, tuple[str, ...]]:

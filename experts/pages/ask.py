@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes import wall, windows
 from episodes.windows import number, numbers
-from experts import advising, board, closing, desk, endings, queue
+from experts import advising, board, closing, desk, eligibility, endings, queue
 from experts.errors import AlreadyClaimed, TooLate
 from experts.models import Advice, Ask, Tier
 from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
@@ -62,6 +62,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         **(_hands(actor, one, now) if one.is_open and mine else {}),
         "me": actor.name,
         "may_advise": holds(actor, may_advise),
+        "barred": board.barred(eligibility.spot_of(actor, pk, now)) if one.is_open and not held else "",
         "may_annotate": holds(actor, may_annotate),
         "tags": tags_for(actor, one),
         "late": board.late_words(one),

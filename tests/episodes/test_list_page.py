@@ -65,7 +65,7 @@ def counts(page, title):
 def test_hit_is_shown_in_its_row_and_leads_to_the_step(ada, desk, page):
     indexing.work()
     found = page("?q=rate+limit")
-    assert "1 shown, newest first." in found and "Steps can be found a few seconds after" in found
+    assert "1 of 3 episodes match." in found and "Steps can be found a few seconds after" in found
     assert f'href="/episodes/{desk[1].pk}/replay/?step=1"' in found
     assert "<mark>rate</mark> &lt;b&gt;<mark>limit</mark>&lt;/b&gt;" in found
 
@@ -90,10 +90,15 @@ def test_chip_leads_to_the_list_without_its_filter(desk, page):
     assert 'href="?scenario=desk_1&amp;scenario=desk_2" aria-label="Remove filter State: Finished"' in found
 
 
+@pytest.mark.parametrize("query", ["?scenario=nowhere", "?state=asleep"])
+def test_headline_says_that_nothing_matches(desk, page, query):
+    assert "<h1>No episodes match.</h1>" in page(query) and "3 recorded" in page()
+
+
 def test_counts_are_bounded(desk, page, monkeypatch):
     monkeypatch.setattr(facets, "COUNTED", 2)
     monkeypatch.setattr(pages, "COUNTED", 2)
-    assert "More than 2 shown" in page("?q=Sort")
+    assert "More than 2 episodes match." in page("?q=Sort")
 
 
 def test_list_goes_on_by_keyset(ada, page, monkeypatch):

@@ -92,6 +92,8 @@ def test_runs_come_with_their_episodes_counted_by_state(ada, played):
     assert (item.id, item.name, item.episodes) == (played.pk, "nightly", {"running": 3})
     with pytest.raises(Invalid, match="Unknown filter: state"):
         lists.runs(ada, {"state": ["x"]}, "", 50)
+    with pytest.raises(Invalid, match="Unknown filter value: expert=no. Use one of off, plain, informed."):
+        lists.runs(ada, {"expert": ["plain", "no"]}, "", 50)
 
 
 def test_another_project_is_not_in_the_list(ada, elsewhere, played):

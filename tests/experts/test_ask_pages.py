@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes import recording
-from experts import advising, board, closing, queue
+from experts import advising, board, closing, desk, queue
 from experts.models import Advice, Ask
+from people.models import Membership
 from tests.browsing import as_person, html
 
 TOOLS = [
@@ -92,6 +93,31 @@ def test_a_reviewer_reads_an_ask_and_may_not_claim_it(rita, ask):
     client = as_person(rita)
     assert "Your role can view asks but not answer them." in html(client.get(f"/asks/{ask.pk}/"))
     assert client.post(f"/asks/{ask.pk}/claim").status_code == 403
+
+
+def test_page_of_an_ask_says_why_it_cannot_be_claimed(edo, ada, ask):
+    client = as_person(edo)
+    Ask.objects.filter(pk=ask.pk).update(skills=["law"])
+    page = html(client.get(f"/asks/{ask.pk}/"))
+    assert "Requires: law." in page and "Claim and answer" not in page
+    desk.set_policy(ada, senior=Membership.objects.get(user=ada.user))
+    Ask.objects.filter(pk=ask.pk).update(skills=[], tier="senior")
+    page = html(client.get(f"/asks/{ask.pk}/"))
+    assert "Only the senior expert can claim it." in page and "Claim and answer" not in page
+
+
+def test_page_of_a_declined_ask_offers_no_claim(edo, ada, ask):
+    queue.pass_over(edo, ask.pk)
+    declined, free = (html(as_person(one).get(f"/asks/{ask.pk}/")) for one in (edo, ada))
+    assert "You declined. Others can still answer." in declined and "Claim and answer" not in declined
+    assert "Claim and answer" in free
+
+
+def test_ids_of_ask_and_episode_stay_copyable_after_a_refresh(edo, ask, episode):
+    client = as_person(edo)
+    for address in (f"/asks/{ask.pk}/", f"/asks/{ask.pk}/steps.html?since=0&parts=1"):
+        page = html(client.get(address))
+        assert all(f'data-copy-text="{one}"' in page for one in (ask.pk, episode.pk)), address
 
 
 def test_claiming_shows_the_form_with_the_agents_tools(edo, ask):

@@ -184,7 +184,8 @@ def test_page_takes_a_file_and_shows_what_came_of_it(ada, django_capture_on_comm
     assert "1 episode imported from a.json" in page and "links to subagents (1)" in page and "every 1s" not in page
     assert Episode.objects.get().get_absolute_url() in page
     assert not importing.path_of(given.pk).exists()
-    assert given.get_absolute_url() in html(client.get("/imports/"))
+    listed = html(client.get("/imports/"))
+    assert given.get_absolute_url() in listed and "<h1>1 episode imported from 1 file.</h1>" in listed
 
 
 def test_page_shows_refused_rows(ada):

@@ -176,3 +176,11 @@ def test_audit_log_filters_pages_and_exports_safe_csv(ada, elsewhere, monkeypatc
     rows = list(csv.reader(io.StringIO(download.content.decode())))
     assert rows[0] == ["at", "actor", "verb", "target", "reason"]
     assert [row[4] for row in rows[1:]] == ["plain", "'\ttab", "'@mention", "'-minus", "' +1", "'=cmd|' /C calc'!A0"]
+
+
+def test_audit_page_shows_codes_as_words_and_ids_to_copy(ada):
+    members.record(ada, "export.requested", "1m87s7hh1q2ns559g43r", "sft")
+    members.record(ada, "issued token", "t-expert")
+    page = html(as_person(ada).get("/audit/"))
+    assert "<td>requested export</td>" in page and 'value="export.requested"' in page
+    assert page.count("data-copy-text") == 1 and 'data-copy-text="1m87s7hh1q2ns559g43r"' in page

@@ -85,6 +85,10 @@ def test_pages_carry_a_review_from_claim_to_ruling(ada, rita, queue, review):
     assert "Side by side" in shown and "Not complete" in shown and "differs from the verifier" in shown
     assert client.post(f"/reviews/{review.pk}/explain", {"explanation": "verifier_wrong"}).status_code == 302
     case = CourtCase.objects.get()
+    assert "<h1>desk_1/3: 1 doubt.</h1>" in html(client.get(f"/reviews/court/{case.pk}/"))
+    assert "<h1>People and verifier agree on the verdict in 0 of 1 pair.</h1>" in html(
+        client.get("/reviews/agreement/")
+    )
     assert client.post(f"/reviews/court/{case.pk}/", {"word": "too_strict", "reason": "x"}).status_code == 422
     judge = as_person(ada)
     ruled = judge.post(f"/reviews/court/{case.pk}/", {"word": "too_strict", "reason": "It wants a comma."})
@@ -93,6 +97,14 @@ def test_pages_carry_a_review_from_claim_to_ruling(ada, rita, queue, review):
     assert not case.is_open and "too strict" in html(client.get(f"/reviews/{review.pk}/"))
     [ruling] = judge.get("/reviews/court.json").json()["rulings"]
     assert (ruling["task"], ruling["ruling"], ruling["doubts"]) == ("desk_1/3", "too_strict", 1)
+
+
+def test_headline_of_a_queue_counts_what_is_open(ada, queue, review):
+    empty = assigning.create_queue(ada, "Later")
+    client = as_person(ada)
+    assert "<h1>Later has no episodes yet.</h1>" in html(client.get(f"/reviews/queues/{empty.pk}/"))
+    said = html(client.get(f"/reviews/queues/{queue.pk}/"))
+    assert "<h1>2 of 2 reviews are open in First look.</h1>" in said and "per episode, blind." in said
 
 
 def test_gold_is_added_by_link_and_measures_a_reviewer(ada, rita, episode):
