@@ -118,6 +118,7 @@ READS = {
         "plain_text",
         "truncation",
         "entries",
+        "spooling",
         "wire",
         "trajectory",
     ),
