@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
+from episodes import entries
 from episodes.admitting import Arrival
 from imports.readers import BadFile
 
@@ -46,7 +47,8 @@ class Spool:
     def add(self, row: Waiting) -> None:
         """Write a row: a line of JSON, and behind it its steps, whose length the line says. Raises `BadFile`."""
         one = row.arrival
-        head = [row.place, row.lost, one.episode, one.outcome, one.about, len(one.steps)]
+        said = {"episode": one.episode, "outcome": one.outcome, "about": one.about}
+        head = {"place": row.place, "lost": row.lost, "arrival": said, "bytes": len(one.steps)}
         self._file.write(json.dumps(head).encode() + b"\n")
         self._file.write(one.steps)
         if self._file.tell() > BYTES_MAX:
@@ -58,10 +60,10 @@ class Spool:
         batch: list[Waiting] = []
         size = 0
         while line := self._file.readline():
-            head: list[Any] = json.loads(line)
-            place, lost, episode, outcome, about, length = head
-            batch.append(Waiting(place, lost, Arrival(episode, outcome, about, self._file.read(length))))
-            size += len(line) + length
+            head = entries.read(line.decode())
+            arrival = Arrival(**head["arrival"], steps=self._file.read(head["bytes"]))
+            batch.append(Waiting(head["place"], head["lost"], arrival))
+            size += len(line) + head["bytes"]
             if len(batch) >= BATCH_ROWS or size >= BATCH_BYTES:
                 yield batch
                 batch, size = [], 0
