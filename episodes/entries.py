@@ -76,6 +76,16 @@ def entries_of(steps: Sequence[StepCommon]) -> list[Entry]:
     return [entry_of(body_of(body, step.at), now) for body, step in zip(bodies, steps, strict=True)]
 
 
+def entries_of_read(steps: Sequence[StepCommon]) -> list[Entry]:
+    """Return the same of steps whose values were all read from JSON, which need not be looked through for what JSON
+    does not have.
+    """
+    now = timezone.now()
+    stamp = events.stamp(now)
+    bodies = [body_of(step.model_dump(exclude_unset=True), step.at) for step in steps]
+    return [_entry(body, text_of(body, _written), now, stamp) for body in bodies]
+
+
 def entries_of_batch(raw: Sequence[Mapping[str, Any]], steps: Sequence[StepCommon]) -> list[Entry]:
     """Return the same from the JSON objects that the steps were validated from: validation changes nothing but the
     time, so the objects need not be written out of the models again.

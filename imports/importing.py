@@ -1,14 +1,13 @@
 """Writes: give a file, claim it, read it, store its episodes.
 
-A file comes in whole or not at all: it is read once to the end, and only if no row is refused it is read again inside
-one transaction that stores everything. An episode's key is the digest of its row, so that the same row twice makes one
+A file comes in whole or not at all: it is read to its end, what was read waits on disk, and only if no row is refused
+one transaction stores all of it. An episode's key is the digest of its row, so that the same row twice makes one
 episode. A worker claims a row by raising its attempt; what an older attempt writes reaches no row.
 """
 
 from __future__ import annotations
 
 import functools
-import itertools
 import logging
 import re
 import time
@@ -25,11 +24,11 @@ from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
-from awmclient.schema import Trajectory
 from episodes import admitting
 from imports import readers
 from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
+from imports.spooling import Spool, Waiting, spooling
 from people.access import Actor, may_launch, scoped, system
 from people.errors import AppError, Invalid, TooLarge
 from people.members import record
@@ -41,7 +40,6 @@ UPLOAD_MAX = 24 * 1024 * 1024
 SILENT_AFTER = timedelta(seconds=60)
 ATTEMPTS_MAX = 3
 TELL_EVERY_S = 1.0
-BATCH = 200
 REFUSALS_KEPT = 100
 Tell = Callable[[int, int], object]
 """Called with the bytes that were read and the size of the file."""
@@ -49,7 +47,7 @@ Tell = Callable[[int, int], object]
 
 @dataclass
 class Reading:
-    """What the first reading of a file found."""
+    """What reading a file to its end found."""
 
     format: str = ""
     rows: int = 0
@@ -58,20 +56,14 @@ class Reading:
     refusals: list[list[str]] = field(default_factory=list)
     lost: Counter[str] = field(default_factory=Counter)
 
-    def add(self, found: readers.Found) -> None:
-        self.rows += 1
-        self.format = self.format or found.format
-        if why := _refusal(found):
-            self.refused += 1
-            if len(self.refusals) < REFUSALS_KEPT:
-                self.refusals.append([_shown(found.place), why[:1000]])
-        elif found.trajectory is not None:
-            self.steps += len(found.trajectory.steps)
-            self.lost.update(found.lost)
+    def refuse(self, place: str, why: str) -> None:
+        self.refused += 1
+        if len(self.refusals) < REFUSALS_KEPT:
+            self.refusals.append([_shown(place), why[:1000]])
 
-
-def _refusal(found: readers.Found) -> str:
-    return found.refusal or (admitting.problem_of(found.trajectory) if found.trajectory is not None else "")
+    def take(self, row: Waiting) -> None:
+        self.steps += row.arrival.episode["last_seq"]
+        self.lost.update(row.lost)
 
 
 def _shown(text: str) -> str:
@@ -101,10 +93,15 @@ def check_format(wanted: str) -> None:
         raise Invalid(f"Unknown format: {wanted[:40]}. Use one of {', '.join(readers.FORMATS)}.")
 
 
+def folder() -> Path:
+    """Return the folder of files that are being imported; makes it where it is missing."""
+    here: Path = settings.VAR / "imports"
+    here.mkdir(parents=True, exist_ok=True)
+    return here
+
+
 def path_of(import_id: str) -> Path:
-    folder: Path = settings.VAR / "imports"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder / import_id
+    return folder() / import_id
 
 
 def _keep(path: Path, blocks: Iterable[bytes]) -> int:
@@ -195,76 +192,84 @@ def take(actor: Actor, path: Path, wanted: str = "", tell: Tell | None = None) -
     if given.state == ImportState.REFUSED:
         rest = f" {given.refused - 1:,} more rows are refused." if given.refused > 1 else ""
         place, why = given.refusals[0]
-        raise FileRefused(f"{place}: {why}{rest} Nothing was imported.")
+        raise FileRefused(f"{place}: {why.rstrip('.')}.{rest} Nothing was imported.")
     return given
 
 
 def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
     """1. read all of it, 2. refuse it if a row is refused, 3. store all of it in one transaction."""
+    with spooling(folder()) as spool:
+        reading = _read_through(given, path, spool, tell)
+        if not reading.rows:
+            raise FileRefused("The file has no rows.")
+        facts = {
+            "format": reading.format,
+            "rows": reading.rows,
+            "refused": reading.refused,
+            "refusals": reading.refusals,
+            "behind": given.size,
+        }
+        if reading.refused:
+            _end(given, ImportState.REFUSED, **facts)
+            return
+        with transaction.atomic():
+            if not _mine(given).select_for_update().exists():
+                return  # another attempt has taken over
+            # two imports of one project wait for each other here, so that none stores what the other has just stored
+            Project.objects.select_for_update(no_key=True).get(pk=given.project_id)
+            stored, known = _store(given, actor, spool)
+            ended = {"episodes": stored, "known": known, "steps": reading.steps, "lost": dict(reading.lost)}
+            _end(given, ImportState.DONE, **facts, **ended)
+
+
+def _read_through(given: Import, path: Path, spool: Spool, tell: Tell) -> Reading:
+    """Read a file to its end. After the first refused row the others are checked, and nothing waits any more."""
     reading = Reading()
     for found in readers.read(path, given.format):
-        reading.add(found)
+        reading.rows += 1
+        reading.format = reading.format or found.format
+        try:
+            row = _waiting(found, given)
+        except AppError as refused:
+            reading.refuse(found.place, str(refused))
+        else:
+            reading.take(row)
+            if not reading.refused:
+                spool.add(row)
         tell(found.behind, given.size)
-    if not reading.rows:
-        raise FileRefused("The file has no rows.")
-    facts = {
-        "format": reading.format,
-        "rows": reading.rows,
-        "refused": reading.refused,
-        "refusals": reading.refusals,
-        "behind": given.size,
-    }
-    if reading.refused:
-        _end(given, ImportState.REFUSED, **facts)
-        return
-    with transaction.atomic():
-        if not _mine(given).select_for_update().exists():
-            return  # another attempt has taken over
-        # two imports of one project wait for each other here, so that none stores what the other has just stored
-        Project.objects.select_for_update(no_key=True).get(pk=given.project_id)
-        stored, known = _store(given, actor, path, reading.format)
-        ended = {"episodes": stored, "known": known, "steps": reading.steps, "lost": dict(reading.lost)}
-        _end(given, ImportState.DONE, **facts, **ended)
+    return reading
 
 
-def _store(given: Import, actor: Actor, path: Path, format_: str) -> tuple[int, int]:
+def _waiting(found: readers.Found, given: Import) -> Waiting:
+    """Make a row ready to be stored. Raises `Invalid` for one that is refused."""
+    if found.trajectory is None or found.start is None:
+        raise Invalid(found.refusal)
+    place = _shown(found.place)
+    lost = "; ".join(lost_words(found.lost))
+    about = f"{given.name}, {place}, format {found.format}{f'. Not imported: {lost}' if lost else ''}"
+    return Waiting(place, dict(found.lost), admitting.arrival_of(found.start, found.trajectory, about))
+
+
+def _store(given: Import, actor: Actor, spool: Spool) -> tuple[int, int]:
     """Store what is new; returns how many episodes are, and how many the project had."""
     stored = known = 0
-    rows = readers.read(path, format_)
-    while batch := list(itertools.islice(rows, BATCH)):
-        by_key: dict[str, readers.Found] = {}
-        for found in batch:
-            by_key.setdefault(f"import/{found.digest}", found)
+    for batch in spool.batches():
+        by_key: dict[str, Waiting] = {}
+        for row in batch:
+            by_key.setdefault(row.arrival.key, row)
         there = admitting.known_keys(actor, list(by_key))
-        fresh = [(key, found) for key, found in by_key.items() if key not in there]
-        episodes = admitting.admit(actor, [_arrival(key, found, given) for key, found in fresh])
+        fresh = [row for key, row in by_key.items() if key not in there]
+        admitting.admit(actor, [row.arrival for row in fresh])
         Imported.objects.bulk_create(
-            Imported(of=given, episode=episode, place=_shown(found.place), lost=dict(found.lost))
-            for episode, (_, found) in zip(episodes, fresh, strict=True)
+            Imported(of=given, episode_id=row.arrival.episode["id"], place=row.place, lost=row.lost) for row in fresh
         )
         stored, known = stored + len(fresh), known + len(batch) - len(fresh)
     return stored, known
 
 
-def _arrival(key: str, found: readers.Found, given: Import) -> admitting.Arrival:
-    trajectory = _whole(found)
-    lost = "; ".join(lost_words(found.lost))
-    about = f"{given.name}, {_shown(found.place)}, format {found.format}"
-    return admitting.Arrival(
-        readers.start_of(trajectory, key), trajectory, f"{about}. Not imported: {lost}" if lost else about
-    )
-
-
 def lost_words(lost: Any) -> list[str]:
     """Return what was lost, the most first."""
     return [f"{what} ({count:,})" for what, count in Counter(lost).most_common()]
-
-
-def _whole(found: readers.Found) -> Trajectory:
-    """Return the trajectory of a row that the first reading took. The file may have changed in between."""
-    if found.trajectory is None or _refusal(found):
-        raise FileRefused(f"{_shown(found.place)}: {_refusal(found)} Nothing was imported.")
-    return found.trajectory
 
 
 def _mine(given: Import) -> Any:

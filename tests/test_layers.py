@@ -119,6 +119,7 @@ READS = {
         "plain_text",
         "truncation",
         "entries",
+        "spooling",
         "wire",
         "trajectory",
     ),

@@ -45,16 +45,18 @@ FORMATS: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class Found:
-    """One row of a file: the trajectory that it holds and what was lost of it, or why it holds none.
+    """One row of a file: the trajectory that it holds with the opening of its episode and what was lost of it, or why
+    it holds none.
 
-    `digest` is one of the row as it came, so that it stays when a reader learns more. `behind` counts the bytes of the
-    file that were read.
+    `digest` is one of the row as it came, so that it stays when a reader learns more; the episode's key is made of it.
+    `behind` counts the bytes of the file that were read.
     """
 
     place: str
     behind: int
     format: str = ""
     trajectory: Trajectory | None = None
+    start: EpisodeStart | None = None
     digest: str = ""
     lost: Mapping[str, int] = field(default_factory=dict)
     refusal: str = ""
@@ -89,24 +91,26 @@ def _found(name: str, place: str, row: dict[str, Any], behind: int) -> Found:
     draft = Draft()
     try:
         trajectory = FORMATS[name].read(row, draft)
-        start_of(trajectory, "key")
+        digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
+        start = _start_of(trajectory, f"import/{digest}")
     except Unreadable as error:
         return Found(place, behind, name, refusal=str(error))
     except ValidationError as error:
         return Found(place, behind, name, refusal=_first_words(error))
-    digest = hashlib.sha256(json.dumps(row, sort_keys=True).encode()).hexdigest()
-    return Found(place, behind, name, trajectory, digest, dict(draft.lost))
+    return Found(place, behind, name, trajectory, start, digest, dict(draft.lost))
 
 
-def start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
-    """Return the opening of the episode that a trajectory becomes, within the bounds of every other one."""
+def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
+    """Return the opening of the episode that a trajectory becomes, within the bounds of every other one. Its tools were
+    checked when they were read."""
     same = ("task", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy", "training_step")
     more = ("checkpoint", "group_key", "expert")
     values = {name: getattr(trajectory, name) for name in (*same, *more)}
-    tools = [tool.model_dump() for tool in trajectory.tools]
-    return EpisodeStart.model_validate(
-        {"key": key, "tools": tools, **{name: value for name, value in values.items() if value not in (None, "")}}
+    start = EpisodeStart.model_validate(
+        {"key": key, **{name: value for name, value in values.items() if value not in (None, "")}}
     )
+    start.tools = trajectory.tools
+    return start
 
 
 def _first_words(error: ValidationError) -> str:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from awmclient.conversation import readable
-from awmclient.schema import Trajectory
+from awmclient.schema import EpisodeStart, ToolSpec, Trajectory
 
 TASK_MAX, LINE_MAX = 20_000, 200
 STEPS_MAX = 100_000
 """Steps of one trajectory."""
+KNOWN_LISTS, KNOWN_CHARACTERS = 8, 256 * 1024
+"""Lists of tools that are remembered, and the longest of them."""
 
 
 class Unreadable(Exception):
@@ -62,6 +66,8 @@ class Draft:
         numbered = [{"seq": number, **step} for number, step in enumerate(self.steps, 1)]
         unset = {name: value for name, value in fields.items() if value is not None}
         about = {"episode": "", "project": "", "state": "finished", "environment": "import"}
+        if "tools" in unset:
+            unset["tools"] = checked_tools(unset["tools"])
         return Trajectory.model_validate({**about, **unset, "steps": numbered})
 
     def first_user_text(self) -> str:
@@ -101,6 +107,21 @@ def tools_of(given: Any, draft: Draft) -> list[dict[str, Any]]:
         else:
             draft.lose("tools without a name")
     return kept
+
+
+def checked_tools(given: Any) -> list[ToolSpec]:
+    """Return tools within the bounds of every episode. Raises pydantic's error.
+
+    Rows of one file mostly have the same list, which is checked once; looking a text up costs a tenth of a check.
+    """
+    text = json.dumps(given)
+    check = _checked if len(text) <= KNOWN_CHARACTERS else _checked.__wrapped__
+    return list(check(text))
+
+
+@functools.lru_cache(maxsize=KNOWN_LISTS)
+def _checked(text: str) -> list[ToolSpec]:
+    return EpisodeStart.model_validate({"key": "key", "task": "task", "tools": json.loads(text)}).tools or []
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:

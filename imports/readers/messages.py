@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from imports.readers.found import Draft, Unreadable
+from people.errors import BadJson
+from people.http import parse_json
 
 ROLES = {"developer": "system", "function": "tool", "human": "user", "gpt": "assistant"}
 ERROR = "Error: "
@@ -90,8 +92,8 @@ def _arguments(given: Any, draft: Draft) -> dict[str, Any]:
     """Return arguments as an object; a text that is none is kept under a name of its own."""
     if isinstance(given, str):
         try:
-            given = json.loads(given) if given.strip() else {}
-        except (ValueError, RecursionError):
+            given = parse_json(given.encode("utf-8", "surrogatepass")) if given.strip() else {}
+        except BadJson:
             draft.lose("arguments that are not a JSON object (kept as text)")
             return {"_text": given}
     if given is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 from awmclient.conversation import BRIEFED
 from awmclient.schema import ASK_TOOL, Trajectory
-from imports.readers.found import STEPS_MAX, Draft, Unreadable, tools_of, wants, whole
+from imports.readers.found import STEPS_MAX, Draft, Unreadable, checked_tools, tools_of, wants, whole
 from imports.readers.messages import add_messages
 
 RECORD, SFT = re.compile(r"awmweb\.trajectory/(\d+)"), re.compile(r"awmweb\.sft/(\d+)")
@@ -32,6 +32,8 @@ def read_record(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     if [step.get("seq") for step in steps] != list(range(1, len(steps) + 1)):
         raise Unreadable("Its steps are not numbered 1, 2, 3 without gaps.")
     about = {name: value for name, value in row.items() if value is not None and name not in ("steps", "run")}
+    if "tools" in about:
+        about["tools"] = checked_tools(about["tools"])
     draft.lose("run", int(bool(row.get("run"))))
     outcome = row.get("outcome")
     if isinstance(outcome, Mapping):

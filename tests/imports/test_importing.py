@@ -12,8 +12,9 @@ from django.db import connection
 from django.test import Client
 
 from episodes import outcomes, trajectory
+from episodes.entries import entries_of
 from episodes.models import Episode
-from imports import importing
+from imports import importing, readers, spooling
 from imports.errors import FileRefused
 from imports.models import Import
 from people.errors import Forbidden, Invalid, WrongScope
@@ -89,7 +90,7 @@ def test_nothing_is_stored_of_a_file_with_one_bad_row(ada, file_of):
 
 
 def test_nothing_is_stored_when_storing_breaks(ada, file_of, monkeypatch):
-    monkeypatch.setattr(importing, "BATCH", 1)
+    monkeypatch.setattr(spooling, "BATCH_ROWS", 1)
     real, calls = importing.admitting.admit, []
 
     def admit(actor, arrivals):
@@ -252,3 +253,82 @@ def test_two_imports_of_one_file_at_once_make_one_episode(ada, file_of):
     assert not failures
     assert sorted((one.episodes, one.known) for one in Import.objects.all()) == [(0, 20), (20, 0)]
     assert Episode.objects.count() == 20
+
+
+HOSTILE = [
+    *("\\N", "\\.", "a\tb\nc\\", "\x00 \x7f \x85 \u2028 \ud800 \U0001f600", "x\\" * 40_000),
+    *(123456789012345678901234567890, 1.0, 5e-324, True, None, {"b": [1], "a": {"\\": "\t"}}),
+]
+
+
+@pytest.mark.parametrize("name", [*ROWS, "hostile"])
+def test_stored_steps_are_what_a_recording_stores(ada, tmp_path, name):
+    path = tmp_path / "file"
+    call = {"seq": 1, "kind": "tool_call", "name": "\\N", "arguments": {"x": HOSTILE}, "turn": 1.0}
+    advice = {
+        "privilege": "blind",
+        "source": "llm",
+        "text": "\ud800",
+        "tool_calls": [{"arguments": {"b": 1}, "name": "x"}],
+    }
+    steps = [
+        *({**call, "seq": seq, "result": one} for seq, one in enumerate(HOSTILE, 1)),
+        {"seq": 12, "kind": "ask", "question": "?", "at": "2026-03-01T12:00:00.123+02:00", "advice": advice},
+    ]
+    path.write_bytes(json.dumps({**RECORD, "steps": steps}).encode() if name == "hostile" else text_of(name))
+    (found,) = readers.read(path)
+    importing.take(ada, path)
+    one, entries = Episode.objects.get(), entries_of(found.trajectory.steps)
+    stored = [(step.seq, step.kind, step.body, step.cut) for step in one.steps.order_by("seq")]
+    assert stored == [(entry.seq, entry.kind, entry.text, entry.cut) for entry in entries]
+    assert one.strip == "".join(entry.code for entry in entries)
+    times = {step.seq: step.at for step in one.steps.all()}
+    assert all(times[entry.seq] == entry.at for entry in entries if '"at":' in entry.text)
+    assert (one.started_at, one.ended_at) == (min(times.values()), max(times.values()))
+
+
+def test_step_that_is_too_large_is_refused_with_its_row(ada, file_of, monkeypatch):
+    monkeypatch.setattr("episodes.entries.MAX_STEP_BYTES", 5000)
+    with pytest.raises(FileRefused, match="line 2: A step can have at most 8 MB. Nothing was imported"):
+        importing.take(ada, file_of(asked("a", 1), asked("x" * 6000, 2)))
+    assert not Episode.objects.exists()
+
+
+def test_rows_are_stored_in_small_batches_and_in_order(ada, file_of, monkeypatch):
+    monkeypatch.setattr(spooling, "BATCH_BYTES", 1000)
+    real, sizes = importing.admitting.admit, []
+    monkeypatch.setattr(importing.admitting, "admit", lambda actor, some: sizes.append(len(some)) or real(actor, some))
+    rows = [asked("a", number) for number in range(7)]
+    given = importing.take(ada, file_of(*rows, *rows))
+    assert (given.episodes, given.known) == (7, 7)
+    assert max(sizes) <= 2
+    assert list(given.made.order_by("pk").values_list("place", flat=True)) == [f"line {n}" for n in range(1, 8)]
+
+
+def test_what_waits_is_bounded_and_leaves_no_file(ada, file_of, monkeypatch, folder):
+    seen = []
+    monkeypatch.setattr(spooling, "BYTES_MAX", 3000)
+    real = spooling.Spool.add
+    monkeypatch.setattr(
+        spooling.Spool, "add", lambda self, row: seen.extend((folder / "imports").iterdir()) or real(self, row)
+    )
+    with pytest.raises(FileRefused, match="GB of steps"):
+        importing.take(ada, file_of(*(asked("a", number) for number in range(9))))
+    assert seen == [] and not Episode.objects.exists()
+    importing.take(ada, file_of(asked("a", 1)))
+    assert not list((folder / "imports").iterdir())
+
+
+def test_attempt_that_another_took_over_stores_nothing(ada, monkeypatch):
+    given = importing.request(ada, "x.jsonl", "", [json.dumps(OPENAI).encode()])
+    real = readers.read
+
+    def read(path, wanted=""):
+        yield from real(path, wanted)
+        if Import.objects.filter(pk=given.pk, attempt=1).update(heartbeat_at=None):
+            assert importing.carry_out(given.pk)  # the worker of before was thought to be lost
+
+    monkeypatch.setattr(importing.readers, "read", read)
+    assert importing.carry_out(given.pk)
+    given.refresh_from_db()
+    assert (given.state, given.attempt, given.episodes, Episode.objects.count()) == ("done", 2, 1, 1)

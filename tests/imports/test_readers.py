@@ -179,6 +179,22 @@ def test_call_arguments_that_are_no_object_are_kept_as_text(one):
     assert found.lost == {"arguments that are not a JSON object (kept as text)": 1, "calls without a result": 1}
 
 
+@pytest.mark.parametrize("said", ['{"x": NaN}', '{"x": 1e999}', '{"x": ' + "[" * 200 + "]" * 200 + "}"])
+def test_call_arguments_beyond_json_are_kept_as_text(one, said):
+    call = {"id": "c1", "function": {"name": "x", "arguments": said}}
+    found = one({"messages": [MESSAGES[1], {"role": "assistant", "tool_calls": [call]}]})
+    assert steps_of(found)[1]["arguments"] == {"_text": said}
+    assert found.lost["arguments that are not a JSON object (kept as text)"] == 1
+
+
+def test_lists_of_tools_that_differ_a_little_stay_apart(rows_of):
+    lists = [[{"name": "x", "input_schema": {"least": least}}] for least in (1, True, 1.0, 1)]
+    found = rows_of(b"\n".join(json.dumps({**RECORD, "tools": tools}).encode() for tools in lists))
+    read = [json.dumps(row.start.tools[0].input_schema) for row in found]
+    assert read == ['{"least": 1}', '{"least": true}', '{"least": 1.0}', '{"least": 1}']
+    assert found[0].start.tools is not found[3].start.tools
+
+
 @pytest.mark.parametrize(
     ("row", "why"),
     [
