@@ -17,7 +17,7 @@ from django.db.models import QuerySet
 from awmclient.schema import BRIEFING_MAX, SOURCES_MAX
 from episodes import outcomes, splits, visibility
 from episodes.models import AGAIN, Episode, EpisodeState, Origin, Run
-from people.access import Actor, may_launch, may_read, scoped, sees_outcomes
+from people.access import Actor, is_id, may_launch, may_read, scoped, sees_outcomes
 from people.errors import Invalid, WrongScope
 from people.members import record
 from people.models import Project
@@ -49,7 +49,8 @@ def write(
         raise Invalid(f"text: a briefing has 1 to {BRIEFING_MAX:,} characters.")
     if len(sources) > SOURCES_MAX:
         raise Invalid(f"sources: at most {SOURCES_MAX} episodes.")
-    known = set(_of_task(actor.project, scenario, task_idx).filter(pk__in=sources).values_list("pk", flat=True))
+    ended = _of_task(actor.project, scenario, task_idx).filter(pk__in=[one for one in sources if is_id(one)])
+    known = set(ended.values_list("pk", flat=True))
     if unknown := [one for one in sources if one not in known]:
         raise Invalid(f"sources: {unknown[0][:40]!r} is no ended episode of this task.")
     sees = saw_outcomes or visibility.of_episodes(actor, sources).exists()
@@ -182,10 +183,11 @@ class Seen:
 
 
 def of_task(actor: Actor, scenario: str, task_idx: int) -> list[Seen]:
-    """Return all briefings of a task, the newest first. Not for agents."""
+    """Return the briefings of a task, the newest first. Not for agents. Raises `UnknownTask`."""
     may_read(actor)
     if not sees_outcomes(actor):
         raise WrongScope("Agent tokens cannot read briefings.")
+    launching.task_text(scenario, task_idx)
     rows = scoped(Briefing.objects.select_related("run"), actor.project).filter(scenario=scenario, task_idx=task_idx)
     blind = visibility.judges_blind(actor, scenario, task_idx)
     return [Seen(row, blind and row.sees_verifier) for row in rows.order_by("-at", "-pk")[:EARLIER]]

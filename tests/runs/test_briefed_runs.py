@@ -196,7 +196,13 @@ def test_person_who_sees_outcomes_of_a_source_sees_the_verifier(ada, rita):
     assert briefings.write(ada, *place, "Look.", [source]).privilege == "sees_verifier"
     assert briefings.write(ada, *place, "Look.").privilege == "blind"
     assert briefings.write(ada, *place, "Look.", saw_outcomes=True).privilege == "sees_verifier"
-    for wrong in ({"text": " "}, {"text": "x" * 20_001}, {"sources": ["nothing"]}):
+    for wrong in (
+        {"text": " "},
+        {"text": "x" * 20_001},
+        {"sources": ["nothing"]},
+        {"sources": ["\x00"]},
+        {"text": "a\x00"},
+    ):
         with pytest.raises(Invalid):
             briefings.write(ada, *place, **{"text": "Look.", **wrong})
     with pytest.raises(Forbidden):
@@ -241,6 +247,7 @@ def test_page_command_and_api_write_and_show_a_briefing(ada, rita, edo, project,
     agent = {"HTTP_AUTHORIZATION": f"Bearer {token(project, 'agent')[1]}"}
     assert client.get(f"/api/v1/briefings?scenario={scenario}&task_idx={idx}", **agent).status_code == 403
     assert client.post("/api/v1/briefings", body, content_type="application/json", **agent).status_code == 403
+    assert client.get("/api/v1/briefings?scenario=%00&task_idx=1", **launch).status_code == 404
     (tmp_path / "words").write_text("From a file.")
     place = [f"{scenario}/{idx}", "--project", project.slug]
     call_command("briefing", *place, "--text", str(tmp_path / "words"))
