@@ -70,6 +70,7 @@ def read_atif(row: Mapping[str, Any], draft: Draft) -> Trajectory:
         if not isinstance(step, Mapping) or step.get("source") not in ("system", "user", "agent"):
             raise Unreadable(f"Step {number} is not of source system, user or agent.")
         _told(draft, step)
+    draft.lose("final metrics", int(bool(row.get("final_metrics"))))
     draft.lose("trajectories of subagents", len(row.get("subagent_trajectories") or []))
     agent: Mapping[str, Any] = row["agent"] if isinstance(row.get("agent"), Mapping) else {}
     extra = row.get("extra")
@@ -90,7 +91,9 @@ def read_atif(row: Mapping[str, Any], draft: Draft) -> Trajectory:
 
 
 def _told(draft: Draft, step: Mapping[str, Any]) -> None:
-    """Add one step: what was said, its calls, and what came back."""
+    """Add one step: what was said, its calls, and what came back, all at its time."""
+    first = len(draft.steps)
+    draft.lose("metrics of steps", int(bool(step.get("metrics"))))
     text = text_of(step.get("message"), draft)
     calls = step.get("tool_calls") or []
     if not isinstance(calls, list):
@@ -113,6 +116,9 @@ def _told(draft: Draft, step: Mapping[str, Any]) -> None:
         draft.lose("links to subagents", len(result.get("subagent_trajectory_ref") or []))
         _came_back(draft, result)
     settle(draft)
+    at = draft.moment(step.get("timestamp"))
+    for added in draft.steps[first:] if at else []:
+        added["at"] = at
 
 
 def _came_back(draft: Draft, result: Mapping[str, Any]) -> None:

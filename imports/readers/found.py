@@ -9,10 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from awmclient.conversation import readable
+from awmclient.fields import Moment
 from awmclient.schema import EpisodeStart, ToolSpec, Trajectory
 
 TASK_MAX, LINE_MAX = 20_000, 200
+MOMENT: TypeAdapter[Any] = TypeAdapter(Moment)
 STEPS_MAX = 100_000
 """Steps of one trajectory."""
 KNOWN_LISTS, KNOWN_CHARACTERS = 8, 256 * 1024
@@ -52,6 +56,17 @@ class Draft:
         if not text or len(text) > LINE_MAX:
             self.lose(what)
         return text[:LINE_MAX] or None
+
+    def moment(self, value: Any) -> str | None:
+        """Return a time in ISO 8601, or None; what is none is counted as lost."""
+        if value is None:
+            return None
+        try:
+            MOMENT.validate_python(value, strict=not isinstance(value, str))
+        except ValidationError:
+            self.lose("times")
+            return None
+        return str(value)
 
     def task(self, value: Any) -> str:
         text = readable(value) if isinstance(value, str) else ""

@@ -127,5 +127,5 @@ def add_result(draft: Draft, message: Mapping[str, Any], text: str, *, own_error
 
 def settle(draft: Draft) -> None:
     """Count the calls that never got a result; they are steps without one."""
-    draft.lose("calls without a result", len(draft.unanswered))
+    draft.lose("calls without a result (kept)", len(draft.unanswered))
     draft.unanswered = []

@@ -332,3 +332,10 @@ def test_attempt_that_another_took_over_stores_nothing(ada, monkeypatch):
     assert importing.carry_out(given.pk)
     given.refresh_from_db()
     assert (given.state, given.attempt, given.episodes, Episode.objects.count()) == ("done", 2, 1, 1)
+
+
+def test_page_of_an_imported_episode_says_so(ada, file_of):
+    importing.take(ada, file_of(ROWS["openenv"]))
+    page = html(as_person(ada).get(Episode.objects.get().get_absolute_url()))
+    assert "Imported: only the outcome in its file is available." in page and "Reported by the file" in page
+    assert "origin <b>imported</b>" in page and "took <b>" not in page

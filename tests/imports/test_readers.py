@@ -132,6 +132,16 @@ def test_results_of_atif_go_to_their_calls(one):
     assert found.lost == {"parts of messages that are not text": 1, "links to subagents": 1}
 
 
+def test_times_of_atif_are_those_of_its_steps(one):
+    times = ["2025-01-15T14:00:00Z", "2025-01-15T14:00:03.5+01:00", "noon", 5]
+    said = [{"source": "user", "message": TASK, "timestamp": at, "metrics": {"cost_usd": 1}} for at in times]
+    found = one({**ATIF, "steps": said, "final_metrics": {"total_steps": 4}})
+    assert [step.get("at") and step["at"].isoformat() for step in steps_of(found)] == [
+        "2025-01-15T14:00:00+00:00", "2025-01-15T14:00:03.500000+01:00", None, None,
+    ]  # fmt: skip
+    assert found.lost == {"times": 2, "metrics of steps": 4, "final metrics": 1}
+
+
 @pytest.mark.parametrize("version", ["ATIF-v1.9", "ATIF-v2.0", "ATIF-v1.7\n"])
 def test_unknown_version_of_atif_is_refused(one, version):
     assert "is not ATIF-v1.0" in one({**ATIF, "schema_version": version}).refusal
@@ -176,7 +186,7 @@ def test_call_arguments_that_are_no_object_are_kept_as_text(one):
     call = {"id": "c1", "function": {"name": "x", "arguments": "[1"}}
     found = one({"messages": [MESSAGES[1], {"role": "assistant", "tool_calls": [call]}]})
     assert steps_of(found)[1]["arguments"] == {"_text": "[1"}
-    assert found.lost == {"arguments that are not a JSON object (kept as text)": 1, "calls without a result": 1}
+    assert found.lost == {"arguments that are not a JSON object (kept as text)": 1, "calls without a result (kept)": 1}
 
 
 @pytest.mark.parametrize("said", ['{"x": NaN}', '{"x": 1e999}', '{"x": ' + "[" * 200 + "]" * 200 + "}"])
