@@ -69,25 +69,26 @@ def _forest(contrast: Contrast, shown: Sequence[Difference], style: Style) -> Fi
         marks.append(_mark(place, row.delta, about, style))
         labels.append(_value(place, row.delta, style))
         names.append(f"{label(row.scenario)} ({row.tasks})")
-    shapes = [_upright(0)]
+    shapes = []
     if contrast.delta is not None:
-        last, span = len(shown), _span(contrast)
+        last, interval = len(shown), _span(contrast)
         about = (
             f"{ALL}<br>{_sum(contrast.tasks, contrast.won, contrast.lost, contrast.delta)}<br>{_total(contrast)}, 95%"
         )
-        marks += [_interval(last, span, style)] if span else []
-        marks.append(_mark(last, contrast.delta, about, style, span, size=11))
+        marks += [_interval(last, interval, style)] if interval else []
+        marks.append(_mark(last, contrast.delta, about, style, interval, size=11))
         labels.append(_value(last, contrast.delta, style))
         names.append(f"{ALL} ({contrast.tasks})")
         shapes.append(_rule(last - 0.5))
     ticks = {"tickvals": [-100, -50, 0, 50, 100], "ticktext": ["−100", "−50", "0", "+50", "+100"]}
     x = figures.axis("", grid=True, range=[-105, 105], **ticks)
-    y = figures.axis("", range=[len(names) - 0.4, -0.9], tickvals=list(range(len(names))), ticktext=names)
+    span = [len(names) - 0.4, -0.9]
+    y = figures.axis("", range=span, tickvals=list(range(len(names))), ticktext=names)
     y |= {"fixedrange": True, "showline": False, "tickfont": {"color": "--ink"}}
     zero = {"x": 0, "yref": "paper", "y": 1, "yanchor": "bottom", "showarrow": False, "text": "no effect"}
-    sides = [_side(0, f"◂ {label(contrast.control, 14)} better"), _side(1, f"{label(contrast.arm, 14)} better ▸")]
+    sides = [_side(0, f"◂ {label(contrast.control, 10)} better"), _side(1, f"{label(contrast.arm, 10)} better ▸")]
     height, words = 88 + 26 * len(names), [*labels, zero, *sides]
-    layout = figures.layout(height, x, y, right=44, top=24, shapes=shapes, annotations=words)
+    layout = figures.layout(height, x, y, right=44, top=24, shapes=[*shapes, _no_effect(span)], annotations=words)
     return {"data": marks, "layout": layout}
 
 
@@ -115,13 +116,14 @@ def _value(place: int, delta: float, style: Style) -> Figure:
 
 
 def _side(end: int, words: str) -> Figure:
-    """Return what a difference to this side of the zero line says, below the axis."""
+    """Return what a difference to this side of the zero line says, below the axis and out to the margin."""
     below = {"xref": "paper", "x": end, "xanchor": "right" if end else "left", "yref": "paper", "y": 0, "yshift": -24}
-    return below | {"yanchor": "top", "text": words, "showarrow": False}
+    return below | {"xshift": 40 if end else -40} | {"yanchor": "top", "text": words, "showarrow": False}
 
 
-def _upright(x: float) -> Figure:
-    up = {"type": "line", "xref": "x", "x0": x, "x1": x, "yref": "paper", "y0": 0, "y1": 1, "layer": "between"}
+def _no_effect(span: Sequence[float]) -> Figure:
+    """Return the zero line. In both directions it refers to axes, else Plotly would put it below the grid."""
+    up = {"type": "line", "x0": 0, "x1": 0, "yref": "y", "y0": span[0], "y1": span[1], "layer": "between"}
     return up | {"line": {"color": "--ink-2", "width": 1, "dash": "dash"}}
 
 
@@ -155,7 +157,8 @@ def _completions(
         data.append(figures.line(thinned(line), styles[name], hover, "hv"))
         last.append((float(line[-1][1]), f"{line[-1][1]} {label(name, 10)}", styles[name]))
     span = (0.0, max(top, 1) * 1.06)
-    x = figures.axis("counted episodes of an arm", rangemode="tozero")
+    most = max(so_far[name][-1][0] for name in names)
+    x = figures.axis("counted episodes of an arm", rangemode="tozero", **figures.whole(most))
     y = figures.axis("complete", grid=True, range=[-0.02 * span[1], span[1]], fixedrange=True, **figures.whole(top))
     ended = "; ".join(f"{name} {so_far[name][-1][1]} of {so_far[name][-1][0]}" for name in names)
     listed = thinned(sorted({counted for name in names for counted, _ in so_far[name]}), LISTED)
@@ -167,9 +170,9 @@ def _completions(
         says=f"Complete episodes so far: {ended}.",
         columns=["Counted", *names],
         rows=[[f"{at}", *(f"{by_count[name].get(at, '')}" for name in names)] for at in listed],
-        figure={"data": data, "layout": figures.layout(280, x, y, right=108, annotations=figures.ends(last, span))},
+        figure={"data": data, "layout": figures.layout(280, x, y, right=116, annotations=figures.ends(last, span))},
         file=file,
-        left_out=max(len(so_far[name]) for name in names) - len(listed),
+        left_out=most - len(listed),
     )
 
 
@@ -198,10 +201,11 @@ def _rewards(profile: str, totals: Mapping[str, Sequence[float]], styles: Mappin
         data.append(figures.line(thinned(line), styles[name], hover))
         last.append((line[-1][1], f"{line[-1][1]:.2f} {label(name, 10)}", styles[name]))
     span = (low - room, high + room)
-    x = figures.axis("paid episodes of an arm", rangemode="tozero")
+    most = max(len(line) for line in means.values())
+    x = figures.axis("paid episodes of an arm", rangemode="tozero", **figures.whole(most))
     y = figures.axis("mean reward", grid=True, range=list(span), fixedrange=True)
     now = "; ".join(f"{name} {line[-1][1]:.2f} ({count(len(line), 'episode')})" for name, line in means.items())
-    listed = thinned(range(1, max(len(line) for line in means.values()) + 1), LISTED)
+    listed = thinned(range(1, most + 1), LISTED)
     by_count = {name: dict(line) for name, line in means.items()}
     return Chart(
         name=figures.name_of("rewards", "\n".join([profile, *means])),
@@ -210,7 +214,7 @@ def _rewards(profile: str, totals: Mapping[str, Sequence[float]], styles: Mappin
         says=f"Mean shaped reward {profile} so far: {now}.",
         columns=["Paid", *means],
         rows=[[f"{at}", *(f"{line[at]:.3f}" if at in line else "" for line in by_count.values())] for at in listed],
-        figure={"data": data, "layout": figures.layout(260, x, y, right=108, annotations=figures.ends(last, span))},
+        figure={"data": data, "layout": figures.layout(260, x, y, right=116, annotations=figures.ends(last, span))},
         file=file,
-        left_out=max(len(line) for line in means.values()) - len(listed),
+        left_out=most - len(listed),
     )

@@ -76,7 +76,7 @@ async function react(plot, { data, layout }) {
   const Plotly = await plotly();
   const isNew = !plot.classList.contains("js-plotly-plot");
   const touch = matchMedia("(pointer: coarse)").matches; // a finger scrolls the page and does not zoom a chart
-  const more = { uirevision: resets.get(plot) ?? 0, dragmode: touch ? false : "zoom" };
+  const more = { uirevision: 1 + (resets.get(plot) ?? 0), dragmode: touch ? false : "zoom" };
   await Plotly.react(plot, data, { ...layout, ...more }, { displayModeBar: false, responsive: true, showTips: false, doubleClick: "reset" });
   if (isNew) plot.on("plotly_relayout", (change) => whenZoomed(plot, change));
 }
