@@ -136,8 +136,8 @@ def completions(arms: Sequence[ArmCount], rows: Sequence[Row], file: str) -> lis
     """Draw how many episodes of each arm were complete so far, along the planned order; five arms to a chart."""
     so_far = {arm.name: [(row["counted"], row["complete"]) for row in rows if row["arm"] == arm.name] for arm in arms}
     styles = dict(zip(so_far, styles_of_all(arms), strict=True))
-    drawn = [arm.name for arm in arms if so_far[arm.name]]
-    return [_completions(drawn[at : at + SERIES], so_far, styles, file) for at in range(0, len(drawn), SERIES)]
+    groups = [list(so_far)[at : at + SERIES] for at in range(0, len(so_far), SERIES)]
+    return [_completions(group, so_far, styles, file) for group in groups if any(so_far[name] for name in group)]
 
 
 def styles_of_all(arms: Sequence[ArmCount]) -> list[Style]:
@@ -147,8 +147,9 @@ def styles_of_all(arms: Sequence[ArmCount]) -> list[Style]:
 
 
 def _completions(
-    names: Sequence[str], so_far: Mapping[str, Sequence[tuple[int, int]]], styles: Mapping[str, Style], file: str
+    group: Sequence[str], so_far: Mapping[str, Sequence[tuple[int, int]]], styles: Mapping[str, Style], file: str
 ) -> Chart:
+    names = [name for name in group if so_far[name]]
     top = max(so_far[name][-1][1] for name in names)
     data, last = [], []
     for name in names:
@@ -164,7 +165,7 @@ def _completions(
     listed = thinned(sorted({counted for name in names for counted, _ in so_far[name]}), LISTED)
     by_count = {name: dict(so_far[name]) for name in names}
     return Chart(
-        name=figures.name_of("completions", "\n".join(names)),
+        name=figures.name_of("completions", "\n".join(group)),  # the same before and after an arm has its first
         title="Complete episodes so far",
         note="by arm, counted episodes in the planned order; open and left out ones are in neither",
         says=f"Complete episodes so far: {ended}.",
