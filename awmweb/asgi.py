@@ -26,6 +26,7 @@ from django.db import Error as DatabaseError
 from django.http.request import split_domain_port, validate_host
 from django.urls import path, re_path
 from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
 from episodes import intake, reading
@@ -43,7 +44,10 @@ log = logging.getLogger(__name__)
 sys.setswitchinterval(0.0005)
 UPLOADS = ("/imports/", "/api/v1/imports")
 UPLOAD_BYTES = UPLOAD_MAX + 64 * 1024
-static = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
+files = StaticFiles(directory=settings.STATICFILES_DIRS[0], packages=[("django_htmx", "static")])
+static = GZipMiddleware(files, minimum_size=1024, compresslevel=6)
+VENDOR = "/static/vendor/"
+"""Files of others, whose names carry their version."""
 waiting = AuthMiddlewareStack(URLRouter([path("api/v1/asks/<str:pk>", AskWait.as_asgi())]))
 denied = WebsocketDenier.as_asgi()
 sockets = URLRouter(
@@ -97,7 +101,9 @@ def _waits(scope: dict[str, Any]) -> bool:
 async def _static(scope: dict[str, Any], receive: Any, send: Any) -> None:
     """Serve one of our files; whatever else an address names there is not found."""
     try:
-        await static({**scope, "root_path": scope.get("root_path", "") + "/static"}, receive, _fresh(send))
+        kept = b"public, max-age=31536000, immutable" if scope["path"].startswith(VENDOR) else b"no-cache"
+        below = {**scope, "root_path": scope.get("root_path", "") + "/static"}
+        await static(below, receive, _cached(send, kept))
     except (HTTPException, OSError):
         await refuse(send, NotFound("File not found."))
 
@@ -120,14 +126,14 @@ async def _with_body(app: Any, scope: dict[str, Any], receive: Any, send: Any) -
         await refuse(send, error)
 
 
-def _fresh(send: Any) -> Any:
-    """Have browsers ask each time, mostly for a 304: no build step, so names carry no hash."""
+def _cached(send: Any, how: bytes) -> Any:
+    """Say how browsers keep a file. They ask for ours each time, mostly for a 304: no build step, no hash in names."""
 
     async def inner(message: dict[str, Any]) -> None:
         if message["type"] == "http.response.start":
             headers = [
                 *message.get("headers", []),
-                (b"cache-control", b"no-cache"),
+                (b"cache-control", how),
                 (b"x-content-type-options", b"nosniff"),
             ]
             message = {**message, "headers": headers}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
-from curriculum import levels, next_tasks, ratio, series
+from curriculum import charts, levels, next_tasks, ratio, series
 from curriculum.generations import Turn, of_step
 from curriculum.models import Decision, TrainingStep
 from curriculum.plan import Plan
@@ -14,9 +14,11 @@ from curriculum.ratio import Help, Measured, Phase, Strategy
 from episodes.models import Run
 from people.access import scoped
 from people.models import Project
+from runs.figures import Chart
 
-STEPS_SHOWN, RUNS_SHOWN, TASKS_SHOWN, LINKS_SHOWN = 60, 50, 100, 8
-WIDTH, HEIGHT, LEFT = 1000, 100, 40
+RUNS_SHOWN, TASKS_SHOWN, LINKS_SHOWN, SERIES_SHOWN = 50, 100, 8, 24
+DRAWN_TOGETHER = ("episode/format_error_rate", "episode/success_rate", "episode/completions", "episode/expert_rate")
+"""Beginnings of names of series that have a chart with others."""
 LIMITS = {Phase.SCAFFOLD: "above 70%", Phase.BALANCED: "40 to 70%", Phase.INDEPENDENCE: "below 40%"}
 STATES = {
     next_tasks.SERVED: "Served",
@@ -26,18 +28,6 @@ STATES = {
     next_tasks.RULED: "Ruled at fault",
     next_tasks.UNFIT: "Unfit by probe",
 }
-
-
-@dataclass(frozen=True)
-class Mark:
-    """One measured step on the ribbon: where it stands, and what it says."""
-
-    step: int
-    percent: int
-    x: float
-    y: float
-    phase: str
-    shown: bool = field(default=True)
 
 
 def runs_of(project: Project) -> list[tuple[str, str]]:
@@ -51,14 +41,14 @@ def percent(measured: Measured | None) -> int | None:
     return None if measured is None or measured.rate is None else round(measured.rate * 100)
 
 
-def headline(plan: Plan, coming: Help, holder: str) -> str:
+def headline(plan: Plan, coming: Help) -> str:
     """Return the finding of the page in one sentence."""
     expert, _ = ratio.group(plan.strategy, coming.phase, plan.group_size)
     share = f"{expert} of {plan.group_size} rollouts get an expert"
     if plan.strategy != Strategy.ADAPTIVE:
         return f"{plan.strategy.value.capitalize()}: {share}."
-    if holder:
-        return f"{coming.phase.value.capitalize()}, held by {holder}: {share}."
+    if coming.override:
+        return f"{coming.phase.value.capitalize()}, held by {coming.override.by}: {share}."
     rate = percent(coming.looked_at)
     why = f"{rate}% of step {coming.looked_at.step} were format errors" if coming.looked_at and rate is not None else ""
     return f"{coming.phase.value.capitalize()}: {share}, {f'because {why}' if why else 'no step is measured yet'}."
@@ -73,18 +63,6 @@ def phases(plan: Plan, coming: Help) -> list[dict[str, Any]]:
         about = {"name": phase.value.capitalize(), "limit": LIMITS[phase], "expert": expert, "solo": solo}
         found.append({**about, "marks": marks, "now": phase == coming.phase, "value": phase.value})
     return found
-
-
-def ribbon(helps: Sequence[Help], measured: Sequence[Measured]) -> list[Mark]:
-    """Return the last measured steps, from left to right; format errors go up."""
-    by_step = {one.step: one.phase.value for one in helps}
-    last = [one for one in measured if one.rate is not None][-STEPS_SHOWN:]
-    pitch = (WIDTH - LEFT - 20) / max(1, len(last) - 1)
-    return [
-        Mark(one.step, percent(one) or 0, round(LEFT + place * pitch, 1), round(HEIGHT * (1 - (one.rate or 0)) + 10, 1),
-             by_step[one.step])
-        for place, one in enumerate(last)
-    ]  # fmt: skip
 
 
 def links_of(run: Run) -> list[tuple[str, str]]:
@@ -124,6 +102,33 @@ def generations_of(run: Run, wanted: str) -> Generations | None:
     )
 
 
+@dataclass(frozen=True)
+class Charts:
+    """The charts of a run. `small` are those of many series: rewards, then rates without another chart, then losses."""
+
+    history: list[Chart]
+    completions: list[Chart]
+    small: list[Chart]
+    more: int
+    """Series that only the file has."""
+
+
+def charts_of(run: Run, plan: Plan, helps: Sequence[Help], file: str) -> Charts:
+    """Return what the page draws; `file` is the address of all series as CSV."""
+    counts = series.rates_of(run)
+    found = series.of_run(run, counts)
+    measured = next_tasks.measured_steps(run)
+    path = charts.help_path(helps, plan.strategy, plan.group_size, file) if measured else None
+    by_name = {one.name: one for one in found}
+    others = [one for one in found if not one.name.startswith(DRAWN_TOGETHER)]
+    return Charts(
+        history=[one for one in (charts.format_errors(measured, helps, file), path) if one],
+        completions=[one for one in (charts.success(counts, file), charts.completions(by_name, file)) if one],
+        small=[charts.small(one) for one in others[:SERIES_SHOWN]],
+        more=max(0, len(others) - SERIES_SHOWN),
+    )
+
+
 def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the levels with what is missing to open the next one."""
     found = []
@@ -153,11 +158,3 @@ def task_rows(content: dict[str, Any], state: str) -> tuple[list[dict[str, Any]]
 def story(run: Run) -> list[Decision]:
     """Return what people decided about a run, the newest first."""
     return list(Decision.objects.filter(run=run).order_by("-made_at", "-pk")[:RUNS_SHOWN])
-
-
-def holder(run: Run, coming: Help) -> str:
-    """Return who holds the phase of the step to come; empty if the rule decides."""
-    if coming.override is None:
-        return ""
-    kept = Decision.objects.filter(run=run, kind=Decision.Kind.OVERRIDE, undone_at=None, subject=coming.phase.value)
-    return kept.order_by("-made_at").values_list("made_by", flat=True).first() or "a person"

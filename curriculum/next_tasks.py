@@ -53,7 +53,10 @@ def decisions(run: Run, kind: str) -> list[Decision]:
 def help_of(run: Run) -> list[Help]:
     """Return the phase of every finished step of a run and of the one to come; undone overrides held while they did."""
     rows = Decision.objects.filter(run=run, kind=Decision.Kind.OVERRIDE)
-    held = [Override(Phase(one.subject), one.after, one.until, one.until_step, one.undone_after) for one in rows]
+    held = [
+        Override(Phase(one.subject), one.after, one.until, one.until_step, one.undone_after, one.made_by)
+        for one in rows
+    ]
     return ratio.history(measured_steps(run), held)
 
 

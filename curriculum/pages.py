@@ -115,27 +115,24 @@ def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: s
     plan, helps = Plan.of(run.metadata), next_tasks.help_of(run)
     snapshot = snapshots.current(run)
     content = snapshots.content_of(snapshot)
-    coming, measured = helps[-1], next_tasks.measured_steps(run)
+    coming = helps[-1]
     state = request.GET.get("show", next_tasks.SERVED)
     tasks, counts = cockpit.task_rows(content, state)
-    ribbon, curves = cockpit.ribbon(helps, measured), series.of_run(run)
+    file = f"{reverse('training_csv')}?{urlencode({'run': run.pk})}"
     context: dict[str, Any] = {
         "frame": _frame(request),
         "run": run,
         "runs": cockpit.runs_of(request.project),
         "links": cockpit.links_of(run),
-        "headline": cockpit.headline(plan, coming, cockpit.holder(run, coming)),
+        "headline": cockpit.headline(plan, coming),
         "plan": plan,
         "coming": coming,
         "rate": cockpit.percent(coming.looked_at),
         "phases": cockpit.phases(plan, coming),
         "choices": [(f"override:{one}", f"Hold at {one.capitalize()}") for one in Phase],
         "untils": Decision.Until.choices,
-        "ribbon": ribbon,
-        "line": " ".join(f"{one.x},{one.y}" for one in ribbon),
+        "charts": cockpit.charts_of(run, plan, helps, file),
         "story": cockpit.story(run),
-        "series": curves[: series.SHOWN],
-        "more_series": len(curves) - series.SHOWN,
         "generations": cockpit.generations_of(run, request.GET.get("turns", "")),
         "levels": cockpit.level_rows(content),
         "content": content,

@@ -52,7 +52,7 @@ class Override:
     """A phase that a person holds, from the step after `after` on.
 
     `until` is *step* (through `until_step`), *agrees* (until the rule gives the same phase) or *undone*. `undone_after`
-    is the last finished step at the moment when a person ended it.
+    is the last finished step at the moment when a person ended it. `by` is that person's name.
     """
 
     phase: Phase
@@ -60,6 +60,7 @@ class Override:
     until: str = "undone"
     until_step: int | None = None
     undone_after: int | None = None
+    by: str = ""
 
     def holds(self, step: int, agreed: bool) -> bool:
         """Return whether it holds at this step; `agreed` says that the rule has come to the same phase since."""

@@ -23,10 +23,9 @@ from episodes import outcomes
 from episodes.models import ExpertMode, Run
 from people.audit import inert
 
-WIDTH, HEIGHT, EDGE = 300, 64, 6
-SHOWN = 24
-"""Series on the page; the file has all."""
 CUT_OFF = ("max_steps", "timeout")
+Counts = dict[int, tuple[int, int]]
+"""A part and the whole of each training step."""
 
 
 @dataclass(frozen=True)
@@ -48,33 +47,11 @@ class Series:
     def high(self) -> float:
         return max(value for _, value in self.points)
 
-    @property
-    def line(self) -> str:
-        """The points of an SVG polyline, `WIDTH` by `HEIGHT`; a constant runs through the middle."""
-        every = 1 + (len(self.points) - 1) // WIDTH
-        drawn = self.points[::-every][::-1]  # no more points than pixels; the last is one
-        first, end = self.points[0][0], self.points[-1][0]
-        across = (WIDTH - 2 * EDGE) / max(end - first, 1)
-        return " ".join(f"{EDGE + across * (step - first):.1f},{self._y(value)}" for step, value in drawn)
 
-    @property
-    def untrained(self) -> str:
-        """The height of the first step, whose rollouts the untrained model drew; none for a loss or a single step."""
-        return "" if self.name.startswith("loss/") or len(self.points) < 2 else self._y(self.points[0][1])
-
-    def _y(self, value: float) -> str:
-        height = self.high - self.low
-        return f"{HEIGHT / 2 if not height else EDGE + (HEIGHT - 2 * EDGE) * (self.high - value) / height:.1f}"
-
-    @property
-    def dot(self) -> tuple[str, str]:
-        """Where the last point stands, which is all that a single step shows."""
-        x, _, y = self.line.rpartition(" ")[2].partition(",")
-        return x, y
-
-
-def of_run(run: Run) -> list[Series]:
-    """Return every series of a run, rewards first, then rates, then losses, each by name."""
+def of_run(run: Run, counts: Mapping[str, Counts] | None = None) -> list[Series]:
+    """Return every series of a run, rewards first, then rates, then losses, each by name. `counts` are its `rates_of`,
+    where someone has them already.
+    """
     found: dict[str, dict[int, float]] = defaultdict(dict)
     for step in TrainingStep.objects.filter(run=run).order_by("training_step"):
         for group, values in (("reward", step.components), ("loss", step.losses)):
@@ -82,8 +59,13 @@ def of_run(run: Run) -> list[Series]:
                 found[name if name.startswith(f"{group}/") else f"{group}/{name}"][step.training_step] = value
         if step.rollouts:
             found["episode/format_error_rate"][step.training_step] = step.format_errors / step.rollouts
-    for name, rates in _rates(run).items():
-        found[name] |= rates
+    counts = rates_of(run) if counts is None else counts
+    for name, by_step in counts.items():
+        found[name] |= {step: part / whole for step, (part, whole) in by_step.items()}
+        if "/success_rate" in name:
+            steps = sorted(by_step)
+            so_far = accumulate(by_step[step][0] for step in steps)
+            found[name.replace("success_rate", "completions")] = dict(zip(steps, map(float, so_far), strict=True))
     order = {"reward": 0, "episode": 1, "loss": 2}
     names = sorted((name for name in found if found[name]), key=lambda name: (order[name.partition("/")[0]], name))
     return [Series(name, tuple(sorted(found[name].items()))) for name in names]
@@ -95,34 +77,34 @@ def numbers(values: object) -> Iterable[tuple[str, float]]:
         yield from ((str(name), float(value)) for name, value in values.items() if type(value) in (int, float))
 
 
-def _rates(run: Run) -> dict[str, dict[int, float]]:
-    """Return the shares of a step's finished rollouts that were complete, and that a limit cut off, and the complete
-    ones so far: of all rollouts, and of those without and with an expert.
+def rates_of(run: Run) -> dict[str, Counts]:
+    """Count a step's finished rollouts that a limit cut off, that had an expert, and that were complete: of all, and of
+    those without and with an expert.
     """
     finished = finished_of(run).filter(training_step__isnull=False)
     counts = finished.values("training_step", "expert").annotate(
         all=Count("pk"), cut=Count("pk", Q(stop_reason__in=CUT_OFF))
     )
-    sums: dict[str, dict[int, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0]))
+    sums: dict[str, Counts] = defaultdict(lambda: defaultdict(lambda: (0, 0)))
 
-    def add(name: str, step: int, expert: str, part: int, whole: int) -> None:
+    def add(name: str, step: int, part: int, whole: int) -> None:
+        before = sums[f"episode/{name}"][step]
+        sums[f"episode/{name}"][step] = (before[0] + part, before[1] + whole)
+
+    def add_by_arm(name: str, step: int, expert: str, part: int, whole: int) -> None:
         for kind in ("", "/solo" if expert == ExpertMode.OFF else "/with_expert"):
-            sums[f"episode/{name}{kind}"][step][0] += part
-            sums[f"episode/{name}{kind}"][step][1] += whole
+            add(f"{name}{kind}", step, part, whole)
 
     for row in counts:
-        add("timeout_rate", row["training_step"] or 0, row["expert"], row["cut"], row["all"])
+        step = row["training_step"] or 0
+        add_by_arm("timeout_rate", step, row["expert"], row["cut"], row["all"])
+        add("expert_rate", step, 0 if row["expert"] == ExpertMode.OFF else row["all"], row["all"])
     proved = outcomes.proved_of(run.project).filter(episode__in=finished).exclude(reward_type__in=EXCLUDED)
     columns = ("episode_id", "episode__training_step", "episode__expert", "reward_type")
     judged = {row[0]: row[1:] for row in proved.order_by("pk").values_list(*columns)}
     for step, expert, reward_type in judged.values():
-        add("success_rate", step, expert, reward_type == "complete", 1)
-    rates = {name: {step: part / whole for step, (part, whole) in of.items()} for name, of in sums.items()}
-    for name in [name for name in sums if "/success_rate" in name]:
-        steps = sorted(sums[name])
-        told = accumulate(sums[name][step][0] for step in steps)
-        rates[name.replace("success_rate", "completions")] = dict(zip(steps, map(float, told), strict=True))
-    return rates
+        add_by_arm("success_rate", step, expert, reward_type == "complete", 1)
+    return dict(sums)
 
 
 def in_csv(series: Iterable[Series]) -> str:

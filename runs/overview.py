@@ -17,13 +17,13 @@ from awmclient.schema import AT_WORK_STATES, NOT_COUNTED
 from episodes import visibility
 from episodes.models import Episode, EpisodeState, Run
 from people.access import Actor, scoped
-from runs.compare import Contrast, Try
+from runs.compare import Try
 from runs.comparison import COMPLETE, Comparison
 from runs.models import INFRASTRUCTURE, Plan, PlanState
 from runs.plans import briefing_words
 
 WIDTH = 1000
-"""Units of a bar and of the chart by scenario."""
+"""Units of a bar."""
 TASKS_SHOWN = 300
 MARKS_SHOWN = 1000
 """Tries of the shown tasks up to which each has a mark; beyond it a page would take seconds."""
@@ -223,34 +223,3 @@ def _mark(one: Try) -> Mark:
     if one.offered is not None:
         words += ", help offered" if one.offered else ", help withheld"
     return Mark(one.episode, one.seed, css, words)
-
-
-@dataclass(frozen=True)
-class Line:
-    """One line of the chart of differences: its mark and its interval, from 0 (control better) to `WIDTH`."""
-
-    name: str
-    tasks: int
-    won: int
-    lost: int
-    delta: float
-    x: int
-    low: int | None = None
-    high: int | None = None
-
-
-def lines(contrast: Contrast) -> list[Line]:
-    """Return the differences by scenario, and at the end that of all tasks with its interval."""
-    found = [Line(row.scenario, row.tasks, row.won, row.lost, row.delta, _x(row.delta)) for row in contrast.scenarios]
-    if contrast.delta is not None:
-        scope = contrast.tasks_scope
-        span = scope.interval if scope is not None else contrast.running.interval
-        ends = (_x(span[0]), _x(span[1])) if span else (None, None)
-        found.append(
-            Line("All tasks", contrast.tasks, contrast.won, contrast.lost, contrast.delta, _x(contrast.delta), *ends)
-        )
-    return found
-
-
-def _x(share: float) -> int:
-    return round(WIDTH * (min(1.0, max(-1.0, share)) + 1) / 2)

@@ -5,6 +5,7 @@ Owns forms and HTTP status. Leaves writes to `planning.py`, counts to `overview.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -21,15 +22,17 @@ from episodes.packs import packs
 from episodes.selection import newest
 from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
-from runs import briefings, estimating, launching, overview, planning, preflight
+from runs import briefings, charts, estimating, launching, overview, planning, preflight, rewarding
 from runs.compare import count
 from runs.comparison import compare_run
 from runs.errors import BadPlan
 from runs.models import Plan, PlanState
 from runs.plans import PlanDocument, briefing_words, plan_from_yaml, plan_of, recipes, to_yaml
-from runs.tables import TABLES, in_csv, repeats
+from runs.tables import TABLES, in_csv, of_completions, repeats
 
 PAGE = 30
+REWARDS_DRAWN = 2000
+"""Episodes of a run up to which its page draws their shaped rewards; the file has all."""
 ARMS: dict[str, dict[str, Any]] = {
     "baseline": {"expert": "off"},
     "expert": {"expert": "plain"},
@@ -164,18 +167,22 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     found = compare_run(request.actor, pk)
     card = overview.card_of(found)
     names = [arm.name for arm in card.arms]
+    modes = {arm.name: arm.expert for arm in found.arms}
     rows, more_tasks = overview.task_rows(found.tries, names)
+    file = functools.partial(_table_of, pk)
     context = {
         "run": run,
         "plan": found.plan,
         "card": card,
         "sentence": found.sentence,
         "contrasts": [
-            {"one": one, "lines": overview.lines(one), "difficulty": levels}
+            {"one": one, "forest": charts.forest(one, modes[one.arm], file("scenarios")), "difficulty": levels}
             for one, levels in zip(found.contrasts, found.levels, strict=True)
         ],
         "effects": found.effects,
         "briefed": [_briefed(found.plan, one) for one in briefings.of_run(found.plan)],
+        "completions": charts.completions(found.arms, of_completions(found), file("completions")),
+        "draws_rewards": found.plan.ended_at is not None and card.ended <= REWARDS_DRAWN,
         "arms": card.arms,
         "scenarios": overview.by_scenario(rows),
         "more_tasks": more_tasks,
@@ -185,7 +192,6 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "tables": list(TABLES),
         "yaml": to_yaml(plan_of(found.plan.document)),
         "may_launch": holds(request.actor, may_launch),
-        "width": overview.WIDTH,
     }
     return render(request, "runs/run.html", context)
 
@@ -205,6 +211,21 @@ def table_file(request: MemberRequest, pk: str, name: str) -> HttpResponse:
     text = in_csv(name, compare_run(request.actor, pk))
     headers = {"Content-Disposition": f'attachment; filename="run-{pk}-{name}.csv"'}
     return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _table_of(pk: str, name: str) -> str:
+    return reverse("run_table", args=[pk, name])
+
+
+@require_GET
+@member_required(may_read)
+def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
+    """Return the charts of shaped rewards, which are read from every step: the page asks for them when it is scrolled
+    there."""
+    found = compare_run(request.actor, pk)
+    few = sum(arm.ended for arm in found.arms) <= REWARDS_DRAWN
+    drawn = charts.rewards(rewarding.rows(found.plan), found.arms, _table_of(pk, "rewards")) if few else []
+    return render(request, "runs/_rewards.html", {"charts": drawn})
 
 
 @require_POST

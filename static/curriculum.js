@@ -2,6 +2,7 @@
 
 import { bind, print } from "./keys.js";
 import { fetchFragment, mergeParts } from "./html-merge.js";
+import { look as lookAtCharts } from "./charts.js";
 import { start as startRows } from "./list-keys.js";
 import { announce } from "./shell.js";
 import { coalesce } from "./stream.js";
@@ -16,6 +17,7 @@ const look = coalesce(async () => {
   } catch {
     return; // the banner speaks of the lost connection; the next frame tries again
   }
+  lookAtCharts();
   const news = document.querySelector("h1")?.textContent;
   if (news) announce(news);
   print();

@@ -30,6 +30,11 @@ function keepOpen(old, fresh) {
   });
 }
 
+/** What is drawn by scripts moves along as it is (`hx-preserve`, as in swaps by htmx). */
+function keepDrawn(old, fresh) {
+  for (const kept of old.querySelectorAll("[hx-preserve]")) fresh.querySelector(`#${CSS.escape(kept.id)}`)?.replaceWith(kept);
+}
+
 /**
  * Parts of `fresh` into the page. A part that holds the focus stays as it is; a list keeps its rows in place.
  * @param {Document} fresh
@@ -43,6 +48,7 @@ export function mergeParts(fresh, root = document) {
     if (old.hasAttribute("data-list")) mergeList(old, part);
     else if (!old.contains(document.activeElement)) {
       keepOpen(old, part);
+      keepDrawn(old, part);
       old.replaceWith(part);
     }
   }

@@ -142,7 +142,7 @@ READS = {
     ),
     *("notifications", "wall", "windows", "routing", "availability", "suggested_calls", "tool_schemas", "packs"),
     *("hub", "html_cache", "live_html", "durability"),
-    *("step_cards", "findings", "strip", "formatting", "legend", "templatetags", "charts"),
+    *("step_cards", "findings", "strip", "formatting", "legend", "templatetags", "charts", "figures"),
     *("webpush", "outbound", "address_registry", "quoting", "attesting"),
     *("recipe", "record", "redaction", "curricula", "tokenizing", "shaping", "pairs", "selecting", "building", "card"),
     *("reasons", "readers", "search", "search_text", "facets", "narrowing", "alignment"),

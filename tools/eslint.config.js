@@ -25,6 +25,7 @@ const ours = {
 };
 
 export default [
+  { ignores: ["static/vendor/**"] },
   { linterOptions: { reportUnusedDisableDirectives: "error" } },
   { ...js.configs.recommended, files: ["**/*.js", "**/*.mjs"] },
   { files: ["static/*.js"], languageOptions: { globals: globals.browser }, rules: ours },

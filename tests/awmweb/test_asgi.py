@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pytest
@@ -96,6 +97,31 @@ async def test_file_that_is_not_there_is_404(name):
     call = Call("http", f"/static/{name}")
     await call.send_input({"type": "http.request"})
     assert (await call.said())["status"] == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "kept"),
+    [("site.css", b"no-cache"), ("vendor/plotly-basic-4.1.1.min.js", b"public, max-age=31536000, immutable")],
+)
+async def test_static_file_is_compressed_and_kept(name, kept):
+    call = Call("http", f"/static/{name}", (b"accept-encoding", b"gzip"))
+    await call.send_input({"type": "http.request"})
+    headers = dict((await call.said())["headers"])
+    assert (headers[b"content-encoding"], headers[b"cache-control"]) == (b"gzip", kept)
+    body, more = b"", True
+    while more:
+        part = await call.said()
+        body, more = body + part["body"], part.get("more_body", False)
+    file = (settings.STATICFILES_DIRS[0] / name).read_bytes()
+    assert gzip.decompress(body) == file and len(body) < len(file) / 2
+
+
+async def test_missing_file_of_others_is_not_kept():
+    call = Call("http", "/static/vendor/nope.js")
+    await call.send_input({"type": "http.request"})
+    head = await call.said()
+    assert head["status"] == 404 and (b"cache-control", b"no-cache") not in head["headers"]
+    assert not any(b"immutable" in value for _, value in head["headers"])
 
 
 @pytest.fixture

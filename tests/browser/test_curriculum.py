@@ -28,13 +28,19 @@ def test_page_follows_a_trainer_and_takes_a_decision_by_keys(house, person):
         run = dash.start_run("t-31", key="t-31")
         play(dash, run, 1, executed=1)
         assert dash.report_step(run, 1, losses={"policy": 0.5}).next_phase == "scaffold"
+        complaints = []
+        page.on("console", lambda line: complaints.append(line.text) if line.type == "error" else None)
         page.goto(f"{house.url}/curriculum/?run={run}")
+        expect(page.get_by_role("img", name="Format errors: 88% at step 1, 88% at step 1.")).to_be_visible()
+        page.evaluate("window.kept = document.querySelector('#plot-format-errors .main-svg')")
         heading = page.locator("h1")
         expect(heading).to_have_text(f"Scaffold: 6 of 8 {WHY} 88% of step 1 were format errors.")
         expect(page.locator("#connection-words")).to_have_text("Live")
         play(dash, run, 2, executed=4)
         dash.report_step(run, 2)
         expect(heading).to_have_text(f"Balanced: 4 of 8 {WHY} 50% of step 2 were format errors.")
+        expect(page.get_by_role("img", name="Format errors: 88% at step 1, 50% at step 2.")).to_be_visible()
+        assert page.evaluate("kept.isConnected"), "the same drawing, with another step"
 
         page.keyboard.press("h")
         expect(page.locator("#decision")).to_be_focused()
@@ -50,6 +56,7 @@ def test_page_follows_a_trainer_and_takes_a_decision_by_keys(house, person):
         expect(page.locator("tr[aria-selected=true]")).to_have_count(1)
         page.get_by_role("button", name="Undo").click()
         expect(heading).to_contain_text("Balanced: 4 of 8")
+        assert complaints == []
 
 
 def decide(page, kind, reason, task=""):
@@ -113,6 +120,8 @@ def test_page_fits_a_dark_phone(house, person):
         dash.report_step(run, 1, components={"overall": 0.5})
     page.goto(f"{house.url}/curriculum/?run={run}")
     expect(page.locator("article.turn")).to_have_count(5)
+    page.get_by_role("heading", name="reward/overall").scroll_into_view_if_needed()
+    expect(page.get_by_role("img", name="reward/overall: 0.5 at step 1, 0.5 at step 1.")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate(
         "getComputedStyle(document.body).colorScheme || matchMedia('(prefers-color-scheme: dark)').matches"

@@ -7,6 +7,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.running import until
+
 pytestmark = pytest.mark.browser
 PLAN = """
 name: Does the right script help?
@@ -16,6 +18,52 @@ arms:
   - {name: right, policy: "script:oracle"}
 parallel: 1
 """
+
+
+def chart_of(page, title):
+    return page.locator("[data-chart]").filter(has=page.get_by_role("heading", name=title))
+
+
+def zoom_while_it_goes_on(page):
+    """Refreshes bring new figures, and neither the drawing nor its zoom goes."""
+    chart = chart_of(page, "Complete episodes so far")
+    expect(chart.locator(".plot[role=img]")).to_be_visible()
+    page.evaluate("window.kept = document.querySelector('[data-chart^=completions] .main-svg')")
+    page.evaluate("Plotly.relayout(kept.closest('.plot'), {'xaxis.range[0]': 0.5, 'xaxis.range[1]': 1.5})")
+    chart.get_by_text("Show numbers").click()
+    drawn = "document.querySelector('[data-chart^=completions] .plot').data.map((line) => line.x.length).join()"
+    before = page.evaluate(drawn)
+    until(lambda: page.evaluate(drawn) != before, 60)
+    assert page.evaluate("kept.isConnected && String(kept.closest('.plot').layout.xaxis.range)") == "0.5,1.5"
+    expect(chart.get_by_role("table")).to_be_visible()
+    chart.get_by_role("button", name="Reset zoom").click()
+    expect(chart.get_by_role("button", name="Reset zoom")).to_have_count(0)
+    assert page.evaluate("kept.closest('.plot').layout.xaxis.range[0]") == 0
+
+
+def see_the_charts(page, tmp_path):
+    """The forest plot: its words, its table, its values under the pointer, its picture, and its colors by theme."""
+    chart = chart_of(page, "Difference in completion by scenario")
+    drawing = chart.locator(".plot[role=img]")
+    expect(drawing).to_have_attribute("aria-label", re.compile(r"all tasks \+100 points"))
+    expect(drawing.locator("path.point").last).to_be_visible()
+    expect(drawing.get_by_text("no effect")).to_be_visible()
+    drawing.locator("path.point").last.hover(force=True)
+    expect(drawing.locator(".hoverlayer")).to_contain_text("6 won, 0 lost")
+    chart.get_by_text("Show numbers").click()
+    expect(chart.get_by_role("row").last).to_contain_text("All tasks")
+    with page.expect_download() as download:
+        chart.get_by_role("button", name="Download PNG").click()
+    download.value.save_as(tmp_path / "forest.png")
+    assert (tmp_path / "forest.png").read_bytes().startswith(b"\x89PNG") and download.value.suggested_filename[
+        -4:
+    ] == ".png"
+    color = "document.querySelector('[data-chart^=forest] .plot').data[0].marker.color"
+    light = page.evaluate(color)
+    page.get_by_role("button", name="Switch theme").click()
+    until(lambda: page.evaluate(color) != light, 60)
+    chart_of(page, "Shaped reward pr428, mean so far").scroll_into_view_if_needed()
+    expect(chart_of(page, "Shaped reward pr428, mean so far").locator(".plot[role=img]")).to_be_visible()
 
 
 def test_run_is_launched_paused_resumed_and_compared(house, person, tmp_path):
@@ -33,9 +81,11 @@ def test_run_is_launched_paused_resumed_and_compared(house, person, tmp_path):
     expect(page.locator("#run")).to_contain_text("Paused by mira")
     assert page.locator(".try.open").count() > 0, "paused before its end"
     page.get_by_role("button", name="Resume").click()
+    zoom_while_it_goes_on(page)
     expect(page.locator("h1")).to_have_text(re.compile("^Better on these 6 tasks"))
     expect(page.locator(".try.complete")).to_have_count(6)
     expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
+    see_the_charts(page, tmp_path)
     with page.expect_download() as download:
         page.get_by_role("link", name="scenarios", exact=True).click()
     download.value.save_as(tmp_path / "scenarios.csv")

@@ -11,7 +11,6 @@ from tensorboardX.proto.event_pb2 import Event
 
 from curriculum import series
 from curriculum.models import TrainingStep
-from curriculum.series import Series
 from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.usefixtures("shop")
@@ -29,10 +28,12 @@ def test_reports_and_counted_rates_stand_by_step(train):
     assert found["reward/overall"] == ((1, 0.25), (2, 0.75)) and found["loss/policy"] == ((1, 0.5), (2, 0.25))
     assert found["episode/success_rate"] == ((1, 0.25), (2, 1.0))
     assert found["episode/timeout_rate"] == ((1, 0.4), (2, 0.0))
+    assert found["episode/expert_rate"] == ((1, 0.0), (2, 0.0))
     train.play(3, complete=True, expert="plain")
     train.play(3, complete=False)
     arms = {one.name.rpartition("/")[2]: one.points[-1] for one in series.of_run(train.run) if "success" in one.name}
     assert arms == {"success_rate": (3, 0.5), "solo": (3, 0.0), "with_expert": (3, 1.0)}
+    assert series.rates_of(train.run)["episode/expert_rate"][3] == (1, 2)
     so_far = {one.name: one.points for one in series.of_run(train.run) if "completions" in one.name}
     assert so_far["episode/completions"] == ((1, 1.0), (2, 2.0), (3, 3.0))
     assert so_far["episode/completions/solo"] == ((1, 1.0), (2, 2.0), (3, 2.0))
@@ -40,35 +41,12 @@ def test_reports_and_counted_rates_stand_by_step(train):
     assert found["episode/format_error_rate"] == ((1, 0.2), (2, 0.0))
 
 
-@pytest.mark.parametrize(
-    ("points", "line"),
-    [
-        (((1, 0.0), (3, 1.0)), "6.0,58.0 294.0,6.0"),
-        (((1, 2.0), (2, 2.0)), "6.0,32.0 294.0,32.0"),
-        (((7, 2.0),), "6.0,32.0"),
-    ],
-)
-def test_line_spans_the_drawing(points, line):
-    assert Series("x", points).line == line
-
-
-def test_dashed_line_stands_at_the_first_step_and_not_in_a_loss():
-    assert Series("reward/x", ((1, 0.0), (2, 1.0), (3, 0.5))).untrained == "58.0"
-    assert Series("reward/x", ((1, 0.5),)).untrained == Series("loss/x", ((1, 1.0), (2, 0.5))).untrained == ""
-
-
-def test_line_of_many_points_is_thinned_to_the_pixels():
-    points = tuple((step, float(step % 7)) for step in range(10_000))
-    drawn = Series("x", points).line.split()
-    assert 250 < len(drawn) <= 300 and drawn[-1].startswith("294.0,")
-
-
 def test_page_draws_series_and_hands_out_a_file(train, ada, elsewhere, max_):
     train.play(1, complete=True)
     train.report(1, components={"=cmd()": 1.0, "<b>odd</b>": 2.0})
     client = as_person(ada)
     page = html(client.get(f"/curriculum/?run={train.run.pk}"))
-    assert "episode/success_rate" in page and "&lt;b&gt;odd" in page and "<b>odd" not in page
+    assert "Complete rollouts so far" in page and "reward/&lt;b&gt;odd" in page and "<b>odd" not in page
     answer = client.get(f"/curriculum/training.csv?run={train.run.pk}")
     rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
     assert {"training_step": "1", "name": "episode/success_rate", "value": "1.0"} in rows
