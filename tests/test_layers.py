@@ -123,6 +123,9 @@ READS = {
     ),
     *(
         "annotated",
+        "places",
+        "label_forms",
+        "json_paths",
         "reports",
         "agreement",
         "worth",
