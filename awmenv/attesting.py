@@ -1,16 +1,19 @@
-"""Statements by which an environment server vouches for a session that an external loop played.
+"""Statements by which an environment server vouches for a session that an external loop played, and questions that only
+a dashboard can put to it.
 
 Owns the form that server and dashboard must agree on: the hash over the calls of a session with their results, the
-statement and its signature (HMAC-SHA256 with a key that the two share). Standard library only.
+statement, the question, and their signatures (HMAC-SHA256 with a key that the two share). Standard library only.
 """
 
 import hashlib
 import hmac
 import json
+import time
 from collections.abc import Mapping
 from typing import Any
 
 VERSION = 1
+QUESTION = b"awmenv.question"
 RESERVED = frozenset({"verify", "done", "__list_scenarios__", "ask_expert"})
 """Names that no scenario's tool has. Loops answer such calls themselves, so neither side counts them."""
 FIELDS = ("session", "scenario", "task_idx", "verifier_sha256", "database_sha256", "trail_sha256", "reward_type")
@@ -73,5 +76,25 @@ def opened(key: str, attestation: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _signature(key: str, text: str) -> str:
-    return hmac.new(key.encode(), b"awmenv.attestation\0" + text.encode("ascii"), hashlib.sha256).hexdigest()
+def question(key: str, about: Mapping[str, Any]) -> dict[str, str]:
+    """Return a question of the dashboard to a server that shares its key, signed as it travels. Its signature is of
+    another kind than a statement's, so that neither passes for the other."""
+    text = canonical({"version": VERSION, "at": int(time.time()), **about})
+    return {"question": text, "signature": _signature(key, text, QUESTION)}
+
+
+def asked(key: str, body: Any) -> dict[str, Any]:
+    """Return what a signed question asks, and when (`at`). Raises `NotAttested` for any other text."""
+    text, signature = (body.get("question"), body.get("signature")) if isinstance(body, Mapping) else (None, None)
+    if not isinstance(text, str) or not isinstance(signature, str) or not (text + signature).isascii():
+        raise NotAttested("a question has a text and a signature")
+    if not hmac.compare_digest(_signature(key, text, QUESTION), signature):
+        raise NotAttested("the signature is not by a dashboard that shares this server's key")
+    found: dict[str, Any] = json.loads(text)
+    if found.pop("version", None) != VERSION or type(found.get("at")) is not int:
+        raise NotAttested("the question has another version")
+    return found
+
+
+def _signature(key: str, text: str, kind: bytes = b"awmenv.attestation") -> str:
+    return hmac.new(key.encode(), kind + b"\0" + text.encode("ascii"), hashlib.sha256).hexdigest()

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from episodes.json_paths import ROOT, under
 from episodes.legend import why_no_answer
 from episodes.strip import Mark, is_cancelled, mark_of, outcome_words
 from people.plain_text import clean
@@ -38,6 +39,7 @@ class Argument:
     css: str
     size: str = ""
     full: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -72,6 +74,7 @@ class Result:
     pieces: list[tuple[str, str]] = field(default_factory=list)
     cut: bool = False
     size: str = ""
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -174,11 +177,12 @@ def moment(value: object) -> datetime | None:
 
 def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
     tool = step["kind"] == "tool_call"
-    given = step.get("arguments" if tool else "action") or {}
+    field_name = "arguments" if tool else "action"
+    given = step.get(field_name) or {}
     lines = list(diff_lines(step.get("state_diff")))
     return {
         "call": clean(step.get("name") or "") if tool else "action",
-        "arguments": [argument_of(name, value) for name, value in given.items()],
+        "arguments": [argument_of(name, value, under(f"{ROOT}.{field_name}", name)) for name, value in given.items()],
         "result": result_of(step),
         "diff": lines[:DIFF_LINES] if len(lines) > DIFF_LINES + 1 else lines,
         "diff_more": lines[DIFF_LINES:] if len(lines) > DIFF_LINES + 1 else [],
@@ -191,12 +195,13 @@ def _traceback(step: Mapping[str, Any]) -> str:
     return clean(str(meta.get("traceback") or "")[-LONG_RESULT:]) if isinstance(meta, Mapping) else ""
 
 
-def argument_of(name: str, value: object) -> Argument:
+def argument_of(name: str, value: object, path: str = "") -> Argument:
+    """Return an argument as the card shows it; `path` is where it stands in the step."""
     text = clean(json.dumps(value, ensure_ascii=False, default=str))
     css = "js" if isinstance(value, str) else "jn"
     if len(text) <= LONG_VALUE:
-        return Argument(clean(name), text, css)
-    return Argument(clean(name), text[:LONG_VALUE] + "…", css, size_in_words(text), text)
+        return Argument(clean(name), text, css, path=path)
+    return Argument(clean(name), text[:LONG_VALUE] + "…", css, size_in_words(text), text, path)
 
 
 def _cut_before(step: Mapping[str, Any]) -> int:
@@ -220,7 +225,8 @@ def result_of(step: Mapping[str, Any]) -> Result | None:
     """Return result or error in words, with size, time and reward. Absent while the call is on its way."""
     if step.get("error") is not None:
         return _failure(step)
-    raw = step.get("result" if step["kind"] == "tool_call" else "observation")
+    name = "result" if step["kind"] == "tool_call" else "observation"
+    raw = step.get(name)
     if raw is None:
         return Result("no result", _meta(step, ""))
     value = _parsed(raw)
@@ -231,7 +237,8 @@ def result_of(step: Mapping[str, Any]) -> Result | None:
     size = size_in_words(text)
     if whole := _cut_before(step):
         size = f"{size} of {bytes_in_words(whole)}"
-    return Result(words_of(value), _meta(step, size), table=table, pieces=pieces, cut=cut, size=size)
+    path = f"{ROOT}.{name}"
+    return Result(words_of(value), _meta(step, size), table=table, pieces=pieces, cut=cut, size=size, path=path)
 
 
 def _failure(step: Mapping[str, Any]) -> Result:
@@ -241,7 +248,9 @@ def _failure(step: Mapping[str, Any]) -> Result:
     words = first[:LONG_VALUE] + "…" if long else first
     body = text if long else rest.strip()
     pieces = [("", body[:LONG_RESULT])] if body else []
-    return Result(words or "the call failed", _meta(step, ""), failed=True, open=bool(body) and not long, pieces=pieces)
+    is_rest = bool(body) and not long
+    path = f"{ROOT}.error"
+    return Result(words or "the call failed", _meta(step, ""), failed=True, open=is_rest, pieces=pieces, path=path)
 
 
 def _parsed(raw: object) -> object:

@@ -1,7 +1,8 @@
 """The tables browser: rows that recorded steps touched, folded over many steps into what each was before and is now.
 
 Pure, without Django: step dicts in, tables out. Only what the steps recorded is known, so a cell of a changed row that
-no step told of stays empty. Called by the answer page and the replay.
+no step told of stays empty, unless the rows that the world began with are given. Called by the answer page and the
+replay.
 """
 
 from __future__ import annotations
@@ -103,6 +104,41 @@ def at_step(steps: Iterable[Mapping[str, Any]], seq: int) -> list[Table]:
     return found
 
 
+def with_start(
+    steps: Iterable[Mapping[str, Any]],
+    seq: int,
+    name: str,
+    start: list[dict[str, Any]],
+    key: list[str],
+    *,
+    is_first: bool = True,
+) -> Table:
+    """Return one table as it stood after step `seq`: these rows that it began with, and what steps did to them.
+
+    Changed rows come first. Those that are not among the rows of `start` are shown with the first page of them.
+    """
+    steps, hidden = list(steps), dict[str, int]()
+    so_far = touched_rows(step for step in steps if step["seq"] <= seq).get(name, {})
+    left = touched_rows(steps, hidden).get(name, {})
+    rows: list[Touched | None] = []
+    for row in start:
+        calls = [called for called in _calls_of(row, key) if called in left and left[called].before is not None]
+        if not calls:
+            rows.append(Touched(row_key(row), row, row))
+            continue
+        whole = left.pop(calls[0])
+        rows.append(_then(Touched(whole.key, {**row, **(whole.before or {})}, whole.after), so_far.get(whole.key)))
+    others = [_then(row, so_far.get(called)) for called, row in left.items()] if is_first else []
+    there = [row for row in [*others, *rows] if row is not None]
+    there.sort(key=lambda row: not row.steps)
+    return _table(name, there, hidden.get(name, 0), len(there))
+
+
+def _calls_of(row: Mapping[str, Any], key: list[str]) -> list[str]:
+    """Return how steps may have called a row: by its primary key, or as a row."""
+    return [row_key({"key": {name: row.get(name) for name in key}}), row_key(row)] if key else [row_key(row)]
+
+
 def _then(whole: Touched, so_far: Touched | None) -> Touched | None:
     """Return a row as it stood at a step, from all that is known of it and from what was known by then."""
     if so_far is None:
@@ -151,8 +187,8 @@ def _sides(kind: str, row: Mapping[str, Any]) -> tuple[dict[str, Any] | None, di
     return (None, values) if kind == "added" else (values, None)
 
 
-def _table(name: str, rows: list[Touched], hidden: int) -> Table:
+def _table(name: str, rows: list[Touched], hidden: int, most: int = ROWS) -> Table:
     columns = dict.fromkeys(str(column) for row in rows for column in {**(row.before or {}), **(row.after or {})})
     shown = sorted(columns, key=lambda column: column != "id")[:COLUMNS]
-    cells = [(row, [row.cell(column) for column in shown]) for row in rows[:ROWS]]
-    return Table(clean(name), [clean(column) for column in shown], cells, hidden + max(0, len(rows) - ROWS))
+    cells = [(row, [row.cell(column) for column in shown]) for row in rows[:most]]
+    return Table(clean(name), [clean(column) for column in shown], cells, hidden + max(0, len(rows) - most))

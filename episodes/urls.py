@@ -15,7 +15,6 @@ urlpatterns = [
     path("episodes/<str:pk>/", views.episode, name="episode"),
     path("episodes/<str:pk>/steps.html", views.step_fragments, name="step_fragments"),
     path("episodes/<str:pk>/find", views.find_in_episode, name="find_in_episode"),
-    path("episodes/<str:pk>/replay/tables", views.tables_at, name="tables_at"),
     path("episodes/<str:pk>/replay/", views.replay, name="replay"),
     path("episodes/<str:pk>/briefing/<int:seq>", views.briefing_words, name="briefing_words"),
     path("episodes/<str:pk>/stop", views.stop_episode, name="stop_episode"),

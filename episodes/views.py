@@ -17,7 +17,7 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes import durability, recording, tables, trajectory, visibility, wall, windows
+from episodes import durability, recording, trajectory, visibility, wall, windows
 from episodes.findings import failed_check, found_by
 from episodes.models import AGAIN, Episode, EpisodeState
 from episodes.step_cards import card_of, pieces_of
@@ -103,16 +103,6 @@ def replay(request: MemberRequest, pk: str) -> HttpResponse:
         "ticks": windows.ticks(codes, at, names),
     }
     return render(request, "episodes/replay.html", {**_context(request, one), **context})
-
-
-@require_GET
-@episode_page
-def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
-    """Return the tables as they stood after `?step=N`, as far as the recorded changes tell."""
-    step = max(number(request.GET.get("step")) or 1, 1)
-    writes, count = windows.first_writes(_episode(request, pk))
-    context = {"tables": tables.at_step(writes, step), "step": step, "left_out": count - len(writes)}
-    return render(request, "episodes/_tables_at.html", context)
 
 
 @require_GET

@@ -19,6 +19,7 @@ from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid
 from reviews import annotating
 from reviews.models import Annotation
+from reviews.places import Place
 
 TAGS = ("question_needed", "answerable", "asked_too_late")
 """What a person says about a question with one key; the text of the annotation is yes, no, or empty for neither."""
@@ -27,7 +28,7 @@ TAG_VALUES = ("yes", "no", "")
 
 def annotate_ask(actor: Actor, ask: Ask, label: str, text: str) -> Annotation:
     """Say something about the step of an ask, under the ask's privilege."""
-    where = annotating.Place(ask.seq, ask_id=ask.pk)
+    where = Place(ask.seq, ask_id=ask.pk)
     return annotating.annotate(actor, ask.episode, where, label, text, privilege=ask.privilege)
 
 

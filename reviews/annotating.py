@@ -7,43 +7,32 @@ pages, the API, and `experts` for tags and for texts that came too late to be ad
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Collection
+from dataclasses import asdict
 from typing import Any
 
 from django.db import transaction
 from django.db.models import QuerySet
 
+from episodes.json_paths import Unreadable
 from episodes.models import Episode, ExpertMode, Privilege, Step
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid, NotFound
 from reviews import mentions, schemas
-from reviews.errors import Changed, NotYours, SchemaEnded
+from reviews.errors import Changed, Moved, NotYours, SchemaEnded
 from reviews.models import COMMENT, Annotation, LabelSchema, ReviewQueue
+from reviews.places import Place, written_at
 
 _LABEL = re.compile(r"[a-z][a-z0-9_-]{0,59}")
-_PATH = re.compile(r"\.([A-Za-z_][\w-]*)|\[(\d{1,9})\]|\[\"([^\"\\]{1,200})\"\]", re.ASCII)
 _LONGEST = 100_000
 _NO_WORDS = "A comment needs 1 to 100,000 characters."
 
 
-@dataclass(frozen=True)
-class Place:
-    """What an annotation is about: the whole episode, a step, a value in it (`$.arguments.status`), or letters of a
-    text there."""
-
-    seq: int | None = None
-    path: str = ""
-    start: int | None = None
-    end: int | None = None
-    ask_id: str = ""
-
-
 def newest_of(episodes: QuerySet[Episode], labels: Collection[str]) -> dict[str, list[str]]:
-    """Return the ids of the newest annotation at each step under each of these labels, by episode; none where the
-    newest one was withdrawn."""
+    """Return the ids of the newest annotation of each whole step under each of these labels, by episode; none where
+    the newest one was withdrawn."""
     rows = Annotation.objects.filter(
-        episode__in=episodes.order_by().values("pk"), label__in=labels, seq__isnull=False
+        episode__in=episodes.order_by().values("pk"), label__in=labels, seq__isnull=False, path=""
     ).order_by("created_at", "pk")
     newest: dict[str, dict[tuple[int | None, str], str]] = {}
     for pk, withdrawn, episode, seq, label in rows.values_list("pk", "withdrawn", "episode_id", "seq", "label"):
@@ -61,9 +50,10 @@ def annotate(
     schema: LabelSchema | None = None,
     queue: ReviewQueue | None = None,
     privilege: str = "",
+    quote: str | None = None,
 ) -> Annotation:
     """Add a label or a comment. The same again changes nothing; another value of a label supersedes the author's last
-    one there, and another comment stands beside it.
+    one there, and another comment stands beside it. `quote` is what the author saw at a range of letters.
 
     A label with a schema takes the values of its current version, or of the version that the review's queue pins. The
     people whom a comment names hear of it.
@@ -80,7 +70,7 @@ def annotate(
         if schema is not None:
             _refuse_ended(schema, queue)
             value = schemas.checked(schema, value)
-        _refuse_nowhere(episode, where)
+        _refuse_nowhere(episode, where, quote)
         said = {**asdict(where), "label": label}
         before = _newest(Annotation.objects.filter(episode=episode, author_key=actor.key, **said))
         if before is not None and before.text == value and not before.withdrawn and before.schema_id == _id(schema):
@@ -173,8 +163,9 @@ def _refuse_ended(schema: LabelSchema, queue: ReviewQueue | None) -> None:
         raise SchemaEnded(f"{schema.title} has a newer version than {schema.version}. Nothing was saved.")
 
 
-def _refuse_nowhere(episode: Episode, where: Place) -> None:
-    """Raise unless the step, the value and the letters exist."""
+def _refuse_nowhere(episode: Episode, where: Place, quote: str | None) -> None:
+    """Raise unless the step, the value and the letters exist, and read as `quote` where the author said what they
+    saw."""
     if where.seq is None:
         if where.path or where.start is not None:
             raise Invalid("A path or a text range needs a step.")
@@ -184,37 +175,12 @@ def _refuse_nowhere(episode: Episode, where: Place) -> None:
         raise Invalid(f"This episode has no step {where.seq}.")
     if not where.path and where.start is None and where.end is None:
         return
-    found = value_at(step.wire(), where.path)
-    if where.start is None and where.end is None:
-        return
-    if not isinstance(found, str) or where.start is None or where.end is None:
-        raise Invalid("A text range needs a start, an end and a path to a text.")
-    if not 0 <= where.start < where.end <= len(found):
-        raise Invalid(f"The text at {where.path} has {len(found)} characters.")
-
-
-def value_at(step: Any, path: str) -> Any:
-    """Return the value at a JSON path such as `$.arguments.items[0].name`. Raises `Invalid` if there is none."""
-    found = step
-    for part in _parts(path):
-        try:
-            found = found[part]
-        except (KeyError, IndexError, TypeError) as error:
-            raise Invalid(f"This step has nothing at {path[:200]}.") from error
-    return found
-
-
-def _parts(path: str) -> Iterator[str | int]:
-    at = 1
-    if not path.startswith("$") or len(path) > 500:
-        raise Invalid("A path starts with $, such as $.arguments.status, and has at most 500 characters.")
-    while at < len(path):
-        match = _PATH.match(path, at)
-        if match is None:
-            raise Invalid(f"Unreadable path at character {at + 1}.")
-        name, index, quoted = match.groups()
-        yield int(index) if index else name or quoted
-        at = match.end()
+    try:
+        found = written_at(step.wire(), where)
+    except Unreadable as error:
+        raise Invalid(str(error)) from error
+    if quote is not None and where.start is not None and found != quote:
+        raise Moved
 
 
 def visible_episode(actor: Actor, episode_id: str) -> Episode:

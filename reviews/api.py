@@ -15,11 +15,11 @@ from people.access import may_see_reviews, scoped, visible_or_404
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of
 from reviews import annotating, assigning, correcting, deciding
-from reviews.annotating import Place
 from reviews.assigning import Claim
 from reviews.correcting import UNVERIFIED, Better
 from reviews.deciding import Wanted
 from reviews.models import LabelSchema, Review, ReviewQueue, Verdict
+from reviews.places import Place
 
 router = Router(tags=["reviews"])
 LISTED = 200
@@ -77,7 +77,8 @@ class ExplanationBody(Record):
 
 
 class AnnotationBody(Record):
-    """A label with the schema and version that the caller saw, or without them a comment or tag."""
+    """A label with the schema and version that the caller saw, or without them a comment or tag. `path`, `start` and
+    `end` name letters of a text in the step, `quote` what the caller read there."""
 
     label: Line
     value: Any = ""
@@ -85,6 +86,7 @@ class AnnotationBody(Record):
     path: Annotated[str, Field(max_length=500)] = ""
     start: int | None = None
     end: int | None = None
+    quote: Annotated[str, Field(max_length=100_000)] | None = None
     version: int | None = None
     review: Short = ""
 
@@ -94,6 +96,9 @@ class AnnotationView(Record):
     label: str
     value: Any
     seq: int | None
+    path: str
+    start: int | None
+    end: int | None
     version: int | None
     withdrawn: bool
     created_at: datetime
@@ -206,7 +211,9 @@ def annotate(request: HttpRequest, episode_id: str, payload: AnnotationBody) -> 
         rows = Review.objects.select_related("queue").filter(episode=episode)
         pinned = visible_or_404(rows, actor, payload.review, "queue__project").queue
     where = Place(payload.seq, payload.path, payload.start, payload.end)
-    said = annotating.annotate(actor, episode, where, payload.label, payload.value, schema=schema, queue=pinned)
+    said = annotating.annotate(
+        actor, episode, where, payload.label, payload.value, schema=schema, queue=pinned, quote=payload.quote
+    )
     return Status(
         201,
         AnnotationView(
@@ -214,6 +221,9 @@ def annotate(request: HttpRequest, episode_id: str, payload: AnnotationBody) -> 
             label=said.label,
             value=said.text,
             seq=said.seq,
+            path=said.path,
+            start=said.start,
+            end=said.end,
             version=schema.version if schema else None,
             withdrawn=said.withdrawn,
             created_at=said.created_at,

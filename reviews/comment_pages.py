@@ -15,9 +15,9 @@ from people.access import MemberRequest, holds, may_annotate, may_read, member_r
 from people.errors import AppError
 from reviews import annotating, correcting, mentions
 from reviews.annotated import seen_by
-from reviews.annotating import Place
 from reviews.models import COMMENT, Annotation
 from reviews.pages import numbers_of, replay_of
+from reviews.places import place_of, tell
 
 SHOWN = 100
 
@@ -29,7 +29,7 @@ def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
     actor = request.actor
     episode = visible_or_404(Episode.objects.all(), actor, pk)
     is_told = visibility.sees_outcome(actor, episode)
-    notes = seen_by(actor, episode)
+    notes = tell(episode, seen_by(actor, episode))
     fixes = [one for one in correcting.current(episode) if is_told or one.author_key == actor.key]
     context = {
         "notes": notes,
@@ -67,11 +67,11 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
             if own:
                 made = annotating.reword(actor, own, value)
             else:
-                made = annotating.annotate(actor, episode, Place(comment.seq), COMMENT, value)
+                made = annotating.annotate(actor, episode, place_of(comment), COMMENT, value)
             return redirect("comment", made.pk if own == comment.pk else comment.pk)
         except AppError as refused:
             problem = refused.message
-    said = [one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq]
+    said = tell(episode, (one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq))
     is_open = any(one.pk == comment.pk for one in said)
     if is_open:
         mentions.see(actor, comment)

@@ -75,6 +75,13 @@ class Changed(AppError):
     status = 409
 
 
+class Moved(AppError):
+    """The step reads differently at these letters. Nothing was saved. Reload, then select the text again."""
+
+    code = "moved"
+    status = 409
+
+
 class NotYours(AppError):
     """Only its author can change or withdraw this."""
 

@@ -100,6 +100,9 @@ class Annotation(Authored):
     )
     withdrawn = models.BooleanField(default=False)
 
+    where, quote = "", ""
+    """Of a part of a step, once `places.tell` read it: which one, in words, and what is written there."""
+
     class Meta:
         indexes = [models.Index(fields=["episode", "seq"], name="annotations_of_step")]
         constraints = [

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpResponse, JsonResponse, QueryDict
+from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -41,9 +41,9 @@ from people.http import parse_json
 from people.plain_text import clean
 from reviews import annotating, assigning, correcting, court, deciding, mentions, reports, schemas
 from reviews.annotated import current, seen_by
-from reviews.annotating import Place
 from reviews.correcting import Better
 from reviews.deciding import Wanted
+from reviews.label_forms import place_in, value_of, whole
 from reviews.models import (
     COMMENT,
     Annotation,
@@ -58,6 +58,7 @@ from reviews.models import (
     SchemaKind,
     Word,
 )
+from reviews.places import tell
 
 QUEUES, CASES, RAIL, CHANGES, CHOSEN = 100, 200, 30, 60, 500
 review_of = member_required(may_see_reviews, rows=Review.objects.all, path="queue__project_id")
@@ -75,9 +76,9 @@ def reviews(request: MemberRequest) -> HttpResponse:
                 made = assigning.create_queue(
                     actor,
                     given.get("name", ""),
-                    reviews_required=_whole(given.get("reviews_required", "1")),
+                    reviews_required=whole(given.get("reviews_required", "1")),
                     is_blind=given.get("is_blind") == "1",
-                    gold_share=_whole(given.get("gold_percent", "0")) / 100,
+                    gold_share=whole(given.get("gold_percent", "0")) / 100,
                     rubric=given.get("rubric", "").splitlines(),
                 )
                 if ids := _ids(request):
@@ -116,12 +117,6 @@ def _state_of(queue: str, left: int, total: int) -> str:
         return f"{queue} has no episodes yet."
     reviews = "review" if total == 1 else "reviews"
     return f"{left or 'None'} of {total} {reviews} {'is' if left == 1 else 'are'} open in {queue}."
-
-
-def _whole(text: str) -> int:
-    if not (text.isascii() and text.isdecimal() and len(text) < 7):
-        raise Invalid(f"Enter a whole number instead of {text[:20] or 'nothing'}.")
-    return int(text)
 
 
 def _ids(request: MemberRequest) -> list[str]:
@@ -185,7 +180,7 @@ def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
     episodes = filtered(actor.project, filters)
     if TOLD_BY_OUTCOME & set(filters):
         episodes = visibility.told(actor, episodes)
-    sample, seed = _whole(given.get("sample") or "0"), _whole(given.get("seed") or "1")
+    sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
     added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)
     messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")
     return redirect("review_queue", pk)
@@ -276,7 +271,7 @@ def _said(request: MemberRequest, review: Review, shown: bool) -> dict[str, Any]
     said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if one.author_key == actor.key]
     pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
     fixes = [one for one in correcting.current(episode) if one.author_key == actor.key]
-    notes = [one for one in said if one.author_key == actor.key or one.label == COMMENT]
+    notes = tell(episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
     return {
         "labels": list(pinned),
         "notes": notes,
@@ -374,25 +369,13 @@ def _label(request: MemberRequest, pk: str) -> None:
     given = request.POST
     rows = Review.objects.select_related("queue", "episode")
     review = visible_or_404(rows, request.actor, pk, "queue__project")
-    where = Place(_whole(given["seq"]) if given.get("seq") else None)
+    where, quote = place_in(given)
     schema = scoped(LabelSchema.objects.filter(pk=given.get("schema", "")), request.actor.project).first()
     label = schema.name if schema is not None else COMMENT
-    value = _value_of(given, schema.kind if schema is not None else "")
-    annotating.annotate(request.actor, review.episode, where, label, value, schema=schema, queue=review.queue)
-
-
-def _value_of(given: QueryDict, kind: str) -> Any:
-    """Return what a label's form says, in the type that its kind takes."""
-    text = given.get("value", "")
-    if kind == SchemaKind.MULTI:
-        return given.getlist("value")
-    if kind != SchemaKind.SCORE:
-        return text
-    try:
-        number = float(text)
-    except ValueError as error:
-        raise Invalid(f"Enter a number instead of {text[:20] or 'nothing'}.") from error
-    return int(number) if number.is_integer() else number
+    value = value_of(given, schema.kind if schema is not None else "")
+    annotating.annotate(
+        request.actor, review.episode, where, label, value, schema=schema, queue=review.queue, quote=quote
+    )
 
 
 def _undo(request: MemberRequest, pk: str) -> None:
@@ -417,7 +400,7 @@ def _correct(request: MemberRequest, pk: str) -> None:
     better = Better(
         given.get("kind", ""), given.get("name", ""), arguments, given.get("text", ""), given.get("why", "")
     )
-    correcting.correct(request.actor, review.episode, _whole(given.get("seq", "")), better)
+    correcting.correct(request.actor, review.episode, whole(given.get("seq", "")), better)
 
 
 COMMANDS: dict[str, Any] = {

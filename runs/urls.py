@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs import briefing_pages, pages
+from runs import briefing_pages, pages, table_pages
 
 urlpatterns = [
+    path("episodes/<str:pk>/replay/tables", table_pages.tables_at, name="tables_at"),
     path("runs/", pages.runs_page, name="runs"),
     path("runs/preview", pages.preview, name="run_preview"),
     path("briefings/", briefing_pages.briefings_page, name="briefings"),

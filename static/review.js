@@ -1,9 +1,10 @@
-// The review page: the scrubber of the replay, forms that follow the step in view, keys, and the lease.
+// The review page: the scrubber of the replay, forms that follow the step in view or a part of it, keys, and the lease.
 
 import { bind, print } from "./keys.js";
 import { every } from "./page-life.js";
+import { follow as followPlace, startPlaces } from "./place-picker.js";
 import { post } from "./post.js";
-import { start as startScrubber } from "./scrubber.js";
+import { show, start as startScrubber } from "./scrubber.js";
 
 const RENEW_MS = 60_000;
 const LABELS = [
@@ -76,7 +77,7 @@ async function prefill(at) {
 
 function onStep(at) {
   for (const one of document.querySelectorAll("[data-seq-field]")) /** @type {HTMLInputElement} */ (one).value = String(at);
-  for (const one of document.querySelectorAll("[data-step-words]")) one.textContent = String(at);
+  followPlace(at);
   const box = /** @type {HTMLDetailsElement | null} */ (document.querySelector("[data-correct]"));
   if (box?.open) prefill(at);
 }
@@ -135,6 +136,7 @@ if (typeof document !== "undefined" && document.body?.dataset.page === "review")
   startKeys();
   startCorrection();
   startLease();
+  startPlaces(show);
   startScrubber(onStep);
   print();
 }

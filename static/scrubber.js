@@ -3,6 +3,7 @@
 
 import { bind, print } from "./keys.js";
 import { LongList } from "./longlist.js";
+import { startMarks } from "./place-marks.js";
 import { startFind } from "./steps.js";
 import { pictures } from "./strip.js";
 import { startTables } from "./tables-at.js";
@@ -99,7 +100,12 @@ function drawTicks(seq) {
 let heard = null;
 let follow = null;
 
-function show(seq, block = "center") {
+/**
+ * Bring a step into view.
+ * @param {number} seq
+ * @param {string} [block]
+ */
+export function show(seq, block = "center") {
   if (!list.count) return;
   const at = list.choose(seq, block);
   heard?.(at);
@@ -171,6 +177,7 @@ export function start(onStep) {
     show(Number(link.dataset.seq || link.closest("[data-seq]").dataset.seq), link.matches(".scrub a") ? "center" : "nearest");
   });
   follow = startTables(here);
+  startMarks(list.list, show);
   document.addEventListener("awm:step", (event) => show(/** @type {CustomEvent} */ (event).detail));
   document.addEventListener("htmx:afterSettle", () => list.count && drawTicks(here())); // labels came
   show(here());

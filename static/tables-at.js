@@ -1,8 +1,10 @@
-// The replay's tables: they follow the step in view while they are open.
+// The replay's tables: they follow the step in view while they are open, with the table that the reader chose.
 
 import { fetchFragment } from "./html-merge.js";
 
 const BREATH_MS = 120;
+const PATIENCE_MS = 30_000; // a scenario that no one plays has to be loaded first
+const SLOW_MS = 300;
 
 /**
  * Return what is to hear of the step in view; the page has no tables where it gives null.
@@ -12,24 +14,49 @@ export function startTables(here) {
   const box = /** @type {HTMLDetailsElement | null} */ (document.querySelector("details[data-tables]"));
   if (!box) return null;
   const room = box.querySelector("[data-tables-at]");
-  let [timer, shown] = [0, 0];
+  let [timer, shown, table, from] = [0, "", "", 0];
 
   async function load() {
-    const at = here();
-    if (!box.open || at === shown) return;
-    shown = at;
+    const wanted = `${box.dataset.tables}?step=${here()}&table=${encodeURIComponent(table)}&from=${from}`;
+    if (!box.open || wanted === shown) return;
+    shown = wanted;
+    const slow = setTimeout(() => room.setAttribute("aria-busy", "true"), SLOW_MS);
     try {
-      const fresh = await fetchFragment(`${box.dataset.tables}?step=${at}`);
-      if (shown === at) room.replaceChildren(...fresh.body.childNodes); // a later step was asked for meanwhile
+      const fresh = await fetchFragment(wanted, { signal: AbortSignal.timeout(PATIENCE_MS) });
+      if (shown === wanted) place(fresh); // a later step was asked for meanwhile
     } catch {
-      shown = 0;
-      room.textContent = "Can't reach the server. The next step asks again.";
+      if (shown === wanted) fail();
     }
+    clearTimeout(slow);
+    if (shown === wanted || !shown) room.removeAttribute("aria-busy");
+  }
+
+  function place(fresh) {
+    const held = room.contains(document.activeElement) && document.activeElement.matches("[data-table-pick]");
+    room.replaceChildren(...fresh.body.childNodes);
+    if (held) room.querySelector("[data-table-pick]")?.focus(); // arrows go on to the next table
+  }
+
+  function fail() {
+    shown = "";
+    room.textContent = "Can't reach the server. The next step asks again.";
   }
 
   box.addEventListener("toggle", load);
+  room.addEventListener("change", (event) => {
+    const pick = /** @type {HTMLSelectElement} */ (event.target);
+    if (!pick.matches("[data-table-pick]")) return;
+    [table, from] = [pick.value, 0];
+    load();
+  });
   room.addEventListener("click", (event) => {
-    const link = event.target instanceof Element && event.target.closest('a[href^="#step-"]');
+    const target = event.target instanceof Element ? event.target : null;
+    const page = target?.closest("button[data-from]");
+    if (page) {
+      from = Number(page.dataset.from);
+      load();
+    }
+    const link = target?.closest('a[href^="#step-"]');
     if (!link) return;
     event.preventDefault();
     document.dispatchEvent(new CustomEvent("awm:step", { detail: Number(link.getAttribute("href").slice(6)) }));

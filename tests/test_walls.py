@@ -25,6 +25,7 @@ CHILDREN = {
     "awmenv/server/rehearsal.py": "the zygote's own app on its own rows, before anything of a pack is there",
     "awmenv/server/runner.py": "forked by the verifier zygote; confined before it reads a request's databases",
     "awmenv/server/diffing.py": "compares databases, for runner",
+    "awmenv/server/listing.py": "reads the first rows of a database, for runner",
     "awmenv/server/worldclock.py": "a scenario's clock in its SQL, for host",
 }
 STARTERS = {

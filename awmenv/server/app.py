@@ -41,6 +41,7 @@ from awmenv.server.gate import Asgi, Gate  # noqa: E402
 from awmenv.server.library import SPLIT  # noqa: E402
 from awmenv.server.sessions import World  # noqa: E402
 from awmenv.server.settings import Settings  # noqa: E402
+from awmenv.server.start_tables import StartTables, Unanswered  # noqa: E402
 from awmenv.server.wire import WorldObservation, WorldState  # noqa: E402
 
 NAME = "awmenv"
@@ -67,6 +68,7 @@ def build(settings: Settings) -> tuple[Asgi, World]:
     api.router.routes[:] = [route for route in api.router.routes if getattr(route, "path", None) not in ours]
     _add_channels(api, connections)
     _add_tasks(api, world)
+    _add_start_tables(api, world)
     _add_standing(api, world)
     _live_with(api, world, connections)
     return Gate(api, settings), world
@@ -119,6 +121,18 @@ def _add_tasks(api: FastAPI, world: World) -> None:
     @api.post("/{env_name}/task_range", tags=["Task API"])
     async def get_task_range(env_name: str, request: GetTaskRangeRequest) -> StreamingResponse:
         return listed(env_name, request.split, request.start, request.stop, b"}")
+
+
+def _add_start_tables(api: FastAPI, world: World) -> None:
+    """Add the start tables, which answer to a dashboard's signature alone."""
+    tables = StartTables(world)
+
+    @api.post("/start_tables", tags=["Dashboard"])
+    async def start_tables(request: Request) -> JSONResponse:
+        try:
+            return JSONResponse(await tables.answer(await request.body()))
+        except Unanswered as unanswered:
+            return JSONResponse({"detail": unanswered.reason}, status_code=unanswered.status)
 
 
 def _add_standing(api: FastAPI, world: World) -> None:

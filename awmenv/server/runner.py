@@ -2,8 +2,8 @@
 vanish.
 
 Owns the order of confinement for verifiers and the calling convention of their functions. Forked by `zygote`, read by
-`verifier`. Trusted work on hostile databases (`diff`) runs here too, behind the same walls. Nothing printed is ever
-parsed.
+`verifier`. Trusted work on hostile databases (`diff`, `tables`) runs here too, behind the same walls. Nothing printed
+is ever parsed.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ import sys
 import types
 from typing import Any
 
-from awmenv.server import diffing, framing, plain, sandbox
+from awmenv.server import diffing, framing, listing, plain, sandbox
 
 MAX_REQUEST = 16 << 20  # the longest code and answer, where every character takes twelve bytes as JSON
 MAX_STDOUT = 65_536
@@ -123,6 +123,8 @@ def _describe(error: BaseException) -> str:
 def _work(request: dict[str, Any]) -> Any:
     if request["work"] == "diff":
         return diffing.diff(*request["paths"])
+    if request["work"] == "tables":
+        return listing.listed(request["paths"][0], json.loads(request["answer"]))
     function = _find(_load(request["code"]), FUNCTIONS[request["work"]])
     initial, final = request["paths"]
     value = _call(function, initial, final, request["answer"], with_answer=request["work"] == "code")

@@ -84,7 +84,7 @@ class VerifierHouse:
 
     def run(
         self,
-        work: Literal["code", "sql", "diff"],
+        work: Literal["code", "sql", "diff", "tables"],
         paths: list[str],
         code: str = "",
         answer: str | None = None,

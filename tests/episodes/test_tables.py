@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from episodes.tables import at_step, touched
+from episodes.tables import at_step, touched, with_start
 
 
 def step(seq, **tables):
@@ -62,3 +62,38 @@ def test_tables_at_a_step_hold_rows_that_later_steps_change():
     assert shown(last[0])[0] == ("removed", [("7", ""), ("new", ""), ("Edo", "")], [2, 6])
     assert [table.name for table in last] == ["tickets", "notes"] and shown(last[1]) == [("added", [("", "1")], [4])]
     assert at_step([], 1) == []
+
+
+START = [{"id": 7, "status": "new", "by": "Ann"}, {"id": 8, "status": "new", "by": None}, {"id": 9, "status": "old"}]
+
+
+def test_start_rows_complete_what_steps_changed():
+    steps = [step(2, tickets=changed(7, {"status": "new"}, {"status": "open"}))]
+    steps += [step(4, tickets={"removed": [START[2]], "added": [{"id": 20, "status": "fresh", "by": "Edo"}]})]
+    first, third, last = (with_start(steps, seq, "tickets", START, ["id"]) for seq in (1, 3, 9))
+    assert [(row.key, row.word) for row, _ in first.rows] == [
+        ("7", "untouched"),
+        ("8", "untouched"),
+        ("9", "untouched"),
+    ]
+    assert [row.word for row, _ in third.rows] == ["changed", "untouched", "untouched"]
+    assert shown(third)[0] == ("changed", [("7", "7"), ("new", "open"), ("Ann", "Ann")], [2])
+    assert [(row.key, row.word) for row, _ in last.rows] == [
+        ("20", "added"),
+        ("7", "changed"),
+        ("9", "removed"),
+        ("8", "untouched"),
+    ]
+
+
+def test_later_page_of_start_rows_leaves_other_changes_out():
+    steps = [step(2, tickets=changed(7, {"status": "new"}, {"status": "open"}))]
+    later = with_start(steps, 9, "tickets", START[1:], ["id"], is_first=False)
+    assert [row.key for row, _ in later.rows] == ["8", "9"]
+    assert [row.key for row, _ in with_start(steps, 9, "tickets", START[1:], ["id"]).rows] == ["7", "8", "9"]
+
+
+def test_row_with_a_key_of_two_columns_is_found_under_both_names():
+    steps = [step(1, tags={"changed": [{"key": {"a": 1, "b": 2}, "before": {"n": 1}, "after": {"n": 5}}]})]
+    table = with_start(steps, 1, "tags", [{"a": 1, "b": 2, "n": 1}, {"a": 1, "b": 3, "n": 1}], ["a", "b"])
+    assert [(row.word, row.steps) for row, _ in table.rows] == [("changed", [1]), ("untouched", [])]

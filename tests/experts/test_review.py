@@ -15,8 +15,8 @@ from experts.models import Draft
 from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
 from reviews import annotating
-from reviews.annotating import Place
 from reviews.models import Annotation
+from reviews.places import Place
 from tests.people_by_name import person, token
 
 

@@ -7,10 +7,10 @@ import pytest
 from people.errors import Forbidden, Invalid, NotFound
 from reviews import annotating, assigning, correcting, schemas
 from reviews.annotated import current
-from reviews.annotating import Place
 from reviews.correcting import Better
 from reviews.errors import NotYours, SchemaEnded
 from reviews.models import Annotation, Correction, LabelSchema
+from reviews.places import Place
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from notices import subjects
 from people.errors import Invalid
 from reviews import annotating, assigning, mentions, schemas
 from reviews.annotated import seen_by
-from reviews.annotating import Place
 from reviews.errors import Changed, NotYours
 from reviews.models import COMMENT, Annotation, Mention
 from reviews.notifications import CommentSubject
+from reviews.places import Place
 from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.django_db

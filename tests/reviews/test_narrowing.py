@@ -10,8 +10,8 @@ from episodes import lists
 from episodes.facets import Wish, counted
 from people.errors import Invalid, WrongScope
 from reviews import annotating, assigning, deciding, schemas
-from reviews.annotating import Place
 from reviews.deciding import Wanted
+from reviews.places import Place
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.reviews.conftest import ended

@@ -1,0 +1,60 @@
+"""JSON paths within a step, such as `$.arguments.items[0].name`: how one is written, and the value that it names.
+
+Pure, without Django. Called by `step_cards.py`, which writes the paths of what it draws, and by `reviews`, whose labels
+stand on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+ROOT = "$"
+LONGEST = 500
+# no path has what pages show as codes (`people.plain_text`): a column of text cannot hold it, or it turns a line around
+_PART = re.compile(
+    r"\.([A-Za-z_][\w-]*)|\[(\d{1,9})\]|"
+    r"\[\"([^\"\\\x00\ud800-\udfff\u202a-\u202e\u2066-\u2069]{1,200})\"\]",
+    re.ASCII,
+)
+_NOTHING = object()
+_NAME = re.compile(r"[A-Za-z_][\w-]*", re.ASCII)
+
+
+class Unreadable(ValueError):
+    """A text that is no path, or a path that names nothing. The words fit a refusal."""
+
+
+def under(path: str, name: str) -> str:
+    """Return the path of an object's field; empty for a name that no path can hold."""
+    found = f"{path}.{name}" if _NAME.fullmatch(name) else f'{path}["{name}"]'
+    return found if path and len(found) <= LONGEST and _PART.fullmatch(found, len(path)) else ""
+
+
+def value_at(value: Any, path: str) -> Any:
+    """Return the value at a path. Raises `Unreadable` if there is none."""
+    for part in parts_of(path):
+        value = _inside(value, part)
+        if value is _NOTHING:
+            raise Unreadable(f"This step has nothing at {path[:200]}.")
+    return value
+
+
+def _inside(value: Any, part: str | int) -> Any:
+    if isinstance(part, str):
+        return value.get(part, _NOTHING) if isinstance(value, dict) else _NOTHING
+    return value[part] if isinstance(value, list) and part < len(value) else _NOTHING
+
+
+def parts_of(path: str) -> Iterator[str | int]:
+    at = len(ROOT)
+    if not path.startswith(ROOT) or len(path) > LONGEST:
+        raise Unreadable("A path starts with $, such as $.arguments.status, and has at most 500 characters.")
+    while at < len(path):
+        match = _PART.match(path, at)
+        if match is None:
+            raise Unreadable(f"Unreadable path at character {at + 1}.")
+        name, index, quoted = match.groups()
+        yield int(index) if index else name or quoted
+        at = match.end()

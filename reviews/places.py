@@ -1,0 +1,76 @@
+"""Reads: what a label stands on, in words: "$.arguments.text, letters 5 to 19", and what is written there.
+
+Letters are counted as code points of the text that is stored. Called by `annotating.py` and by pages.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from episodes.json_paths import Unreadable, value_at
+from episodes.models import Episode, Step
+from people.plain_text import clean
+from reviews.models import Annotation
+
+QUOTED = 90
+
+
+@dataclass(frozen=True)
+class Place:
+    """What an annotation is about: the whole episode, a step, a value in it (`$.arguments.status`), or letters of a
+    text there."""
+
+    seq: int | None = None
+    path: str = ""
+    start: int | None = None
+    end: int | None = None
+    ask_id: str = ""
+
+    @property
+    def words(self) -> str:
+        """Where in the step this is; empty for a whole one. The first letter of a text has number 1."""
+        if self.start is None or self.end is None:
+            return clean(self.path)
+        first, last = self.start + 1, self.end
+        return f"{clean(self.path)}, {f'letter {first}' if first == last else f'letters {first} to {last}'}"
+
+
+def place_of(row: Annotation) -> Place:
+    return Place(row.seq, row.path, row.start, row.end, row.ask_id)
+
+
+def written_at(step: Any, where: Place) -> Any:
+    """Return the value, or the letters, at a place of a step. Raises `Unreadable` if it is not there."""
+    found = value_at(step, where.path)
+    if where.start is None and where.end is None:
+        return found
+    if not isinstance(found, str) or where.start is None or where.end is None:
+        raise Unreadable("A text range needs a start, an end and a path to a text.")
+    if not 0 <= where.start < where.end <= len(found):
+        raise Unreadable(f"The text at {where.path} has {len(found)} characters.")
+    return found[where.start : where.end]
+
+
+def tell(episode: Episode, rows: Iterable[Annotation]) -> list[Annotation]:
+    """Give each annotation of a part of a step its `where` and its `quote`, and return all of them."""
+    rows = list(rows)
+    placed = [row for row in rows if row.path]
+    numbers = {row.seq for row in placed if row.seq}
+    steps = {one.seq: one.wire() for one in Step.objects.filter(episode=episode, seq__in=numbers)} if numbers else {}
+    for row in placed:
+        where = place_of(row)
+        row.where, row.quote = where.words, _quote(steps.get(row.seq or 0, {}), where)
+    return rows
+
+
+def _quote(step: Any, where: Place) -> str:
+    """Return the start of what is written at a place; empty where later advice took its stead."""
+    try:
+        found = written_at(step, where)
+    except Unreadable:
+        return ""
+    text = found if isinstance(found, str) else json.dumps(found, ensure_ascii=False)
+    return clean(text[:QUOTED] + "…" if len(text) > QUOTED else text)

@@ -1,0 +1,214 @@
+// Parts of steps of which people said something, marked where they stand. The marks are custom highlights: the text of
+// strangers is left alone. Where a browser has none, the list of what was said still says where, and leads there.
+
+import { life } from "./page-life.js";
+import { cellOf, nodeAt, parse, stretchesOf, unitsOf } from "./places.js";
+
+const KEPT = 12; // stored steps
+const SOON_MS = 80;
+const WAIT_MS = 4000; // for the row of a step to be on the page
+const BOXES = "[data-path]:not(table), table[data-path] td";
+
+/** @typedef {import("./places.js").Place} Place */
+/** @typedef {{units: import("./places.js").Unit[], node: import("./places.js").Node}} Read what a box of the page shows */
+
+/** @type {Map<number, Promise<import("./places.js").Node | null>>} */
+const stored = new Map();
+
+/**
+ * A step as it is stored, whole, as nodes; null if the server does not say.
+ * @param {number} seq
+ */
+export function storedStep(seq) {
+  if (!stored.has(seq)) {
+    const path = `/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${seq}`;
+    const read = async () => {
+      const answer = await fetch(path, { credentials: "same-origin" });
+      if (!answer.ok) throw new Error(String(answer.status));
+      return parse(await answer.text());
+    };
+    stored.set(seq, read().catch(() => (stored.delete(seq), null)));
+    if (stored.size > KEPT) stored.delete(stored.keys().next().value);
+  }
+  return stored.get(seq);
+}
+
+/** @param {number} seq */
+export const rowOf = (seq) => document.querySelector(`ol[data-steps] > li.step[data-seq="${Number(seq)}"]:not(.blank)`);
+
+/**
+ * What shows values of a step.
+ * @param {Element} row
+ * @returns {HTMLElement[]}
+ */
+export const boxesOf = (row) => [...row.querySelectorAll(BOXES)].map((box) => /** @type {HTMLElement} */ (box));
+
+/** The pieces of text of a box, in order. @param {Element} box */
+function* pieces(box) {
+  const walker = document.createTreeWalker(box, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
+  while (walker.nextNode()) {
+    const node = walker.currentNode;
+    if (node instanceof Text) yield { node, text: node.data };
+    else if (node.nodeName === "BR") yield { node, text: "\n" };
+  }
+}
+
+/** @param {Element} box */
+const shownIn = (box) => Array.from(pieces(box), ({ text }) => text).join("");
+
+/** @type {WeakMap<Element, {root: object, read: Read | null}>} */
+const reads = new WeakMap();
+
+/**
+ * What a box shows, letter by letter; null if that cannot be said.
+ * @param {HTMLElement} box
+ * @param {import("./places.js").Node} root
+ * @returns {Read | null}
+ */
+export function readIn(box, root) {
+  if (reads.get(box)?.root !== root) reads.set(box, { root, read: read(box, root) });
+  return reads.get(box).read;
+}
+
+function read(box, root) {
+  const table = box.closest("table[data-path]");
+  const whole = nodeAt(root, (table || box).dataset.path);
+  const node = whole && table ? cellOf(whole, box.parentElement.sectionRowIndex, box.cellIndex) : whole;
+  const units = node && unitsOf(shownIn(box), node, { part: box.dataset.part, cut: "cut" in box.closest("li.step").dataset });
+  return units ? { units, node } : null;
+}
+
+/**
+ * The letters of a box as a range of the page.
+ * @param {Element} box
+ * @param {number} from
+ * @param {number} to
+ */
+export function rangeOf(box, from, to) {
+  const range = new Range();
+  let at = 0;
+  for (const { node, text } of pieces(box)) {
+    const end = at + text.length;
+    const isText = node instanceof Text;
+    if (from >= at && from < end && isText) range.setStart(node, from - at);
+    else if (from >= at && from < end) range.setStartBefore(node);
+    if (to > at && to <= end && isText) range.setEnd(node, to - at);
+    else if (to > at && to <= end) range.setEndAfter(node);
+    at = end;
+  }
+  return range;
+}
+
+/**
+ * Which letters of a box a range of the page covers.
+ * @param {Element} box
+ * @param {Range} range
+ * @returns {[number, number]}
+ */
+export function lettersIn(box, range) {
+  const before = (node, offset) => {
+    let at = 0;
+    for (const piece of pieces(box)) {
+      if (piece.node === node) return at + offset;
+      const place = new Range();
+      place.setStart(node, offset);
+      if (place.comparePoint(piece.node, 0) >= 0) return at;
+      at += piece.text.length;
+    }
+    return at;
+  };
+  return [before(range.startContainer, range.startOffset), before(range.endContainer, range.endOffset)];
+}
+
+/**
+ * Where the page shows a place of a step.
+ * @param {Element} row
+ * @param {import("./places.js").Node} root
+ * @param {Place} place
+ */
+export function rangesIn(row, root, place) {
+  return boxesOf(row).flatMap((box) => {
+    const found = readIn(box, root);
+    return found ? stretchesOf(found.units, place).map(([from, to]) => rangeOf(box, from, to)) : [];
+  });
+}
+
+/** Mark these ranges under a name of the style sheet. @param {string} name @param {Range[]} ranges */
+export function mark(name, ranges) {
+  if (typeof Highlight === "function") CSS.highlights.set(name, new Highlight(...ranges));
+}
+
+/** @param {Range} range */
+export function reveal(range) {
+  const start = range.startContainer;
+  for (let box = start instanceof Element ? start : start.parentElement; box; box = box.parentElement) {
+    if (box instanceof HTMLDetailsElement) box.open = true;
+    if (box.scrollHeight <= box.clientHeight + 1 || getComputedStyle(box).overflowY === "visible") continue;
+    const [own, edge] = [range.getBoundingClientRect(), box.getBoundingClientRect()];
+    if (own.top < edge.top || own.bottom > edge.bottom) box.scrollTop += own.top - edge.top - box.clientHeight / 3;
+  }
+}
+
+const links = () => [...document.querySelectorAll("a[data-place]")].map((link) => /** @type {HTMLElement} */ (link));
+
+/** @param {HTMLElement} link @returns {Place} */
+function placeIn({ dataset: { path, start, end } }) {
+  return start ? { path, start: Number(start), end: Number(end) } : { path };
+}
+
+let drawing = 0;
+
+/** Mark what people said of the steps on the page. */
+async function draw() {
+  const mine = (drawing += 1);
+  const ranges = [];
+  for (const link of links()) {
+    const [seq, place] = [Number(link.dataset.place), placeIn(link)];
+    const root = rowOf(seq) && (await storedStep(seq));
+    const row = rowOf(seq);
+    if (root && row) ranges.push(...rangesIn(row, root, place));
+  }
+  if (mine === drawing) mark("said", ranges);
+}
+
+/** The row of a step once it is on the page. @param {number} seq */
+async function rowSoon(seq) {
+  const end = performance.now() + WAIT_MS;
+  while (!rowOf(seq) && performance.now() < end) await new Promise(requestAnimationFrame);
+  return rowOf(seq);
+}
+
+/** Go where a line of the list says. @param {HTMLElement} link @param {(seq: number, block: string) => void} view */
+async function follow(link, view) {
+  const seq = Number(link.dataset.place);
+  view(seq, "nearest");
+  const [row, root] = [await rowSoon(seq), await storedStep(seq)];
+  const ranges = row && root ? rangesIn(row, root, placeIn(link)) : [];
+  mark("found", ranges);
+  if (!ranges.length) return;
+  const shown = ranges.find((range) => range.startContainer.parentElement?.checkVisibility?.()) || ranges[0];
+  await new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done))); // the list brings its row into view first
+  reveal(shown);
+}
+
+/**
+ * Keep the marks true to the list of steps and to the list of what was said; a click there leads to its place.
+ * @param {HTMLElement} list
+ * @param {(seq: number, block: string) => void} view
+ */
+export function startMarks(list, view) {
+  let timer = 0;
+  const soon = () => {
+    clearTimeout(timer);
+    timer = setTimeout(draw, SOON_MS);
+  };
+  new MutationObserver(soon).observe(list, { childList: true });
+  document.addEventListener("htmx:afterSettle", soon, { signal: life() });
+  document.addEventListener("click", (event) => {
+    const link = event.target instanceof Element && event.target.closest("a[data-place]");
+    if (!link) return;
+    event.preventDefault();
+    follow(link, view);
+  }, { signal: life() });
+  soon();
+}
