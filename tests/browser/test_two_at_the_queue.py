@@ -258,3 +258,19 @@ def test_phone_filters_fold_behind_a_counting_button(house, ask, person):
     expect(row(edo, first)).to_be_visible()
     more.click()
     expect(sort).to_have_value("newest")
+
+
+def test_phone_shows_a_claim_without_overlap_or_overflow(house, ask, person):
+    claimed = ask("Which of the two invoices is right?")
+    ada = person(house.link("adalbert-from-the-second-floor", "admin"))
+    ada.goto(f"{house.url}/asks/{claimed}/")
+    ada.locator("[data-act=claim]").click()
+    expect(ada.locator("textarea").first).to_be_visible()
+    phone = person(house.link("edo", "expert"), viewport={"width": 390, "height": 844})
+    phone.goto(f"{house.url}/queue/")
+    expect(row(phone, claimed).locator(".go")).to_contain_text("Claimed by")
+    since, holder = (row(phone, claimed).locator(part).bounding_box() for part in (".when", ".go"))
+    assert holder["y"] >= since["y"] + since["height"] or holder["x"] >= since["x"] + since["width"]
+    phone.goto(f"{house.url}/asks/{claimed}/")
+    expect(phone.locator(".chips")).to_contain_text("Claimed by")
+    assert phone.evaluate("document.scrollingElement.scrollWidth - document.scrollingElement.clientWidth") <= 0
