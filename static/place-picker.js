@@ -35,7 +35,7 @@ function draw() {
   find("place-title").textContent = place ? "Label selection" : `Label step ${seq}`;
   say(place ? visible(`${whereIn(place)}${said}`) : HINT);
   for (const one of document.querySelectorAll("[data-target]")) one.textContent = place ? "selection" : `step ${seq}`;
-  const fields = { ...place, quote: place?.start !== undefined && quote.length <= SENT ? JSON.stringify(quote) : "" };
+  const fields = { ...place, quote: place?.start !== undefined && quote !== null && quote.length <= SENT ? JSON.stringify(quote) : "" };
   for (const field of document.querySelectorAll("input[data-place-field]")) field.value = String(fields[field.dataset.placeField] ?? "");
   for (const one of document.querySelectorAll("[data-part-only]")) one.toggleAttribute("hidden", !place);
   drawLetters();
