@@ -16,6 +16,7 @@ from csp.constants import NONE, SELF
 
 from awmclient.chat import EndpointConfig
 from awmweb import embedded
+from runs.costs import Rate, rates_in
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -88,6 +89,18 @@ def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str
     return found
 
 
+def price_table(name: str) -> dict[str, Rate]:
+    """Return the prices in the table that a setting names, by model. A relative path is that of the checkout."""
+    raw = text(name)
+    if not raw:
+        return {}
+    try:
+        return rates_in((BASE_DIR / Path(raw).expanduser()).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        _stop(name, f"{raw}: {error}")
+        return {}
+
+
 def mail_server() -> MailServer | None:
     """Return the server that takes our mail, or None. smtp: plain, smtp+tls: STARTTLS, smtps: TLS
     from the first byte."""
@@ -147,6 +160,7 @@ PACKS_DIR = BASE_DIR / "packs"
 AGENT_ENDPOINTS = endpoints("agent", endpoint("AWMWEB_AGENT_"), text("AWMWEB_AGENTS"))
 EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
 EXPERT_ENDPOINTS = endpoints("expert", EXPERT_ENDPOINT, text("AWMWEB_EXPERTS"))
+PRICES = price_table("AWMWEB_PRICES")
 AWMWEB_EXPERT_LIMIT = number("AWMWEB_EXPERT_LIMIT", 4, 1, 1000)
 # the environment server asks the judge; here its secrets are not known (embedded/services.py), and not needed
 JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")

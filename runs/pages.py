@@ -21,7 +21,7 @@ from episodes.packs import packs
 from episodes.selection import newest
 from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
-from runs import estimating, launching, overview, planning, preflight
+from runs import estimating, launching, overview, planning, preflight, spending
 from runs.compare import count
 from runs.comparison import compare_run
 from runs.errors import BadPlan
@@ -178,6 +178,14 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "width": overview.WIDTH,
     }
     return render(request, "runs/run.html", context)
+
+
+@require_GET
+@member_required(may_read)
+def costs(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show what each arm took; apart from its page, because it reads every turn of a model."""
+    run = visible_or_404(Run.objects.all(), request.actor, pk)
+    return render(request, "runs/_costs.html", {"costs": spending.costs_of(run)})
 
 
 @require_GET

@@ -24,7 +24,7 @@ from episodes.models import Episode, EpisodeState, ExpertMode, Run, SplitTask
 from episodes.packs import packs
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
-from runs import launching
+from runs import launching, spending
 from runs.errors import BadPlan, WrongState
 from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
 from runs.offers import is_for_people, is_offered
@@ -73,6 +73,7 @@ def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, b
         control=document.control,
         seeds=document.seeds,
         parallel=document.parallel,
+        prices=spending.prices_now(),
     )
     arms = [
         Arm(plan=plan, name=arm.name, place=place, expert=arm.expert, policy=arm.policy or document.policy)

@@ -150,6 +150,8 @@ READS = {
         "paired",
         "offers",
         "prices",
+        "costs",
+        "spending",
         "difficulty",
         "comparison",
         "plans",
