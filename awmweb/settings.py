@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -89,6 +90,15 @@ def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str
     return found
 
 
+def limits(first: int, agents: Iterable[str]) -> dict[str, int]:
+    """Return how many episodes can ask each agent model at a time, for those that have a limit: the first one's, and
+    those of further ones (AWMWEB_AGENT_TUNED_PARALLEL for `tuned`)."""
+    further = {
+        name: number(f"AWMWEB_AGENT_{name.upper()}_PARALLEL", 0, 0, 10_000) for name in agents if name != "agent"
+    }
+    return {name: most for name, most in {"agent": first, **further}.items() if most}
+
+
 def price_table(name: str) -> dict[str, Rate]:
     """Return the prices in the table that a setting names, by model. A relative path is that of the checkout."""
     raw = text(name)
@@ -158,6 +168,7 @@ AWMWEB_PARK_AFTER_S = number("AWMWEB_PARK_AFTER_S", 60, 0, 86_400)
 AWMWEB_DEMO = switch("AWMWEB_DEMO", True)
 PACKS_DIR = BASE_DIR / "packs"
 AGENT_ENDPOINTS = endpoints("agent", endpoint("AWMWEB_AGENT_"), text("AWMWEB_AGENTS"))
+AGENT_LIMITS = limits(number("AWMWEB_AGENT_PARALLEL", 0, 0, 10_000), AGENT_ENDPOINTS)
 EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
 EXPERT_ENDPOINTS = endpoints("expert", EXPERT_ENDPOINT, text("AWMWEB_EXPERTS"))
 PRICES = price_table("AWMWEB_PRICES")

@@ -38,13 +38,15 @@ class TaskFilter(Strict):
 class PlannedArm(Strict):
     """One condition. `policy` replaces the plan's for this arm. `offer` is the chance that an episode of this arm is
     offered the expert, drawn for each; without it all are. `people` is the share of its episodes that people alone
-    answer, drawn for each; models answer the others. Without it the project's routing decides."""
+    answer, drawn for each; models answer the others. Without it the project's routing decides. `parallel` is a limit of
+    its own beside the plan's."""
 
     name: Name
     expert: ExpertMode = "off"
     policy: str = Field("", max_length=200)
     offer: float | None = Field(None, ge=CHANCES[0], le=CHANCES[1])
     people: float | None = Field(None, ge=0, le=1)
+    parallel: int | None = Field(None, ge=1, le=1000)
 
     @model_validator(mode="after")
     def _offers_something(self) -> PlannedArm:
@@ -88,9 +90,9 @@ class PlanDocument(Strict):
     def digest(self) -> str:
         plan = self.model_dump()
         for arm in plan["arms"]:
-            for name in ("offer", "people"):
+            for name in ("offer", "people", "parallel"):
                 if arm[name] is None:
-                    del arm[name]  # plans that were launched before arms could draw keep their digest
+                    del arm[name]  # plans that were launched before arms had these keep their digest
         return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
 
 

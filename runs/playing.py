@@ -68,6 +68,7 @@ async def _play(episode_id: str, worker: str) -> None:
     try:
         async with _World(actor, episode) as environment:
             if await _begin(episode, worker):
+                await database_sync_to_async(planning.begun)(episode.run_id)
                 begun = await database_sync_to_async(_load)(episode_id)
                 assert begun is not None
                 environment.episode = begun

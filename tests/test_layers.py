@@ -151,6 +151,7 @@ READS = {
         "offers",
         "prices",
         "costs",
+        "limits",
         "spending",
         "difficulty",
         "comparison",
