@@ -60,13 +60,15 @@ class CostView(Schema):
 
 class RunDetail(Schema):
     """One run with what each of its arms cost. `state` and `prices` are null for a run without a plan; `prices` are
-    those of its launch, by role and endpoint, in US dollars per million tokens."""
+    those of its launch, by role and endpoint, in US dollars per million tokens. `server` is what a further
+    environment server said of itself at the launch."""
 
     id: str
     name: str
     expert: str
     state: str | None
     prices: Object | None
+    server: Object | None
     costs: list[CostView]
 
 
@@ -132,6 +134,7 @@ def read_run(request: HttpRequest, run_id: str) -> RunDetail:
         expert=run.expert,
         state=plan.state if plan else None,
         prices=plan.prices if plan else None,
+        server=plan.server or None if plan else None,
         costs=[_cost(one) for one in spending.costs_of(run)],
     )
 

@@ -21,7 +21,7 @@ from episodes.packs import packs
 from episodes.selection import newest
 from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
-from runs import estimating, launching, limits, overview, planning, preflight, spending
+from runs import estimating, launching, limits, overview, planning, preflight, servers, spending
 from runs.compare import count
 from runs.comparison import compare_run
 from runs.errors import BadPlan
@@ -170,6 +170,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "scenarios": overview.by_scenario(rows),
         "more_tasks": more_tasks,
         "waits": limits.waits(found.plan),
+        "server": servers.Said(**found.plan.server) if found.plan.server else None,
         "ruled_later": found.ruled_later,
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
         "repeats": repeats(found.tries, names),

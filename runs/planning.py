@@ -25,7 +25,7 @@ from episodes.models import Episode, EpisodeState, ExpertMode, Run, SplitTask
 from episodes.packs import packs
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
-from runs import launching, limits, spending
+from runs import launching, limits, servers, spending
 from runs.errors import BadPlan, WrongState
 from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
 from runs.offers import is_for_people, is_offered
@@ -55,6 +55,7 @@ def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, b
     """1. check the right, 2. the run; the same key and plan give the same run back, and false, 3. find tasks and
     policies, 4. insert every try and its queued episode, 5. start, unless it is planned for later."""
     may_launch(actor)
+    at = servers.profile(document.environment)
     most = ExpertMode.most(arm.expert for arm in document.arms)
     run, made = recording.start_run(actor, RunStart(name=document.name, key=key or None, expert=most))
     if not made:
@@ -67,6 +68,7 @@ def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, b
         raise BadPlan("The plan selects no task.")
     if len(tasks) * len(document.arms) * document.seeds > MAX_EPISODES:
         raise BadPlan(f"The plan has more than {MAX_EPISODES:,} episodes.")
+    said = servers.probe(at).stored() if at.name != servers.BUILTIN else {}
     plan = Plan.objects.create(
         run=run,
         document=document.model_dump(),
@@ -75,6 +77,7 @@ def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, b
         seeds=document.seeds,
         parallel=document.parallel,
         prices=spending.prices_now(),
+        server=said,
     )
     arms = [
         Arm(plan=plan, name=arm.name, place=place, expert=arm.expert, policy=arm.policy or document.policy)
@@ -169,7 +172,7 @@ def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
     policies = {name: launching.policy_named(name) | limits for name in {cell.arm.policy for cell in cells}}
     for scenario, idx, policy in {(*cell.task[:2], cell.arm.policy) for cell in cells}:
         launching.playable(scenario, idx, policies[policy])
-    starts = [_start(plan.run, cell, policies[cell.arm.policy]) for cell in cells]
+    starts = [_start(plan, cell, policies[cell.arm.policy]) for cell in cells]
     episodes = queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"])
     chances = chances_of(plan)
     rows = [
@@ -190,12 +193,13 @@ def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
     PlannedTry.objects.bulk_create(rows, batch_size=queueing.BATCH)
 
 
-def _start(run: Run, cell: Cell, policy: dict[str, Any], again: int = 0) -> EpisodeStart:
+def _start(plan: Plan, cell: Cell, policy: dict[str, Any], again: int = 0) -> EpisodeStart:
     scenario, idx, text = cell.task
     suffix = f"/try{again}" if again else ""
     return EpisodeStart(
-        key=f"{run.pk}/{cell.arm.place}/{scenario[:100]}/{idx}/{cell.seed}{suffix}",
-        run=run.pk,
+        key=f"{plan.pk}/{cell.arm.place}/{scenario[:100]}/{idx}/{cell.seed}{suffix}",
+        run=plan.pk,
+        environment=plan.document.get("environment", servers.BUILTIN),
         task=text,
         scenario=scenario,
         task_idx=idx,
@@ -285,7 +289,7 @@ def retry(actor: Actor, run_id: str) -> int:
     starts = []
     for row in rows:
         cell = Cell(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position, row.offered)
-        starts.append(_start(plan.run, cell, row.episode.policy, again=row.tries + 1))
+        starts.append(_start(plan, cell, row.episode.policy, again=row.tries + 1))
     for row, episode in zip(
         rows, queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"]), strict=True
     ):

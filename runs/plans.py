@@ -59,7 +59,8 @@ class PlannedArm(Strict):
 
 class PlanDocument(Strict):
     """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
-    by default. `shuffle` seeds the order in which tasks are played and read."""
+    by default. `shuffle` seeds the order in which tasks are played and read. `environment` names a server of
+    `AWMWEB_ENVIRONMENTS`."""
 
     name: Name
     tasks: list[str] | TaskFilter = TaskFilter()
@@ -74,6 +75,7 @@ class PlanDocument(Strict):
     stall_after: int = Field(5, ge=0, le=1000)
     parallel: int = Field(8, ge=1, le=1000)
     shuffle: int = Field(1, ge=0, le=2**31 - 1)
+    environment: str = Field("awm", min_length=1, max_length=100)
     start: bool = True
 
     @model_validator(mode="after")
@@ -89,6 +91,8 @@ class PlanDocument(Strict):
     @property
     def digest(self) -> str:
         plan = self.model_dump()
+        if self.environment == "awm":
+            del plan["environment"]  # so had plans that were launched before there were others
         for arm in plan["arms"]:
             for name in ("offer", "people", "parallel"):
                 if arm[name] is None:

@@ -152,6 +152,7 @@ READS = {
         "prices",
         "costs",
         "limits",
+        "servers",
         "spending",
         "difficulty",
         "comparison",

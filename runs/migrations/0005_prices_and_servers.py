@@ -15,4 +15,9 @@ class Migration(migrations.Migration):
             name='prices',
             field=models.JSONField(default=dict),
         ),
+        migrations.AddField(
+            model_name='plan',
+            name='server',
+            field=models.JSONField(default=dict),
+        ),
     ]
