@@ -5,10 +5,13 @@ Every variable has a line in docs/configuration.md.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import dj_database_url
@@ -16,6 +19,7 @@ from csp.constants import NONE, SELF
 
 from awmclient.chat import EndpointConfig
 from awmweb import embedded
+from runs.costs import Rate, rates_in
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"
@@ -88,6 +92,59 @@ def endpoints(role: str, first: EndpointConfig | None, further: str) -> dict[str
     return found
 
 
+def limits(first: int, agents: Iterable[str]) -> dict[str, int]:
+    """Return how many episodes can ask each agent model at a time, for those that have a limit: the first one's, and
+    those of further ones (AWMWEB_AGENT_TUNED_PARALLEL for `tuned`)."""
+    further = {
+        name: number(f"AWMWEB_AGENT_{name.upper()}_PARALLEL", 0, 0, 10_000) for name in agents if name != "agent"
+    }
+    return {name: most for name, most in {"agent": first, **further}.items() if most}
+
+
+def price_table(name: str) -> dict[str, Rate]:
+    """Return the prices in the table that a setting names, by model. A relative path is that of the checkout."""
+    raw = text(name)
+    if not raw:
+        return {}
+    try:
+        return rates_in((BASE_DIR / Path(raw).expanduser()).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        _stop(name, f"{raw}: {error}")
+        return {}
+
+
+def environment_server(name: str) -> dict[str, Any]:
+    """Return where a further environment server is, with its headers and its limit of time. A message never holds a
+    header."""
+    prefix = f"AWMWEB_ENVIRONMENT_{name.upper()}_"
+    url = text(f"{prefix}URL")
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname or "@" in parts.netloc or parts.query:
+        _stop(f"{prefix}URL", "expected an address such as http://127.0.0.1:8100, without password and query")
+    try:
+        headers = json.loads(text(f"{prefix}HEADERS", "{}"))
+    except ValueError:
+        headers = None
+    fits = isinstance(headers, dict) and all(
+        isinstance(value, str) and (key + value).isascii() and (key + value).isprintable()
+        for key, value in headers.items()
+    )
+    if not fits:
+        _stop(f"{prefix}HEADERS", 'expected a JSON object of strings, such as {"X-Name": "value"}')
+    return {"url": url, "headers": headers, "timeout_s": number(f"{prefix}TIMEOUT_S", 120, 1, 86_400)}
+
+
+def environments(further: str) -> dict[str, dict[str, Any]]:
+    """Return further environment servers by name, each with variables of its own (AWMWEB_ENVIRONMENT_LAB_URL for
+    `lab`)."""
+    found: dict[str, dict[str, Any]] = {}
+    for name in filter(None, (part.strip() for part in further.split(","))):
+        if not name.isidentifier() or name in found or name == "awm":
+            _stop("AWMWEB_ENVIRONMENTS", f"expected different plain names other than 'awm', got {name!r}")
+        found[name] = environment_server(name)
+    return found
+
+
 def mail_server() -> MailServer | None:
     """Return the server that takes our mail, or None. smtp: plain, smtp+tls: STARTTLS, smtps: TLS
     from the first byte."""
@@ -145,8 +202,11 @@ AWMWEB_PARK_AFTER_S = number("AWMWEB_PARK_AFTER_S", 60, 0, 86_400)
 AWMWEB_DEMO = switch("AWMWEB_DEMO", True)
 PACKS_DIR = BASE_DIR / "packs"
 AGENT_ENDPOINTS = endpoints("agent", endpoint("AWMWEB_AGENT_"), text("AWMWEB_AGENTS"))
+ENVIRONMENTS = environments(text("AWMWEB_ENVIRONMENTS"))
+AGENT_LIMITS = limits(number("AWMWEB_AGENT_PARALLEL", 0, 0, 10_000), AGENT_ENDPOINTS)
 EXPERT_ENDPOINT = endpoint("AWMWEB_EXPERT_")
 EXPERT_ENDPOINTS = endpoints("expert", EXPERT_ENDPOINT, text("AWMWEB_EXPERTS"))
+PRICES = price_table("AWMWEB_PRICES")
 AWMWEB_EXPERT_LIMIT = number("AWMWEB_EXPERT_LIMIT", 4, 1, 1000)
 # the environment server asks the judge; here its secrets are not known (embedded/services.py), and not needed
 JUDGE_ENDPOINT = endpoint("AWMENV_JUDGE_")

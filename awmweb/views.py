@@ -282,6 +282,7 @@ def environment_page(request: MemberRequest) -> HttpResponse:
     at = environment.standing()
     checks = [(PROBES.get(name, clean(name)), holds) for name, holds in at.probes.items()]
     context = {"at": at, "probes": checks, "replays": durability.replays(), "probed": probes.overview()}
+    context["further"] = environment.further()
     return render(request, "awmweb/environment.html", context)
 
 

@@ -236,14 +236,28 @@ def keep_model_draft(
         events.tell_draft(ask)
 
 
-def called(model: Actor, ask: Ask | None, purpose: str, *, tokens: int, duration_s: float, fault: str = "") -> None:
-    """Write one line for every call of a model, a fault included."""
+def called(
+    model: Actor,
+    ask: Ask | None,
+    purpose: str,
+    *,
+    tokens: int,
+    duration_s: float,
+    fault: str = "",
+    by_kind: tuple[int, int, int] | None = None,
+) -> None:
+    """Write one line for every call of a model, a fault included. `by_kind` has the tokens of the prompt, of the
+    completion, and those of the prompt that came from the endpoint's cache."""
+    prompt, completion, cached = by_kind or (None, None, None)
     ModelCall.objects.create(
         project=model.project,
         ask=ask,
         model_key=model.key,
         purpose=purpose,
         tokens=tokens,
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+        cached_tokens=cached,
         duration_s=duration_s,
         fault=fault[:2000],
     )

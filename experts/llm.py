@@ -47,6 +47,7 @@ RENEW_EVERY_S = 30.0
 STEPS_SHOWN, STEP_CHARS, TOOL_CHARS, VERIFIER_CHARS = 30, 1500, 24_000, 12_000
 CRITERIA_KEPT, CRITERIA_CHARS = 500, 2000
 OBJECTS_TRIED = 20
+TOKENS_MOST = 2_000_000_000
 HINT = "hint_from_a_person"
 NO_ADVICE = "the model's answer holds no advice"
 UNREADABLE = "the model's answer is not the JSON object that was asked for"
@@ -225,27 +226,43 @@ async def _call(
     try:
         message = await client.complete(messages)
     except EndpointError as fault:
-        await _note(model, ask, purpose, 0, start, fault.message)
+        await _note(model, ask, purpose, start, fault.message)
         raise
     usage = message.get("usage")
-    total = usage.get("total_tokens") if isinstance(usage, dict) else None
+    usage = usage if isinstance(usage, dict) else {}
+    total = usage.get("total_tokens")
     content = message.get("content")
     words = content if isinstance(content, str) else ""
-    cost = total if isinstance(total, int) and total >= 0 else (len(messages[1]["content"]) + len(words)) // 4
+    cost = (
+        total if type(total) is int and 0 <= total <= TOKENS_MOST else (len(messages[1]["content"]) + len(words)) // 4
+    )
     why = unusable(words)
-    await _note(model, ask, purpose, cost, start, why)
+    await _note(model, ask, purpose, start, why, cost, _by_kind(usage))
     if why:
         raise EndpointError(why, "unusable")
     return words
 
 
-async def _note(model: Actor, ask: Ask, purpose: str, tokens: int, start: float, fault: str) -> None:
-    took = time.monotonic() - start
-    await _do(_noted, model, ask, purpose, tokens, took, fault)
+def _by_kind(usage: dict[str, Any]) -> tuple[int, int, int] | None:
+    """Return the counts of prompt, completion and cache, if the endpoint told the first two."""
+    details = usage.get("prompt_tokens_details")
+    cached = details.get("cached_tokens") if isinstance(details, dict) else 0
+    counts = [usage.get("prompt_tokens"), usage.get("completion_tokens"), cached or 0]
+    prompt, completion, cached = (one if type(one) is int and 0 <= one <= TOKENS_MOST else -1 for one in counts)
+    return (prompt, completion, min(max(cached, 0), prompt)) if prompt >= 0 and completion >= 0 else None
 
 
-def _noted(model: Actor, ask: Ask, purpose: str, tokens: int, took: float, fault: str) -> None:
-    desk.called(model, ask, purpose, tokens=tokens, duration_s=took, fault=fault)
+async def _note(
+    model: Actor,
+    ask: Ask,
+    purpose: str,
+    start: float,
+    fault: str,
+    tokens: int = 0,
+    by_kind: tuple[int, int, int] | None = None,
+) -> None:
+    about = {"tokens": tokens, "duration_s": time.monotonic() - start, "fault": fault, "by_kind": by_kind}
+    await database_sync_to_async(desk.called)(model, ask, purpose, **about)
 
 
 def _budget_spent(model: Actor) -> bool:

@@ -13,9 +13,12 @@ from awmclient import schema
 from awmclient.fields import Count, Line, Object
 from episodes import lists, recording
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
+from episodes.models import Run
+from people.access import may_read, visible_or_404
 from people.http import REFUSALS, actor_of
-from runs import briefings, certifying, planning
+from runs import briefings, certifying, planning, spending
 from runs.comparison import Comparison, compare_run
+from runs.costs import Cost
 from runs.models import Plan
 from runs.plans import plan_of
 
@@ -67,6 +70,37 @@ class BriefingView(Schema):
     at: datetime
 
 
+class CostView(Schema):
+    """What the episodes of one arm took so far. `usd` is null where a part of the money is unknown; `unknown` says why,
+    and `usd_known` is the rest. `prompt_cached` are among `prompt_tokens`; times are seconds."""
+
+    arm: str
+    episodes: int
+    prompt_tokens: int
+    prompt_cached: int
+    completion_tokens: int
+    expert_tokens: int
+    usd: float | None
+    usd_known: float
+    unknown: list[str]
+    wall_s: float
+    human_s: float
+
+
+class RunDetail(Schema):
+    """One run with what each of its arms cost. `state` and `prices` are null for a run without a plan; `prices` are
+    those of its launch, by role and endpoint, in US dollars per million tokens. `server` is what a further
+    environment server said of itself at the launch."""
+
+    id: str
+    name: str
+    expert: str
+    state: str | None
+    prices: Object | None
+    server: Object | None
+    costs: list[CostView]
+
+
 class Retried(Schema):
     retried: int
 
@@ -114,6 +148,40 @@ def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.R
         return Status(201 if made else 200, _view(plan))
     run, made = recording.start_run(actor_of(request), payload)
     return Status(201 if made else 200, schema.RunView(id=run.pk, name=run.name, expert=run.expert))
+
+
+@router.get("/runs/{run_id}", response={200: RunDetail, **REFUSALS})
+def read_run(request: HttpRequest, run_id: str) -> RunDetail:
+    """Read one run, and what each of its arms cost."""
+    actor = actor_of(request)
+    may_read(actor)
+    run = visible_or_404(Run.objects.all(), actor, run_id)
+    plan = Plan.objects.filter(run=run).first()
+    return RunDetail(
+        id=run.pk,
+        name=run.name,
+        expert=run.expert,
+        state=plan.state if plan else None,
+        prices=plan.prices if plan else None,
+        server=plan.server or None if plan else None,
+        costs=[_cost(one) for one in spending.costs_of(run)],
+    )
+
+
+def _cost(one: Cost) -> CostView:
+    return CostView(
+        arm=one.arm,
+        episodes=one.episodes,
+        prompt_tokens=one.agent.prompt,
+        prompt_cached=one.agent.cached,
+        completion_tokens=one.agent.completion,
+        expert_tokens=one.expert.all,
+        usd=one.usd,
+        usd_known=one.priced,
+        unknown=list(one.unknown),
+        wall_s=one.wall_s,
+        human_s=one.human_s,
+    )
 
 
 @router.post("/runs/{run_id}/pause", response={200: schema.RunView, **REFUSALS})

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from channels.db import database_sync_to_async
-from django.conf import settings
 
 from awmclient.observations import WORLD
 from awmclient.toolcalls import is_reserved
@@ -22,7 +21,7 @@ from episodes.models import Certificate, Episode
 from episodes.packs import packs
 from episodes.trajectory import steps_of
 from people.access import Actor, may_launch, visible_or_404
-from runs import launching
+from runs import launching, servers
 from runs.errors import NoServer, StillLive
 
 ORACLE = "oracle"
@@ -89,13 +88,14 @@ async def certified(chosen: Sequence[Task]) -> AsyncIterator[tuple[Task, Certifi
 
 
 async def _certify_task(task: Task) -> Certified:
+    at = servers.profile(servers.BUILTIN)
     try:
-        async with EnvironmentClient(settings.AWMENV_URL) as first:
+        async with at.client() as first:
             await first.reset(scenario=task.scenario, task_idx=task.task_idx, state_diff=True, world=True)
             made = [await _played(first, name, arguments) for name, arguments in task.calls]
             world = first.world
             final = await _final(first)
-        return await _replayed(task.scenario, task.task_idx, world, made, final)
+        return await _replayed(at, task.scenario, task.task_idx, world, made, final)
     except ServerUnreachable as away:
         raise NoServer(str(away)) from away
     except EnvironmentFault as fault:
@@ -123,7 +123,8 @@ async def certify_episode(episode: Episode) -> Certified:
     made = [Made(step["name"], step.get("arguments") or {}, mark=(step.get("meta") or {}).get(WORLD)) for step in calls]
     try:
         final = episode.world.get("final", "")
-        found = await _replayed(episode.scenario, episode.task_idx, episode.world or None, made, final)
+        at_server = servers.known(episode.environment)
+        found = await _replayed(at_server, episode.scenario, episode.task_idx, episode.world or None, made, final)
     except ServerUnreachable as away:
         raise NoServer(str(away)) from away
     at = calls[found.checked]["seq"] if found.checked < len(calls) else episode.last_seq
@@ -134,7 +135,12 @@ async def certify_episode(episode: Episode) -> Certified:
 
 
 async def _replayed(
-    scenario: str, task_idx: int | None, world: dict[str, Any] | None, made: list[Made], final: str = ""
+    at: servers.Profile,
+    scenario: str,
+    task_idx: int | None,
+    world: dict[str, Any] | None,
+    made: list[Made],
+    final: str = "",
 ) -> Certified:
     """Replay in a world of its own: alone first, and if that differs, with the rows of a snapshot put back.
 
@@ -142,18 +148,25 @@ async def _replayed(
     """
     if world is None or any(call.mark is None for call in made):
         return Certified(Certificate.Grade.REFUSED, len(made), 0, "The world was not recorded.")
-    alone = await _once(scenario, task_idx, world, made, final, put_back=False)
+    alone = await _once(at, scenario, task_idx, world, made, final, put_back=False)
     if alone.grade != Certificate.Grade.REFUSED:
         return alone
-    helped = await _once(scenario, task_idx, world, made, final, put_back=True)
+    helped = await _once(at, scenario, task_idx, world, made, final, put_back=True)
     return helped if helped.grade == Certificate.Grade.DATABASE else alone
 
 
 async def _once(
-    scenario: str, task_idx: int | None, world: dict[str, Any], made: list[Made], final: str, *, put_back: bool
+    at: servers.Profile,
+    scenario: str,
+    task_idx: int | None,
+    world: dict[str, Any],
+    made: list[Made],
+    final: str,
+    *,
+    put_back: bool,
 ) -> Certified:
     refused = Certificate.Grade.REFUSED
-    async with EnvironmentClient(settings.AWMENV_URL, restore=put_back) as client:
+    async with at.client(restore=put_back) as client:
         try:
             await client.reset(scenario=scenario, task_idx=task_idx, state_diff=True)
             await client.replay(made, world)

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit, urlunsplit
 
 import httpx
 from django.conf import settings
+
+from runs import servers
 
 TIERS = ("none", "degraded", "container", "strict")  # weakest first, as `awmenv.server.sandbox` has them
 PATIENCE_S = 2.0
@@ -51,10 +52,12 @@ class Standing:
 
 def address() -> str:
     """Return where the environment server answers HTTP."""
-    url = settings.AWMENV_URL
-    parts = urlsplit(url if "://" in url else f"http://{url}")
-    scheme = {"ws": "http", "wss": "https"}.get(parts.scheme, parts.scheme)
-    return urlunsplit((scheme, parts.netloc, parts.path.rstrip("/").removesuffix("/ws"), "", ""))
+    return servers.http_address(settings.AWMENV_URL)
+
+
+def further() -> list[tuple[str, servers.Said]]:
+    """Ask the servers of `AWMWEB_ENVIRONMENTS` what they are, by name."""
+    return [(name, servers.probe(servers.profile(name))) for name in settings.ENVIRONMENTS]
 
 
 def standing() -> Standing:

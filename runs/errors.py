@@ -26,6 +26,13 @@ class NotBroken(AppError):
     status = 409
 
 
+class UnknownEnvironment(AppError):
+    """There is no environment server by this name."""
+
+    code = "unknown_environment"
+    status = 422
+
+
 class NoEndpoint(AppError):
     """No agent model is configured. Set AWMWEB_AGENT_BASE_URL and AWMWEB_AGENT_MODEL."""
 

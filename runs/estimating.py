@@ -1,25 +1,23 @@
-"""Reads: what a plan will take, in time, tokens and people's time, from earlier episodes of planned runs.
+"""Reads: what a plan will take, in time, tokens, money and people's time, from earlier episodes of planned runs.
 
 Says what it is from, and nothing where nothing is known. Called before a launch, by page and command.
 """
 
 from __future__ import annotations
 
-import json
 import statistics
-from collections.abc import Collection
 from dataclasses import dataclass
 
 from django.db.models import Q
 
 from episodes.formatting import clock
-from episodes.models import Episode, EpisodeState, Step, StepKind
+from episodes.models import Episode, EpisodeState
 from episodes.recording import policy_facts
 from episodes.strip import BRIEFED
-from experts.models import Advice
 from people.access import Actor, scoped
-from runs import launching
+from runs import launching, spending
 from runs.compare import count
+from runs.costs import dollars
 from runs.plans import PlanDocument, PlannedArm
 
 NEWEST = 200
@@ -40,6 +38,9 @@ class Estimate:
     seconds: float
     tokens: int
     human_s: float
+    usd: float | None = 0.0
+    """The money at today's prices, or None where a part of it is unknown."""
+    unpriced: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
@@ -48,10 +49,12 @@ class Estimate:
         parts = [f"about {clock(self.seconds)}" if self.seconds >= 1 else "<1 s"]
         if self.tokens:
             parts.append(f"{self.tokens:,} tokens")
+            parts.append("unknown money" if self.usd is None else dollars(self.usd))
         if self.human_s >= 1:
             parts.append(f"{clock(self.human_s)} of people's time")
         but = f" Nothing is known of {', '.join(self.unknown)}." if self.unknown else ""
-        return f"From {count(self.earlier, 'earlier episode')}: {', '.join(parts)}.{but}"
+        why = f" Money: {'; '.join(self.unpriced)}." if self.unpriced else ""
+        return f"From {count(self.earlier, 'earlier episode')}: {', '.join(parts)}.{but}{why}"
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,8 @@ class _Each:
     seconds: float
     tokens: float
     human_s: float
+    usd: float
+    unpriced: tuple[str, ...]
 
 
 def estimate(actor: Actor, document: PlanDocument, tasks: int) -> Estimate:
@@ -69,6 +74,7 @@ def estimate(actor: Actor, document: PlanDocument, tasks: int) -> Estimate:
     each = {arm.name: _earlier(actor, document, arm) for arm in document.arms}
     known = [one for one in each.values() if one is not None]
     of_arm = tasks * document.seeds
+    unpriced = tuple(dict.fromkeys(reason for one in known for reason in one.unpriced))
     longest = max((one.seconds for one in known), default=0.0)  # slots shorten a run no further than one episode
     return Estimate(
         episodes=of_arm * len(document.arms),
@@ -77,6 +83,8 @@ def estimate(actor: Actor, document: PlanDocument, tasks: int) -> Estimate:
         seconds=max(longest, sum(one.seconds for one in known) * of_arm / document.parallel),
         tokens=round(sum(one.tokens for one in known) * of_arm),
         human_s=sum(one.human_s for one in known) * of_arm,
+        usd=None if unpriced else sum(one.usd for one in known) * of_arm,
+        unpriced=unpriced,
     )
 
 
@@ -97,23 +105,13 @@ def _earlier(actor: Actor, document: PlanDocument, arm: PlannedArm) -> _Each | N
         return None
     ids = [pk for pk, _, _ in rows]
     by_people = (1.0 if arm.offer is None else arm.offer) * (1.0 if arm.people is None else arm.people)
+    sample = spending.spent(Episode.objects.filter(pk__in=ids[:SAMPLED]))
+    bill = sample.bill(spending.prices_now())
     return _Each(
         count=len(rows),
         seconds=statistics.fmean((ended - begun).total_seconds() for _, begun, ended in rows if begun and ended),
-        tokens=_tokens(ids[:SAMPLED]) / len(ids[:SAMPLED]),
-        human_s=_human_s(ids) / len(ids) * by_people,
+        tokens=sample.tokens / len(ids[:SAMPLED]),
+        human_s=spending.human_s(Episode.objects.filter(pk__in=ids)) / len(ids) * by_people,
+        usd=bill.priced / len(ids[:SAMPLED]),
+        unpriced=tuple(bill.unknown),
     )
-
-
-def _tokens(episodes: Collection[str]) -> int:
-    """Return the tokens that endpoints counted in these episodes."""
-    said = Step.objects.filter(episode__in=episodes, kind=StepKind.MESSAGE, body__contains='"usage"')
-    usages = (json.loads(body).get("usage") or {} for body in said.values_list("body", flat=True))
-    counts = (usage.get(name) for usage in usages for name in ("prompt_tokens", "completion_tokens"))
-    return sum(count for count in counts if type(count) is int)
-
-
-def _human_s(episodes: Collection[str]) -> float:
-    """Return the seconds that people took, from claim to answer; programs that answer are none."""
-    answers = Advice.objects.filter(ask__episode__in=episodes, source="human", took_s__isnull=False)
-    return sum(answer.took_s or 0.0 for answer in answers if not answer.is_by_script)

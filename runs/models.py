@@ -31,7 +31,9 @@ ENDED = {PlanState.FINISHED, PlanState.CANCELLED}
 class Plan(models.Model):
     """What a run was launched to do. `document` is the typed plan as it was given, `digest` covers it.
 
-    `waves` counts the times that seeds were planned: 1, and one more for each addition.
+    `waves` counts the times that seeds were planned: 1, and one more for each addition. `prices` are those of the
+    models at the launch: a price that changes later changes no run. `server` is what the environment server of the plan
+    said of itself then; empty for the built-in one.
     """
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="plan")
@@ -41,6 +43,8 @@ class Plan(models.Model):
     waves = models.SmallIntegerField(default=1)
     seeds = models.IntegerField()
     parallel = models.IntegerField()
+    prices = models.JSONField(default=dict)
+    server = models.JSONField(default=dict)
     state = models.CharField(max_length=10, choices=PlanState.choices, default=PlanState.PLANNED)
     changed_by = models.CharField(max_length=160, blank=True)
     changed_at = models.DateTimeField(null=True, blank=True)

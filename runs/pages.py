@@ -22,7 +22,19 @@ from episodes.packs import packs
 from episodes.selection import newest
 from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
-from runs import briefings, charts, estimating, launching, overview, planning, preflight, rewarding
+from runs import (
+    briefings,
+    charts,
+    estimating,
+    launching,
+    limits,
+    overview,
+    planning,
+    preflight,
+    rewarding,
+    servers,
+    spending,
+)
 from runs.compare import count
 from runs.comparison import compare_run
 from runs.errors import BadPlan
@@ -186,6 +198,8 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "arms": card.arms,
         "scenarios": overview.by_scenario(rows),
         "more_tasks": more_tasks,
+        "waits": limits.waits(found.plan),
+        "server": servers.Said(**found.plan.server) if found.plan.server else None,
         "ruled_later": found.ruled_later,
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
         "repeats": repeats(found.tries, names),
@@ -200,6 +214,14 @@ def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
     lacking = [(task, why, reverse("briefing", args=task.rpartition("/")[::2])) for task, why in one.lacking]
     words = briefing_words(plan.document, one.arm).removeprefix("briefed ")
     return {"arm": one.arm, "given": one.given, "tasks": one.tasks, "words": words, "lacking": lacking}
+
+
+@require_GET
+@member_required(may_read)
+def costs(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show what each arm took; apart from its page, because it reads every turn of a model."""
+    run = visible_or_404(Run.objects.all(), request.actor, pk)
+    return render(request, "runs/_costs.html", {"costs": spending.costs_of(run)})
 
 
 @require_GET

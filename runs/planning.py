@@ -1,7 +1,8 @@
 """Writes: a planned run from its launch to its end: launch, start, pause, resume, cancel, retry, more seeds.
 
-Owns every change of `runs.models`. All tries of a plan are inserted at the launch; workers are called for at most
-`parallel` of them at a time, in the planned order, so that runs share the workers and a pause holds what has not begun.
+Owns every change of `runs.models`. All tries of a plan are inserted at the launch; workers are called for as many of
+them as `limits.py` leaves room for, in the planned order, so that runs share the workers and a pause holds what has not
+begun.
 The database is the record: `feed` may be called at any time and calls for what is next. Leaves playing to `playing.py`.
 """
 
@@ -17,14 +18,14 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from awmclient.schema import LIVE_STATES, EpisodeStart, RunStart
+from awmclient.schema import EpisodeStart, RunStart
 from episodes import queueing, recording
 from episodes.errors import KeyConflict
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, SplitTask
 from episodes.packs import packs
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
-from runs import briefings, launching
+from runs import briefings, launching, limits, servers, spending
 from runs.errors import BadPlan, WrongState
 from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
 from runs.offers import is_for_people, is_offered
@@ -49,12 +50,20 @@ class Cell:
         return ExpertMode.OFF if self.offered is False else self.arm.expert
 
 
-@transaction.atomic
 def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, bool]:
-    """1. check the right, 2. the run; the same key and plan give the same run back, and false, 3. find tasks and
-    policies, 4. insert every try and its queued episode, 5. start, unless it is planned for later."""
+    """1. check the right, 2. ask a further environment server what it is, before any lock is held, 3. the run with all
+    its tries; the same key and plan give the same run back, and false."""
     may_launch(actor)
     briefings.check(document)
+    at = servers.profile(document.environment)
+    said = servers.probe(at).stored() if at.name != servers.BUILTIN else {}
+    return _launch(actor, document, key, said)
+
+
+@transaction.atomic
+def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, Any]) -> tuple[Plan, bool]:
+    """1. the run, 2. find tasks and policies, 3. insert every try and its queued episode, 4. start, unless it is planned
+    for later."""
     most = ExpertMode.most(arm.expert for arm in document.arms)
     run, made = recording.start_run(actor, RunStart(name=document.name, key=key or None, expert=most))
     if not made:
@@ -74,6 +83,8 @@ def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, b
         control=document.control,
         seeds=document.seeds,
         parallel=document.parallel,
+        prices=spending.prices_now(),
+        server=server,
     )
     arms = [
         Arm(plan=plan, name=arm.name, place=place, expert=arm.expert, policy=arm.policy or document.policy)
@@ -168,7 +179,7 @@ def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
     policies = {name: launching.policy_named(name) | limits for name in {cell.arm.policy for cell in cells}}
     for scenario, idx, policy in {(*cell.task[:2], cell.arm.policy) for cell in cells}:
         launching.playable(scenario, idx, policies[policy])
-    starts = [_start(plan.run, cell, policies[cell.arm.policy]) for cell in cells]
+    starts = [_start(plan, cell, policies[cell.arm.policy]) for cell in cells]
     episodes = queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"])
     chances = chances_of(plan)
     rows = [
@@ -189,12 +200,13 @@ def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
     PlannedTry.objects.bulk_create(rows, batch_size=queueing.BATCH)
 
 
-def _start(run: Run, cell: Cell, policy: dict[str, Any], again: int = 0) -> EpisodeStart:
+def _start(plan: Plan, cell: Cell, policy: dict[str, Any], again: int = 0) -> EpisodeStart:
     scenario, idx, text = cell.task
     suffix = f"/try{again}" if again else ""
     return EpisodeStart(
-        key=f"{run.pk}/{cell.arm.place}/{scenario[:100]}/{idx}/{cell.seed}{suffix}",
-        run=run.pk,
+        key=f"{plan.pk}/{cell.arm.place}/{scenario[:100]}/{idx}/{cell.seed}{suffix}",
+        run=plan.pk,
+        environment=plan.document.get("environment", servers.BUILTIN),
         task=text,
         scenario=scenario,
         task_idx=idx,
@@ -285,7 +297,7 @@ def retry(actor: Actor, run_id: str) -> int:
     starts = []
     for row in rows:
         cell = Cell(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position, row.offered)
-        starts.append(_start(plan.run, cell, row.episode.policy, again=row.tries + 1))
+        starts.append(_start(plan, cell, row.episode.policy, again=row.tries + 1))
     for row, episode in zip(
         rows, queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"]), strict=True
     ):
@@ -321,35 +333,61 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
 
 @transaction.atomic
 def feed(run_id: str) -> int:
-    """Call workers for the next tries, so that at most `parallel` are live; finish a run with no try left."""
+    """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left."""
     plan = Plan.objects.select_for_update().filter(pk=run_id, state=PlanState.RUNNING).first()
     if plan is None:
         return 0
-    live = plan.tries.filter(episode__state__in=LIVE_STATES)
-    room = plan.parallel - live.exclude(called_at=None).count()
-    rows = list(
-        live.filter(called_at=None, episode__state=EpisodeState.QUEUED)
-        .order_by("wave", "position", "seed", "arm__place")
-        .values_list("pk", "episode_id")[: max(room, 0)]
-    )
-    PlannedTry.objects.filter(pk__in=[pk for pk, _ in rows]).update(called_at=timezone.now())
-    for _, episode_id in rows:
-        transaction.on_commit(functools.partial(launching.wake_worker, episode_id))
-    if not rows and not live.exists():
+    asked = limits.limited(plan)
+    limits.lock(asked.values())
+    running = limits.loads()
+    mine = running.pop(plan.pk, limits.RunLoad(plan.parallel))
+    if not mine.arms:
         plan.state, plan.ended_at = PlanState.FINISHED, timezone.now()
         plan.save(update_fields=["state", "ended_at"])
-    return len(rows)
+        return 0
+    room = limits.room(mine, running.values())
+    called = _call(plan, mine, asked, room) if room > 0 else []
+    for episode_id in called:
+        transaction.on_commit(functools.partial(launching.wake_worker, episode_id))
+    return len(called)
+
+
+def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int) -> list[str]:
+    """Note calls for the next tries within the limits of arms and endpoints, and return their episodes."""
+    ordered = plan.tries.filter(called_at=None, episode__state=EpisodeState.QUEUED)
+    ordered = ordered.order_by("wave", "position", "seed", "arm__place")
+    of_arms = {name: most - mine.arms.get(name, limits.Load()).live for name, most in limits.arm_limits(plan).items()}
+    of_endpoints = {one.name: one.room for one in limits.endpoints(plan, asked.values())}
+    full = [name for name, left in of_arms.items() if left <= 0]
+    full += [arm for arm, name in asked.items() if of_endpoints[name] <= 0]
+    open_ = ordered.exclude(arm__name__in=full).values_list("episode_id", "arm__name")
+    waiting = list(open_ if of_arms or asked else open_[:room])
+    called = limits.chosen(waiting, room, of_arms, asked, of_endpoints)
+    PlannedTry.objects.filter(episode__in=called).update(called_at=timezone.now())
+    return called
 
 
 def feed_all() -> None:
-    """Feed every running run: a lost call must cost a delay only."""
-    for run_id in Plan.objects.filter(state=PlanState.RUNNING).values_list("pk", flat=True):
+    """Feed every running run, the one with the fewest episodes at work first: a lost call must cost a delay only."""
+    running = limits.loads()
+    runs = Plan.objects.filter(state=PlanState.RUNNING).values_list("pk", flat=True)
+    for run_id in sorted(runs, key=lambda pk: running[pk].all.busy if pk in running else 0):
         feed(str(run_id))
 
 
+def begun(run_id: str | None) -> None:
+    """Call for the next when a worker has begun one: a run has few calls at a time that no worker has taken."""
+    waiting = PlannedTry.objects.filter(plan=run_id, called_at=None, episode__state=EpisodeState.QUEUED)
+    if run_id and waiting.exists():
+        feed(run_id)
+
+
 def episode_ended(episode: Episode, reason: str) -> None:
-    """Make room for the next when an episode ends. Registered with `recording.on_end`."""
-    if episode.run_id and PlannedTry.objects.filter(episode=episode).exists():
+    """Make room for the next when an episode ends: for its run, and for others that wait for the same model.
+    Registered with `recording.on_end`."""
+    if limits.is_limited(episode):
+        transaction.on_commit(feed_all)
+    elif episode.run_id and PlannedTry.objects.filter(episode=episode).exists():
         transaction.on_commit(functools.partial(feed, episode.run_id))
 
 

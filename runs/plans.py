@@ -21,7 +21,7 @@ RECIPES = Path(__file__).parent / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
-ADDED = ("offer", "people", "briefing", "outcomes")
+ADDED = ("offer", "people", "briefing", "outcomes", "parallel")
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
 
@@ -43,7 +43,8 @@ class PlannedArm(Strict):
     offered the expert, drawn for each; without it all are. `people` is the share of its episodes that people alone
     answer, drawn for each; models answer the others. Without it the project's routing decides. `briefing` gives its
     agents advice before they begin: *human* what a person wrote for the task, *model* or *model:NAME* what an expert
-    model distills from earlier episodes, from their outcomes, too, if `outcomes` is true."""
+    model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is a
+    limit of its own beside the plan's."""
 
     name: Name
     expert: ExpertMode = "off"
@@ -52,6 +53,7 @@ class PlannedArm(Strict):
     people: float | None = Field(None, ge=0, le=1)
     briefing: str | None = Field(None, max_length=120, pattern=r"^(human|model(:[^\x00-\x1f]+)?)$")
     outcomes: bool | None = None
+    parallel: int | None = Field(None, ge=1, le=1000)
 
     @model_validator(mode="after")
     def _offers_something(self) -> PlannedArm:
@@ -66,7 +68,8 @@ class PlannedArm(Strict):
 
 class PlanDocument(Strict):
     """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
-    by default. `shuffle` seeds the order in which tasks are played and read."""
+    by default. `shuffle` seeds the order in which tasks are played and read. `environment` names a server of
+    `AWMWEB_ENVIRONMENTS`."""
 
     name: Name
     tasks: list[str] | TaskFilter = TaskFilter()
@@ -81,6 +84,7 @@ class PlanDocument(Strict):
     stall_after: int = Field(5, ge=0, le=1000)
     parallel: int = Field(8, ge=1, le=1000)
     shuffle: int = Field(1, ge=0, le=2**31 - 1)
+    environment: str = Field("awm", min_length=1, max_length=100)
     start: bool = True
 
     @model_validator(mode="after")
@@ -96,6 +100,8 @@ class PlanDocument(Strict):
     @property
     def digest(self) -> str:
         plan = self.model_dump()
+        if self.environment == "awm":
+            del plan["environment"]  # so had plans that were launched before there were others
         for arm in plan["arms"]:
             for name in ADDED:
                 if arm[name] is None:

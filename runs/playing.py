@@ -30,8 +30,8 @@ from episodes import recording
 from episodes.models import Episode, EpisodeState
 from people.access import Actor, system
 from people.errors import AppError
-from runs import distilling, launching, parking, planning
-from runs.errors import NoEndpoint, UnknownPolicy
+from runs import distilling, launching, parking, planning, servers
+from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
 from runs.local import LocalDashboard, LocalEpisode, in_database, one_connection, patiently
 from runs.plans import OF_LOOP
 
@@ -40,6 +40,8 @@ AGAIN_S = 1.0
 RESET_PATIENCE_S = 60.0
 VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
 NO_VERIFIER = "no_verifier"
+UPSTREAM = ("scenario", "task_idx", "seed")
+"""What of a reset a server without awmweb's extensions knows."""
 
 
 def play(episode_id: str, worker: str = "") -> None:
@@ -64,9 +66,10 @@ async def _play(episode_id: str, worker: str) -> None:
         await in_database(launching.wake_worker)(episode_id, distilling.AGAIN_S)
         return
     try:
-        async with _World(actor, episode) as environment:
+        async with await _world(actor, episode) as environment:
             begun = await in_database(_begun)(episode_id, worker)
             if begun is not None:
+                await in_database(planning.begun)(episode.run_id)
                 environment.episode = begun
                 await _through(actor, begun, policy, environment, briefing)
     except ServerUnreachable as away:
@@ -105,7 +108,7 @@ async def _judge(episode_id: str) -> None:
         return
     actor = system(episode.project)
     try:
-        async with _World(actor, episode) as environment:
+        async with await _world(actor, episode) as environment:
             await environment.reset(scenario=episode.scenario, task_idx=episode.task_idx, state_diff=True)
             await restore(environment, await LocalEpisode(actor, episode).steps())
             await _verify(actor, episode, environment, episode.final_answer)
@@ -119,17 +122,34 @@ async def _judge(episode_id: str) -> None:
         await patiently(recording.note_unverified, actor, episode.pk, f"The world was lost before its verdict: {gone}")
 
 
+async def _world(actor: Actor, episode: Episode) -> _World:
+    """Return the world of an episode on the server that its plan names, which is asked what it can do first. Raises
+    `ServerUnreachable`, or an EnvironmentFault where no server has the name any more."""
+    try:
+        at = servers.profile(episode.environment)
+    except UnknownEnvironment as missing:
+        raise EnvironmentFault(missing.message) from missing
+    if at.name == servers.BUILTIN:
+        return _World(actor, episode, at, extended=True)
+    said = await asyncio.to_thread(servers.probe, at)
+    if said.problem:
+        raise ServerUnreachable(f"Cannot reach the environment server {at.name} at {said.address}: {said.problem}")
+    return _World(actor, episode, at, said.extended)
+
+
 class _World(EnvironmentClient):
     """The environment of one episode, restored from its calls where it is lost. Its first reset waits for a server that
     goes away meanwhile, and makes the recorded world if there is a record to take up; it stores with the episode what
     the reset says of a partial scenario."""
 
-    def __init__(self, actor: Actor, episode: Episode) -> None:
-        super().__init__(settings.AWMENV_URL, restore=True)
+    def __init__(self, actor: Actor, episode: Episode, at: servers.Profile, extended: bool) -> None:
+        super().__init__(at.url, **at.options(), restore=extended)
         self._actor, self.episode = actor, episode
-        self._is_at_record = False
+        self._is_at_record, self._extended = False, extended
 
     async def reset(self, **arguments: Any) -> Observation:
+        if not self._extended:
+            return await self._reset({name: arguments[name] for name in UPSTREAM if name in arguments})
         self._is_at_record = bool(self.episode.world) and self.episode.last_seq > 0
         observation = await self._reset(arguments | ({"world": self.episode.world} if self._is_at_record else {}))
         partial = BuildReport.from_wire(observation.metadata.get("partial"))
@@ -143,7 +163,7 @@ class _World(EnvironmentClient):
         """Return an episode from before worlds were recorded begins anywhere, and is compared by what its calls
         brought.
         """
-        if not self.episode.world:
+        if not self.episode.world or not self._extended:
             return False
         if not self._is_at_record:
             await self.begin_as(self.episode.world)
@@ -157,7 +177,7 @@ class _World(EnvironmentClient):
             await patiently(recording.note_restored, self.episode.pk, restored.grade, restored.difference)
 
     async def _reset(self, arguments: dict[str, Any]) -> Observation:
-        if self.episode.project.real_clocks:
+        if self._extended and self.episode.project.real_clocks:
             arguments = {**arguments, "clocks": "real"}
         loop = asyncio.get_running_loop()
         give_up = loop.time() + RESET_PATIENCE_S

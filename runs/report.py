@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from runs import drawing, rewarding
+from runs import drawing, rewarding, spending
 from runs.compare import Contrast, count, points
 from runs.comparison import Comparison
+from runs.costs import Cost
 from runs.difficulty import ByDifficulty
 from runs.offers import Effect
 from runs.plans import plan_of, to_yaml
@@ -75,6 +76,7 @@ def markdown(found: Comparison) -> str:
             for arm in one.any_of
         ]
         parts += ["## Repeats", _table(["k", "arm", "tasks", "pass@k", "pass^k"], rows)]
+    parts += _of_costs(spending.costs_of(plan.run))
     parts += _of_rewards(rewarding.means(rewarding.rows(plan)))
     parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
     return "\n\n".join(parts) + "\n"
@@ -132,6 +134,17 @@ def _of_help(one: Effect) -> list[str]:
     words = "Who asks was not drawn: the descriptive rows show no effect of asking."
     table = _table(["episodes", "basis", "counted", "complete"], rows)
     return [f"## Help offered by draw in {_plain(one.arm)}", _plain(one.sentence), "\n".join(lines), table, words]
+
+
+def _of_costs(costs: Sequence[Cost]) -> list[str]:
+    """Return what each arm took, whether or not its episodes count in a rate."""
+    columns = ["arm", "episodes", "tokens in", "tokens out", "expert tokens", "episode time", "people's time", "money"]
+    rows = [[_plain(one.arm), one.episodes, *one.counts, *one.minutes, _plain(one.money)] for one in costs]
+    words = (
+        "Every episode that began, those included that a retry replaced. Money is at the prices of the launch. "
+        "Episode time adds up the ended episodes."
+    )
+    return ["## Costs", words, _table(columns, rows)]
 
 
 def _of_rewards(means: Sequence[tuple[str, str, int, float]]) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from people.audit import inert
-from runs import rewarding
+from runs import rewarding, spending
 from runs.compare import Contrast, Try
 from runs.comparison import Comparison
 from runs.paired import pass_all, pass_at
@@ -159,6 +159,7 @@ TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
     ),
     "repeats": (["k", "arm", "tasks", "pass@k", "pass^k"], of_repeats),
     "rewards": (rewarding.COLUMNS, lambda found: rewarding.rows(found.plan)),
+    "costs": (spending.COLUMNS, lambda found: spending.table(spending.costs_of(found.plan.run))),
     "completions": (["arm", "counted", "complete", "rate"], of_completions),
 }
 """By name: the columns, and the rows. The name is that of its file."""

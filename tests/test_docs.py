@@ -22,7 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports", "awmweb")
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
-READERS = {"text", "number", "switch", "web_address", "get", "getenv", "whole", "choice"}
+READERS = {"text", "number", "switch", "web_address", "price_table", "get", "getenv", "whole", "choice"}
 NAME = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)+")
 
 

@@ -15,7 +15,7 @@ from awmweb.embedded.paths import data_folder
 FILE = "settings.json"
 # Keys, headers and queries of endpoints are secrets and stay with the processes that call the endpoints.
 NAMES = re.compile(
-    r"AWMWEB_(AGENT|EXPERT)S|AWMENV_(URL|PORT)|AWMWEB_(AGENT|EXPERT)_([A-Z0-9_]+_)?(BASE_URL|MODEL|TIMEOUT_S)"
+    r"AWMWEB_(AGENT|EXPERT|PRICE|ENVIRONMENT)S|AWMWEB_ENVIRONMENT_[A-Z0-9_]+_(URL|TIMEOUT_S)|AWMENV_(URL|PORT)|AWMWEB_(AGENT|EXPERT)_([A-Z0-9_]+_)?(BASE_URL|MODEL|TIMEOUT_S|PARALLEL)"
 )
 
 

@@ -106,7 +106,11 @@ class Presence(models.Model):
 
 
 class ModelCall(AppendOnly):
-    """One call of an expert model: what it was for, what it cost, how it went. A fault is a fault, never advice."""
+    """One call of an expert model: what it was for, what it cost, how it went. A fault is a fault, never advice.
+
+    `tokens` is the endpoint's total, or a guess from the length of texts; the counts by kind are what the endpoint
+    told, or None. Cached tokens are among those of the prompt.
+    """
 
     project = models.ForeignKey(Project, on_delete=models.CASCADE, related_name="model_calls")
     ask = models.ForeignKey(Ask, null=True, on_delete=models.SET_NULL, related_name="model_calls")
@@ -117,6 +121,9 @@ class ModelCall(AppendOnly):
     )
     fault = models.TextField(blank=True)
     tokens = models.IntegerField(default=0)
+    prompt_tokens = models.IntegerField(null=True)
+    completion_tokens = models.IntegerField(null=True)
+    cached_tokens = models.IntegerField(null=True)
     duration_s = models.FloatField()
     at = models.DateTimeField(auto_now_add=True)
 

@@ -95,7 +95,7 @@ def test_a_server_that_goes_away_at_the_reset_is_waited_for(settings, episode, m
     async def reset():
         async with serve(answers, "127.0.0.1", 0) as server:
             settings.AWMENV_URL = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            async with playing._World(actor, episode) as world:
+            async with await playing._world(actor, episode) as world:
                 return await world.reset(scenario="open_1")
 
     assert asyncio.run(reset()).reward_type == "reset_ok" and len(connections) == 2

@@ -1,0 +1,174 @@
+"""What the calls of models cost: counts of tokens times a table of prices, and what an arm took in all. Pure.
+
+A sum is given only where every part is known: a model without a price, or a call that told no counts, makes the money
+of its arm unknown and is named. Called by `spending.py`, which reads what was counted, and by the settings, which read
+the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from episodes.formatting import clock
+
+MILLION = 1_000_000
+
+
+class Rate(BaseModel):
+    """US dollars per million tokens of one model. Input that came from the endpoint's cache costs `cached`, or as other
+    input where that is not given."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached: float | None = Field(None, ge=0)
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """Counts of some calls. `cached` ones are among `prompt`; `untold` are those of which only the total is known."""
+
+    prompt: int = 0
+    completion: int = 0
+    cached: int = 0
+    untold: int = 0
+
+    def __add__(self, other: Tokens) -> Tokens:
+        return Tokens(
+            self.prompt + other.prompt,
+            self.completion + other.completion,
+            self.cached + other.cached,
+            self.untold + other.untold,
+        )
+
+    @property
+    def all(self) -> int:
+        return self.prompt + self.completion + self.untold
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the episodes of one arm took so far, those included that a retry replaced.
+
+    `priced` is the part of the money that is known, `unknown` says why it is not all. `wall_s` adds up the time of the
+    ended episodes, `human_s` people's time from claim to answer.
+    """
+
+    arm: str
+    episodes: int
+    agent: Tokens = Tokens()
+    expert: Tokens = Tokens()
+    priced: float = 0.0
+    unknown: tuple[str, ...] = ()
+    wall_s: float = 0.0
+    human_s: float = 0.0
+
+    @property
+    def usd(self) -> float | None:
+        """The money of the arm, or None where a part of it is unknown."""
+        return None if self.unknown else self.priced
+
+    @property
+    def money(self) -> str:
+        """The money in words."""
+        if not self.unknown:
+            return dollars(self.priced)
+        why = "; ".join(self.unknown)
+        return f"{dollars(self.priced)} and more: {why}" if self.priced else f"unknown: {why}"
+
+    @property
+    def counts(self) -> tuple[str, str, str]:
+        """Tokens of the agent in and out, and of expert models, as pages show them."""
+        return f"{self.agent.prompt:,}", f"{self.agent.completion:,}", f"{self.expert.all:,}"
+
+    @property
+    def minutes(self) -> tuple[str, str]:
+        """Wall time and people's time, as clocks show them."""
+        return clock(self.wall_s), clock(self.human_s)
+
+
+@dataclass
+class Bill:
+    """The money of some calls: the part that has a price, and what has none."""
+
+    priced: float = 0.0
+    unknown: list[str] = field(default_factory=list)
+
+    def add(self, model: str, tokens: Tokens, rate: Rate | None) -> None:
+        """Add a model's calls; what cannot be priced is named once."""
+        if not tokens.all:
+            return
+        if rate is None:
+            self._note(f"{model} has no price")
+            return
+        self.priced += price_of(tokens, rate)
+        if tokens.untold:
+            self._note(f"{tokens.untold:,} tokens of {model} are not told apart")
+
+    def uncounted(self, episodes: int) -> None:
+        """Note episodes of a model whose endpoint counted nothing."""
+        if episodes:
+            self._note(f"{episodes:,} episode{'' if episodes == 1 else 's'} without counted tokens")
+
+    def _note(self, reason: str) -> None:
+        if reason not in self.unknown:
+            self.unknown.append(reason)
+
+
+def price_of(tokens: Tokens, rate: Rate) -> float:
+    """Return the dollars of tokens that are told apart."""
+    cached = rate.input if rate.cached is None else rate.cached
+    fresh = tokens.prompt - tokens.cached
+    return (fresh * rate.input + tokens.cached * cached + tokens.completion * rate.output) / MILLION
+
+
+def tokens_of(usage: Any) -> Tokens:
+    """Return the counts in an endpoint's `usage`; what is not a count is none."""
+    if not isinstance(usage, Mapping):
+        return Tokens()
+    prompt, completion = _count(usage, "prompt_tokens"), _count(usage, "completion_tokens")
+    details = usage.get("prompt_tokens_details")
+    cached = _count(details, "cached_tokens") if isinstance(details, Mapping) else 0
+    untold = 0 if prompt or completion else _count(usage, "total_tokens")
+    return Tokens(prompt, completion, min(cached, prompt), untold)
+
+
+def _count(said: Mapping[str, Any], name: str) -> int:
+    value = said.get(name)
+    return value if type(value) is int and value > 0 else 0
+
+
+def summed(counts: Iterable[Tokens]) -> Tokens:
+    """Return the sum of counts."""
+    return sum(counts, Tokens())
+
+
+def dollars(amount: float) -> str:
+    """Return an amount as people read it."""
+    return "<$0.01" if 0 < amount < 0.01 else f"${amount:,.2f}"
+
+
+def rates_in(text: str) -> dict[str, Rate]:
+    """Return the prices in a table, YAML or JSON, by the model's name. Raises `ValueError`, which names the model."""
+    try:
+        table = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"the table is not YAML: {error}") from error
+    if not isinstance(table, dict):
+        raise ValueError("expected models with their prices, such as my-model: {input: 0.5, output: 1.5}")
+    return {str(model): _rate(str(model), given) for model, given in table.items()}
+
+
+def _rate(model: str, given: Any) -> Rate:
+    try:
+        return Rate.model_validate(given)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(one) for one in first["loc"])
+        raise ValueError(f"{model}{'.' if where else ''}{where}: {first['msg']}") from error

@@ -1,0 +1,225 @@
+"""How many episodes of a run can be called now: by its own limit, its arms', those of model endpoints, and its share of
+the workers while other runs wait, too.
+
+Workers take calls in the order in which they were made, and a call cannot be moved. So a run has few at a time that no
+worker has taken, and beside others no more than its share of those at work. How many threads there are, on how many
+machines, need not be known. Reads only; `planning.py` calls, and pages say in words what a run waits for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Count, Q
+
+from awmclient.schema import AT_WORK_STATES, LIVE_STATES
+from episodes.models import Episode, EpisodeState, Origin
+from runs.models import Plan, PlannedTry, PlanState
+
+MODEL = "model"
+FIRST = "agent"
+SURPLUS = 4
+"""Calls that a run can have beyond its share, so that no thread waits for the next one."""
+AHEAD = 32
+"""Calls that a run alone can have that no worker has taken: a run that comes later waits behind no more."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """The live tries of a run or an arm: begun ones `at_work`, those that wait for an answer `parked`, those that a
+    worker was called for `called`, and those to call for `uncalled`."""
+
+    at_work: int = 0
+    parked: int = 0
+    called: int = 0
+    uncalled: int = 0
+
+    def __add__(self, other: Load) -> Load:
+        return Load(
+            self.at_work + other.at_work,
+            self.parked + other.parked,
+            self.called + other.called,
+            self.uncalled + other.uncalled,
+        )
+
+    @property
+    def busy(self) -> int:
+        """Tries that have a thread or wait for one."""
+        return self.at_work + self.called
+
+    @property
+    def live(self) -> int:
+        return self.busy + self.parked
+
+
+@dataclass
+class RunLoad:
+    """The load of one run by arm, and what limits it."""
+
+    parallel: int
+    arms: dict[str, Load] = field(default_factory=dict)
+
+    @property
+    def all(self) -> Load:
+        return sum(self.arms.values(), Load())
+
+    @property
+    def wants_more(self) -> bool:
+        """The run has tries to call for or called ones that wait, and its own limit leaves room for them."""
+        mine = self.all
+        return mine.called > 0 or (mine.uncalled > 0 and mine.live < self.parallel)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model endpoint with a limit: how many episodes ask it now, and how many of them are this run's."""
+
+    name: str
+    limit: int
+    used: int
+    mine: int
+
+    @property
+    def room(self) -> int:
+        return max(0, self.limit - self.used)
+
+
+def share(mine: RunLoad, others: Iterable[RunLoad]) -> int | None:
+    """Return how many busy tries a run can have, or None while no other run waits for workers, too. Pure."""
+    rivals = [one for one in others if one.wants_more]
+    if not rivals or not mine.wants_more:
+        return None
+    at_work = sum(one.all.at_work for one in [mine, *rivals])
+    return math.ceil(at_work / (len(rivals) + 1)) + SURPLUS
+
+
+def room(mine: RunLoad, others: Iterable[RunLoad]) -> int:
+    """Return how many further tries of a run can be called, whatever its arms and models leave. Pure."""
+    load, bound = mine.all, share(mine, others)
+    left = min(mine.parallel - load.live, AHEAD - load.called)
+    return left if bound is None else min(left, bound - load.busy)
+
+
+def loads(plans: Collection[str] | None = None) -> dict[str, RunLoad]:
+    """Return the load of every running run, or of those named."""
+    tries = PlannedTry.objects.filter(plan__state=PlanState.RUNNING, episode__state__in=LIVE_STATES)
+    if plans is not None:
+        tries = tries.filter(plan__in=plans)
+    queued = Q(episode__state=EpisodeState.QUEUED)
+    counted = (
+        tries.order_by()
+        .values_list("plan_id", "plan__parallel", "arm__name")
+        .annotate(
+            at_work=Count("pk", filter=Q(episode__state__in=AT_WORK_STATES)),
+            parked=Count("pk", filter=Q(episode__state=EpisodeState.PARKED)),
+            called=Count("pk", filter=queued & Q(called_at__isnull=False)),
+            uncalled=Count("pk", filter=queued & Q(called_at=None)),
+        )
+    )
+    found: dict[str, RunLoad] = {}
+    for plan, parallel, arm, *counts in counted:
+        found.setdefault(plan, RunLoad(parallel)).arms[arm] = Load(*counts)
+    return found
+
+
+def arm_limits(plan: Plan) -> dict[str, int]:
+    """Return the limits of arms that have one."""
+    return {arm["name"]: arm["parallel"] for arm in plan.document["arms"] if arm.get("parallel") is not None}
+
+
+def endpoint_of(policy: str) -> str:
+    """Return the endpoint that a policy by this name asks, or nothing for a script."""
+    kind, _, name = policy.partition(":")
+    return (name or FIRST) if kind == MODEL else ""
+
+
+def limited(plan: Plan) -> dict[str, str]:
+    """Return the endpoint of each arm of a plan, for endpoints that have a limit."""
+    asked = {arm.name: endpoint_of(arm.policy) for arm in plan.arms.all()}
+    return {arm: name for arm, name in asked.items() if name in settings.AGENT_LIMITS}
+
+
+def is_limited(episode: Episode) -> bool:
+    """Return whether an episode takes room at an endpoint with a limit."""
+    of_model = episode.is_builtin and episode.policy.get("awmweb") == MODEL
+    return of_model and str(episode.policy.get("endpoint", FIRST)) in settings.AGENT_LIMITS
+
+
+def lock(names: Iterable[str]) -> None:
+    """Wait until no other run is given room at these endpoints; until the transaction ends."""
+    with connection.cursor() as cursor:
+        for name in sorted(set(names)):
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"runs.limits:{name}"])
+
+
+def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
+    """Return how far these endpoints are used: by built-in episodes at work, and by tries that workers are called
+    for."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return []
+    called = Q(state=EpisodeState.QUEUED, planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING)
+    asking = Episode.objects.filter(called | Q(state__in=AT_WORK_STATES), origin=Origin.BUILTIN, policy_kind=MODEL)
+    used: Counter[str] = Counter()
+    mine: Counter[str] = Counter()
+    for run, policy in asking.values_list("run_id", "policy"):
+        name = str(policy.get("endpoint", FIRST))
+        used[name] += 1
+        mine[name] += run == plan.run_id
+    return [Endpoint(name, settings.AGENT_LIMITS[name], used[name], mine[name]) for name in wanted]
+
+
+def chosen(
+    waiting: Sequence[tuple[str, str]],
+    room: int,
+    arms: Mapping[str, int],
+    endpoint_of_arm: Mapping[str, str],
+    endpoint_rooms: Mapping[str, int],
+) -> list[str]:
+    """Return which of the waiting tries, given in planned order as (id, arm), are called: those that fit the room of
+    the run, of their arm and of its endpoint. A full arm holds up no other. Pure."""
+    left, asked = dict(arms), dict(endpoint_rooms)
+    found: list[str] = []
+    for one, arm in waiting:
+        endpoint = endpoint_of_arm.get(arm, "")
+        if len(found) >= room:
+            break
+        if left.get(arm, 1) <= 0 or asked.get(endpoint, 1) <= 0:
+            continue
+        if arm in left:
+            left[arm] -= 1
+        if endpoint in asked:
+            asked[endpoint] -= 1
+        found.append(one)
+    return found
+
+
+def waits(plan: Plan) -> list[str]:
+    """Say what the queued tries of a running run wait for; nothing where none waits."""
+    running = loads()
+    mine = running.pop(plan.pk, None)
+    if plan.state != PlanState.RUNNING or mine is None or not (mine.all.uncalled or mine.all.called):
+        return []
+    said, load = [], mine.all
+    if load.uncalled and load.live >= plan.parallel:
+        said.append(f"{load.live} of {plan.parallel} episodes are live, the limit of this run.")
+    for name, limit in arm_limits(plan).items():
+        arm = mine.arms.get(name, Load())
+        if arm.uncalled and arm.live >= limit:
+            said.append(f"Arm {name}: {arm.live} of {limit} episodes are live, the limit of this arm.")
+    asked = limited(plan)
+    wanting = {name for arm, name in asked.items() if mine.arms.get(arm, Load()).uncalled}
+    for one in endpoints(plan, wanting):
+        if not one.room:
+            others = f", {one.used - one.mine} of them of other runs" if one.used > one.mine else ""
+            said.append(f"Model {one.name}: {one.used} of {one.limit} episodes ask it{others}.")
+    bound = share(mine, running.values())
+    if bound is not None and load.uncalled and load.busy >= bound:
+        rivals = sum(one.wants_more for one in running.values())
+        said.append(f"{rivals} other run{'' if rivals == 1 else 's'} share the workers.")
+    return said

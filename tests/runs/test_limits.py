@@ -1,0 +1,218 @@
+"""Limits of runs, arms and model endpoints, and the share of the workers of runs that wait side by side."""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from awmclient.chat import EndpointConfig
+from awmclient.schema import Finish
+from awmweb.settings import limits as limits_set
+from episodes import recording
+from episodes.models import Episode
+from people import access, members
+from people.errors import AppError
+from runs import launching, limits, planning
+from runs.comparison import compare_run
+from runs.limits import Load, RunLoad
+from runs.models import Plan, PlannedTry
+from tests.browsing import as_person, html
+from tests.people_by_name import person
+from tests.runs.planned import document, end, launched
+
+pytestmark = pytest.mark.django_db(transaction=True)
+TWO = [{"name": "off", "policy": "model"}, {"name": "tuned", "policy": "model:tuned"}]
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """Calls for workers in their order; nobody plays but the test."""
+    called = deque()
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: called.append(pk))
+    return called
+
+
+@pytest.fixture
+def models(settings):
+    at = "http://127.0.0.1:9/v1"
+    settings.AGENT_ENDPOINTS = {name: EndpointConfig(at, name) for name in ("agent", "tuned")}
+    return settings
+
+
+def busy(**of):
+    return Episode.objects.filter(state__in=["queued", "running"], planned__called_at__isnull=False, **of).count()
+
+
+class Workers:
+    """Threads that take calls in their order, as Celery's do, and hold each episode for so many rounds."""
+
+    def __init__(self, calls, threads):
+        self.calls, self.threads, self.held = calls, threads, {}
+        self.ended, self.most = Counter(), Counter()
+
+    def round(self, lasts):
+        for pk in [pk for pk, left in self.held.items() if left <= 1]:
+            del self.held[pk]
+            one = Episode.objects.get(pk=pk)
+            recording.finish(access.system(one.project), pk, Finish(stop_reason="done"))
+            self.ended[one.run_id] += 1
+        self.held = {pk: left - 1 for pk, left in self.held.items()}
+        while self.calls and len(self.held) < self.threads:
+            pk = self.calls.popleft()
+            if not planning.is_held(pk) and recording.begin(pk, "w"):
+                run = Episode.objects.get(pk=pk).run_id
+                self.held[pk] = lasts(run)
+                planning.begun(run)
+        at_work = Counter(Episode.objects.filter(pk__in=self.held).values_list("run_id", flat=True))
+        self.most = self.most | at_work
+
+
+def test_share_is_that_of_runs_that_wait():
+    mine = RunLoad(1000, {"a": Load(at_work=16, called=900, uncalled=84)})
+    other = RunLoad(8, {"a": Load(uncalled=50)})
+    assert limits.share(mine, [other]) == 8 + limits.SURPLUS
+    assert limits.share(mine, []) is None and limits.share(mine, [RunLoad(8, {"a": Load(at_work=3)})]) is None
+    full = RunLoad(8, {"a": Load(at_work=6, parked=2, uncalled=50)})
+    assert limits.share(mine, [full]) is None, "a run at its own limit waits for no worker"
+    assert limits.share(RunLoad(8, {"a": Load(at_work=3)}), [other]) is None
+
+
+def test_full_arm_or_model_holds_up_no_other():
+    waiting = [("1", "a"), ("2", "b"), ("3", "a"), ("4", "b"), ("5", "c")]
+    assert limits.chosen(waiting, 9, {"a": 1}, {}, {}) == ["1", "2", "4", "5"]
+    assert limits.chosen(waiting, 9, {}, {"a": "m", "b": "m"}, {"m": 1}) == ["1", "5"]
+    assert limits.chosen(waiting, 2, {"a": 0}, {"b": "m"}, {"m": 9}) == ["2", "4"]
+
+
+def test_settings_read_limits_of_agent_models(monkeypatch):
+    monkeypatch.setenv("AWMWEB_AGENT_TUNED_PARALLEL", "3")
+    assert limits_set(0, ["agent", "tuned", "free"]) == {"tuned": 3}
+    monkeypatch.setenv("AWMWEB_AGENT_TUNED_PARALLEL", "many")
+    with pytest.raises(SystemExit, match="AWMWEB_AGENT_TUNED_PARALLEL"):
+        limits_set(2, ["agent", "tuned"])
+
+
+def test_run_of_many_leaves_workers_to_one_of_few(ada, calls):
+    """A run with a limit of 72 has four threads; a later one waits behind few calls, then both take turns."""
+    first = launched(ada, seeds=6, parallel=72)
+    assert len(calls) == limits.AHEAD
+    workers = Workers(calls, threads=4)
+    workers.round(lambda run: 1)
+    second = launched(ada, parallel=8)
+    while workers.ended[second.pk] < 8:
+        workers.round(lambda run: 1)
+    assert workers.ended[first.pk] <= limits.AHEAD + 4 + 16, dict(workers.ended)
+    while Plan.objects.filter(state="running").exists():
+        workers.round(lambda run: 1)
+    assert workers.ended == {first.pk: 72, second.pk: 12}
+
+
+def test_slow_run_does_not_take_the_threads_of_a_fast_one(ada, calls):
+    fast, slow = launched(ada, seeds=6, parallel=72), launched(ada, seeds=3, parallel=36)
+    workers = Workers(calls, threads=16)
+    for _ in range(8):
+        workers.round(lambda run: 50 if run == slow.pk else 1)
+    assert workers.most[slow.pk] <= 8 + limits.SURPLUS and workers.ended[fast.pk] >= 20, dict(workers.ended)
+
+
+def test_arm_has_a_limit_of_its_own(ada, rita, calls, models):
+    plan = launched(ada, arms=[{"name": "a"}, {"name": "b", "parallel": 2}], parallel=8)
+    assert (busy(arm="a"), busy(arm="b")) == (6, 2)
+    assert limits.waits(plan) == [
+        "8 of 8 episodes are live, the limit of this run.",
+        "Arm b: 2 of 2 episodes are live, the limit of this arm.",
+    ]
+    page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    assert "Arm b: 2 of 2 episodes are live, the limit of this arm." in page
+    end(PlannedTry.objects.filter(arm__name="a", called_at__isnull=False).first().episode_id)
+    assert busy(arm="b") == 2 and limits.waits(Plan.objects.get())[-1].startswith("Arm b")
+
+
+def test_model_endpoint_has_a_limit_across_runs(ada, calls, models):
+    models.AGENT_LIMITS = {"tuned": 3}
+    first, second = launched(ada, arms=TWO, parallel=12), launched(ada, arms=TWO, parallel=12)
+    tuned = {"planned__arm__policy": "model:tuned"}
+    assert busy(**tuned) == 3 and busy(run=second.run, **tuned) == 0
+    assert "Model tuned: 3 of 3 episodes ask it, 3 of them of other runs." in limits.waits(second)
+    workers, both = Workers(calls, threads=16), False
+    while Plan.objects.filter(state="running").exists():
+        workers.round(lambda run: 2)
+        assert busy(**tuned) <= 3
+        both = both or (busy(run=first.run, **tuned) > 0 and busy(run=second.run, **tuned) > 0)
+    assert both, "a place that is free goes to the run with fewer"
+    assert workers.ended == {first.pk: 12, second.pk: 12}
+
+
+ACTS = ["begin", "begin", "end", "end", "kill", "break", "pause", "resume", "retry", "seeds", "lose", "rival"]
+
+
+class Number:
+    now = 0
+
+
+@settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@given(acts=st.lists(st.sampled_from(ACTS), min_size=15, max_size=30))
+def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts):
+    """Worker threads begin and lose episodes, runs come and go; no limit is passed, and every try ends once."""
+    Number.now += 1
+    ada = person(members.ensure_project(f"lab{Number.now}", "Lab"), f"ada{Number.now}", "admin")
+    calls.clear()
+    arms = [{"name": "a", "policy": "model", "parallel": 2}, {"name": "b", "policy": "model:tuned"}]
+    plan, _ = planning.launch(ada, document(arms=arms, tasks={"limit": 3}, parallel=4))
+    mine, worker = Episode.objects.filter(run=plan.run), f"w{Number.now}"
+    for act in acts:
+        running = list(mine.filter(state="running").values_list("pk", flat=True)[:1])
+        try:
+            if act == "begin" and calls:
+                pk = calls.popleft()
+                if not planning.is_held(pk) and recording.begin(pk, worker):
+                    planning.begun(plan.pk)
+            elif act == "end" and running:
+                recording.finish(access.system(ada.project), running[0], Finish(stop_reason="done"))
+            elif act == "break" and running:
+                recording.fail(access.system(ada.project), running[0], "environment", "gone")
+            elif act == "kill":
+                recording.lose_of_worker(worker)
+            elif act == "lose":
+                calls.clear()
+                planning.feed_all()
+            elif act == "seeds" and plan.tries.count() < 18:
+                planning.add_seeds(ada, plan.pk, 1)
+            elif act == "rival" and Plan.objects.filter(run__project=ada.project).count() < 3:
+                planning.launch(ada, document(arms=arms, tasks={"limit": 1}))
+            elif act in ("pause", "resume", "retry"):
+                getattr(planning, act)(ada, plan.pk)
+        except AppError:
+            pass  # refused in this state, which must change nothing
+        called = PlannedTry.objects.filter(plan=plan, called_at__isnull=False)
+        live = called.filter(episode__state__in=["queued", "running"])
+        assert live.count() <= 4 and live.filter(arm__name="a").count() <= 2
+        assert Episode.objects.filter(planned__arm__policy="model:tuned", state="running").count() <= 3
+    _through(ada, plan)
+    assert mine.filter(planned__isnull=False, state="finished").count() == plan.tries.count()
+    found = compare_run(ada, plan.pk).tries
+    assert len({(one.task, one.arm, one.seed) for one in found}) == len(found) == plan.tries.count()
+
+
+def _through(ada, plan):
+    """Bring all runs of a project to their end."""
+    for _ in range(200):
+        planning.retry(ada, plan.pk)
+        for one in Plan.objects.filter(run__project=ada.project, state="paused"):
+            planning.resume(ada, one.pk)
+        planning.feed_all()
+        live = Episode.objects.filter(project=ada.project, planned__called_at__isnull=False)
+        for one in live.filter(state__in=["queued", "running"]):
+            recording.begin(one.pk, "x")
+            recording.finish(access.system(ada.project), one.pk, Finish(stop_reason="done"))
+        if not Plan.objects.filter(run__project=ada.project, state="running").exists():
+            return
+    raise AssertionError("the runs do not end")
+
+
+@pytest.fixture
+def limited_models(models):
+    models.AGENT_LIMITS = {"tuned": 3}
