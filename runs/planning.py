@@ -62,8 +62,8 @@ def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, b
 
 @transaction.atomic
 def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, Any]) -> tuple[Plan, bool]:
-    """1. the run, 2. find tasks and policies, 3. insert every try and its queued episode, 4. start, unless it is planned
-    for later."""
+    """1. the run, 2. find tasks and policies, 3. insert every try and its queued episode, 4. start, unless it is
+    planned for later."""
     most = ExpertMode.most(arm.expert for arm in document.arms)
     run, made = recording.start_run(actor, RunStart(name=document.name, key=key or None, expert=most))
     if not made:
