@@ -63,7 +63,7 @@ def body(n):
     if n % 5 == 0:
         call["state_diff"] = {"tickets": {"changed": [{"key": n, "before": {"a": 1}, "after": {"a": 2}}]}}
     return call
-bodies, now = [body(n) for n in range(1, %d + 1)], timezone.now()
+bodies, now = [body(n) for n in range(1, count + 1)], timezone.now()
 one = Episode.objects.create(
     project=Project.objects.get(slug="demo"), key="long", body_digest="x", task="long", state="finished",
     started_at=now, ended_at=now, heartbeat_at=now, last_seq=len(bodies), strip=codes_of(bodies))
@@ -177,7 +177,8 @@ def counted(page: Page, name: str, count: int) -> list[float]:
 
 def replay(house: Product, page: Page) -> None:
     """Press every key of a replay in the middle of 10,000 steps, one after the other was answered."""
-    page.goto(f"{house.url}/episodes/{made(house, LONG_EPISODE % LONG)}/replay/?step=5000")
+    episode = made(house, f"count = {LONG}{LONG_EPISODE}")
+    page.goto(f"{house.url}/episodes/{episode}/replay/?step=5000")
     page.wait_for_selector("li.step[aria-current]:not(.blank)")
     page.wait_for_timeout(1500)
     took: dict[str, list[float]] = {}

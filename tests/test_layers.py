@@ -83,6 +83,8 @@ EDGES = {
         "downloads",
         "project_pages",
         "comment_pages",
+        "court_pages",
+        "next_pages",
     ),
     "comparison",
 }
