@@ -234,7 +234,7 @@ def decisions(house: Product, page: Page) -> None:
     )
     bound = 3600 / (3 * KEY_MS / 1000)
     report(
-        "decisions", ITEMS / seconds * 3600, "per hour", bound, "the keys alone, the next item there at once", **keys
+        "decisions", ITEMS / seconds * 3600, "per hour", bound, "the keys alone, no time between items", **keys
     )
 
 
