@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from itertools import accumulate
 from typing import Any
 
 import psycopg
@@ -40,8 +41,8 @@ def sentences(seed: int = 1) -> list[str]:
     letters = "bdfghklmnprstvz"
     known = [one + vowel for one in letters for vowel in "aeiou" if one + vowel not in (COMMON, MIDDLE)]
     words = ["".join(dice.choices(known, k=2 + number % 3)) for number in range(WORDS)]
-    weights = [1 / (3 + number) for number in range(WORDS)]
-    texts = [dice.choices(words, weights, k=LENGTH) for _ in range(SENTENCES)]
+    weights = list(accumulate(1 / (3 + number) for number in range(WORDS)))
+    texts = [dice.choices(words, cum_weights=weights, k=LENGTH) for _ in range(SENTENCES)]
     for number, text in enumerate(texts):
         text += [COMMON] * (number % 2 == 0) + [MIDDLE] * (number % 50 == 0)
     return [" ".join(text) for text in texts]

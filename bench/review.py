@@ -233,9 +233,7 @@ def decisions(house: Product, page: Page) -> None:
         left=left,
     )
     bound = 3600 / (3 * KEY_MS / 1000)
-    report(
-        "decisions", ITEMS / seconds * 3600, "per hour", bound, "the keys alone, no time between items", **keys
-    )
+    report("decisions", ITEMS / seconds * 3600, "per hour", bound, "the keys alone, no time between items", **keys)
 
 
 def fetched(page: Page, url: str) -> list[float]:
@@ -298,16 +296,16 @@ class Load:
 
 
 def _write(url: str, token: str, rate: int, stop: Any, count: Any) -> None:
-    threads = [threading.Thread(target=_writer, args=(url, token, rate / WRITERS, stop, count)) for _ in range(WRITERS)]
+    asked = (url, token, rate / WRITERS, stop, count, filling.sentences(2))
+    threads = [threading.Thread(target=_writer, args=asked) for _ in range(WRITERS)]
     for one in threads:
         one.start()
     for one in threads:
         one.join()
 
 
-def _writer(url: str, token: str, rate: float, stop: Any, count: Any) -> None:
+def _writer(url: str, token: str, rate: float, stop: Any, count: Any, words: list[str]) -> None:
     """Append batches to an episode of its own; a rate of 0 is as fast as it goes."""
-    words = filling.sentences(2)
     dice, seq = random.Random(threading.get_ident()), 1
     with httpx.Client(base_url=f"{url}/api/v1", headers={"Authorization": f"Bearer {token}"}, timeout=60) as http:
         name = f"load-{dice.random()}"
