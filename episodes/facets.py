@@ -7,11 +7,11 @@ so that a count costs the same in a project of any size. Called by the list's pa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from django.db.models import QuerySet, Subquery
+from django.db import connection
+from django.db.models import F, QuerySet, Subquery
 from django.http import QueryDict
 
 from episodes import narrowing, outcomes, visibility
@@ -50,10 +50,22 @@ BESIDE = {
     "split": "Split",
     "environment": "Environment",
 }
-_COLUMNS = (
-    *("pk", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq"),
-    *("facts__errors", "facts__asks", "facts__answered", "facts__tools", "outcome"),
-)
+_COLUMNS = ("id", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq")
+_FOUND = "WITH found AS MATERIALIZED ({rows}) {counts} ORDER BY 3 DESC, 2"
+_VALUE = "SELECT '{name}', value::text, count(*) FROM found, LATERAL (SELECT {value} AS value) of GROUP BY value"
+_THESE = "SELECT NULL, id, 0 FROM found"
+_VALUES = {
+    "outcome": f"CASE WHEN id <> ALL(%s) THEN coalesce(outcome, '{NOT_VERIFIED}') END",
+    "run": "run_id",
+    "policy": "policy_name",
+    "tool": "unnest(facts_tools)",
+    "asked": "unnest(CASE WHEN facts_asks > 0 THEN facts_answered WHEN facts_asks = 0 THEN '{never}'::varchar[] END)",
+    "error": "CASE WHEN facts_errors > 0 THEN 'any' WHEN facts_errors = 0 THEN 'none' END",
+    "length": "CASE "
+    + " ".join(f"WHEN last_seq >= {one.partition('-')[0]} THEN '{one}'" for one in reversed(LENGTHS))
+    + " END",
+}
+"""Values of filters that are not simply a column of the same name, as PostgreSQL reads them."""
 
 
 @dataclass(frozen=True)
@@ -126,21 +138,23 @@ def counted(actor: Actor, wish: Wish) -> tuple[int, list[Facet]]:
     An episode whose outcome the actor does not see is counted under no outcome. Raises `Invalid` for a filter that does
     not exist.
     """
-    rows = _rows(matching(actor, wish.said))
-    project, hidden = actor.project, visibility.held(actor)
-    runs = dict(scoped(Run.objects.all(), project).order_by("-created_at").values_list("pk", "name")[:1000])
-    facets = []
-    for name in TITLES:
-        if _is_left_out(actor, wish, name):
-            continue
-        others = _rows(matching(actor, wish.without(name))) if name in wish.said else rows
-        if name in SAID:
-            counts, words = _said(actor, wish, name, others), narrowing.sayings().words(project, name)
-        else:
-            told = [row for row in others if row["pk"] not in hidden] if name == "outcome" and hidden else others
-            counts, words = _counts(name, told), {**WORDS, "run": runs}.get(name, {})
-        facets.append(_facet(name, counts, wish, words))
-    return len(rows), [facet for facet in facets if facet.choices]
+    shown = [name for name in TITLES if not _is_left_out(actor, wish, name)]
+    counts, found = _counts(actor, matching(actor, wish.said), [name for name in shown if name not in wish.said])
+    for name in shown:
+        if name in wish.said:
+            counts |= _counts(actor, matching(actor, wish.without(name)), [name])[0]
+    if "label" in wish.said and "label_value" in counts:
+        said = counts["label_value"].items()
+        counts["label_value"] = Counter({one: n for one, n in said if one.partition(":")[0] in wish.said["label"]})
+    facets = [_facet(name, counts[name], wish, _words(actor.project, name)) for name in shown]
+    return len(found), [facet for facet in facets if facet.choices]
+
+
+def _words(project: Project, name: str) -> Mapping[str, str]:
+    if name == "run":
+        rows = scoped(Run.objects.all(), project).order_by("-created_at")
+        return dict(rows.values_list("pk", "name")[:1000])
+    return narrowing.sayings().words(project, name) if name in SAID else WORDS.get(name, {})
 
 
 def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
@@ -152,43 +166,26 @@ def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
     return name == "label_value" and not {"label", "label_value"} & set(wish.said)
 
 
-def _said(actor: Actor, wish: Wish, name: str, rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    """Count what was said of episodes; values only of the labels in use."""
-    counts = narrowing.sayings().counts(actor, name, [row["pk"] for row in rows])
-    if name == "label_value" and "label" in wish.said:
-        return Counter({one: n for one, n in counts.items() if one.partition(":")[0] in wish.said["label"]})
-    return counts
-
-
-def _rows(episodes: QuerySet[Episode]) -> Sequence[Mapping[str, Any]]:
-    found = outcomes.of_outer_episode().filter(source__in=["verifier", "attested"]).order_by("-source")
-    newest = episodes.order_by("-created_at", "-pk").annotate(outcome=Subquery(found.values("reward_type")[:1]))
-    rows = newest.values_list(*_COLUMNS)[: COUNTED + 1]
-    return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
-
-
-def _counts(name: str, rows: Iterable[Mapping[str, Any]]) -> Counter[str]:
-    counts: Counter[str] = Counter()
-    for row in rows:
-        counts.update(_values(name, row))
-    counts.pop("", None)
-    return counts
-
-
-def _values(name: str, row: Mapping[str, Any]) -> Iterable[str]:
-    """Return the values of one episode, of those filters whose values are not simply a column."""
-    if name == "tool":
-        return row["facts__tools"] or ()
-    if name == "asked":
-        return row["facts__answered"] if row["facts__asks"] else ["never"] if row["facts__asks"] == 0 else ()
-    if name == "error":
-        return () if row["facts__errors"] is None else ["any" if row["facts__errors"] else "none"]
-    if name == "length":
-        return [next(one for one in reversed(LENGTHS) if row["last_seq"] >= int(one.partition("-")[0]))]
-    if name == "outcome":
-        return [row["outcome"] or NOT_VERIFIED]
-    value = row[{"run": "run_id", "policy": "policy_name"}.get(name, name)]
-    return [str(value)] if value is not None else ()
+def _counts(actor: Actor, rows: QuerySet[Episode], names: Sequence[str]) -> tuple[dict[str, Counter[str]], list[str]]:
+    """Count the values of these filters in one statement, which looks for the episodes once and returns them, too."""
+    outcome = outcomes.of_outer_episode().filter(source__in=["verifier", "attested"]).order_by("-source")
+    facts = {f"facts_{name}": F(f"facts__{name}") for name in ("tools", "answered", "asks", "errors")}
+    told = rows.order_by("-created_at", "-pk").annotate(outcome=Subquery(outcome.values("reward_type")[:1]), **facts)
+    sql, given = told.values(*_COLUMNS, "outcome", *facts)[: COUNTED + 1].query.sql_with_params()
+    of_record = [name for name in names if name not in SAID]
+    parts = [_VALUE.format(name=name, value=_VALUES.get(name, name)) for name in of_record]
+    hidden = [sorted(visibility.held(actor))] * ("outcome" in of_record)
+    counts: dict[str, Counter[str]] = {name: Counter() for name in of_record}
+    found = []
+    with connection.cursor() as cursor:
+        cursor.execute(_FOUND.format(rows=sql, counts=" UNION ALL ".join([*parts, _THESE])), [*given, *hidden])
+        for name, value, count in cursor.fetchall():
+            if name is None:
+                found.append(value)
+            elif value:
+                counts[name][value] = count
+    told_of = {name: narrowing.sayings().counts(actor, name, found) for name in names if name in SAID}
+    return counts | told_of, found
 
 
 def _facet(name: str, counts: Counter[str], wish: Wish, words: Mapping[str, str]) -> Facet:

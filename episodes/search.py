@@ -12,7 +12,7 @@ from typing import Any
 
 from django.contrib.postgres.search import SearchQuery
 from django.db import connection
-from django.db.models import Q
+from django.db.models import Exists, OuterRef
 
 from episodes.entries import read
 from episodes.models import SearchMark, Step, StepWords
@@ -38,11 +38,14 @@ class Hit:
     more: int
 
 
-def condition(search: str) -> Q:
-    """Return episodes of which a step holds what is searched for: all words, "a phrase", none with
-    a minus before it."""
-    found = StepWords.objects.filter(words=SearchQuery(_query(search), search_type="websearch", config="simple"))
-    return Q(pk__in=found.values("episode_id"))
+def condition(search: str) -> Exists:
+    """Return episodes of which a step holds what is searched for: all words, "a phrase", none with a minus before it.
+
+    Asked of each episode, so that PostgreSQL can choose: it gathers the episodes of a rare word from the index of
+    words, and looks for a frequent one in the steps of one episode after another, until a page is full.
+    """
+    query = SearchQuery(_query(search), search_type="websearch", config="simple")
+    return Exists(StepWords.objects.filter(episode=OuterRef("pk"), words=query))
 
 
 def _query(search: str) -> str:

@@ -15,6 +15,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from django.db.models import Exists, Model, Q, QuerySet
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 from django.utils.dateparse import parse_date, parse_datetime
 
@@ -79,7 +80,7 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
 def _by_words(word: str) -> Q:
     """Filter by the words of the task and the names of the episode as they are, and by the words of its steps."""
     named = Q(task__icontains=word) | Q(scenario__icontains=word) | Q(key__icontains=word)
-    return named | search.condition(word)
+    return named | Q(search.condition(word))
 
 
 def _by_facts(name: str, values: Collection[str]) -> Q:
@@ -115,6 +116,11 @@ def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QueryS
         if values:
             rows = rows.filter(condition(project, name, values))
     return rows
+
+
+def among(ids: Collection[str]) -> RawSQL:
+    """Return thousands of ids as one parameter, for `__in`: PostgreSQL reads as many apart for longer than it looks."""
+    return RawSQL("SELECT unnest(%s::text[])", [list(ids)])
 
 
 def runs_named(project: Project, values: Collection[str]) -> list[str]:

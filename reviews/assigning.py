@@ -10,7 +10,8 @@ the queue. A release or an expired lease does not open it: who could look then c
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -147,21 +148,46 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
     return review
 
 
-def pull(actor: Actor, queue_id: str) -> Claim:
-    """Claim the review that the actor holds already, or else the next one that is open to them."""
+def pull(actor: Actor, queue_id: str, first: str = "") -> Claim:
+    """Claim the review that the actor holds already, or else the next one that is open to them; of those the one that
+    they were shown `first`.
+    """
     may_review(actor)
     queue = visible_or_404(ReviewQueue.objects.all(), actor, queue_id)
-    now = timezone.now()
-    held = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.CLAIMED).order_by("claimed_at")
-    mine = held.values_list("review_id", flat=True).first()
-    if mine is not None:
-        return claim(actor, mine)
-    for review_id in _candidates(actor, queue, now):
+    wanted = [mine] if (mine := _held(actor, queue)) else _candidates(actor, queue, timezone.now())
+    for review_id in sorted(wanted, key=lambda pk: pk != first):
         try:
             return claim(actor, review_id)
         except AlreadyClaimed:
             continue  # someone else claimed it between the query and the update
     raise NothingToReview
+
+
+def _held(actor: Actor, queue: ReviewQueue) -> str | None:
+    """Return the review that an actor has held longest."""
+    held = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.CLAIMED).order_by("claimed_at")
+    return held.values_list("review_id", flat=True).first()
+
+
+@contextmanager
+def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
+    """Provide the review that comes to an actor after this one, in a transaction that is rolled back: there this one is
+    given, and what a claim of that one withholds is withheld. No row of others is locked.
+    """
+    review = _mine(actor, review_id)
+    with transaction.atomic():
+        try:
+            held = ReviewSlot.objects.filter(review=review, holder=actor.key, state=SlotState.CLAIMED)
+            held.update(state=SlotState.SUBMITTED)
+            ahead = [_held(actor, review.queue), *_candidates(actor, review.queue, timezone.now())]
+            following = Review.objects.filter(pk=next(filter(None, ahead), "")).first()
+            if following is None:
+                raise NothingToReview
+            if review.queue.is_blind:
+                OutcomeHold.objects.get_or_create(episode=following.episode, actor_key=actor.key, by=following.pk)
+            yield following.pk
+        finally:
+            transaction.set_rollback(True)
 
 
 def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
@@ -172,7 +198,7 @@ def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     free = ReviewSlot.objects.filter(leasing.free(now), queue=queue, is_gold=False).exclude(review__in=known)
     ranked = list(dict.fromkeys(free.order_by("-worth", "pk").values_list("review_id", flat=True)[:200]))
     gold = list(queue.reviews.exclude(gold="").exclude(pk__in=known).order_by("pk").values_list("pk", flat=True)[:50])
-    done = Verdict.objects.filter(review__queue=queue, author_key=actor.key, is_late=False).count()
+    done = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.SUBMITTED).count()
     if gold and draw(queue.seed, f"{actor.key}/{done}") < queue.gold_share:
         picked = min(gold, key=lambda pk: draw(queue.seed, f"{actor.key}/{pk}"))
         return [picked, *ranked]

@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from episodes import visibility
+from episodes.selection import among
 from people.access import Actor, sees_outcomes
 from people.errors import Invalid
 from people.models import Project
@@ -41,11 +42,11 @@ class Sayings:
 
     def counts(self, actor: Actor, name: str, episodes: Collection[str]) -> Counter[str]:
         if name == "verdict":
-            open_to = set(episodes) - visibility.withheld(actor, episodes)
-            given = set(_verdicts().filter(episode__in=open_to).values_list("episode_id", "decision"))
+            open_to = set(episodes) - visibility.held(actor)
+            given = set(_verdicts().filter(episode__in=among(open_to)).values_list("episode_id", "decision"))
             without = len(open_to - {episode for episode, _ in given})
             return Counter(decision for _, decision in given) + Counter({NO_VERDICT: without})
-        labels = _labels(actor).filter(episode__in=episodes)
+        labels = _labels(actor).filter(episode__in=among(episodes))
         if name == "label":
             return Counter(label for _, label in set(labels.values_list("episode_id", "label")))
         rows = labels.filter(schema__kind__in=COUNTABLE).values_list("episode_id", "label", "text")

@@ -6,24 +6,22 @@ Owns HTTP status, redirects and form words. Every write is a function of a write
 
 from __future__ import annotations
 
-import json
 import secrets
 from collections.abc import Iterable
-from itertools import islice
 from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
 from django.http import HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from episodes import visibility, windows
-from episodes.models import Episode, VerifierOutcome
-from episodes.packs import verifier_text
+from episodes.models import Episode
 from episodes.selection import TOLD_BY_OUTCOME, filtered
-from episodes.step_cards import DiffLine, card_of, diff_lines
+from episodes.step_cards import card_of
 from episodes.strip import outcome_words
 from people.access import (
     MemberRequest,
@@ -50,13 +48,11 @@ from reviews.models import (
     Confidence,
     Correction,
     CorrectionKind,
-    CourtCase,
     Explanation,
     LabelSchema,
     Review,
     ReviewQueue,
     SchemaKind,
-    Word,
 )
 from reviews.places import tell
 
@@ -215,16 +211,19 @@ def next_review(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @review_of
 def review_page(request: MemberRequest, pk: str) -> HttpResponse:
-    return _review(request, pk)
+    return page_of(request, pk)
 
 
-def _review(request: MemberRequest, pk: str, problem: str = "", status: int = 200) -> HttpResponse:
-    """Show the page of one review as it stands for this person; `problem` comes with what they had typed."""
+def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
+    """Show the page of one review as it stands for this person; `problem` comes with what they had typed. With `ahead`
+    it is drawn as its holder will see it.
+    """
     actor = request.actor
     rows = Review.objects.select_related("queue", "episode", "episode__run", "episode__project")
     review = visible_or_404(rows, actor, pk, "queue__project")
     slot, now = assigning.slot_of(actor, review), timezone.now()
-    mine = slot is not None and slot.state == "claimed"
+    ahead = bool(given.get("ahead"))
+    mine = ahead or (slot is not None and slot.state == "claimed")
     submitted = slot is not None and slot.state == "submitted"
     shown = deciding.reveal(actor, pk) if submitted else None
     context = {
@@ -232,7 +231,7 @@ def _review(request: MemberRequest, pk: str, problem: str = "", status: int = 20
         **_said(request, review, shown is not None or not review.queue.is_blind),
         "review": review,
         "queue": review.queue,
-        "rail": _rail(request, review),
+        "rail": [(review, "Claimed")] * ahead + _rail(request, review),
         "told": reports.progress(actor, review.queue),
         "mine": mine,
         "lease_token": slot.lease_token if slot is not None and mine else "",
@@ -249,6 +248,7 @@ def _review(request: MemberRequest, pk: str, problem: str = "", status: int = 20
         "may_review": holds(actor, may_review) and review.queue.closed_at is None,
         "blind": review.queue.is_blind and not submitted,
         "problem": problem,
+        **given,
     }
     return render(request, "reviews/review.html", context, status=status)
 
@@ -306,13 +306,23 @@ def review_command(request: MemberRequest, pk: str, command: str) -> HttpRespons
     except AppError as refused:
         if _wants_json(request):
             raise
-        return _review(request, pk, refused.message, refused.status)
+        return page_of(request, pk, refused.message, refused.status)
     if isinstance(said, HttpResponse):
         return said
     if _wants_json(request):
-        return JsonResponse(said or {"ok": True})
+        return JsonResponse(said or {"ok": True, **(_redrawn(request, pk) if command in DRAWN else {})})
     step = windows.number(request.POST.get("seq"))
     return redirect(f"/reviews/{pk}/?step={step}" if step else f"/reviews/{pk}/")
+
+
+def _redrawn(request: MemberRequest, pk: str) -> dict[str, str]:
+    """Return the list of what this person said, for a page that stays open."""
+    rows = Review.objects.select_related("queue", "episode")
+    review = visible_or_404(rows, request.actor, pk, "queue__project")
+    slot = assigning.slot_of(request.actor, review)
+    is_told = not review.queue.is_blind or (slot is not None and slot.state == "submitted")
+    context = {"review": review, "at": request.POST.get("seq", ""), **_said(request, review, is_told)}
+    return {"said": render_to_string("reviews/_said_part.html", context, request)}
 
 
 def _wants_json(request: MemberRequest) -> bool:
@@ -345,7 +355,8 @@ def _to_queue(request: MemberRequest, pk: str) -> HttpResponse:
     return redirect("review_queue", review.queue_id)
 
 
-def _decide(request: MemberRequest, pk: str) -> None:
+def decide(request: MemberRequest, pk: str) -> None:
+    """Give the verdict of a form."""
     given = request.POST
     review = visible_or_404(Review.objects.select_related("queue"), request.actor, pk, "queue__project")
     asked = given.getlist("asked")
@@ -403,76 +414,19 @@ def _correct(request: MemberRequest, pk: str) -> None:
     correcting.correct(request.actor, review.episode, whole(given.get("seq", "")), better)
 
 
+DRAWN = ("label", "undo")
+"""Commands after which an open page draws its list of labels and comments again."""
 COMMANDS: dict[str, Any] = {
     "claim": _claim,
     "renew": _renew,
     "release": _release,
     "decline": _decline,
-    "verdict": _decide,
+    "verdict": decide,
     "explain": _explain,
     "label": _label,
     "undo": _undo,
     "correct": _correct,
 }
-
-
-@require_GET
-@member_required(may_see_reviews)
-def court_page(request: MemberRequest) -> HttpResponse:
-    """Show the tasks that someone doubts."""
-    cases = court.open_cases(request.actor.project)
-    ruled = scoped(CourtCase.objects.exclude(pk__in=cases), request.actor.project).order_by("-ruled_at")
-    n = cases.count()
-    headline = f"{n or 'No'} {'task waits' if n == 1 else 'tasks wait'} for a ruling."
-    context = {"headline": headline, "cases": cases[:CASES], "ruled": ruled[:CASES]}
-    return render(request, "reviews/court.html", context)
-
-
-@require_http_methods(["GET", "POST"])
-@member_required(may_see_reviews, rows=CourtCase.objects.all)
-def case_page(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show everything about one doubted task, and rule on it. Refused to who still has to judge one of its episodes."""
-    actor, problem = request.actor, ""
-    case = visible_or_404(CourtCase.objects.select_related("project"), actor, pk)
-    if request.method == "POST":
-        try:
-            court.rule(actor, pk, request.POST.get("word", ""), request.POST.get("reason", ""))
-            return redirect("case", pk)
-        except AppError as refused:
-            problem = refused.message
-    episodes = visibility.told(actor, court.episodes_of(case))[:50]
-    rows = list(episodes)
-    found = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
-    verdicts = visibility.told(actor, court.verdicts_of(case), "episode_id")[:100]
-    doubts = court.doubts_of(case).count()
-    context = {
-        "case": case,
-        "headline": f"{clean(case.task_key)}: {doubts} {'doubt' if doubts == 1 else 'doubts'}.",
-        "task": rows[0].task if rows else "",
-        "verifier": clean(verifier_text(case.scenario, case.task_idx)) if holds(actor, may_set_reviews) else "",
-        "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk))) for one in rows],
-        "verdicts": verdicts,
-        "rulings": case.rulings.order_by("-created_at"),
-        "words": Word.choices,
-        "may_set": holds(actor, may_set_reviews),
-        "problem": problem,
-        "given": request.POST,
-    }
-    return render(request, "reviews/case.html", context, status=422 if problem else 200)
-
-
-def _changes(outcome: VerifierOutcome | None) -> list[DiffLine]:
-    """Return the first lines of what an episode changed in its world, as its verifier saw it."""
-    return list(islice(diff_lines(outcome.state_diff), CHANGES)) if outcome is not None else []
-
-
-@require_GET
-@member_required(may_see_reviews)
-def court_report(request: MemberRequest) -> HttpResponse:
-    """Return every ruling as a file, for the makers of the dataset."""
-    text = json.dumps({"rulings": court.report(request.actor)}, indent=2)
-    headers = {"Content-Disposition": 'attachment; filename="rulings.json"'}
-    return HttpResponse(text, content_type="application/json", headers=headers)
 
 
 @require_GET

@@ -12,7 +12,7 @@ const BOXES = "[data-path]:not(table), table[data-path] td";
 /** @typedef {import("./places.js").Place} Place */
 /** @typedef {{units: import("./places.js").Unit[], node: import("./places.js").Node}} Read what a box of the page shows */
 
-/** @type {Map<number, Promise<import("./places.js").Node | null>>} */
+/** @type {Map<string, Promise<import("./places.js").Node | null>>} by address: another episode's review may be swapped in */
 const stored = new Map();
 
 /**
@@ -20,17 +20,17 @@ const stored = new Map();
  * @param {number} seq
  */
 export function storedStep(seq) {
-  if (!stored.has(seq)) {
-    const path = `/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${seq}`;
+  const path = `/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${seq}`;
+  if (!stored.has(path)) {
     const read = async () => {
       const answer = await fetch(path, { credentials: "same-origin" });
       if (!answer.ok) throw new Error(String(answer.status));
       return parse(await answer.text());
     };
-    stored.set(seq, read().catch(() => (stored.delete(seq), null)));
+    stored.set(path, read().catch(() => (stored.delete(path), null)));
     if (stored.size > KEPT) stored.delete(stored.keys().next().value);
   }
-  return stored.get(seq);
+  return stored.get(path);
 }
 
 /** @param {number} seq */
@@ -203,7 +203,7 @@ export function startMarks(list, view) {
     timer = setTimeout(draw, SOON_MS);
   };
   new MutationObserver(soon).observe(list, { childList: true });
-  document.addEventListener("htmx:afterSettle", soon, { signal: life() });
+  for (const came of ["htmx:afterSettle", "awm:said"]) document.addEventListener(came, soon, { signal: life() });
   document.addEventListener("click", (event) => {
     const link = event.target instanceof Element && event.target.closest("a[data-place]");
     if (!link) return;

@@ -2,6 +2,7 @@
 // selected on the page by pointer, or in a box of their own by keyboard; [ and ] go through the values of the step.
 
 import { act, bind, print } from "./keys.js";
+import { life, whenOver } from "./page-life.js";
 import { boxesOf, lettersIn, mark, rangesIn, readIn, reveal, rowOf, storedStep } from "./place-marks.js";
 import { nodeAt, placeOf, placeOfNode, textOf, Unlike, unitsOf, valuesIn, written } from "./places.js";
 import { visible } from "./visible-text.js";
@@ -183,7 +184,7 @@ function startLetters() {
     event.stopPropagation();
   });
   bind("letters", () => {
-    if (find("letters").hidden) return say("Press ] until a text is chosen, then s.", true);
+    if (find("letters").hidden) return say("Press ] until a text is chosen, then v.", true);
     area.focus();
     if (now.place.start === undefined) area.setSelectionRange(0, 0);
   });
@@ -217,11 +218,14 @@ export function startPlaces(show) {
   const list = document.querySelector("ol[data-steps]");
   if (!find("place-bar") || !list) return;
   view = show;
+  Object.assign(now, { seq: 0, place: null, root: null });
   let timer = 0;
   document.addEventListener("selectionchange", () => {
     clearTimeout(timer);
     timer = setTimeout(() => trying(() => fromSelection(list)), BREATH_MS);
-  });
+  }, { signal: life() });
+  document.addEventListener("awm:said", clear, { signal: life() });
+  whenOver(() => clearTimeout(timer));
   list.addEventListener("click", (event) => { trying(() => fromName(/** @type {Element} */ (event.target))); });
   new MutationObserver(markChosen).observe(list, { childList: true });
   bind("next-value", () => { trying(() => go(1)); });

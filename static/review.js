@@ -1,15 +1,23 @@
 // The review page: the scrubber of the replay, forms that follow the step in view or a part of it, keys, and the lease.
+// Labels and comments are saved without leaving the page, so that a verdict that is being made stays as it is.
 
 import { bind, print } from "./keys.js";
-import { every } from "./page-life.js";
+import { startNext } from "./next-review.js";
+import { begin, every } from "./page-life.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
 import { post } from "./post.js";
 import { show, start as startScrubber } from "./scrubber.js";
+import { say } from "./toast.js";
 
 const RENEW_MS = 60_000;
 const LABELS = [
   ["label-1", "1"], ["label-2", "2"], ["label-3", "3"], ["label-4", "4"], ["label-5", "5"],
   ["label-6", "6"], ["label-7", "7"], ["label-8", "8"], ["label-9", "9"],
+];
+
+const FAILURES = [
+  ["failure-1", "1"], ["failure-2", "2"], ["failure-3", "3"], ["failure-4", "4"], ["failure-5", "5"],
+  ["failure-6", "6"], ["failure-7", "7"], ["failure-8", "8"], ["failure-9", "9"],
 ];
 
 /**
@@ -107,19 +115,67 @@ function startLease() {
   }, RENEW_MS);
 }
 
-/** @param {string} value */
-function choose(value) {
-  const radio = /** @type {HTMLInputElement | null} */ (document.querySelector(`[data-act-target="${value}"]`));
-  if (!radio) return false;
-  radio.checked = true;
-  radio.focus();
-  return true;
+/** @param {string} found */
+const radioOf = (found) => /** @type {HTMLInputElement | null} */ (document.querySelector(`[data-verdict-form] ${found}`));
+
+/**
+ * @param {string} id
+ * @param {HTMLInputElement | null} radio
+ */
+function bindChoice(id, radio) {
+  if (!radio) return;
+  bind(id, () => {
+    radio.checked = true;
+    radio.focus();
+    radio.dispatchEvent(new Event("change", { bubbles: true }));
+  });
+}
+
+/** A failure type is of a rejected episode: choosing one rejects, and accepting lets it go. */
+function startVerdict() {
+  const form = document.querySelector("[data-verdict-form]");
+  form?.addEventListener("change", (event) => {
+    const { name, value } = /** @type {HTMLInputElement} */ (event.target);
+    if (name === "failure_type") radioOf("[value=reject]").checked = true;
+    const chosen = radioOf("[name=failure_type]:checked");
+    if (name === "decision" && value === "accept" && chosen) chosen.checked = false;
+  });
+  for (const [id, value] of [["accept", "accept"], ["reject", "reject"]]) bindChoice(id, radioOf(`[data-act-target="${value}"]`));
+  for (const [id, number] of FAILURES) {
+    bindChoice(id, radioOf(`[data-failure="${number}"]`));
+    const cap = /** @type {HTMLElement | null} */ (document.querySelector(`[data-failure-cap="${number}"]`));
+    if (cap) cap.dataset.cap = id;
+  }
+}
+
+/** @type {Promise<unknown>} what is being saved; a verdict waits for it */
+let saved = Promise.resolve();
+
+/**
+ * Save a label, a comment or its withdrawal, and draw the list of them again.
+ * @param {HTMLFormElement} form
+ * @param {HTMLElement | null} button
+ */
+async function saveHere(form, button) {
+  const { ok, answer, error } = await post(form.action, new FormData(form, button), { token: csrf() });
+  if (!ok) return say(error.message, true);
+  for (const text of form.querySelectorAll("textarea")) text.value = "";
+  document.querySelector("[data-said-part]").innerHTML = answer.said;
+  document.dispatchEvent(new CustomEvent("awm:said"));
+  return print();
+}
+
+function startSaying() {
+  document.getElementById("main").addEventListener("submit", (event) => {
+    const form = /** @type {HTMLFormElement} */ (event.target);
+    if (!("inPlace" in form.dataset)) return;
+    event.preventDefault();
+    const button = /** @type {SubmitEvent} */ (event).submitter;
+    saved = saved.then(() => saveHere(form, button));
+  });
 }
 
 function startKeys() {
-  for (const [id, value] of [["accept", "accept"], ["reject", "reject"]]) {
-    if (document.querySelector(`[data-act-target="${value}"]`)) bind(id, () => choose(value));
-  }
   for (const [id, key] of LABELS) {
     const button = /** @type {HTMLButtonElement | null} */ (document.querySelector(`[data-label-key="${key}"]`));
     if (button) bind(id, () => button.click());
@@ -132,11 +188,18 @@ function startKeys() {
   if (note) bind("note", () => note.focus());
 }
 
-if (typeof document !== "undefined" && document.body?.dataset.page === "review") {
+/** Bind what is on the page: once with the page, and again for each review that is swapped in. */
+function start() {
+  begin();
   startKeys();
+  startVerdict();
+  startSaying();
   startCorrection();
   startLease();
   startPlaces(show);
   startScrubber(onStep);
+  startNext(start, () => saved);
   print();
 }
+
+if (typeof document !== "undefined" && document.body?.dataset.page === "review") start();

@@ -3,6 +3,7 @@
 
 import { bind, print } from "./keys.js";
 import { LongList } from "./longlist.js";
+import { life, whenOver } from "./page-life.js";
 import { startMarks } from "./place-marks.js";
 import { startFind } from "./steps.js";
 import { pictures } from "./strip.js";
@@ -175,11 +176,17 @@ export function start(onStep) {
     if (!link) return;
     event.preventDefault();
     show(Number(link.dataset.seq || link.closest("[data-seq]").dataset.seq), link.matches(".scrub a") ? "center" : "nearest");
-  });
+  }, { signal: life() });
   follow = startTables(here);
   startMarks(list.list, show);
-  document.addEventListener("awm:step", (event) => show(/** @type {CustomEvent} */ (event).detail));
-  document.addEventListener("htmx:afterSettle", () => list.count && drawTicks(here())); // labels came
+  document.addEventListener("awm:step", (event) => show(/** @type {CustomEvent} */ (event).detail), { signal: life() });
+  for (const came of ["htmx:afterSettle", "awm:said"]) { // labels came
+    document.addEventListener(came, () => list.count && drawTicks(here()), { signal: life() });
+  }
+  whenOver(() => {
+    clearTimeout(address);
+    if (playing) play();
+  });
   show(here());
   print();
 }

@@ -86,6 +86,8 @@ EDGES = {
         "table_pages",
         "comment_pages",
         "briefing_pages",
+        "court_pages",
+        "next_pages",
     ),
     "comparison",
 }

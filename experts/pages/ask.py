@@ -37,7 +37,7 @@ from people.access import (
 from people.errors import AppError
 from people.plain_text import clean
 
-SWAPPED = "experts/_swapped.html"
+SWAPPED = "_swapped.html"
 """What stands around an ask that is put into an open page."""
 
 

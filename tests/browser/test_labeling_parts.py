@@ -140,7 +140,7 @@ def test_values_and_letters_are_chosen_by_keyboard(review):
     for where in ("$.arguments.row", "$.arguments.row.id", '$.arguments.row.text: “say "hi"”'):
         page.keyboard.press("]")
         says(page, where)
-    page.keyboard.press("s")
+    page.keyboard.press("v")
     area = page.locator("[data-letters] textarea")
     expect(area).to_be_focused()
     for _ in range(4):

@@ -32,12 +32,16 @@ TELLS = ("Not complete", "not complete", "zebra-detail", "others")
 def played(house):
     """An ended episode whose verifier says that the task is not complete."""
     house.manage("createproject", PROJECT)
-    with house.http(house.token("agent", PROJECT)) as loop:
+    return play(house, PROJECT, 0)
+
+
+def play(house, project, number):
+    with house.http(house.token("agent", project)) as loop:
         start = {
-            "key": "review-me",
+            "key": f"review-me-{number}",
             "task": "Shut ticket 7.",
             "scenario": "reviewing_1",
-            "task_idx": 0,
+            "task_idx": number,
             "tools": [TOOL],
         }
         episode = loop.post("/episodes", json=start).json()["id"]
@@ -50,9 +54,9 @@ def played(house):
     return episode
 
 
-def make_queue(house, person):
+def make_queue(house, person, project=PROJECT, count="1 episode"):
     """A label and a queue with one review per episode, made by hand on the pages."""
-    page = person(house.link("mila", "admin", PROJECT))
+    page = person(house.link("mila", "admin", project))
     page.goto(f"{house.url}/reviews/")
     page.get_by_text("Add or change a label").click()
     label = page.locator("form[action='/reviews/labels']")
@@ -66,7 +70,7 @@ def make_queue(house, person):
     expect(page.locator("h1")).to_have_text("First look has no episodes yet.")
     page.get_by_label("Scenario").fill("reviewing_1")
     page.get_by_role("button", name="Add episodes").click()
-    expect(page.locator(".told")).to_contain_text("Added 1 episode.")
+    expect(page.locator(".told")).to_contain_text(f"Added {count}.")
     return page.url
 
 
@@ -111,6 +115,38 @@ def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
     expect(beside).to_contain_text("You answered: verifier_wrong.")
     page.goto(f"{house.url}/reviews/court/")
     expect(page.locator("h1")).to_have_text("1 task waits for a ruling.")
+
+
+def test_three_keys_give_a_decision_and_the_next_review(house, person):
+    """Failure type, label, verdict: each by one key, and the next review without a page load."""
+    house.manage("createproject", "deciding")
+    for number in range(2):
+        play(house, "deciding", number)
+    queue = make_queue(house, person, "deciding", "2 episodes")
+    page = person(house.link("rolf", "reviewer", "deciding"))
+    page.goto(queue)
+    press(page, "Enter")
+    expect(page.locator("[data-verdict-next]")).to_be_visible()
+    first = page.url.partition("?")[0]
+    page.evaluate("document.body.kept = true")
+    press(page, "d")
+    expect(page.get_by_role("radio", name="Reject")).to_be_checked()
+    expect(page.get_by_role("radio", name="wrong_argument")).to_be_checked()
+    press(page, "1")
+    expect(page.locator("[data-said-list]")).to_contain_text("step_quality: good_step")
+    expect(page.get_by_role("radio", name="Reject")).to_be_checked()  # a label leaves the verdict in the making
+    page.keyboard.press("Control+Shift+Enter")
+    expect(page.locator("[data-said]")).to_contain_text("Verdict given. The verifier agrees.")
+    assert page.url.partition("?")[0] != first and page.evaluate("document.body.kept")
+    expect(page.locator(".rail a", has_text="Submitted")).to_have_count(1)
+    expect(page.locator(".rail a[aria-current]")).to_contain_text("Claimed")
+    press(page, "a")
+    page.keyboard.press("Control+Shift+Enter")
+    expect(page.locator("section[aria-labelledby='h-revealed']")).to_contain_text(
+        "Your verdict differs from the verifier"
+    )
+    page.go_back()
+    expect(page.locator("section[aria-labelledby='h-revealed']")).to_contain_text("Not complete")
 
 
 def mention_is_read_and_answered(house, page, person, review):

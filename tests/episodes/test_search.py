@@ -9,6 +9,7 @@ import pytest
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes import indexing, lists, recording, search
 from episodes.models import Episode, EpisodeFacts, SearchMark, Step, StepWords
+from episodes.narrowing import matching
 from episodes.search_text import FOUND_CHARS, text_of
 from experts import advising, queue
 from people.errors import Invalid
@@ -217,3 +218,9 @@ def test_another_project_finds_nothing(ada, max_):
     add(ada, (one := started(ada, "one")), said("apple"))
     indexing.work()
     assert keys(max_, q="apple") == [] and keys(ada, q="apple") == [one.key]
+
+
+def test_search_asks_each_episode_instead_of_gathering_steps(ada):
+    """Gathered, the steps of a frequent word were walked once more for every episode."""
+    rows = matching(ada, {"q": ["ticket"]}).order_by("-created_at")[:50]
+    assert "Materialize" not in rows.explain() and "EXISTS" in str(rows.query)

@@ -24,7 +24,10 @@ def read(client, url: str) -> str:
     """What a page says, without the shapes that every page carries and the legend of marks."""
     response = client.get(url)
     assert response.status_code in (200, 404), (url, response.status_code)  # 404: a step that is withheld
-    text = response.content.decode()
+    return said(response.content.decode())
+
+
+def said(text: str) -> str:
     if '<svg width="0"' in text:
         text = text[: text.index('<svg width="0"')] + text[text.index("<header") :]
     return "".join(part.partition("</script>")[2] if n else part for n, part in enumerate(text.split("<script")))
@@ -129,3 +132,36 @@ def test_agents_see_no_outcome_through_visibility(project, episode):
     agent, _ = token(project, "agent")
     assert not visibility.sees_outcome(agent, episode) and visibility.withheld(agent, [episode.pk]) == {episode.pk}
     assert not visibility.told(agent, Episode.objects.all()).exists()
+
+
+def test_the_review_drawn_ahead_holds_no_outcome_and_no_claim(ada, rita, queue, review, episode):
+    following = ended(ada, "two", task_idx=4)
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk=following.pk))
+    assigning.claim(rita, review.pk)
+    drawn = as_person(rita).get(reverse("review_ahead", args=[review.pk])).json()
+    assert queue.reviews.get(pk=drawn["review"]).episode_id == following.pk
+    assert "desk_1 / 4" in drawn["page"] and "data-verdict-form" in drawn["page"]
+    assert [word for word in TELLS if word in said(drawn["page"])] == []
+    assert not following.holds.exists() and assigning.slot_of(rita, following.reviews.get()) is None
+    assert assigning.slot_of(rita, review).state == "claimed"
+
+
+def test_verdict_next_claims_the_drawn_review_or_shows_why(ada, rita, queue, review, episode):
+    for name, found in (("two", "others"), ("three", "others"), ("four", "complete")):
+        following = ended(ada, name, found, task_idx=len(name))
+        assigning.fill(ada, queue.pk, Episode.objects.filter(pk=following.pk))
+    client, lease = as_person(rita), assigning.claim(rita, review.pk)
+
+    def give(pk, token, ahead):
+        form = {"lease_token": token, "decision": "reject", "ahead": ahead}
+        return client.post(reverse("verdict_next", args=[pk]), form, HTTP_ACCEPT="application/json").json()
+
+    third = queue.reviews.get(episode__key="three")
+    told = give(review.pk, lease.lease_token, third.pk)
+    assert told["next"] == reverse("review", args=[third.pk]) and "page" not in told
+    fourth = queue.reviews.get(episode__key="four")
+    told = give(third.pk, told["lease"]["token"], "unknown")
+    assert "data-verdict-form" in told["page"]  # what was drawn is not to be had: the page comes with the claim
+    now = assigning.claim(rita, fourth.pk)
+    told = give(fourth.pk, now.lease_token, "")
+    assert told == {"next": reverse("review", args=[fourth.pk]), "differs": True}

@@ -1,0 +1,146 @@
+"""What `review.py` fills a project with: many episodes with their steps, outcomes, facts and the words of their steps.
+
+One episode is made through the product; all others are written by INSERT ... SELECT as copies of its row with values of
+their own. Words and facts are those that `episodes/indexing.py` writes: the vector of a step is joined from vectors of
+its parts, which is the vector of its whole text. Indexes of words are dropped meanwhile and made again.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from itertools import accumulate
+from typing import Any
+
+import psycopg
+
+SENTENCES, WORDS, LENGTH = 10_007, 20_000, 22
+SCENARIOS, TASKS, RUNS = 200, 10, 40
+COMMON, MIDDLE = "ba", "zu"
+"""A word that half of the steps hold, and one that two in a hundred hold: most episodes hold it somewhere."""
+RARE = "call {}"
+"""A phrase that one step holds."""
+LARGE = ("episodes_step", "episodes_stepwords")
+APART = """
+SELECT format('ALTER TABLE %%s DROP CONSTRAINT %%I', conrelid::regclass, conname),
+       format('ALTER TABLE %%s ADD CONSTRAINT %%I %%s', conrelid::regclass, conname, pg_get_constraintdef(oid))
+  FROM pg_constraint WHERE conrelid::regclass::text = ANY(%s) AND contype = 'f'
+UNION ALL
+SELECT format('DROP INDEX %%I', relname), pg_get_indexdef(indexrelid)
+  FROM pg_index JOIN pg_class ON pg_class.oid = indexrelid
+ WHERE indrelid::regclass::text = ANY(%s) AND NOT indisunique
+"""
+"""What is taken from the large tables while they are filled, and how it comes back."""
+BODY = """'{"seq": ' || s || ', "kind": "tool_call", "name": "' || tool || '", "arguments": {"call": '
+    || n * %(each)s + s || '}, "result": {"text": "' || said || '"}}'"""
+
+
+def sentences(seed: int = 1) -> list[str]:
+    """Return texts whose words are as unevenly frequent as those of a language."""
+    dice = random.Random(seed)
+    letters = "bdfghklmnprstvz"
+    known = [one + vowel for one in letters for vowel in "aeiou" if one + vowel not in (COMMON, MIDDLE)]
+    words = ["".join(dice.choices(known, k=2 + number % 3)) for number in range(WORDS)]
+    weights = list(accumulate(1 / (3 + number) for number in range(WORDS)))
+    texts = [dice.choices(words, cum_weights=weights, k=LENGTH) for _ in range(SENTENCES)]
+    for number, text in enumerate(texts):
+        text += [COMMON] * (number % 2 == 0) + [MIDDLE] * (number % 50 == 0)
+    return [" ".join(text) for text in texts]
+
+
+def fill(database: str, template: str, episodes: int, each: int) -> int:
+    """Copy the ended episode `template` that often, with `each` steps; returns how many MB this takes."""
+    with psycopg.connect(database, autocommit=True) as connection:
+        for setting in ("synchronous_commit = off", "maintenance_work_mem = '768MB'", "work_mem = '256MB'"):
+            connection.execute(f"SET {setting}")
+        connection.execute("SET max_parallel_workers = 2; SET max_parallel_maintenance_workers = 2")
+        connection.execute("CREATE TEMP TABLE said (pk int PRIMARY KEY, said text, words tsvector)")
+        connection.cursor().executemany(
+            "INSERT INTO said VALUES (%s, %s, to_tsvector('simple', 'text ' || %s))",
+            [(pk, text, text) for pk, text in enumerate(sentences())],
+        )
+        taken = connection.execute(APART, [list(LARGE)] * 2).fetchall()
+        for drop, _ in taken:
+            connection.execute(drop)
+        connection.execute("ANALYZE said")
+        _runs(connection, template)
+        _episodes(connection, template, episodes, each)
+        _steps(connection, episodes, each)
+        for _, make in taken:
+            connection.execute(make)
+        for table in ("episode", "step", "stepwords", "episodefacts", "verifieroutcome", "run"):
+            connection.execute(f"VACUUM ANALYZE episodes_{table}")
+        size = connection.execute("SELECT pg_database_size(current_database()) / 1000000").fetchone()
+        return int(size[0]) if size else 0
+
+
+def _copies(connection: psycopg.Connection[Any], table: str, own: Mapping[str, str], rest: str, where: str) -> None:
+    """Insert rows that are those of `where` but for the columns in `own`."""
+    columns = connection.execute(
+        "SELECT column_name FROM information_schema.columns WHERE table_name = %s AND is_identity = 'NO'", [table]
+    ).fetchall()
+    names = [name for (name,) in columns]
+    values = ", ".join(own.get(name, f"one.{name}") for name in names)
+    connection.execute(
+        f"INSERT INTO {table} ({', '.join(names)}) SELECT {values} FROM {table} one, {rest} WHERE {where}"
+    )
+
+
+def _runs(connection: psycopg.Connection[Any], template: str) -> None:
+    own = {"id": "'run-' || n", "name": "'Run ' || n", "key": "''", "created_at": "now() - n * interval '1 hour'"}
+    where = f"one.id = (SELECT run_id FROM episodes_episode WHERE id = '{template}')"
+    _copies(connection, "episodes_run", own, f"generate_series(1, {RUNS}) n", where)
+
+
+def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int, each: int) -> None:
+    """Write episodes, one in ten minutes, their verifiers' outcomes and their facts."""
+    states = (
+        "(ARRAY['finished','finished','finished','finished','finished','finished','finished','failed','cancelled'])"
+    )
+    at = f"now() - interval '1 hour' - ({episodes} - n) * interval '1 minute'"
+    own = {
+        "id": "'crowd-' || lpad(n::text, 8, '0')", "key": "'crowd-' || n", "run_id": f"'run-' || 1 + n * 7 % {RUNS}",
+        "scenario": f"'scenario_' || n * 13 % {SCENARIOS}", "task_idx": f"n * 17 % {TASKS}",
+        "task": f"(SELECT said FROM said WHERE pk = n * 13 % {SENTENCES}) || ' ticket ' || n",
+        "arm": "(ARRAY['off','plain','informed','model'])[1 + n % 4]", "state": f"{states}[1 + n % 9]",
+        "policy_name": "'policy-' || n % 12", "expert": "(ARRAY['off','plain','informed'])[1 + n % 3]",
+        "last_seq": f"{each}", "strip": f"repeat('rrrrw', {each} / 5)", "created_at": at, "started_at": at,
+        "ended_at": at, "heartbeat_at": at,
+    }  # fmt: skip
+    _copies(connection, "episodes_episode", own, f"generate_series(1, {episodes}) n", f"one.id = '{template}'")
+    outcome = {
+        "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "session": "NULL", "source": "'verifier'", "reward": "n % 2",
+        "reward_type": "(ARRAY['others','complete','others','complete','judge_error'])[1 + n % 5]",
+    }  # fmt: skip
+    some = f"generate_series(1, {episodes}) n"
+    _copies(connection, "episodes_verifieroutcome", outcome, some, f"one.episode_id = '{template}' AND n % 9 < 7")
+    facts = {
+        "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "read_seq": f"{each}", "done": "true", "errors": "n % 5 % 2",
+        "asks": "n % 3 % 2", "tools": "ARRAY['get_' || n % 23, 'set_' || n % 7]", "waiting": "'{}'",
+        "answered": "CASE WHEN n % 3 = 1 THEN ARRAY[(ARRAY['human','llm','fallback'])[1 + n % 7 % 3]] ELSE '{}' END",
+    }  # fmt: skip
+    _copies(connection, "episodes_episodefacts", facts, some, f"one.episode_id = '{template}'")
+
+
+def _steps(connection: psycopg.Connection[Any], episodes: int, each: int) -> None:
+    """Write steps in the order of episodes, and their words beside them, in two statements."""
+    lines = f"""SELECT n, s, CASE s % 3 WHEN 0 THEN 'set_' || n % 7 ELSE 'get_' || n % 23 END AS tool, said.said, words
+      FROM generate_series(1, {episodes}) n, generate_series(1, {each}) s, said
+     WHERE said.pk = (n * 31 + s * 977) % {SENTENCES}"""
+    first = connection.execute("SELECT coalesce(max(id), 0) FROM episodes_step").fetchone()
+    start = int(first[0]) if first else 0
+    number = f"{start} + (n - 1) * {each} + s"
+    connection.execute(
+        f"""INSERT INTO episodes_step (id, episode_id, seq, kind, body, at) OVERRIDING SYSTEM VALUE
+            SELECT {number}, 'crowd-' || lpad(n::text, 8, '0'), s, 'tool_call', {BODY % {"each": each}},
+                   now() - interval '1 hour' - ({episodes} - n) * interval '1 minute' FROM ({lines}) line"""
+    )
+    connection.execute(
+        f"SELECT setval(pg_get_serial_sequence('episodes_step', 'id'), {start} + {episodes}::bigint * {each})"
+    )
+    connection.execute(
+        f"""INSERT INTO episodes_stepwords (step_id, episode_id, seq, words)
+            SELECT {number}, 'crowd-' || lpad(n::text, 8, '0'), s,
+                   to_tsvector('simple', replace(tool, '_', ' ') || ' call ' || n * {each} + s) || words
+              FROM ({lines}) line"""
+    )
