@@ -25,7 +25,7 @@ STEPS, EPISODES = 2_000, 200
 """Steps and episodes of one transaction."""
 NEW_FOR = timedelta(minutes=10)
 SWEEP_EVERY = timedelta(minutes=1)
-WORK_S = 4.0
+WORK_S, REST_MAX_S = 4.0, 1.0
 BEGIN = """
 INSERT INTO episodes_episodefacts (episode_id, read_seq, done, errors, asks, tools, answered, waiting)
 SELECT id, 0, false, 0, 0, '{}', '{}', '{}' FROM episodes_episode episode
@@ -41,13 +41,19 @@ ON CONFLICT (step_id) DO UPDATE SET words = excluded.words
 
 
 def work(seconds: float = WORK_S) -> int:
-    """Read until nothing is left or the time is over; returns how many steps were read."""
+    """Read until nothing is left or the time is over; returns how many steps were read. After a full batch it rests for
+    as long as that took: appends that fill batches need the processor now, and what they brought can wait.
+    """
     until, count = time.monotonic() + seconds, 0
     while True:
+        began = time.monotonic()
         found = _read_some()
         count += found or 0
-        if not found or time.monotonic() > until:
+        now = time.monotonic()
+        if not found or now > until:
             return count
+        if found >= STEPS:
+            time.sleep(min(now - began, REST_MAX_S))
 
 
 @transaction.atomic
