@@ -5,7 +5,7 @@ import { bind } from "./keys.js";
 import { end, every, whenOver } from "./page-life.js";
 import { post } from "./post.js";
 import { announce, renew } from "./shell.js";
-import { say } from "./toast.js";
+import { refuse, say } from "./toast.js";
 
 const BREATH_MS = 150; // the review that was swapped in is painted first
 const OLD_MS = 120_000;
@@ -85,7 +85,7 @@ async function give(button, start, saved) {
   const { ok, answer, error } = await post(button.dataset.verdictNext, body, { token: String(body.get("csrfmiddlewaretoken")) });
   sending = false;
   document.body.removeAttribute("aria-busy");
-  if (!ok) say(error.message, true);
+  if (!ok) refuse(error.message);
   else if (answer.lease) show(answer.page ? contentOf(answer.page) : known.content, answer, start);
   else location.assign(answer.next);
 }

@@ -7,7 +7,7 @@ import { begin, every } from "./page-life.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
 import { post } from "./post.js";
 import { show, start as startScrubber } from "./scrubber.js";
-import { say } from "./toast.js";
+import { refuse } from "./toast.js";
 
 const RENEW_MS = 60_000;
 const LABELS = [
@@ -158,11 +158,12 @@ let saved = Promise.resolve();
  */
 async function saveHere(form, button) {
   const { ok, answer, error } = await post(form.action, new FormData(form, button), { token: csrf() });
-  if (!ok) return say(error.message, true);
+  refuse(ok ? "" : error.message);
+  if (!ok) return;
   for (const text of form.querySelectorAll("textarea")) text.value = "";
   document.querySelector("[data-said-part]").innerHTML = answer.said;
   document.dispatchEvent(new CustomEvent("awm:said"));
-  return print();
+  print();
 }
 
 function startSaying() {

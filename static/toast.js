@@ -20,3 +20,15 @@ export function say(words, bad = false, way = null) {
   clearTimeout(saying);
   saying = setTimeout(() => { line.hidden = true; }, 6000);
 }
+
+/**
+ * Say what was refused where the page has a line for it, until something is saved.
+ * @param {string} words
+ */
+export function refuse(words) {
+  const line = /** @type {HTMLElement | null} */ (document.querySelector("[data-problem]"));
+  if (!line) return say(words, true);
+  line.textContent = visible(words);
+  line.hidden = !words;
+  if (words) line.scrollIntoView({ block: "nearest" });
+}

@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 pytestmark = pytest.mark.browser
 
-PROJECT = "deciding"
+PROJECT = "ruling"
 FILL = """
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes import recording
@@ -117,7 +117,7 @@ def test_doubted_task_is_ruled_and_left_out(house, person, queues):
     admin.get_by_role("link", name=re.compile("deciding_1")).first.click()
     admin.get_by_label("Too strict").check()
     admin.get_by_label("Reason").fill("It wants the ticket's old title.")
-    admin.get_by_role("button", name="Rule", exact=True).click()
+    admin.get_by_role("button", name="Give ruling").click()
     expect(admin.get_by_role("complementary", name="Rulings")).to_contain_text("It wants the ticket's old title.")
     admin.goto(f"{house.url}/reviews/court/")
     expect(admin.locator("h1")).not_to_have_text("1 task waits for a ruling.")
