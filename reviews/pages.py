@@ -108,6 +108,12 @@ def _headline(queues: int, to_do: int, cases: int) -> str:
     return f"{to_do or 'No'} {'review is' if to_do == 1 else 'reviews are'} open.{doubted}"
 
 
+def _terms_of(queue: ReviewQueue) -> str:
+    reviews = "review" if queue.reviews_required == 1 else "reviews"
+    more = [", blind"] * queue.is_blind + [", with gold items"] * bool(queue.gold_share)
+    return f"{queue.reviews_required} {reviews} per episode{''.join(more)}."
+
+
 def _state_of(queue: str, left: int, total: int) -> str:
     if not total:
         return f"{queue} has no episodes yet."
@@ -148,6 +154,7 @@ def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
     context = {
         "queue": queue,
         "headline": _state_of(queue.name, left, told.total),
+        "terms": _terms_of(queue),
         "told": told,
         "reasons": ["This queue is closed."] if queue.closed_at else reasons,
         "gold": reports.gold_lines(queue),

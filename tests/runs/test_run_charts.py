@@ -61,7 +61,7 @@ def test_forest_without_valid_tasks_is_none():
 
 
 def arm(name, expert="off"):
-    return ArmCount(name, expert, 0, 0, 0, 0, 0, {})
+    return ArmCount(name, expert, "", 0, 0, 0, 0, 0, {})
 
 
 def so_far(name, outcomes):
