@@ -196,7 +196,7 @@ async def test_a_call_whose_line_broke_goes_on_after_its_last_event(raw, edo):
             if line.startswith("id: "):
                 last = line[4:]
                 break
-    [ask] = await open_asks(edo, session["Mcp-Session-Id"])
+        [ask] = await open_asks(edo, session["Mcp-Session-Id"])  # the first event comes before the ask is stored
     resuming = asyncio.create_task(raw.get("/mcp", headers={**session, "Last-Event-ID": last}))
     await asyncio.sleep(0.2)
     await answer(edo, ask["id"])
