@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from episodes.formatting import clock
+from episodes.formatting import duration
 
 MILLION = 1_000_000
 
@@ -89,8 +89,8 @@ class Cost:
 
     @property
     def minutes(self) -> tuple[str, str]:
-        """Wall time and people's time, as clocks show them."""
-        return clock(self.wall_s), clock(self.human_s)
+        """Wall time and people's time, as pages show them; 0 where there was none."""
+        return duration(self.wall_s) if self.wall_s else "0", duration(self.human_s) if self.human_s else "0"
 
 
 @dataclass

@@ -36,7 +36,7 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
     of_both = sum((a - cost) * (b - gain) for a, b in zip(minutes, gains, strict=True)) / ways
     each = f"{abs(cost):.1f} human minutes {'more' if cost >= 0 else 'less'} per episode"
     if abs(cost) < 0.05:
-        return Price(cost, None, None, "It takes no human minutes more.")
+        return Price(cost, None, None, "It takes no more human time.")
     if not is_shown:
         return Price(cost, None, None, f"Costs {each}; extra successes are not shown, so no price per success.")
     if gain < 0:

@@ -206,7 +206,7 @@ def test_page_api_and_report_show_costs(ada, rita, max_, models, tmp_path, clien
         "rate": {"input": 0.1, "output": 0.4, "cached": None},
     }
     call_command("report", "--run", plan.pk, "--output", str(tmp_path), "--project", "lab")
-    assert "| helped | 1 | 30,000 | 2,000 | 1,100 | 0:00 | 0:00 |" in (tmp_path / "report.md").read_text()
+    assert "| helped | 1 | 30,000 | 2,000 | 1,100 | 0 | 0 |" in (tmp_path / "report.md").read_text()
     assert "helped,1,30000,0,2000,1100,0.0056,,0.0,0.0" in (tmp_path / "costs.csv").read_text()
 
 

@@ -192,7 +192,7 @@ def test_price_is_a_ratio_only_where_gains_are_shown():
         None,
         "Costs 4.8 human minutes more per episode; extra successes are not shown, so no price per success.",
     )
-    assert price([0.0] * 9, [1.0] * 9, is_shown=True).sentence == "It takes no human minutes more."
+    assert price([0.0] * 9, [1.0] * 9, is_shown=True).sentence == "It takes no more human time."
     assert price(minutes, [-one for one in gains], is_shown=True).per_success is None
 
 
