@@ -10,12 +10,15 @@ import pytest
 
 from awmenv.client import EnvironmentClient, Made
 from awmenv.errors import Diverged, ResetFailed
+from awmenv.packs import load_pack
 from awmenv.server.marks import Mark, Start, WorldTime
 from tests.awmenv.conftest import Server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
+from tests.commands import ROOT
 
 pytest.importorskip("time_machine")
 
+STARTER = ROOT / "packs" / "starter"
 CLOCKS = (
     RUN_CODE.replace("import os", "import datetime, os, random, secrets, sqlite3, time, uuid", 1)
     + """
@@ -75,9 +78,11 @@ async def played(server: Server, calls: tuple[str, ...] = CALLS) -> tuple[dict[s
         return env.world, made
 
 
-async def replayed(server: Server, world: dict[str, Any], made: list[Made]) -> EnvironmentClient:
+async def replayed(
+    server: Server, world: dict[str, Any], made: list[Made], scenario: str = "open_1", task_idx: int = 0
+) -> EnvironmentClient:
     async with EnvironmentClient(server.url) as env:
-        await env.reset(scenario="open_1", task_idx=0, state_diff=True)
+        await env.reset(scenario=scenario, task_idx=task_idx, state_diff=True)
         await env.begin_as(world)
         for call in made:
             found = await env.call_again(call.name, call.arguments, call.mark)
@@ -111,6 +116,33 @@ async def test_a_world_goes_on_at_its_own_time(make_server: Callable[..., Server
         await env.begin_as(past)
         found = await env.call_tool("clocks", {})
         assert abs(json.loads(found.tool_result)["time"] * 1000 - past["clock"]) < 60_000
+
+
+async def test_oracles_are_exact_elsewhere_three_days_on(make_server: Callable[..., Server]) -> None:
+    """Each oracle of the starter pack in a world of three days ago, made again by another server and hash seed."""
+    starter = load_pack(STARTER)
+    tasks = [(name, idx) for name in sorted(starter.scenarios) for idx in range(len(starter.tasks(name)))]
+    first = make_server(STARTER, PYTHONHASHSEED="1")
+    recorded = []
+    for name, idx in tasks:
+        async with EnvironmentClient(first.url, restore=True) as env:
+            await env.reset(scenario=name, task_idx=idx, state_diff=True)
+            assert env.world is not None
+            past = {**env.world, "clock": env.world["clock"] - 3 * 86_400_000}
+            await env.begin_as(past)
+            made = []
+            for turn in starter.scripts(name, idx)["oracle"]:
+                if call := turn.get("call"):
+                    found = await env.call_tool(call["name"], call.get("arguments") or {})
+                    seen = json.dumps(found.tool_result)
+                    made.append(Made(call["name"], call.get("arguments") or {}, seen, found.metadata["mark"]))
+            recorded.append((name, idx, past, made))
+    first.stop()
+    second = make_server(STARTER, PYTHONHASHSEED="2")
+    for name, idx, past, made in recorded:
+        env = await replayed(second, past, made, name, idx)
+        assert (env.restored.calls, env.restored.grade) == (len(made), "exact"), (name, idx)
+    assert len(recorded) == 24
 
 
 async def test_a_world_that_differs_is_refused(make_server: Callable[..., Server], clocks: Path) -> None:
