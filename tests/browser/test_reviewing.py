@@ -112,7 +112,7 @@ def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
     expect(beside).to_contain_text("Not complete")
     expect(page.locator("[data-said-list]")).to_contain_text("canary-answer")
     page.get_by_role("button", name="The verifier is wrong").click()
-    expect(beside).to_contain_text("You answered: verifier_wrong.")
+    expect(beside).to_contain_text("You answered: The verifier is wrong.")
     page.goto(f"{house.url}/reviews/court/")
     expect(page.locator("h1")).to_have_text("1 task waits for a ruling.")
 
