@@ -214,7 +214,7 @@ SOURCES_MAX = 100
 class Briefing(StepCommon):
     """Advice from before the agent begins, from a person or distilled by a model. The agent reads `text` alone.
 
-    `sources` are ids of the earlier episodes that it is from; a privilege of *sees_verifier* says that whoever wrote it
+    `sources` are ids of the earlier episodes that it is from; a privilege of *sees_verifier* says that its author
     knew outcomes of theirs, or the verifier.
     """
 

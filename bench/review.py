@@ -171,7 +171,7 @@ def browsed(house: Product, work: Callable[[Product, Page], None], script: str, 
 
 
 def counted(page: Page, name: str, count: int) -> list[float]:
-    """Wait for so many answers in the page; the content policy allows no predicate there."""
+    """Wait for this many answers in the page; the content policy allows no predicate there."""
     return until(lambda: (found := page.evaluate(f"window.{name}")) and len(found) >= count and found, 60)  # type: ignore[no-any-return]
 
 

@@ -40,7 +40,7 @@ AGAIN_S = 2
 TRIES = 2
 """Answers of no use after which there is no briefing; the endpoint's own failures are tried again inside each."""
 LOOKED_AT, SOURCES, EACH = 40, 6, 3
-"""Newest episodes that are looked at; how many are shown; with outcomes, at most so many of complete and of others."""
+"""Newest episodes to look at; how many are shown; with outcomes, at most this many of complete and of others."""
 STEPS_SHOWN, MATERIAL_CHARS = 60, 100_000
 HIDDEN = frozenset({"reward_type", "done", "seq", "ask"})
 NOTHING_WRITTEN = "No one has written a briefing for this task."

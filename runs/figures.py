@@ -92,7 +92,7 @@ def styles_of(experts: Sequence[str]) -> list[Style]:
 
 
 def thinned(points: Sequence[T], most: int = DRAWN) -> list[T]:
-    """Return at most so many of these, at even distances, the first and the last among them."""
+    """Return at most this many of these, at even distances, the first and the last among them."""
     if len(points) <= most:
         return list(points)
     pitch = (len(points) - 1) / (most - 1)

@@ -130,7 +130,7 @@ function resolved(probe, name) {
 const MARKUP = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 const plain = (text) => text.trim().replace(/\s+/g, " ").replace(/[&<>]/g, (mark) => MARKUP[mark]);
 
-/** Words in lines of at most so many characters; a picture has no page around it that would wrap them. */
+/** Words in lines of at most this many characters; a picture has no page around it that would wrap them. */
 function wrapped(text, most) {
   const lines = [""];
   for (const word of text.split(" ")) {

@@ -91,7 +91,7 @@ def test_setting_reads_a_table_or_stops_the_start(tmp_path, monkeypatch):
 
 @pytest.fixture
 def models(settings, monkeypatch):
-    """Two agent models and an expert model with prices; nobody plays."""
+    """Two agent models and an expert model with prices; nothing plays."""
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
     at = "http://127.0.0.1:9/v1"
     settings.AGENT_ENDPOINTS = {"agent": EndpointConfig(at, "big"), "tuned": EndpointConfig(at, "small")}

@@ -29,7 +29,7 @@ TWO = [{"name": "off", "policy": "model"}, {"name": "tuned", "policy": "model:tu
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Calls for workers in their order; nobody plays but the test."""
+    """Calls for workers in their order; only the test plays."""
     called = deque()
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: called.append(pk))
     return called
@@ -47,7 +47,7 @@ def busy(**of):
 
 
 class Workers:
-    """Threads that take calls in their order, as Celery's do, and hold each episode for so many rounds."""
+    """Threads that take calls in their order, as Celery's do, and hold each episode for this many rounds."""
 
     def __init__(self, calls, threads):
         self.calls, self.threads, self.held = calls, threads, {}

@@ -34,7 +34,7 @@ TOOLS = [
 
 
 class Upstream:
-    """The server, in a thread of its own. `ends_after` drops a connection after so many tool calls, once."""
+    """The server, in a thread of its own. `ends_after` drops a connection after this many tool calls, once."""
 
     def __init__(self, key=""):
         self.key, self.strange, self.resets, self.ends_after, self.verified = key, [], 0, None, []
