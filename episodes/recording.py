@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -41,8 +41,6 @@ IDLE_ATTEMPTS = 3
 """An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
 NO_SERVER = "no environment server"
 UNBRIEFED = "no briefing"
-TOLD = ("project_id", "state", "attempt", "last_seq", "stop_reason", "fault", "strip")
-"""What of an episode is announced or noted: much less than the row."""
 OnEnd = Callable[[Episode, str], None]
 _on_end: list[OnEnd] = []
 _on_queued: list[Callable[[str], None]] = []
@@ -176,8 +174,9 @@ def _short(value: Any, most: int) -> str:
     return value.replace("\x00", "")[:most] if isinstance(value, str) else ""
 
 
-def begin(episode_id: str, worker: str = "") -> bool:
-    """Start a queued episode with one conditional update, so that a task that runs twice starts it once.
+def begin(episode_id: str, worker: str = "") -> Episode | None:
+    """Start a queued episode with one conditional update, so that a task that runs twice starts it once, and return it
+    as it stands then; None if it is not queued.
 
     `worker` names the process that runs it.
     """
@@ -192,19 +191,14 @@ def begin(episode_id: str, worker: str = "") -> bool:
     }
     with transaction.atomic():
         if queued.update(**taken) != 1:
-            return False
-        episode = Episode.objects.only(*TOLD).get(pk=episode_id)
+            return None
+        episode = Episode.objects.select_related("project").get(pk=episode_id)
         if episode.attempt == 1:
             note(episode, "started", None)
         else:
             note(episode, RESUMED, None, f"attempt {episode.attempt}, from step {episode.last_seq + 1}")
         announce(episode)
-    return True
-
-
-def set_tools(episode_id: str, tools: list[dict[str, Any]]) -> None:
-    """Set what the environment listed, once it is known; our own worker queues an episode before it has asked."""
-    Episode.objects.filter(pk=episode_id).update(tools=tools)
+    return episode
 
 
 def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], attempt: int | None = None) -> int:
@@ -219,7 +213,8 @@ def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], att
 
 def _locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
     """Lock and return the episode. Raises EpisodeEnded for an attempt that another one has taken over from."""
-    episode = visible_or_404(Episode.objects.select_for_update(), actor, episode_id)
+    # its tools are most of a row, and no write looks at them
+    episode = visible_or_404(Episode.objects.select_for_update().defer("tools"), actor, episode_id)
     if attempt not in (None, episode.attempt):
         raise EpisodeEnded
     return episode
@@ -459,10 +454,10 @@ def note_partial(actor: Actor, episode_id: str, partial: BuildReport) -> None:
     episode.save(update_fields=["partial"])
 
 
-def note_world(episode_id: str, world: Mapping[str, Any], attempt: int) -> None:
-    """Store how the world of an attempt began that has recorded no step yet."""
-    fresh = Episode.objects.filter(pk=episode_id, attempt=attempt, last_seq=0)
-    fresh.update(world=dict(world))
+def note_environment(episode_id: str, attempt: int, **found: Any) -> None:
+    """Store what an attempt found in its environment before its first step: the `tools` that it listed, and how its
+    `world` began. Our own worker queues an episode before it has asked."""
+    Episode.objects.filter(pk=episode_id, attempt=attempt).update(**found)
 
 
 @transaction.atomic

@@ -151,6 +151,12 @@ def keep(row: PlannedTry, **said: Any) -> Briefing:
     return briefing
 
 
+def is_briefed(episode: Episode) -> bool:
+    """Return whether the arm of an episode briefs its agents; of a rerun, which is in no plan, whether it may."""
+    planned = getattr(episode, "planned", None)
+    return episode.key.startswith(AGAIN) if planned is None else episode.arm in arms_of(planned.plan)
+
+
 def try_of(episode: Episode) -> PlannedTry | None:
     """Return the planned try of an episode; of a rerun, that of the episode that it reruns."""
     tries = PlannedTry.objects.select_related("plan__run__project", "arm", "briefing", "episode")

@@ -140,6 +140,8 @@ def endpoint_of(policy: str) -> str:
 
 def limited(plan: Plan) -> dict[str, str]:
     """Return the endpoint of each arm of a plan, for endpoints that have a limit."""
+    if not settings.AGENT_LIMITS:
+        return {}
     asked = {arm.name: endpoint_of(arm.policy) for arm in plan.arms.all()}
     return {arm: name for arm, name in asked.items() if name in settings.AGENT_LIMITS}
 

@@ -132,20 +132,23 @@ def _batch(steps: list[dict[str, Any]]) -> StepBatch:
 
 
 class LocalDashboard:
-    """Records for one actor. With `queued`, the episode was planned by `launching` and is only filled in."""
+    """Records for one actor. With `queued`, the episode was planned by `launching` and is only filled in, also with
+    what was `found` of its world once it is there."""
 
-    def __init__(self, actor: Actor, queued: Episode | None = None) -> None:
+    def __init__(self, actor: Actor, queued: Episode | None = None, found: Callable[[], dict[str, Any]] = dict) -> None:
         self.actor = actor
-        self.queued = queued
+        self.queued, self.found = queued, found
 
     async def start_episode(self, task: str, **fields: Any) -> EpisodePort:
         fields = {name: value for name, value in fields.items() if value is not None}
         fields.setdefault("key", new_id())
         plan = EpisodeStart(task=task, **fields)
         if self.queued is not None:
-            tools = [tool.model_dump() for tool in plan.tools or []]
+            tools, found = [tool.model_dump() for tool in plan.tools or []], self.found()
             if tools != self.queued.tools:  # an attempt that goes on mostly finds those that are stored
-                await patiently(recording.set_tools, self.queued.pk, tools)
+                found["tools"] = tools
+            if found:
+                await patiently(recording.note_environment, self.queued.pk, self.queued.attempt, **found)
             return LocalEpisode(self.actor, self.queued, self.queued.attempt)
         episode, _ = await patiently(recording.start_episode, self.actor, plan)
         return LocalEpisode(self.actor, episode)

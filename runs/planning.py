@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
+from django.db.models import Exists, Q
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, RunStart
@@ -25,7 +26,7 @@ from episodes.models import Episode, EpisodeState, ExpertMode, Run, SplitTask
 from episodes.packs import packs
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
-from runs import briefings, launching, limits, servers, spending
+from runs import briefings, launching, limits, relay, servers, spending
 from runs.errors import BadPlan, WrongState
 from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
 from runs.offers import is_for_people, is_offered
@@ -332,8 +333,9 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
 
 
 @transaction.atomic
-def feed(run_id: str) -> int:
-    """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left."""
+def feed(run_id: str, relays: bool = False) -> int:
+    """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left. The thread
+    that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too."""
     plan = Plan.objects.select_for_update().filter(pk=run_id, state=PlanState.RUNNING).first()
     if plan is None:
         return 0
@@ -347,9 +349,15 @@ def feed(run_id: str) -> int:
         return 0
     room = limits.room(mine, running.values())
     called = _call(plan, mine, asked, room) if room > 0 else []
+    is_alone = limits.share(mine, running.values()) is None
     for episode_id in called:
-        transaction.on_commit(functools.partial(launching.wake_worker, episode_id))
+        transaction.on_commit(functools.partial(_wake, episode_id, relays and is_alone))
     return len(called)
+
+
+def _wake(episode_id: str, relays: bool) -> None:
+    if not (relays and relay.thread.take(episode_id)):
+        launching.wake_worker(episode_id)
 
 
 def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int) -> list[str]:
@@ -376,9 +384,12 @@ def feed_all() -> None:
 
 
 def begun(run_id: str | None) -> None:
-    """Call for the next when a worker has begun one: a run has few calls at a time that no worker has taken."""
+    """Call for the next when a worker has begun one, where that leaves room: a run has few calls at a time that no
+    worker has taken, and fewer beside others. A run alone that may have no more live episodes than calls has none."""
+    plans = Plan.objects.filter(state=PlanState.RUNNING)
     waiting = PlannedTry.objects.filter(plan=run_id, called_at=None, episode__state=EpisodeState.QUEUED)
-    if run_id and waiting.exists():
+    gains = plans.filter(Q(parallel__gt=limits.AHEAD) | Exists(plans.exclude(pk=run_id)), Exists(waiting))
+    if run_id and gains.filter(pk=run_id).exists():
         feed(run_id)
 
 
@@ -387,10 +398,11 @@ def episode_ended(episode: Episode, reason: str) -> None:
     Registered with `recording.on_end`."""
     if limits.is_limited(episode):
         transaction.on_commit(feed_all)
-    elif episode.run_id and PlannedTry.objects.filter(episode=episode).exists():
-        transaction.on_commit(functools.partial(feed, episode.run_id))
+    elif episode.run_id:
+        transaction.on_commit(functools.partial(feed, episode.run_id, relays=True))
 
 
-def is_held(episode_id: str) -> bool:
+def is_held(episode: Episode) -> bool:
     """Return whether a queued episode must not begin: its run is planned, paused or ended."""
-    return PlannedTry.objects.filter(episode=episode_id).exclude(plan__state=PlanState.RUNNING).exists()
+    planned = getattr(episode, "planned", None)
+    return planned is not None and planned.plan.state != PlanState.RUNNING

@@ -30,7 +30,7 @@ from episodes import recording
 from episodes.models import Episode, EpisodeState
 from people.access import Actor, system
 from people.errors import AppError
-from runs import distilling, launching, parking, planning, servers
+from runs import briefings, distilling, launching, parking, planning, relay, servers
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
 from runs.local import LocalDashboard, LocalEpisode, in_database, one_connection, patiently
 from runs.plans import OF_LOOP
@@ -45,10 +45,10 @@ UPSTREAM = ("scenario", "task_idx", "seed")
 
 
 def play(episode_id: str, worker: str = "") -> None:
-    """Run a queued episode to its end. It stays queued while no environment server responds; an error is stored as a
-    fault."""
+    """Run a queued episode to its end, and those that come after it in this thread. It stays queued while no
+    environment server responds; an error is stored as a fault."""
     with parking.threads.one(), one_connection():
-        async_to_sync(_play)(episode_id, worker)
+        relay.thread.play(episode_id, lambda one: async_to_sync(_play)(one, worker))
 
 
 async def _play(episode_id: str, worker: str) -> None:
@@ -58,16 +58,16 @@ async def _play(episode_id: str, worker: str) -> None:
     episode, policy = found
     actor = system(episode.project)
     if isinstance(policy, AppError):
-        if await in_database(_begun)(episode_id, worker):
+        if await in_database(recording.begin)(episode_id, worker):
             await _fail(actor, episode, "policy", policy.message)
         return
-    briefing = await distilling.briefing_for(episode)
+    briefing = await distilling.briefing_for(episode) if briefings.is_briefed(episode) else None
     if briefing == distilling.LATER:
         await in_database(launching.wake_worker)(episode_id, distilling.AGAIN_S)
         return
     try:
         async with await _world(actor, episode) as environment:
-            begun = await in_database(_begun)(episode_id, worker)
+            begun = await in_database(recording.begin)(episode_id, worker)
             if begun is not None:
                 await in_database(planning.begun)(episode.run_id)
                 environment.episode = begun
@@ -82,18 +82,14 @@ async def _play(episode_id: str, worker: str) -> None:
 
 def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
     """Return a queued episode that may begin, with its policy or why it has none; None if it may not."""
-    episode = _load(episode_id)
-    if episode is None or episode.state != EpisodeState.QUEUED or planning.is_held(episode_id):
+    queued = Episode.objects.select_related("project", "planned__plan").filter(state=EpisodeState.QUEUED)
+    episode = next(iter(queued.filter(pk=episode_id)[:1]), None)
+    if episode is None or planning.is_held(episode):
         return None
     try:
         return episode, policy_of(episode)
     except AppError as refused:
         return episode, refused
-
-
-def _begun(episode_id: str, worker: str) -> Episode | None:
-    """Begin a queued episode and return it as it stands then; None if another attempt was first."""
-    return _load(episode_id) if recording.begin(episode_id, worker) else None
 
 
 def judge(episode_id: str) -> None:
@@ -155,9 +151,12 @@ class _World(EnvironmentClient):
         partial = BuildReport.from_wire(observation.metadata.get("partial"))
         if partial is not None:
             await patiently(recording.note_partial, self._actor, self.episode.pk, partial)
-        if self.world is not None and not self._is_at_record:
-            await patiently(recording.note_world, self.episode.pk, self.world, self.episode.attempt)
         return observation
+
+    def fresh(self) -> dict[str, Any]:
+        """Return how the world began, for an attempt without a record; else nothing."""
+        is_fresh = self.world is not None and self.episode.last_seq == 0
+        return {"world": dict(self.world or {})} if is_fresh else {}
 
     async def begin_again(self) -> bool:
         """Return an episode from before worlds were recorded begins anywhere, and is compared by what its calls
@@ -201,7 +200,7 @@ async def _through(
     actor: Actor,
     episode: Episode,
     policy: Policy,
-    environment: EnvironmentClient,
+    environment: _World,
     briefing: dict[str, Any] | None = None,
 ) -> None:
     async def verify(world: Any, final_answer: str | None) -> None:
@@ -211,7 +210,7 @@ async def _through(
     await rollout(
         policy,
         environment,
-        LocalDashboard(actor, queued=episode),
+        LocalDashboard(actor, queued=episode, found=environment.fresh),
         task=episode.task,
         scenario=episode.scenario,
         task_idx=episode.task_idx,
@@ -221,10 +220,6 @@ async def _through(
         on_end=verify,
         **limits,
     )
-
-
-def _load(episode_id: str) -> Episode | None:
-    return next(iter(Episode.objects.select_related("project").filter(pk=episode_id)[:1]), None)
 
 
 def policy_of(episode: Episode) -> Policy:
@@ -284,6 +279,7 @@ async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
             if pause is None:
                 raise
             log.warning("no outcome yet: %s", refused)
+            await in_database(relay.thread.pass_on)()
             await asyncio.sleep(pause)
     raise AssertionError("the last try returns or raises")
 

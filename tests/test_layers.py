@@ -95,7 +95,7 @@ WRITES = {
     *("annotating", "schemas", "assigning", "deciding", "correcting", "court", "leasing"),
     *("members", "projects", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
     *("subscriptions", "deliveries", "allowances", "admitting", "indexing", "saved_views"),
-    *("queueing", "planning", "briefings", "distilling"),
+    *("queueing", "planning", "relay", "briefings", "distilling"),
     *("launching", "importing", "splits", "ground", "datasets", "parts", "preview", "storing", "requesting", "working"),
     *(
         "mentions",

@@ -18,7 +18,7 @@ from episodes.errors import KeyConflict
 from episodes.models import Episode
 from people.access import system
 from people.errors import AppError, Forbidden, NotFound
-from runs import launching, planning, playing
+from runs import launching, planning, playing, servers
 from runs.comparison import compare_run
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
 from runs.models import Plan
@@ -62,7 +62,8 @@ async def test_limits_of_a_plan_reach_the_loop(monkeypatch):
 
     monkeypatch.setattr(playing, "rollout", rollout)
     episode = Episode(task="t", max_steps=plan.max_steps, policy={name: getattr(plan, name) for name in OF_LOOP})
-    await playing._through(None, episode, None, None)
+    world = playing._World(None, episode, servers.profile(servers.BUILTIN), extended=True)
+    await playing._through(None, episode, None, world)
     assert {name: given[name] for name in ("max_steps", *OF_LOOP)} == {
         **{"max_steps": 4, "ask_deadline_s": 300, "max_asks": 1, "nudge_after": 0, "stall_after": 5}
     }
@@ -127,11 +128,11 @@ def test_pause_holds_what_has_not_begun_and_resume_calls_for_it(ada, calls):
     plan = launched(ada, parallel=3)
     recording.begin(calls[0], "w")
     assert planning.pause(ada, plan.run_id).state == planning.pause(ada, plan.run_id).state == "paused"
-    assert planning.is_held(calls[1]) and planning.feed(plan.run_id) == 0
+    assert planning.is_held(Episode.objects.get(pk=calls[1])) and planning.feed(plan.run_id) == 0
     assert launching.wake_forgotten(after=-launching.WAKE_AFTER) == 0
     called = list(calls)
     planning.resume(ada, plan.run_id)
-    assert not planning.is_held(calls[1]) and calls[len(called) :] == called[1:]
+    assert not planning.is_held(Episode.objects.get(pk=calls[1])) and calls[len(called) :] == called[1:]
 
 
 def test_planned_run_starts_when_resumed(ada, calls):
@@ -184,7 +185,11 @@ def test_any_order_of_changes_plays_every_try_once(ada, calls, seed):
     cells = 6
     for _ in range(60):
         act = dice.choice(["end", "end", "end", "kill", "break", "pause", "resume", "retry", "lose", "seeds"])
-        waiting = [pk for pk in calls if Episode.objects.get(pk=pk).state == "queued" and not planning.is_held(pk)]
+        waiting = [
+            pk
+            for pk in calls
+            if Episode.objects.get(pk=pk).state == "queued" and not planning.is_held(Episode.objects.get(pk=pk))
+        ]
         try:
             if act == "end" and waiting:
                 end(dice.choice(waiting), dice.random() < 0.5)

@@ -1,0 +1,111 @@
+"""A thread that ended an episode plays the next of its run: for some seconds, and never past what others wait for."""
+
+from __future__ import annotations
+
+import pytest
+from celery.worker import state as worker
+from django.db import DatabaseError
+
+from episodes.models import Episode
+from runs import launching, planning, relay
+from tests.runs.planned import end, launched
+
+
+@pytest.fixture
+def calls(monkeypatch):
+    """The episodes that workers are called for by way of the broker."""
+    called = []
+    for module in (launching, relay):
+        monkeypatch.setattr(module, "wake_worker", lambda pk, delay_s=0: called.append(pk))
+    return called
+
+
+def chain(first, wanted):
+    """Play `first` in a relay that is offered `wanted` one after the other; return what it played."""
+    played, one = [], relay.Relay()
+
+    def play(pk):
+        played.append(pk)
+        for other in wanted.pop(0) if wanted else []:
+            if not one.take(other):
+                relay.wake_worker(other)
+
+    one.play(first, play)
+    return played
+
+
+def test_thread_plays_one_and_workers_are_called_for_others(calls):
+    assert chain("a", [["b", "c"], ["d"]]) == ["a", "b", "d"]
+    assert calls == ["c"]
+
+
+def test_thread_takes_no_next_after_its_time(calls, monkeypatch):
+    monkeypatch.setattr(relay, "HOLDS_S", 0.0)
+    assert chain("a", [["b"]]) == ["a"] and calls == ["b"]
+
+
+def test_worker_that_ends_takes_no_next(calls, monkeypatch):
+    monkeypatch.setattr(worker, "should_stop", 0)
+    assert chain("a", [["b"]]) == ["a"] and calls == ["b"]
+
+
+def test_nothing_is_taken_outside_a_play(calls):
+    assert not relay.Relay().take("a")
+
+
+def test_what_was_taken_is_called_for_when_all_takes_long(calls):
+    played, one = [], relay.Relay()
+
+    def play(pk):
+        played.append(pk)
+        assert one.take("b")
+        one.pass_on()
+
+    one.play("a", play)
+    assert played == ["a"] and calls == ["b"]
+
+
+@pytest.mark.parametrize(("breaking", "again"), [("a", ["b"]), ("b", ["b"])])
+def test_a_play_that_breaks_loses_no_episode(calls, breaking, again):
+    """The first is tried again by its own call; a later one has none."""
+    one = relay.Relay()
+
+    def play(pk):
+        assert pk == breaking or one.take("b")
+        if pk == breaking:
+            if pk == "a":
+                assert one.take("b")
+            raise DatabaseError("away")
+
+    with pytest.raises(DatabaseError):
+        one.play("a", play)
+    assert calls == again
+
+
+@pytest.mark.django_db(transaction=True)
+def test_end_hands_the_next_of_the_run_to_its_thread(ada, calls):
+    plan, played = launched(ada, parallel=1), []
+
+    def play(pk):
+        played.append(pk)
+        end(pk)
+
+    relay.thread.play(calls.pop(), play)
+    plan.refresh_from_db()
+    assert plan.state == "finished" and calls == [] and len(played) == plan.tries.count() == len(set(played))
+
+
+@pytest.mark.django_db(transaction=True)
+def test_end_calls_a_worker_while_another_run_waits_for_threads(ada, calls):
+    mine, other = launched(ada, parallel=1), launched(ada, parallel=1, name="other")
+    first = Episode.objects.get(planned__plan=mine, planned__called_at__isnull=False).pk
+    assert first in calls and len(calls) == 2
+    played = []
+
+    def play(pk):
+        played.append(pk)
+        end(pk)
+
+    relay.thread.play(first, play)
+    assert played == [first] and len(calls) == 3
+    assert planning.feed(other.pk) == 0
