@@ -176,6 +176,8 @@ class Episode(models.Model):
             models.Index(fields=["state", "heartbeat_at"], name="episodes_by_heartbeat"),
             models.Index(fields=["token", "-created_at"], name="episodes_by_token"),
             models.Index(fields=["created_at"], name="episodes_by_creation"),
+            # those that a worker had begun before: few, while a run can have ten thousand that wait for their first
+            models.Index(fields=["run"], condition=Q(state="queued", attempt__gt=0), name="episodes_queued_again"),
         ]
 
     def __str__(self) -> str:

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import Count, Q
+from django.db.models import Q
 
-from awmclient.schema import AT_WORK_STATES, LIVE_STATES
+from awmclient.schema import AT_WORK_STATES
 from episodes.models import Episode, EpisodeState, Origin
-from runs.models import Plan, PlannedTry, PlanState
+from runs.models import Plan, PlanState
 
 MODEL = "model"
 FIRST = "agent"
@@ -29,22 +29,56 @@ AHEAD = 32
 """Calls that a run alone can have that no worker has taken: a run that comes later waits behind no more."""
 
 
+LOADS = """
+WITH called AS MATERIALIZED (
+    SELECT arm_id, called_at, episode_id FROM runs_plannedtry WHERE called_at IS NOT NULL AND begun_at IS NULL
+), live AS (
+    SELECT try.arm_id, try.called_at, episode.state
+      FROM episodes_episode AS episode JOIN runs_plannedtry AS try ON try.episode_id = episode.id
+     WHERE episode.state = ANY(%s)
+    UNION ALL
+    SELECT try.arm_id, try.called_at, episode.state
+      FROM episodes_episode AS episode JOIN runs_plannedtry AS try ON try.episode_id = episode.id
+     WHERE episode.state = 'queued' AND episode.attempt > 0
+    UNION ALL
+    SELECT called.arm_id, called.called_at, episode.state
+      FROM called JOIN episodes_episode AS episode ON episode.id = called.episode_id
+     WHERE episode.state = 'queued' AND episode.attempt = 0
+), counted AS (
+    SELECT arm_id,
+           count(*) FILTER (WHERE state = ANY(%s)) AS at_work,
+           count(*) FILTER (WHERE state = 'parked') AS parked,
+           count(*) FILTER (WHERE state = 'queued' AND called_at IS NOT NULL) AS called
+      FROM live GROUP BY arm_id
+)
+SELECT plan.run_id, plan.parallel, arm.name,
+       coalesce(at_work, 0), coalesce(parked, 0), coalesce(called, 0),
+       EXISTS (SELECT FROM runs_plannedtry AS try JOIN episodes_episode AS episode ON episode.id = try.episode_id
+                WHERE try.plan_id = plan.run_id AND try.arm_id = arm.id AND try.called_at IS NULL
+                  AND episode.state = 'queued')
+  FROM runs_plan AS plan JOIN runs_arm AS arm ON arm.plan_id = plan.run_id LEFT JOIN counted ON arm_id = arm.id
+ WHERE plan.state = 'running'
+"""
+"""The tries of running runs by arm: at work, waiting for an answer, called for, and whether there are any to call for.
+Each of the three kinds of live tries has an index of its own; `called` is read first, whatever the planner thinks."""
+
+
 @dataclass(frozen=True)
 class Load:
     """The live tries of a run or an arm: begun ones `at_work`, those that wait for an answer `parked`, those that a
-    worker was called for `called`, and those to call for `uncalled`."""
+    worker was called for `called`, and whether there are any to call for."""
 
     at_work: int = 0
     parked: int = 0
     called: int = 0
-    uncalled: int = 0
+    has_uncalled: bool = False
 
     def __add__(self, other: Load) -> Load:
         return Load(
             self.at_work + other.at_work,
             self.parked + other.parked,
             self.called + other.called,
-            self.uncalled + other.uncalled,
+            self.has_uncalled or other.has_uncalled,
         )
 
     @property
@@ -72,7 +106,7 @@ class RunLoad:
     def wants_more(self) -> bool:
         """The run has tries to call for or called ones that wait, and its own limit leaves room for them."""
         mine = self.all
-        return mine.called > 0 or (mine.uncalled > 0 and mine.live < self.parallel)
+        return mine.called > 0 or (mine.has_uncalled and mine.live < self.parallel)
 
 
 @dataclass(frozen=True)
@@ -105,25 +139,16 @@ def room(mine: RunLoad, others: Iterable[RunLoad]) -> int:
     return left if bound is None else min(left, bound - load.busy)
 
 
-def loads(plans: Collection[str] | None = None) -> dict[str, RunLoad]:
-    """Return the load of every running run, or of those named."""
-    tries = PlannedTry.objects.filter(plan__state=PlanState.RUNNING, episode__state__in=LIVE_STATES)
-    if plans is not None:
-        tries = tries.filter(plan__in=plans)
-    queued = Q(episode__state=EpisodeState.QUEUED)
-    counted = (
-        tries.order_by()
-        .values_list("plan_id", "plan__parallel", "arm__name")
-        .annotate(
-            at_work=Count("pk", filter=Q(episode__state__in=AT_WORK_STATES)),
-            parked=Count("pk", filter=Q(episode__state=EpisodeState.PARKED)),
-            called=Count("pk", filter=queued & Q(called_at__isnull=False)),
-            uncalled=Count("pk", filter=queued & Q(called_at=None)),
-        )
-    )
+def loads() -> dict[str, RunLoad]:
+    """Return the load of every running run that has live tries. Reads those that are begun or called for, and one of
+    those that wait: a run can have ten thousand, and this is asked at each end of an episode."""
     found: dict[str, RunLoad] = {}
-    for plan, parallel, arm, *counts in counted:
-        found.setdefault(plan, RunLoad(parallel)).arms[arm] = Load(*counts)
+    begun = [*AT_WORK_STATES, EpisodeState.PARKED]
+    with connection.cursor() as cursor:
+        cursor.execute(LOADS, [begun, list(AT_WORK_STATES)])
+        for plan, parallel, arm, *counts in cursor.fetchall():
+            if any(counts):
+                found.setdefault(plan, RunLoad(parallel)).arms[arm] = Load(*counts)
     return found
 
 
@@ -177,7 +202,7 @@ def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
 
 
 def chosen(
-    waiting: Sequence[tuple[str, str]],
+    waiting: Iterable[tuple[str, str]],
     room: int,
     arms: Mapping[str, int],
     endpoint_of_arm: Mapping[str, str],
@@ -205,23 +230,23 @@ def waits(plan: Plan) -> list[str]:
     """Say what the queued tries of a running run wait for; nothing where none waits."""
     running = loads()
     mine = running.pop(plan.pk, None)
-    if plan.state != PlanState.RUNNING or mine is None or not (mine.all.uncalled or mine.all.called):
+    if plan.state != PlanState.RUNNING or mine is None or not (mine.all.has_uncalled or mine.all.called):
         return []
     said, load = [], mine.all
-    if load.uncalled and load.live >= plan.parallel:
+    if load.has_uncalled and load.live >= plan.parallel:
         said.append(f"{load.live} of {plan.parallel} episodes are live, the limit of this run.")
     for name, limit in arm_limits(plan).items():
         arm = mine.arms.get(name, Load())
-        if arm.uncalled and arm.live >= limit:
+        if arm.has_uncalled and arm.live >= limit:
             said.append(f"Arm {name}: {arm.live} of {limit} episodes are live, the limit of this arm.")
     asked = limited(plan)
-    wanting = {name for arm, name in asked.items() if mine.arms.get(arm, Load()).uncalled}
+    wanting = {name for arm, name in asked.items() if mine.arms.get(arm, Load()).has_uncalled}
     for one in endpoints(plan, wanting):
         if not one.room:
             others = f", {one.used - one.mine} of them of other runs" if one.used > one.mine else ""
             said.append(f"Model {one.name}: {one.used} of {one.limit} episodes ask it{others}.")
     bound = share(mine, running.values())
-    if bound is not None and load.uncalled and load.busy >= bound:
+    if bound is not None and load.has_uncalled and load.busy >= bound:
         rivals = sum(one.wants_more for one in running.values())
         said.append(f"{rivals} other run{'' if rivals == 1 else 's'} share the workers.")
     return said

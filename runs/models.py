@@ -130,6 +130,7 @@ class PlannedTry(models.Model):
     """One cell of the plan: a task under an arm with a seed, and the episode that counts for it.
 
     `position` is the task's place in the shuffled order; `called_at` says that a worker was called for the episode,
+    `begun_at` that one has begun it: the episode's own state decides, and this tells where it need not be read;
     `tries` how many episodes there were: a retry after an infrastructure failure replaces the one that counts.
     `offered` is what the arm's draw came to, with the `chance` that it had; both are None where the arm draws nothing.
     `briefing` is what its agent reads before it begins, the same for all seeds.
@@ -145,6 +146,7 @@ class PlannedTry(models.Model):
     episode = models.OneToOneField(Episode, on_delete=models.CASCADE, related_name="planned")
     tries = models.SmallIntegerField(default=1)
     called_at = models.DateTimeField(null=True, blank=True)
+    begun_at = models.DateTimeField(null=True, blank=True)
     offered = models.BooleanField(null=True, blank=True)
     chance = models.FloatField(null=True, blank=True)
     briefing = models.ForeignKey(Briefing, null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
@@ -158,7 +160,11 @@ class PlannedTry(models.Model):
                 name="offer_has_its_chance",
             ),
         ]
-        indexes = [models.Index(fields=["plan", "wave", "position"], name="tries_in_order")]
+        indexes = [
+            models.Index(fields=["plan", "wave", "position"], name="tries_in_order"),
+            models.Index(fields=["plan", "wave", "position"], condition=Q(called_at=None), name="tries_uncalled"),
+            models.Index(fields=["plan"], condition=Q(called_at__isnull=False, begun_at=None), name="tries_called"),
+        ]
 
     def __str__(self) -> str:
         return f"{self.task} seed {self.seed}"

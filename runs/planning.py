@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import Exists, Q
 from django.utils import timezone
 
-from awmclient.schema import EpisodeStart, RunStart
+from awmclient.schema import LIVE_STATES, EpisodeStart, RunStart
 from episodes import queueing, recording
 from episodes.errors import KeyConflict
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, SplitTask
@@ -33,6 +33,7 @@ from runs.offers import is_for_people, is_offered
 from runs.plans import MAX_EPISODES, OF_LOOP, PlanDocument, TaskFilter
 
 Task = tuple[str, int, str]
+CHUNK = 200
 
 
 @dataclass(frozen=True)
@@ -302,8 +303,8 @@ def retry(actor: Actor, run_id: str) -> int:
     for row, episode in zip(
         rows, queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"]), strict=True
     ):
-        row.episode, row.tries, row.called_at = episode, row.tries + 1, None
-    PlannedTry.objects.bulk_update(rows, ["episode", "tries", "called_at"], batch_size=queueing.BATCH)
+        row.episode, row.tries, row.called_at, row.begun_at = episode, row.tries + 1, None, None
+    PlannedTry.objects.bulk_update(rows, ["episode", "tries", "called_at", "begun_at"], batch_size=queueing.BATCH)
     if rows and plan.state in (PlanState.FINISHED, PlanState.RUNNING):
         _begin(actor, plan)
     return len(rows)
@@ -343,7 +344,7 @@ def feed(run_id: str, relays: bool = False) -> int:
     limits.lock(asked.values())
     running = limits.loads()
     mine = running.pop(plan.pk, limits.RunLoad(plan.parallel))
-    if not mine.arms:
+    if not mine.arms and not plan.tries.filter(episode__state__in=LIVE_STATES).exists():
         plan.state, plan.ended_at = PlanState.FINISHED, timezone.now()
         plan.save(update_fields=["state", "ended_at"])
         return 0
@@ -369,7 +370,8 @@ def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int) ->
     full = [name for name, left in of_arms.items() if left <= 0]
     full += [arm for arm, name in asked.items() if of_endpoints[name] <= 0]
     open_ = ordered.exclude(arm__name__in=full).values_list("episode_id", "arm__name")
-    waiting = list(open_ if of_arms or asked else open_[:room])
+    # the first in the planned order that fit can be far down, behind thousands of a full arm
+    waiting = open_.iterator(chunk_size=CHUNK) if of_arms or asked else open_[:room]
     called = limits.chosen(waiting, room, of_arms, asked, of_endpoints)
     PlannedTry.objects.filter(episode__in=called).update(called_at=timezone.now())
     return called
@@ -383,13 +385,17 @@ def feed_all() -> None:
         feed(str(run_id))
 
 
-def begun(run_id: str | None) -> None:
-    """Call for the next when a worker has begun one, where that leaves room: a run has few calls at a time that no
-    worker has taken, and fewer beside others. A run alone that may have no more live episodes than calls has none."""
+def begun(episode: Episode) -> None:
+    """1. note that a worker has begun an episode, 2. call for the next where that leaves room: a run has few calls at a
+    time that no worker has taken, and fewer beside others."""
+    run_id = episode.run_id
+    if not run_id or not PlannedTry.objects.filter(episode=episode).update(begun_at=timezone.now()):
+        return
+    # a run alone that may have no more live episodes than calls gains no room by it
     plans = Plan.objects.filter(state=PlanState.RUNNING)
     waiting = PlannedTry.objects.filter(plan=run_id, called_at=None, episode__state=EpisodeState.QUEUED)
     gains = plans.filter(Q(parallel__gt=limits.AHEAD) | Exists(plans.exclude(pk=run_id)), Exists(waiting))
-    if run_id and gains.filter(pk=run_id).exists():
+    if gains.filter(pk=run_id).exists():
         feed(run_id)
 
 

@@ -69,7 +69,7 @@ async def _play(episode_id: str, worker: str) -> None:
         async with await _world(actor, episode) as environment:
             begun = await in_database(recording.begin)(episode_id, worker)
             if begun is not None:
-                await in_database(planning.begun)(episode.run_id)
+                await in_database(planning.begun)(begun)
                 environment.episode = begun
                 await _through(actor, begun, policy, environment, briefing)
     except ServerUnreachable as away:

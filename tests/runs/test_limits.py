@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from awmclient.chat import EndpointConfig
-from awmclient.schema import Finish
+from awmclient.schema import AT_WORK_STATES, LIVE_STATES, Finish
 from awmweb.settings import limits as limits_set
 from episodes import recording
 from episodes.models import Episode
@@ -66,17 +66,17 @@ class Workers:
             if not planning.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, "w"):
                 run = Episode.objects.get(pk=pk).run_id
                 self.held[pk] = lasts(run)
-                planning.begun(run)
+                planning.begun(Episode.objects.get(pk=pk))
         at_work = Counter(Episode.objects.filter(pk__in=self.held).values_list("run_id", flat=True))
         self.most = self.most | at_work
 
 
 def test_share_is_that_of_runs_that_wait():
-    mine = RunLoad(1000, {"a": Load(at_work=16, called=900, uncalled=84)})
-    other = RunLoad(8, {"a": Load(uncalled=50)})
+    mine = RunLoad(1000, {"a": Load(at_work=16, called=900, has_uncalled=True)})
+    other = RunLoad(8, {"a": Load(has_uncalled=True)})
     assert limits.share(mine, [other]) == 8 + limits.SURPLUS
     assert limits.share(mine, []) is None and limits.share(mine, [RunLoad(8, {"a": Load(at_work=3)})]) is None
-    full = RunLoad(8, {"a": Load(at_work=6, parked=2, uncalled=50)})
+    full = RunLoad(8, {"a": Load(at_work=6, parked=2, has_uncalled=True)})
     assert limits.share(mine, [full]) is None, "a run at its own limit waits for no worker"
     assert limits.share(RunLoad(8, {"a": Load(at_work=3)}), [other]) is None
 
@@ -147,6 +147,19 @@ def test_model_endpoint_has_a_limit_across_runs(ada, calls, models):
     assert workers.ended == {first.pk: 12, second.pk: 12}
 
 
+def counted():
+    """The loads of all running runs, from the state of every one of their tries."""
+    found = {}
+    tries = PlannedTry.objects.filter(plan__state="running", episode__state__in=LIVE_STATES)
+    for one in tries.select_related("plan", "arm", "episode"):
+        state, has_call = one.episode.state, one.called_at is not None
+        load = Load(state in AT_WORK_STATES, state == "parked", state == "queued" and has_call)
+        load += Load(has_uncalled=state == "queued" and not has_call)
+        arms = found.setdefault(one.plan_id, RunLoad(one.plan.parallel)).arms
+        arms[one.arm.name] = arms.get(one.arm.name, Load()) + load
+    return found
+
+
 ACTS = ["begin", "begin", "end", "end", "kill", "break", "pause", "resume", "retry", "seeds", "lose", "rival"]
 
 
@@ -170,7 +183,7 @@ def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts)
             if act == "begin" and calls:
                 pk = calls.popleft()
                 if not planning.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, worker):
-                    planning.begun(plan.pk)
+                    planning.begun(Episode.objects.get(pk=pk))
             elif act == "end" and running:
                 recording.finish(access.system(ada.project), running[0], Finish(stop_reason="done"))
             elif act == "break" and running:
@@ -188,6 +201,7 @@ def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts)
                 getattr(planning, act)(ada, plan.pk)
         except AppError:
             pass  # refused in this state, which must change nothing
+        assert limits.loads() == counted()
         called = PlannedTry.objects.filter(plan=plan, called_at__isnull=False)
         live = called.filter(episode__state__in=["queued", "running"])
         assert live.count() <= 4 and live.filter(arm__name="a").count() <= 2
