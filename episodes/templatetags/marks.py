@@ -147,6 +147,14 @@ def arm(expert: str | None, name: str = "", briefing: str = "") -> SafeString:
     return format_html(said, css, word, letter, clean(name), word)
 
 
+@register.filter
+def facts(episode: Episode) -> str:
+    """Say in one line how long an episode is, and of which policy, seed and run."""
+    said = [f"{episode.last_seq:,} {'step' if episode.last_seq == 1 else 'steps'}", clean(episode.policy_name)]
+    said += ["" if episode.seed is None else f"seed {episode.seed}", clean(episode.run.name) if episode.run else ""]
+    return ", ".join(filter(None, said))
+
+
 @register.simple_tag
 def arm_of(episode: Episode) -> SafeString:
     """Draw an episode's arm. An imported one has none unless its file says so: that no expert was offered there is not
