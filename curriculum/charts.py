@@ -45,7 +45,7 @@ def format_errors(measured: Sequence[Measured], helps: Sequence[Help], file: str
         rows=[[f"{one[0]}", _of(one), _told(one), _ci(one)] for one in thinned(rates, LISTED)],
         figure={
             "data": _rate(rates, "", SINGLE),
-            "layout": figures.layout(HEIGHT, x, y, right=ROOM, top=28, shapes=shapes, annotations=names),
+            "layout": figures.layout(HEIGHT, x, y, right=ROOM, top=40, shapes=shapes, annotations=names),
         },
         file=file,
         left_out=len(rates) - LISTED,
@@ -85,7 +85,7 @@ def help_path(helps: Sequence[Help], strategy: Strategy, size: int, file: str) -
         figure={
             "data": [line],
             "layout": figures.layout(
-                HEIGHT, x, y, right=ROOM, top=28, shapes=[*phases, *(bar for bar, _ in bars)], annotations=names
+                HEIGHT, x, y, right=ROOM, top=40, shapes=[*phases, *(bar for bar, _ in bars)], annotations=names
             ),
         },
         file=file,
@@ -167,14 +167,15 @@ def small(one: Series) -> Chart:
     first, end = one.points[0], one.points[-1]
     start = {"type": "line", "xref": "paper", "x0": 0, "x1": 1, "yref": "y", "y0": first[1], "y1": first[1]}
     shapes = [start | {"layer": "below", "line": {"color": "--c1", "width": 1, "dash": "dash"}}]
-    room = (one.high - one.low or 1.0) * 0.12
+    low, high = _span(one)
+    room = (high - low) * 0.12
     x = figures.axis("", nticks=4, **(figures.whole(end[0] - first[0])))
-    y = figures.axis("", grid=True, range=[one.low - room, one.high + room], nticks=4, fixedrange=True)
+    y = figures.axis("", grid=True, range=[low - room, high + room], nticks=4, fixedrange=True)
     layout = figures.layout(140, x, y, right=12, shapes=[] if one.name.startswith("loss/") else shapes)
     return Chart(
         name=figures.name_of("series", one.name),
         title=one.name,
-        note=f"{end[1]:.3g} at step {end[0]}, {one.low:.3g} to {one.high:.3g}",
+        note=f"{end[1]:.3g} at step {end[0]}, {_range(one)}",
         says=f"{one.name}: {first[1]:.3g} at step {first[0]}, {end[1]:.3g} at step {end[0]}.",
         columns=["Step", "Value"],
         rows=[[f"{step}", f"{value:.6g}"] for step, value in thinned(one.points, LISTED)],
@@ -182,6 +183,15 @@ def small(one: Series) -> Chart:
         left_out=len(one.points) - LISTED,
         is_small=True,
     )
+
+
+def _span(one: Series) -> tuple[float, float]:
+    """Return what the axis of a series shows: its values, and for one that never changes 0 and 1 with it."""
+    return (one.low, one.high) if one.low < one.high else (min(one.low, 0.0), max(one.high, 1.0))
+
+
+def _range(one: Series) -> str:
+    return f"{one.low:.3g} to {one.high:.3g}" if one.low < one.high else "unchanged"
 
 
 def _steps(first: int, last: int) -> Figure:
@@ -220,16 +230,18 @@ def _cells(rate: Rate | None) -> tuple[str, str]:
 
 
 def _phases(helps: Sequence[Help]) -> tuple[list[Figure], list[Figure]]:
-    """Return the bands of the phases, and their names above those that are wide enough."""
+    """Return the bands of the phases, and their names above those that are wide enough, in two heights by turns: on a
+    phone the name of a short phase is wider than its band."""
     held = stretches([(one.step, one.phase) for one in helps])
     wide = NARROW * (helps[-1].step - helps[0].step + 1) if helps else 0
     band = {"type": "rect", "yref": "paper", "y0": 0, "y1": 1, "layer": "below", "line": {"width": 0}}
     bands = [band | {"x0": start - 0.5, "x1": end - 0.5, "fillcolor": SHADES[phase]} for start, end, phase in held]
     above = {"yref": "paper", "y": 1, "yanchor": "bottom", "xanchor": "left", "showarrow": False}
+    above |= {"font": {"color": "--ink"}}
+    named = [(start, phase) for start, end, phase in held if end - start >= wide]
     names = [
-        above | {"x": start - 0.5, "text": phase.value.capitalize(), "font": {"color": "--ink"}}
-        for start, end, phase in held
-        if end - start >= wide
+        above | {"x": at - 0.5, "text": phase.value.capitalize(), "yshift": 13 * (place % 2)}
+        for place, (at, phase) in enumerate(named)
     ]
     return bands, names
 

@@ -141,6 +141,7 @@ def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: s
         "counts": counts,
         "state": state,
         "most": cockpit.TASKS_SHOWN,
+        "shown_of": next((count for name, _, count in counts if name == state), 0),
         "typed": typed,
         "problem": problem,
         "may_decide": holds(request.actor, may_launch),

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-_COUNTS = ["No", "One", "Two", "Three", "Four", "Five", "Six", "Seven", "Eight", "Nine", "Ten", "Eleven", "Twelve"]
-
 
 def clock(seconds: float | None) -> str:
     """Return seconds as m:ss, or h:mm:ss from an hour on."""
@@ -28,11 +26,6 @@ def ago(when: datetime, now: datetime) -> str:
         if abs(seconds) >= size:
             return f"{int(seconds // size)} {unit} ago" if seconds > 0 else f"in {int(-seconds // size)} {unit}"
     return "just now"
-
-
-def in_words(count: int) -> str:
-    """Return small counts as words, as the head of a sentence has them."""
-    return _COUNTS[count] if 0 <= count < len(_COUNTS) else f"{count:,}".replace(",", "\u202f")
 
 
 def percent(share: float | None) -> str:

@@ -16,7 +16,7 @@ from people.plain_text import clean
 
 COLUMNS = 24
 ROWS = 200
-SIGNS = {"untouched": "", "added": "+", "changed": "~", "removed": "−", "added and removed": "±"}
+SIGNS = {"unchanged": "", "added": "+", "changed": "~", "removed": "−", "added and removed": "±"}
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Touched:
     @property
     def word(self) -> str:
         if not self.steps:
-            return "untouched"
+            return "unchanged"
         if self.before is None:
             return "added" if self.after is not None else "added and removed"
         return "changed" if self.after is not None else "removed"

@@ -212,6 +212,7 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
         if reading.refused:
             _end(given, ImportState.REFUSED, **facts)
             return
+        _mine(given).update(heartbeat_at=timezone.now(), behind=given.size, rows=reading.rows)
         with transaction.atomic():
             if not _mine(given).select_for_update().exists():
                 return  # another attempt has taken over

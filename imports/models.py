@@ -76,6 +76,11 @@ class Import(models.Model):
     def is_working(self) -> bool:
         return self.state in WORKING
 
+    @property
+    def is_storing(self) -> bool:
+        """All of it is read: rows are known from then on, and are stored in one transaction."""
+        return self.state == ImportState.READING and self.rows > 0
+
 
 class Imported(models.Model):
     """An episode that an import made: where in the file it was, and what was lost of it."""

@@ -11,7 +11,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
 from imports import importing
-from imports.models import Import
+from imports.models import Import, ImportState
 from imports.readers import FORMATS
 from people.access import MemberRequest, may_launch, member_required
 from people.errors import AppError, Invalid
@@ -44,9 +44,10 @@ def imports_page(request: MemberRequest) -> HttpResponse:
 
 
 def _headline(imports: QuerySet[Import]) -> str:
-    files, episodes = imports.count(), imports.aggregate(all=Sum("episodes"))["all"] or 0
+    done = imports.filter(state=ImportState.DONE)
+    files, episodes = done.count(), done.aggregate(all=Sum("episodes"))["all"] or 0
     if not files:
-        return "No imports yet."
+        return "No file imported yet."
     made = "1 episode" if episodes == 1 else f"{episodes:,} episodes"
     return f"{made} imported from {'1 file' if files == 1 else f'{files:,} files'}."
 

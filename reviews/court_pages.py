@@ -64,7 +64,7 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     doubts = court.doubts_of(case).count()
     context = {
         "case": case,
-        "headline": f"{clean(case.task_key)}: {doubts} {'doubt' if doubts == 1 else 'doubts'}.",
+        "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}.",
         "task": rows[0].task if rows else "",
         "verifier": clean(verifier_text(case.scenario, case.task_idx)) if holds(actor, may_set_reviews) else "",
         "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk))) for one in rows],

@@ -53,6 +53,7 @@ from reviews.models import (
     Review,
     ReviewQueue,
     SchemaKind,
+    Verdict,
 )
 from reviews.places import tell
 
@@ -442,7 +443,7 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
     """Show how far judges agree, by queue."""
     actor = request.actor
     queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("-created_at")[:QUEUES])
-    chosen = next((one for one in queues if one.pk == request.GET.get("queue")), queues[0] if queues else None)
+    chosen = next((one for one in queues if one.pk == request.GET.get("queue")), _judged(queues))
     only_sample = request.GET.get("sample") == "1"
     found = reports.lines(actor, chosen, only_sample=only_sample) if chosen else []
     context = {
@@ -454,3 +455,9 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
         "differing": reports.disagreeing(actor, chosen)[:100] if chosen else [],
     }
     return render(request, "reviews/agreement.html", context)
+
+
+def _judged(queues: list[ReviewQueue]) -> ReviewQueue | None:
+    """Return the first of these queues that has a verdict, or the first where none has."""
+    given = set(Verdict.objects.filter(review__queue__in=queues).values_list("review__queue", flat=True))
+    return next((one for one in queues if one.pk in given), queues[0] if queues else None)

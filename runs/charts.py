@@ -195,7 +195,8 @@ def _rewards(profile: str, totals: Mapping[str, Sequence[float]], styles: Mappin
     means = {name: [(at, total / at) for at, total in enumerate(accumulate(paid), 1)] for name, paid in totals.items()}
     values = [mean for line in means.values() for _, mean in line]
     low, high = min(0.0, *values), max(values)
-    room = (high - low or 1.0) * 0.06
+    high = high if high > low else low + 1.0  # all are 0: no axis below it
+    room = (high - low) * 0.06
     data, last = [], []
     for name, line in means.items():
         hover = [f"{label(name, 80)}: {mean:.3f}, {count(at, 'episode')}" for at, mean in thinned(line)]

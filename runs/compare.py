@@ -394,7 +394,7 @@ def _running(by_wave: Iterable[dict[str, _Task]], state: str, alpha: float) -> R
     elif state == "extended":
         said = f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
     else:
-        said = f"Nothing shown yet at {read} of {planned}. You may look as often as you like."
+        said = f"Nothing shown yet at {read} of {planned}. You can look as often as you like."
     return Running(e, read, planned, span, verdict, since, said)
 
 

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from runs.compare import Contrast, Try
+from runs.compare import Contrast, Try, points
 
 LEVELS = {"easy": 0.5, "medium": 0.1, "hard": -1.0}
 """A task is of the first level whose bound its solve rate is above. The curriculum's levels are these by default."""
@@ -37,6 +37,11 @@ class Level:
     @property
     def delta(self) -> float:
         return self.treated_rate - self.control_rate
+
+    @property
+    def difference(self) -> str:
+        """The difference as a page has it, such as `+18 points`."""
+        return points(self.delta)
 
 
 @dataclass(frozen=True)

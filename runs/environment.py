@@ -67,7 +67,7 @@ def standing() -> Standing:
         with httpx.Client(base_url=where, timeout=PATIENCE_S, trust_env=False) as client:
             health, stats = _object(client.get("/health")), _object(client.get("/stats"))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return Standing(where, problem=str(error) or type(error).__name__)
+        return Standing(where, problem=servers.reason_of(error))
     probes = stats.get("probes")
     return Standing(
         where,

@@ -49,7 +49,7 @@ class Estimate:
         parts = [f"about {clock(self.seconds)}" if self.seconds >= 1 else "<1 s"]
         if self.tokens:
             parts.append(f"{self.tokens:,} tokens")
-            parts.append("unknown money" if self.usd is None else dollars(self.usd))
+            parts.append("money unknown" if self.usd is None else dollars(self.usd))
         if self.human_s >= 1:
             parts.append(f"{clock(self.human_s)} of people's time")
         but = f" Nothing is known of {', '.join(self.unknown)}." if self.unknown else ""

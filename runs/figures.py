@@ -76,9 +76,11 @@ def name_of(kind: str, subject: str) -> str:
 
 
 def label(name: object, most: int = LABEL) -> str:
-    """Return a name for a text of Plotly, which would read `<a href>` and `&` in it."""
+    """Return a name for a text of Plotly, which would read `<a href>` and `&` in it. A long one loses its middle:
+    names of one series begin alike."""
     text = clean(name)
-    return escape(text if len(text) <= most else f"{text[: most - 1]}…", quote=False)
+    end = most // 2
+    return escape(text if len(text) <= most else f"{text[: most - end - 1]}…{text[-end:]}", quote=False)
 
 
 def styles_of(experts: Sequence[str]) -> list[Style]:

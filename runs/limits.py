@@ -19,6 +19,7 @@ from django.db.models import Q
 
 from awmclient.schema import AT_WORK_STATES
 from episodes.models import Episode, EpisodeState, Origin
+from runs.compare import count
 from runs.models import Plan, PlanState
 
 MODEL = "model"
@@ -226,6 +227,14 @@ def chosen(
     return found
 
 
+def _of(used: int, limit: int) -> str:
+    return f"{used} of {count(limit, 'episode')}"
+
+
+def _are(live: int, limit: int) -> str:
+    return f"{_of(live, limit)} {'is' if live == 1 else 'are'}"
+
+
 def waits(plan: Plan) -> list[str]:
     """Say what the queued tries of a running run wait for; nothing where none waits."""
     running = loads()
@@ -234,17 +243,19 @@ def waits(plan: Plan) -> list[str]:
         return []
     said, load = [], mine.all
     if load.has_uncalled and load.live >= plan.parallel:
-        said.append(f"{load.live} of {plan.parallel} episodes are live, the limit of this run.")
+        said.append(f"{_are(load.live, plan.parallel)} live, the limit of this run.")
     for name, limit in arm_limits(plan).items():
         arm = mine.arms.get(name, Load())
         if arm.has_uncalled and arm.live >= limit:
-            said.append(f"Arm {name}: {arm.live} of {limit} episodes are live, the limit of this arm.")
+            said.append(f"Arm {name}: {_are(arm.live, limit)} live, the limit of this arm.")
     asked = limited(plan)
     wanting = {name for arm, name in asked.items() if mine.arms.get(arm, Load()).has_uncalled}
     for one in endpoints(plan, wanting):
         if not one.room:
             others = f", {one.used - one.mine} of them of other runs" if one.used > one.mine else ""
-            said.append(f"Model {one.name}: {one.used} of {one.limit} episodes ask it{others}.")
+            said.append(
+                f"Model {one.name}: {_of(one.used, one.limit)} {'asks' if one.used == 1 else 'ask'} it{others}."
+            )
     bound = share(mine, running.values())
     if bound is not None and load.has_uncalled and load.busy >= bound:
         rivals = sum(one.wants_more for one in running.values())

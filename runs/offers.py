@@ -309,7 +309,7 @@ def _running(tries: Sequence[Try], state: str, alpha: float) -> Anytime:
     elif state == "extended":
         said = f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
     else:
-        said = f"No change by offering help shown yet at {read} of {planned}. You may look as often as you like."
+        said = f"No change by offering help shown yet at {read} of {planned}. You can look as often as you like."
     return Anytime(read, planned, span, verdict, since, said)
 
 

@@ -13,7 +13,7 @@ from itertools import groupby
 
 from django.db.models import Count, Max, QuerySet
 
-from awmclient.schema import AT_WORK_STATES, NOT_COUNTED
+from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import visibility
 from episodes.models import Episode, EpisodeState, Run
 from people.access import Actor, scoped
@@ -155,7 +155,7 @@ def _add(bar: ArmBar, state: str, count: int) -> None:
         bar.faults += count
     elif state == EpisodeState.CANCELLED:
         bar.cancelled += count
-    elif state in AT_WORK_STATES:
+    elif state in LIVE_STATES[1:]:
         bar.live += count
 
 

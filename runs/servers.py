@@ -6,6 +6,7 @@ upstream's protocol has: no recorded worlds, no state differences, no other cloc
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -85,13 +86,18 @@ def known(name: str) -> Profile:
     return profile(name if name in settings.ENVIRONMENTS else BUILTIN)
 
 
+def reason_of(error: Exception) -> str:
+    """Return why a server did not respond, without the number that the system has for it."""
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(error))[:300] or type(error).__name__
+
+
 def probe(at: Profile) -> Said:
     """Ask a server for its health and metadata. A server of others may have neither; it answers all the same."""
     try:
         with httpx.Client(base_url=at.address, headers=dict(at.headers), timeout=PATIENCE_S, trust_env=False) as client:
             health, about = _object(client.get("/health")), _object(client.get("/metadata"))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return Said(at.address, problem=(str(error) or type(error).__name__)[:300])
+        return Said(at.address, problem=reason_of(error))
     return Said(
         at.address,
         title=_line(about.get("name")),

@@ -14,6 +14,7 @@ const SLICE_MS = 5;
 const ROOM = 22;
 const SLOW_MS = 30_000;
 const GONE_MS = 4000;
+const COUNT_MS = 3000;
 const NEEDS = ["person", "stalled", "running", "queued"];
 const LIVE = { waiting: "person", parked: "person", running: "running", queued: "queued" };
 
@@ -264,6 +265,14 @@ const fetchWall = coalesce(async () => {
   tick();
 }, 2000);
 
+let counting = 0;
+
+/** The line of runs counts what ended: one look some seconds after an end counts all ends of these seconds. */
+function countEnds() {
+  if (counting || !wall()) return;
+  counting = setTimeout(() => { counting = 0; fetchWall().catch(() => {}); }, COUNT_MS);
+}
+
 function adopt(old, fresh) {
   for (const name of ["state", "strip", "action", "quiet", "count", "elapsed"]) {
     const [was, now] = [cell(old, name), cell(fresh, name)];
@@ -282,6 +291,7 @@ function start() {
     if (detail.type !== "episode") return;
     pending.set(detail.episode, { ...pending.get(detail.episode), ...detail, last_action: detail.last_action || pending.get(detail.episode)?.last_action });
     draw();
+    if (detail.state && !LIVE[detail.state]) countEnds();
   });
   document.addEventListener("awm:rows", readRows);
   if (!wall()) return;

@@ -23,6 +23,10 @@ COVERED = (
     *(f"docs/{page}.md" for page in ("import", "mcp", "operations", "packs", "pages", "protocol", "security")),
     "README.md",
 )
+OF_PAGES = (
+    *("awmweb", "curriculum", "episodes", "experts", "exports", "imports", "notices", "people", "reviews", "runs"),
+)
+"""Packages that make pages: a string of one word can be shown, too."""
 NOT_OURS = {
     "awmclient/conversation.py": "a prompt",
     "awmclient/prompts.py": "prompts",
@@ -38,6 +42,12 @@ ALLOWED = {
     ("nobody", "awmweb/embedded/paths.py"): "a user of the system",
     ("nothing was done", "awmclient/rollout.py"): "a message to agents",
     ("wall", "docs/environment.md"): "wall-clock time",
+    ("played", "awmweb/views.py"): "a name in a template",
+    ("played", "runs/rewards/__init__.py"): "a type",
+    ("plays", "episodes/views.py"): "a name in a template",
+    ("vocabulary", "awmweb/urls.py"): "the name of an address",
+    ("wall", "awmweb/views.py"): "a name in a template",
+    ("wall", "episodes/views.py"): "a name in a template",
 }
 NO_VERB = re.compile(
     r"(a|an|the|one|what|whether|who|how|where|when|which|why|every|all|each|no|nobody|any|by|of|from|until|as|at|in|this|"
@@ -87,7 +97,9 @@ def _of_script(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_module(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """String constants with a space, and in `errors.py` the docstrings of classes, which are messages."""
+    """String constants with a space, those of one word where pages are made, and in `errors.py` the docstrings of
+    classes, which are messages."""
+    is_shown = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in OF_PAGES
     tree = ast.parse(text)
     notes = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
@@ -96,7 +108,7 @@ def _of_module(path: Path, text: str) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.ClassDef) and path.name == "errors.py":
             yield node.lineno, ast.get_docstring(node) or ""
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:
-            yield from [(node.lineno, node.value)] if " " in node.value else []
+            yield from [(node.lineno, node.value)] if is_shown or " " in node.value else []
 
 
 def _of_document(text: str) -> Iterator[tuple[int, str]]:

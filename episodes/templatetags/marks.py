@@ -16,8 +16,9 @@ from django.utils.safestring import SafeString
 from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes import strip as line
-from episodes.formatting import ago, clock, duration, in_words, percent
+from episodes.formatting import ago, clock, duration, percent
 from episodes.html_cache import context_of, picture_of
+from episodes.models import Episode
 from episodes.step_cards import bytes_in_words, initials, number
 from episodes.windows import Shown
 from people.plain_text import clean
@@ -30,7 +31,6 @@ register.filter("size", bytes_in_words)
 register.filter("percent", percent)
 register.filter("clock", clock)
 register.filter("duration", duration)
-register.filter("in_words", in_words)
 
 PITCH, RING = 13, 50.27
 STATES = {
@@ -122,6 +122,12 @@ def tier_words(tier: str) -> str:
 
 
 @register.filter
+def grouped(count: int) -> str:
+    """Return a count with its thousands apart."""
+    return f"{count:,}"
+
+
+@register.filter
 def briefed(codes: str) -> str:
     """Return *briefed* if the agent of these steps read a briefing before it began, else nothing."""
     return "briefed" if line.BRIEFED in codes else ""
@@ -139,6 +145,23 @@ def arm(expert: str | None, name: str = "", briefing: str = "") -> SafeString:
         return format_html('<span class="arm {}"><b aria-hidden="true">{}</b>{}</span>', css, letter, word)
     said = '<span class="arm {}" title="{}"><b aria-hidden="true">{}</b>{}<span class="vh">, {}</span></span>'
     return format_html(said, css, word, letter, clean(name), word)
+
+
+@register.filter
+def facts(episode: Episode) -> str:
+    """Say in one line how long an episode is, and of which policy, seed and run."""
+    said = [f"{episode.last_seq:,} {'step' if episode.last_seq == 1 else 'steps'}", clean(episode.policy_name)]
+    said += ["" if episode.seed is None else f"seed {episode.seed}", clean(episode.run.name) if episode.run else ""]
+    return ", ".join(filter(None, said))
+
+
+@register.simple_tag
+def arm_of(episode: Episode) -> SafeString:
+    """Draw an episode's arm. An imported one has none unless its file says so: that no expert was offered there is not
+    known."""
+    if episode.origin == "import" and not episode.arm and episode.expert == "off":
+        return SafeString("")
+    return arm(episode.expert, episode.arm, briefed(episode.strip))
 
 
 @register.simple_tag

@@ -76,7 +76,7 @@ def test_file_is_imported_and_its_episode_replayed(house, person, tmp_path):
     broken.write_text(json.dumps(ATIF) + "\n{oh\n")
     page.get_by_label("File", exact=True).set_input_files(broken)
     page.get_by_role("button", name="Import file").click()
-    expect(page.locator("h1")).to_have_text("1 of 2 rows refused. Nothing was imported.")
+    expect(page.locator("h1")).to_have_text("1 of 2 rows of broken.jsonl refused. Nothing was imported.")
     expect(page.get_by_role("cell", name="line 2")).to_be_visible()
     page.get_by_role("link", name="Import another file").click()
     whole = tmp_path / "whole.json"

@@ -4,6 +4,7 @@ reached; who follows sees the newest, who reads elsewhere is left there and told
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from playwright.sync_api import expect
@@ -151,6 +152,25 @@ def test_a_large_result_is_folded_cut_and_opens_whole(running, agent, reader):
     assert len(card.inner_html()) < 40_000
     card.get_by_text("Open raw").first.click()
     expect(reader.locator("body")).to_contain_text("the very end")
+
+
+def test_line_of_runs_counts_an_end_before_the_slow_look(running, agent, person):
+    """The page's clock stands still between ticks, so that its look every 30 s never comes."""
+    run = agent.post("/runs", json={"name": "counted", "key": "counted"}).json()["id"]
+    ids = [agent.post("/episodes", json={"key": f"c{n}", "task": "t", "run": run}).json()["id"] for n in range(2)]
+    page = person(running.link("nora", "viewer"))
+    page.clock.install()
+    page.goto(running.url)
+    line = page.locator("[data-runs]")
+    expect(line).to_contain_text("counted, 0 done of 2")
+    expect(page.locator("#connection-words")).to_have_text("Live")
+    assert agent.post(f"/episodes/{ids[0]}/finish", json={"stop_reason": "done"}).is_success
+    for _ in range(20):
+        page.clock.run_for(1000)
+        if "1 done of 2" in line.inner_text():
+            break
+        time.sleep(0.3)
+    expect(line).to_contain_text("counted, 1 done of 2", timeout=100)
 
 
 def test_sixty_episodes_on_the_wall_change_in_place(running, agent, person):

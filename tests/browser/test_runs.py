@@ -55,7 +55,7 @@ def test_run_is_launched_paused_resumed_and_compared(house, person, tmp_path):
     page.get_by_label("Replaces the fields above").fill(PLAN)
     page.get_by_label("Replaces the fields above").blur()
     expect(page.locator("#takes")).to_contain_text("6 tasks × 2 arms × 1 seed: 12 episodes.")
-    page.get_by_role("button", name="Launch", exact=True).click()
+    page.get_by_role("button", name="Launch run").click()
     expect(page).to_have_url(re.compile(r"/runs/\w+/$"))
     expect(page.locator("h1")).to_contain_text("Nothing shown yet at")
     page.get_by_role("button", name="Pause").click()
@@ -73,6 +73,23 @@ def test_run_is_launched_paused_resumed_and_compared(house, person, tmp_path):
     assert "right,wrong," in (tmp_path / "scenarios.csv").read_text()
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390, "nothing is wider than the screen"
+
+
+def test_long_names_of_arms_widen_no_page_and_meet_no_bar(house, person):
+    names = [f"checkpoint-of-the-second-week-step-{step:04}" for step in (100, 200, 300, 400, 500)]
+    arms = [{"name": name, "policy": "script:oracle"} for name in names]
+    with house.http(house.token("launch")) as launcher:
+        plan = {"tasks": {"limit": 1}, "arms": arms, "start": False}
+        run = launcher.post("/runs", json={"name": "long", "plan": plan}).json()["id"]
+    page = person(house.link("mira", "admin"))
+    for width in (1440, 390):
+        page.set_viewport_size({"width": width, "height": 844})
+        for path in (f"/runs/{run}/", "/runs/"):
+            page.goto(house.url + path)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+            lane = page.locator(".armbars li").filter(has_text=names[0])
+            name, bar = (lane.locator(part).bounding_box() for part in (".arm", "svg.bar"))
+            assert name["x"] + name["width"] <= bar["x"] or name["y"] + name["height"] <= bar["y"]
 
 
 def test_refresh_keeps_drawing_zoom_and_open_table(house, person):

@@ -22,6 +22,8 @@ def test_format_errors_are_percent_with_band_limits_and_phases():
     assert [one["y0"] for one in layout["shapes"] if one.get("line", {}).get("dash") == "dot"] == [70, 40]
     assert [one["fillcolor"] for one in layout["shapes"] if one["type"] == "rect"] == ["--c2/16", "--c2/7"]
     assert {one["text"] for one in layout["annotations"]} >= {"Scaffold", "Balanced", "70%, above it<br>Scaffold"}
+    heights = [one["yshift"] for one in layout["annotations"] if one["text"] in ("Scaffold", "Balanced")]
+    assert heights == [0, 13], "neighbors that are wider than their bands do not meet"
     assert chart.says == "Format errors: 90% at step 1, 10% at step 4."
     assert chart.rows[0] == ["1", "9 of 10", "90%", "60 to 98%"] and chart.left_out <= 0
     assert charts.format_errors([Measured(1, 0, 0)], HELPS, "") is None
@@ -80,6 +82,14 @@ def test_completions_add_up_for_all_and_each_arm():
     assert chart.rows == [["1", "1", "1"], ["2", "1", "3"]]
     assert chart.says == "Complete rollouts so far: solo 1; all 3."
     assert charts.completions({}, "") is None
+
+
+def test_series_that_never_changes_has_no_axis_below_zero():
+    for value, top in ((0.0, 1.0), (40.0, 40.0)):
+        chart = charts.small(Series("episode/timeout_rate", ((1, value), (2, value))))
+        low, high = chart.figure["layout"]["yaxis"]["range"]
+        assert -0.2 * top < low < 0 and top < high < 1.2 * top
+        assert chart.note == f"{value:g} at step 2, unchanged"
 
 
 def test_small_chart_dashes_the_untrained_value_and_not_a_loss():

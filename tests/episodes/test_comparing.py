@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
+from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
 from episodes import recording
 from episodes.alignment import acts_of, align, differences, divergence
 from tests.browsing import as_person, html
@@ -131,9 +131,11 @@ def test_page_shows_the_first_divergence_of_two(ada, played):
 
 @pytest.mark.django_db
 def test_page_shows_several_as_small_multiples(ada, played):
-    made = [played(f"e{number}", call("get")) for number in range(4)]
+    march = recording.start_run(ada, RunStart(name="march <1>"))[0]
+    made = [played(f"e{number}", call("get"), seed=number, run=march.pk) for number in range(4)]
     page = html(as_person(ada).get(f"/episodes/compare/?with={made[0].pk}"))
     assert page.count("<article") == 4 and "4 episodes of desk_1 / 3" in page
+    assert ", seed 3, march &lt;1&gt;</p>" in page
     assert f'href="?episode={made[0].pk}&amp;episode={made[3].pk}"' in page
     same = html(as_person(ada).get(f"/episodes/compare/?episode={made[0].pk}&episode={made[1].pk}"))
     assert "Both episodes took the same 1 action." in same

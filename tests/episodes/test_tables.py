@@ -55,9 +55,9 @@ def test_tables_at_a_step_hold_rows_that_later_steps_change():
     steps += [step(4, tickets=changed(8, {"status": "late"}, {"status": "done"}), notes={"added": [{"id": 1}]})]
     steps += [step(6, tickets={"removed": [{"id": 7, "status": "open", "by": "Edo"}]})]
     first, third, last = (at_step(steps, seq) for seq in (1, 3, 9))
-    untouched = [("untouched", [("7", "7"), ("new", "new"), ("Edo", "Edo")], [])]
-    later = [("untouched", [("8", "8"), ("late", "late"), ("", "")], [])]
-    assert [table.name for table in first] == ["tickets"] and shown(first[0]) == untouched + later
+    unchanged = [("unchanged", [("7", "7"), ("new", "new"), ("Edo", "Edo")], [])]
+    later = [("unchanged", [("8", "8"), ("late", "late"), ("", "")], [])]
+    assert [table.name for table in first] == ["tickets"] and shown(first[0]) == unchanged + later
     assert shown(third[0]) == [("changed", [("7", "7"), ("new", "open"), ("Edo", "Edo")], [2]), *later]
     assert shown(last[0])[0] == ("removed", [("7", ""), ("new", ""), ("Edo", "")], [2, 6])
     assert [table.name for table in last] == ["tickets", "notes"] and shown(last[1]) == [("added", [("", "1")], [4])]
@@ -72,17 +72,17 @@ def test_start_rows_complete_what_steps_changed():
     steps += [step(4, tickets={"removed": [START[2]], "added": [{"id": 20, "status": "fresh", "by": "Edo"}]})]
     first, third, last = (with_start(steps, seq, "tickets", START, ["id"]) for seq in (1, 3, 9))
     assert [(row.key, row.word) for row, _ in first.rows] == [
-        ("7", "untouched"),
-        ("8", "untouched"),
-        ("9", "untouched"),
+        ("7", "unchanged"),
+        ("8", "unchanged"),
+        ("9", "unchanged"),
     ]
-    assert [row.word for row, _ in third.rows] == ["changed", "untouched", "untouched"]
+    assert [row.word for row, _ in third.rows] == ["changed", "unchanged", "unchanged"]
     assert shown(third)[0] == ("changed", [("7", "7"), ("new", "open"), ("Ann", "Ann")], [2])
     assert [(row.key, row.word) for row, _ in last.rows] == [
         ("20", "added"),
         ("7", "changed"),
         ("9", "removed"),
-        ("8", "untouched"),
+        ("8", "unchanged"),
     ]
 
 
@@ -96,4 +96,4 @@ def test_later_page_of_start_rows_leaves_other_changes_out():
 def test_row_with_a_key_of_two_columns_is_found_under_both_names():
     steps = [step(1, tags={"changed": [{"key": {"a": 1, "b": 2}, "before": {"n": 1}, "after": {"n": 5}}]})]
     table = with_start(steps, 1, "tags", [{"a": 1, "b": 2, "n": 1}, {"a": 1, "b": 3, "n": 1}], ["a", "b"])
-    assert [(row.word, row.steps) for row, _ in table.rows] == [("changed", [1]), ("untouched", [])]
+    assert [(row.word, row.steps) for row, _ in table.rows] == [("changed", [1]), ("unchanged", [])]

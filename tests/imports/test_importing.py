@@ -193,7 +193,31 @@ def test_page_shows_refused_rows(ada):
     given = importing.request(ada, "x.jsonl", "", [json.dumps(OPENAI).encode(), b"\n<script>\n"])
     importing.carry_out(given.pk)
     page = html(as_person(ada).get(given.get_absolute_url()))
-    assert "1 of 2 rows refused. Nothing was imported." in page and "line 2" in page
+    assert "1 of 2 rows of x.jsonl refused. Nothing was imported." in page and "line 2" in page
+
+
+def test_page_says_that_a_read_file_is_being_stored(ada, monkeypatch):
+    given = importing.request(ada, "x.jsonl", "", [b"\n".join(json.dumps(OPENAI | {"id": n}).encode() for n in (1, 2))])
+    client, shown, store = as_person(ada), [], importing._store
+
+    def stored(*arguments):
+        shown.append(html(client.get(given.get_absolute_url())))
+        return store(*arguments)
+
+    monkeypatch.setattr(importing, "_store", stored)
+    importing.carry_out(given.pk)
+    [page] = shown
+    assert (
+        "<h1>Storing x.jsonl</h1>" in page
+        and "Storing 2 rows, all or none." in page
+        and "value=" not in page.split("<progress")[1].split(">")[0]
+    )
+
+
+def test_headline_counts_files_that_came_in(ada):
+    for name, text in (("good.jsonl", json.dumps(OPENAI).encode()), ("bad.jsonl", b"{oh")):
+        importing.carry_out(importing.request(ada, name, "", [text]).pk)
+    assert "<h1>1 episode imported from 1 file.</h1>" in html(as_person(ada).get("/imports/"))
 
 
 def test_page_names_a_problem_of_the_form(ada):
@@ -339,3 +363,9 @@ def test_page_of_an_imported_episode_says_so(ada, file_of):
     page = html(as_person(ada).get(Episode.objects.get().get_absolute_url()))
     assert "Imported: only the outcome in its file is available." in page and "Reported by the file" in page
     assert "origin <b>imported</b>" in page and "took <b>" not in page
+    assert 'class="arm' not in page + html(as_person(ada).get("/episodes/")), "no file said that no expert was there"
+
+
+def test_imported_episode_with_an_arm_or_an_expert_shows_it(ada, file_of):
+    importing.take(ada, file_of(RECORD))
+    assert 'class="arm e"' in html(as_person(ada).get(Episode.objects.get().get_absolute_url()))

@@ -13,7 +13,7 @@ from episodes.models import Episode, OutcomeHold
 from people.access import system
 from reviews import assigning, deciding
 from reviews.deciding import Wanted
-from tests.browsing import as_person
+from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.reviews.conftest import ended
 
@@ -47,6 +47,16 @@ def addresses(episode: Episode, review) -> list[str]:
 
 
 API = ("/api/v1/episodes", "/api/v1/episodes/{pk}", "/api/v1/episodes/{pk}/steps", "/api/v1/reviews?queue={queue}")
+
+
+def test_agreement_begins_with_the_newest_judged_queue(ada, rita, review):
+    assigning.create_queue(ada, "Empty and newer")
+    page = html(as_person(ada).get("/reviews/agreement/"))
+    assert re.search(r"<option[^>]*selected[^>]*>Empty and newer", page)
+    lease = assigning.claim(rita, review.pk)
+    deciding.decide(rita, review.pk, lease.lease_token, Wanted("accept"))
+    page = html(as_person(ada).get("/reviews/agreement/"))
+    assert re.search(r"<option[^>]*selected[^>]*>First look", page)
 
 
 def test_hold_hides_the_outcome_from_one_actor_only(ada, rita, review, episode):

@@ -70,7 +70,7 @@ def test_sentence_borderline():
 def test_fixed_test_is_silent_before_the_planned_size():
     found = one([*many(won=6, neither=20), (None, None)])
     assert found.tasks_scope is None and found.state == "running"
-    assert found.sentence == "Nothing shown yet at 26 of 27. You may look as often as you like."
+    assert found.sentence == "Nothing shown yet at 26 of 27. You can look as often as you like."
 
 
 def test_e_process_reads_the_complete_prefix_only():

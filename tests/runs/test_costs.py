@@ -188,7 +188,7 @@ def test_estimate_has_the_money_of_earlier_episodes(ada, models):
     models.PRICES = {}
     found = estimating.estimate(ada, document(arms=ARMS), 300)
     assert found.usd is None
-    assert found.words.endswith("unknown money. Nothing is known of helped. Money: big has no price.")
+    assert found.words.endswith("money unknown. Nothing is known of helped. Money: big has no price.")
 
 
 @pytest.mark.django_db

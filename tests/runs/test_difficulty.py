@@ -96,6 +96,7 @@ def test_run_page_groups_by_episodes_before_its_launch(ada, rita):
     assert [(one.name, one.tasks, one.won) for one in levels.levels] == [("easy", 3, 3), ("hard", 3, 3)]
     page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
     assert "Descriptive, without a test. Difficulty: solve rate of earlier episodes" in page
+    assert '<td class="n">0%</td><td class="n">+100 points</td>' in page
     table = html(as_person(rita).get(f"/runs/{plan.pk}/tables/difficulty.csv"))
     assert table.count(EARLIER) == 2 and ",easy,3,3,0,0.0,1.0" in table
     [told] = view_of(compare_run(ada, plan.pk)).contrasts

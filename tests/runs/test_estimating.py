@@ -67,7 +67,7 @@ def test_tokens_and_peoples_time_are_counted(ada, edo):
     found = estimating.estimate(ada, document(), 6)
     assert (found.tokens, found.human_s, found.unknown) == (6000, pytest.approx(180.0), ("baseline",))
     assert found.words == (
-        "From 1 earlier episode: <1 s, 6,000 tokens, unknown money, 3:00 of people's time. "
+        "From 1 earlier episode: <1 s, 6,000 tokens, money unknown, 3:00 of people's time. "
         "Nothing is known of baseline. Money: agent has no price."
     )
 

@@ -132,6 +132,16 @@ def test_arm_has_a_limit_of_its_own(ada, rita, calls, models):
     assert busy(arm="b") == 2 and limits.waits(Plan.objects.get())[-1].startswith("Arm b")
 
 
+def test_limits_of_one_speak_of_one_episode(ada, calls, models):
+    models.AGENT_LIMITS = {"tuned": 1}
+    plan = launched(ada, arms=[{"name": "a", "policy": "model:tuned", "parallel": 1}], parallel=1)
+    assert limits.waits(plan) == [
+        "1 of 1 episode is live, the limit of this run.",
+        "Arm a: 1 of 1 episode is live, the limit of this arm.",
+        "Model tuned: 1 of 1 episode asks it.",
+    ]
+
+
 def test_model_endpoint_has_a_limit_across_runs(ada, calls, models):
     models.AGENT_LIMITS = {"tuned": 3}
     first, second = launched(ada, arms=TWO, parallel=12), launched(ada, arms=TWO, parallel=12)

@@ -63,7 +63,8 @@ def test_server_that_does_not_respond_keeps_episodes_queued(ada, rita, upstream,
     upstream.stop = lambda: None
     plan, episode = played(ada)
     assert episode.state == "queued" and plan.server["problem"]
-    assert "does not respond" in html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
+    assert "does not respond: Connection refused" in page and "Errno" not in page
 
 
 def test_lost_session_is_a_fault_of_the_environment(ada, upstream, words):

@@ -108,6 +108,12 @@ def test_rewards_are_means_so_far_and_leave_out_the_unpaid():
     assert charts.rewards([], [arm("baseline")], "") == []
 
 
+def test_rewards_that_are_all_zero_have_no_axis_below_it():
+    [chart] = charts.rewards([{"profile": "pr428", "arm": "baseline", "total": 0.0}], [arm("baseline")], "")
+    low, high = chart.figure["layout"]["yaxis"]["range"]
+    assert (low, high) == (-0.06, 1.06)
+
+
 @pytest.mark.django_db(transaction=True)
 def test_page_holds_figures_as_data_and_loads_rewards_apart(ada, max_, monkeypatch):
     plan = launched(ada, tasks={"limit": 6})
