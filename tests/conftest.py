@@ -11,6 +11,16 @@ from tests.running import Product, product
 LONG_FIRST = ["chaos", "product", "browser", "runs", "awmweb", "awmenv", "packs_starter"]
 """Folders whose tests start servers, those with the longest tests first."""
 
+TOGETHER = {
+    "desk": [
+        f"tests/browser/test_{name}.py"
+        for name in ("answering", "calling_people", "catch_up", "exports", "long_episode", "two_at_the_queue")
+    ],
+    "two_webs": ["tests/product/test_mcp.py", "tests/product/test_streaming.py"],
+}
+"""Files by the product that they share beside `house`: one process makes them all, and begins with them."""
+GROUPS = {file: group for group, files in TOGETHER.items() for file in files}
+
 __all__ = ["ada", "django_db_modify_db_settings", "edo", "elsewhere", "house_servers", "max_", "project", "rita"]
 
 
@@ -19,7 +29,25 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     files of one test each, at the end, would all go to the same one.
     """
     order = {name: number for number, name in enumerate(LONG_FIRST)}
-    items.sort(key=lambda item: (item.get_closest_marker("long") is None, order.get(item.path.parent.name, len(order))))
+
+    def place(item: pytest.Item) -> tuple[bool, bool, int]:
+        apart = item.nodeid.split("::")[0] not in GROUPS
+        return item.get_closest_marker("long") is None, apart, order.get(item.path.parent.name, len(order))
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> object:
+    """With `--dist loadfile` a file's tests stay in one process, and so do the files that share a product."""
+    from xdist.scheduler import LoadFileScheduling  # the environments of trainers and frameworks do without
+
+    class Together(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = super()._split_scope(nodeid)
+            return GROUPS.get(file, file)
+
+    return Together(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -63,3 +64,22 @@ def house_servers() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(house_servers: None) -> None:
     """pytest-django asks for this before it makes the test database."""
+    from django.core.management.commands import flush
+    from django.db.backends.postgresql.operations import DatabaseOperations
+
+    DatabaseOperations.sql_flush = _deletions
+    flush.emit_post_migrate_signal = lambda *given: None  # it would only make what `OF_MIGRATIONS` holds
+
+
+OF_MIGRATIONS = {"auth_permission", "django_content_type"}
+"""Tables that are filled with the schema, and never by a test."""
+
+
+def _deletions(self: Any, style: object, tables: list[str], **how: object) -> list[str]:
+    """Empty the tables that have rows, after a test that commits. TRUNCATE makes new files for each table and index,
+    which is thirty times the work where most are empty. Foreign keys are looked at when all rows are gone.
+    """
+    names = [self.quote_name(table) for table in tables if table not in OF_MIGRATIONS]
+    with self.connection.cursor() as cursor:
+        cursor.execute("SELECT " + ", ".join(f"EXISTS (SELECT FROM {name})" for name in names))
+        return [f"DELETE FROM {name};" for name, filled in zip(names, cursor.fetchone(), strict=True) if filled]

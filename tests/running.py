@@ -19,6 +19,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from copy import copy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,7 @@ class Product:
     environment: dict[str, str]
     process: subprocess.Popen[str]
     code: Path = ROOT
+    project: str = "demo"
     began: float = field(default_factory=time.monotonic)
     login: str = ""
     ready_at: float = 0.0
@@ -68,13 +70,20 @@ class Product:
             raise AssertionError(f"manage.py {' '.join(arguments)}: {out}{err}")
         return out
 
-    def token(self, scope: str, project: str = "demo") -> str:
-        return (
-            self.manage("createtoken", f"test {scope}", "--project", project, "--scope", scope).strip().splitlines()[-1]
-        )
+    def with_project(self, name: str) -> Product:
+        """The same house in a project of its own, where nothing of others is to be seen."""
+        self.manage("createproject", name)
+        other = copy(self)
+        other.project = name
+        return other
 
-    def link(self, user: str, role: str, project: str = "demo") -> str:
-        return self.manage("loginlink", user, "--role", role, "--project", project).strip().splitlines()[-1]
+    def token(self, scope: str, project: str = "") -> str:
+        words = ("createtoken", f"test {scope}", "--project", project or self.project, "--scope", scope)
+        return self.manage(*words).strip().splitlines()[-1]
+
+    def link(self, user: str, role: str, project: str = "") -> str:
+        words = ("loginlink", user, "--role", role, "--project", project or self.project)
+        return self.manage(*words).strip().splitlines()[-1]
 
     def http(self, token: str | None = None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}

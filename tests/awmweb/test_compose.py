@@ -10,7 +10,9 @@ import shutil
 import subprocess
 import sys
 import time
-from contextlib import ExitStack, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from itertools import repeat
 from pathlib import Path
 
 import psutil
@@ -25,8 +27,8 @@ from tests.awmweb.somebody import ROOT, free_port
 
 FILE = ROOT / "docker-compose.yml"
 PASSWORDS = {"AWMWEB_DATABASE_PASSWORD": secrets.token_hex(8), "AWMWEB_QUEUE_PASSWORD": secrets.token_hex(8)}
-OURS = ["env", "web", "worker", "rollouts", "beat"]
-ORDER = ["postgres", "valkey", "prepare", *OURS]
+ORDER = [["postgres"], ["valkey"], ["prepare"], ["env", "web", "worker"], ["rollouts", "beat"]]
+"""Who starts together. Rollouts start when a worker is there, which must not pass for them."""
 
 VALKEY_CLIENT = f"""#!{sys.executable}
 import os, sys, redis
@@ -105,11 +107,11 @@ class Host:
         alone = [self.programs / "postgres", "--single", "-D", self.database, "postgres"]
         subprocess.run(alone, env=given, cwd=self.folder, input=create.encode(), check=True, capture_output=True, **who)
 
-    def healthy(self, name: str) -> bool:
+    def complaint(self, name: str) -> str:
+        """What the health check says that fails, or nothing."""
         command = [self.here(word) for word in health_command(self.services[name])]
         done = subprocess.run(command, env=self.environment(name), cwd=ROOT, capture_output=True, text=True, timeout=90)
-        self.said = done.stdout + done.stderr
-        return done.returncode == 0
+        return f"{done.stdout}{done.stderr} code {done.returncode}" if done.returncode else ""
 
     def start(self, name: str) -> subprocess.Popen:
         log = (self.folder / f"{name}.log").open("wb")
@@ -125,41 +127,54 @@ def host(own_folder):
     return Host(own_folder)
 
 
-def end(process: subprocess.Popen) -> None:
-    """Docker's stop: the signal, ten seconds, and then there is no asking."""
-    family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
-    process.terminate()
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(60)
-    process.kill()
-    process.wait()
+def stop(processes: list[subprocess.Popen]) -> None:
+    """Docker's stop: the signal, ten seconds, and then there is no asking. Rollouts that wait for people need it."""
+    started = [psutil.Process(one.pid) for one in processes if one.poll() is None]
+    family = [*started, *(child for one in started for child in one.children(recursive=True))]
+    for process in reversed(processes):
+        process.terminate()
+    for left in psutil.wait_procs(started, timeout=10)[1]:
+        left.kill()
+    for process in processes:
+        process.wait()
     for other in family:
         if other.is_running():
             other.kill()
+
+
+def prepare(host: Host) -> None:
+    done = subprocess.run(host.command("prepare"), env=host.environment("prepare"), cwd=ROOT, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    assert b"@login /login/once/" in done.stdout
+
+
+def wait_healthy(host: Host, name: str, process: subprocess.Popen) -> None:
+    deadline = time.monotonic() + 120
+    while complaint := host.complaint(name):
+        said = (host.folder / f"{name}.log").read_text()[-2000:]
+        assert process.poll() is None, f"{name} ended:\n{said}"
+        assert time.monotonic() < deadline, f"{name} is not healthy:\n{complaint}\n{said}"
+        time.sleep(1)  # a look is a process that costs more than the wait
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_compose_services_start_and_are_healthy(host):
     host.initialise_database()
-    with ExitStack() as running:
-        for name in ORDER:
-            if name == "prepare":
-                done = subprocess.run(host.command(name), env=host.environment(name), cwd=ROOT, capture_output=True)
-                assert done.returncode == 0, done.stderr.decode()
-                assert b"@login /login/once/" in done.stdout
+    with ExitStack() as ending, ThreadPoolExecutor() as threads:
+        started: list[subprocess.Popen] = []
+        ending.callback(stop, started)
+        for names in ORDER:
+            if names == ["prepare"]:
+                prepare(host)
                 continue
-            assert not host.healthy(name), f"the health check of {name} passes before it runs"
-            process = host.start(name)
-            running.callback(end, process)
-            deadline = time.monotonic() + 60
-            while not host.healthy(name):
-                said = (host.folder / f"{name}.log").read_text()[-2000:]
-                assert process.poll() is None, f"{name} ended:\n{said}"
-                assert time.monotonic() < deadline, f"{name} is not healthy:\n{host.said}\n{said}"
-                time.sleep(0.2)
-        assert {name for name in ORDER if name != "prepare"} == set(host.services) - {"prepare"}
-        assert all(host.healthy(name) for name in ("postgres", "valkey", "web", "env"))
+            complaints = dict(zip(names, threads.map(host.complaint, names), strict=True))
+            assert all(complaints.values()), f"a health check passes before its service runs: {complaints}"
+            for name in names:
+                started.append(host.start(name))
+            list(threads.map(wait_healthy, repeat(host), names, started[-len(names) :]))
+        assert {name for names in ORDER for name in names} == set(host.services)
+        assert not any(host.complaint(name) for name in ("postgres", "valkey", "web", "env"))
 
 
 def test_our_services_run_the_commands_of_make_run(host):

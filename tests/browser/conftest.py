@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import time
@@ -9,6 +10,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import pytest
+
+from tests.awmclient.openai_server import OpenAIServer, answering
+from tests.exports.hub_server import TOKEN, hub
+from tests.running import Product, product
 
 ARGUMENTS = [
     "--no-sandbox",
@@ -27,6 +32,32 @@ EXPECTED_MS = 180_000
 WHOLE = ("chromium", "chromium-browser", "google-chrome")
 SHELL = "chromium-headless-shell"
 """Chromium without the windows around its pages: a third of the work, and no notifications."""
+
+
+DRAFT = {"advice": "Into 5, the oldest.", "tool_calls": [{"name": "merge_tickets", "arguments": {"into": 5}}]}
+"""What the expert model of `desk` says to every ask."""
+
+
+@pytest.fixture(scope="session")
+def datasets() -> Iterator[object]:
+    """The Hub of `desk`."""
+    with hub() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def desk(datasets) -> Iterator[Product]:
+    """One product for the files that need more than `house` has: loops may be silent for an hour, a model writes
+    drafts, and notices and datasets are sent to servers of ours. `tests/conftest.py` keeps these files together.
+    """
+    wise = OpenAIServer(lambda body: json.dumps({**DRAFT, "confidence": 0.8, "needs_person": False}))
+    settings = {
+        "AWMWEB_HEARTBEAT_S": "3600", "AWMWEB_NOTICES_PRIVATE": "1",
+        "AWMWEB_HUB_TOKEN": TOKEN, "HF_ENDPOINT": datasets.url, "HF_HUB_DISABLE_XET": "1",
+    }  # fmt: skip
+    with answering(wise):
+        with product(AWMWEB_EXPERT_BASE_URL=wise.base_url, AWMWEB_EXPERT_MODEL="wise", **settings) as running:
+            yield running
 
 
 @pytest.fixture(scope="module")

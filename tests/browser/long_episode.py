@@ -26,7 +26,7 @@ def body(n):
     return call
 bodies = [body(n) for n in range(1, count + 1)]
 one = Episode.objects.create(
-    project=Project.objects.get(slug="demo"), key="{key}", body_digest="x", task="a long task", started_at=now,
+    project=Project.objects.get(slug="{project}"), key="{key}", body_digest="x", task="a long task", started_at=now,
     heartbeat_at=now, last_seq=count, strip=codes_of(bodies),
 )
 Step.objects.bulk_create(
@@ -44,7 +44,9 @@ print(one.pk)
 
 def long_episode(house: Product, count: int, key: str) -> str:
     """A running episode of so many steps; its id."""
-    return house.manage("shell", "-c", CODE.format(count=count, key=key)).strip().splitlines()[-1]
+    return (
+        house.manage("shell", "-c", CODE.format(count=count, key=key, project=house.project)).strip().splitlines()[-1]
+    )
 
 
 def seqs(page: Page) -> list[int]:

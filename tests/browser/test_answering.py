@@ -3,14 +3,12 @@ cut, a second tab, a lease that lapses and an owner who removes people; with a m
 
 from __future__ import annotations
 
-import json
 import re
 
 import pytest
 from playwright.sync_api import expect
 
-from tests.awmclient.openai_server import OpenAIServer, answering
-from tests.running import product, until
+from tests.running import until
 
 pytestmark = pytest.mark.browser
 
@@ -29,16 +27,9 @@ TOOLS = [
 ]
 
 
-DRAFT = {"advice": "Into 5, the oldest.", "tool_calls": [{"name": "merge_tickets", "arguments": {"into": 5}}]}
-
-
 @pytest.fixture(scope="module")
-def house():
-    """With an expert model that is asked for drafts."""
-    server = OpenAIServer(lambda body: json.dumps({**DRAFT, "confidence": 0.8, "needs_person": False}))
-    with answering(server):
-        with product(AWMWEB_EXPERT_BASE_URL=server.base_url, AWMWEB_EXPERT_MODEL="wise") as running:
-            yield running
+def house(desk):
+    return desk.with_project("answering")
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +49,7 @@ from datetime import timedelta
 from django.conf import settings
 from people import members
 for name in {GUESTS!r}:
-    secret = members.link_for(members.house_actor("demo"), name, "expert", timedelta(hours=1))
+    secret = members.link_for(members.house_actor("{house.project}"), name, "expert", timedelta(hours=1))
     print(f"{{settings.LINK_BASE}}/login/once/{{secret}}")
 """
     return dict(zip(GUESTS, house.manage("shell", "-c", code).split()[-len(GUESTS) :], strict=True))
@@ -221,7 +212,7 @@ def test_after_the_deadline_the_keys_decide_over_the_text(house, agent, person, 
 
 
 def test_revoking_a_token_asks_first_and_names_it(house, person):
-    house.manage("createtoken", "old loop", "--project", "demo", "--scope", "agent")
+    house.manage("createtoken", "old loop", "--project", house.project, "--scope", "agent")
     owner = person(house.link("owner", "admin"))
     owner.goto(house.url + "/tokens/")
     owner.get_by_role("button", name="Revoke old loop").press("Enter")

@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 
 from tests.browser.conftest import WHOLE, browser
 from tests.notices.receivers import Browser, receiver
-from tests.running import product, until
+from tests.running import until
 
 pytestmark = pytest.mark.browser
 
@@ -31,9 +31,8 @@ Notification.requestPermission = async () => "granted";
 
 
 @pytest.fixture(scope="module")
-def house():
-    with product(AWMWEB_NOTICES_PRIVATE="1") as running:
-        yield running
+def house(desk):
+    return desk.with_project("calling")
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +85,7 @@ def test_push_is_switched_on_by_keys_tried_and_brings_an_ask(house, loop, there,
     assert json.loads(told)["path"] == f"/asks/{ask}/" and b"second line" not in told
 
     shown = deliver(page, house, told.decode())
-    assert [(one["title"], one["body"]) for one in shown] == [("An agent asks in demo", "Into which one?")]
+    assert [(one["title"], one["body"]) for one in shown] == [("An agent asks in calling", "Into which one?")]
     page.goto(f"{house.url}/queue/")
     expect(page.locator("#connection-words")).to_have_text("Live")
     loop.post(f"/asks/{ask}/cancel")

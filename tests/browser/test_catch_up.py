@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.long_episode import in_view, seqs
-from tests.running import product, until
+from tests.running import until
 
 pytestmark = pytest.mark.browser
 
@@ -27,9 +27,8 @@ recording.append_steps(
 
 
 @pytest.fixture(scope="module")
-def running():
-    with product(AWMWEB_HEARTBEAT_S="3600") as one:
-        yield one
+def running(desk):
+    return desk.with_project("catching-up")
 
 
 @pytest.fixture

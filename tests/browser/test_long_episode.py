@@ -10,16 +10,15 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.long_episode import in_view, long_episode, seqs
-from tests.running import product, until
+from tests.running import until
 
 pytestmark = pytest.mark.browser
 COUNT = 10_000
 
 
 @pytest.fixture(scope="module")
-def running():
-    with product(AWMWEB_HEARTBEAT_S="3600") as one:
-        yield one
+def running(desk):
+    return desk.with_project("long")
 
 
 @pytest.fixture(scope="module")

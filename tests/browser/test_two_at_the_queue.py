@@ -8,15 +8,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from playwright.sync_api import expect
 
-from tests.running import product
-
 pytestmark = pytest.mark.browser
 
 
 @pytest.fixture(scope="module")
-def house():
-    with product() as running:
-        yield running
+def house(desk):
+    return desk.with_project("queue")
 
 
 @pytest.fixture(scope="module")
@@ -214,33 +211,6 @@ def test_away_by_key_is_seen_by_others_and_survives_reload(house, person):
     expect(edo.locator(".top [data-duty] [data-say]").first).to_have_text("Away")
     edo.keyboard.press("Shift+A")
     expect(seats).to_contain_text(re.compile(r"edo\s*online"))
-
-
-def test_the_desk_is_set_by_keys_and_a_bad_value_keeps_its_place(house, person):
-    owner = queue_of(person(house.link("owner", "admin")), house)
-    owner.keyboard.press("/")
-    owner.keyboard.press("Control+k")
-    owner.keyboard.type("zebra")
-    expect(owner.locator("#palette")).to_contain_text("No matching command.")
-    owner.keyboard.press("Escape")
-    expect(owner.locator("#palette")).to_be_hidden()
-    owner.keyboard.press("Control+k")
-    owner.keyboard.type("routing")
-    expect(owner.locator("#palette [data-entry]")).to_have_text(["go to Routing"])
-    owner.keyboard.press("ArrowDown")
-    owner.keyboard.press("Enter")
-    owner.wait_for_url(f"{house.url}/desk/")
-    owner.locator("details:has([name=audit_share]) > summary").press("Enter")
-    owner.get_by_label("Audit share").fill("7")
-    owner.get_by_label("Claim limit", exact=True).fill("4")
-    owner.keyboard.press("Control+Enter")
-    expect(owner.get_by_role("alert")).to_contain_text("Not saved. Fix 1 value.")
-    expect(owner.get_by_label("Claim limit", exact=True)).to_have_value("4")
-    expect(owner.locator("[data-keyline]")).to_contain_text("save")
-    owner.get_by_label("Audit share").fill("0.07")
-    owner.keyboard.press("Control+Enter")
-    expect(owner.locator(".told")).to_contain_text("Saved: audit share, claim limit.")
-    expect(owner.locator("tbody")).to_contain_text("audit_share: 0.05 to 0.07; capacity: 3 to 4")
 
 
 def test_phone_filters_fold_behind_a_counting_button(house, ask, person):

@@ -14,7 +14,6 @@ from mcp.shared.exceptions import McpError
 from mcp.types import Implementation
 
 from people.models import new_id
-from tests.running import product
 
 ACCEPT = {"Accept": "application/json, text/event-stream", "MCP-Protocol-Version": "2025-11-25"}
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "mover", "version": "1"}}
@@ -351,21 +350,21 @@ async def test_mcp_session_is_bound_to_its_token(house, raw):
 
 
 @pytest.mark.slow
-async def test_a_call_outlives_the_web_processes_that_wait_with_it(monkeypatch):
+async def test_a_call_outlives_the_web_processes_that_wait_with_it(monkeypatch, two_webs):
     """Two web processes behind one port, both killed in mid-wait: the official client resumes by itself."""
     monkeypatch.setattr("mcp.client.streamable_http.MAX_RECONNECTION_ATTEMPTS", 12)  # a busy machine starts slowly
-    with product(AWMWEB_WEB_PROCESSES="2") as house:
-        token, expert_token = house.token("agent"), house.token("expert")
-        async with _http(house, expert_token) as edo, talking(house, token) as (client, episode):
-            session = {**ACCEPT, "Mcp-Session-Id": episode, "Connection": "close"}
-            async with _http(house, token) as raw:
-                seen = [await raw.post("/mcp", json=said("tools/list", n), headers=session) for n in range(12)]
-            assert {one.status_code for one in seen} == {200}
-            waiting = asyncio.create_task(client.call_tool("ask_expert", {"question": "Still there?"}))
-            [ask] = await open_asks(edo, episode)
-            house.kill("web")
-            while not house.healthy():
-                await asyncio.sleep(0.1)
-            await answer(edo, ask["id"], "Yes.")
-            assert (await asyncio.wait_for(waiting, 60)).structuredContent["advice"] == "Yes."
-            assert len(await open_asks(edo, episode, 0)) == 0
+    house = two_webs.with_project("outliving")
+    token, expert_token = house.token("agent"), house.token("expert")
+    async with _http(house, expert_token) as edo, talking(house, token) as (client, episode):
+        session = {**ACCEPT, "Mcp-Session-Id": episode, "Connection": "close"}
+        async with _http(house, token) as raw:
+            seen = [await raw.post("/mcp", json=said("tools/list", n), headers=session) for n in range(12)]
+        assert {one.status_code for one in seen} == {200}
+        waiting = asyncio.create_task(client.call_tool("ask_expert", {"question": "Still there?"}))
+        [ask] = await open_asks(edo, episode)
+        house.kill("web")
+        while not house.healthy():
+            await asyncio.sleep(0.1)
+        await answer(edo, ask["id"], "Yes.")
+        assert (await asyncio.wait_for(waiting, 60)).structuredContent["advice"] == "Yes."
+        assert len(await open_asks(edo, episode, 0)) == 0

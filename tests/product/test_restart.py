@@ -42,10 +42,9 @@ def test_a_restart_keeps_data_sessions_and_tokens(var):
         assert second.login != first.login
 
 
-def test_login_works_by_the_public_address_only(var):
-    var.mkdir(mode=0o711)
+def test_login_works_by_the_public_address_only():
     settings = {"AWMWEB_HOST": "0.0.0.0", "AWMWEB_PUBLIC_URL": "https://desk.example.org"}
-    with product(var, **settings) as house:
+    with product(**settings) as house:
         assert house.login.startswith("https://desk.example.org/login/once/")
         path = house.login.removeprefix("https://desk.example.org")
         port = house.environment["AWMWEB_PORT"]

@@ -13,7 +13,7 @@ import pytest
 from websockets.sync.client import connect
 
 from people.models import new_id
-from tests.running import product, until
+from tests.running import until
 
 LARGE = 200_000
 
@@ -138,25 +138,25 @@ def test_a_person_appends_through_the_same_rules(house, agent):
         assert taken.json() == {"acknowledged": 1}
 
 
-def test_two_web_processes_behind_one_port_are_one_product():
-    with product(AWMWEB_WEB_PROCESSES="2") as two:
-        token, web = two.token("agent"), psutil.Process(two.children()["web"])
-        workers = until(lambda: [one for one in web.children() if "spawn_main" in " ".join(one.cmdline())], 60)
-        assert len(workers) == 2
-        with two.http(token) as http:
-            episode = start(http)
-            with ExitStack() as stack:
-                sockets = []
-                while len(sockets) < 12 or not all(watched(one, sockets) for one in workers):
-                    assert len(sockets) < 200, "all sockets of 200 came to one process"
-                    # a client with a full queue answers no ping, and on a busy machine signs of life may take long
-                    live = listen(two, episode, token, max_queue=None, ping_interval=None)
-                    sockets.append(stack.enter_context(live))
-                for seq in range(1, 11):
-                    with two.http(token) as other:
-                        assert append(other, episode, seq).json() == {"acknowledged": seq}
-                for live in sockets:
-                    assert [step["seq"] for step in steps_until(live, 10)] == list(range(1, 11))
+def test_two_web_processes_behind_one_port_are_one_product(two_webs):
+    two = two_webs.with_project("streaming")
+    token, web = two.token("agent"), psutil.Process(two.children()["web"])
+    workers = until(lambda: [one for one in web.children() if "spawn_main" in " ".join(one.cmdline())], 60)
+    assert len(workers) == 2
+    with two.http(token) as http:
+        episode = start(http)
+        with ExitStack() as stack:
+            sockets = []
+            while len(sockets) < 12 or not all(watched(one, sockets) for one in workers):
+                assert len(sockets) < 200, "all sockets of 200 came to one process"
+                # a client with a full queue answers no ping, and on a busy machine signs of life may take long
+                live = listen(two, episode, token, max_queue=None, ping_interval=None)
+                sockets.append(stack.enter_context(live))
+            for seq in range(1, 11):
+                with two.http(token) as other:
+                    assert append(other, episode, seq).json() == {"acknowledged": seq}
+            for live in sockets:
+                assert [step["seq"] for step in steps_until(live, 10)] == list(range(1, 11))
 
 
 def watched(process, sockets):
