@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from django.urls import reverse
+from websockets.sync.client import connect
 
 from awmweb.settings import environments
 from episodes import recording
@@ -35,7 +37,7 @@ def upstream(settings, monkeypatch):
 
 
 @pytest.fixture
-def words(monkeypatch):
+def agent(monkeypatch):
     monkeypatch.setattr(playing, "policy_of", lambda episode: Turns(turns_of(seed=None)[:1] + [{"answer": "a b"}]))
 
 
@@ -46,7 +48,7 @@ def played(ada, worker="w"):
     return plan, Episode.objects.get(pk=pk)
 
 
-def test_upstream_server_plays_and_verifies_an_episode(ada, rita, upstream, words):
+def test_upstream_server_plays_and_verifies_an_episode(ada, rita, upstream, agent):
     plan, episode = played(ada)
     assert (episode.state, episode.stop_reason, episode.environment) == ("finished", "done", "lab")
     assert episode.outcomes.get().reward_type == "complete" and upstream.verified[0]["final_answer"] == "a b"
@@ -58,7 +60,7 @@ def test_upstream_server_plays_and_verifies_an_episode(ada, rita, upstream, word
     assert upstream.url in page and "agent_world_model_env 0.1.0" in page and "secret-1" not in page
 
 
-def test_server_that_does_not_respond_keeps_episodes_queued(ada, rita, upstream, words):
+def test_server_that_does_not_respond_keeps_episodes_queued(ada, rita, upstream, agent):
     upstream.stop()
     upstream.stop = lambda: None
     plan, episode = played(ada)
@@ -66,7 +68,39 @@ def test_server_that_does_not_respond_keeps_episodes_queued(ada, rita, upstream,
     assert "does not respond" in html(as_person(rita).get(f"/runs/{plan.pk}/"))
 
 
-def test_lost_session_is_a_fault_of_the_environment(ada, upstream, words):
+def test_episode_waits_for_a_slot_of_a_full_server(ada, agent, settings, monkeypatch):
+    """OpenEnv's own server has one session by default, so that a run of several episodes at a time finds it full."""
+    server = Upstream(slots=1)
+    settings.ENVIRONMENTS = {"lab": {"url": server.url}}
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
+    monkeypatch.setattr(playing, "AGAIN_S", 0.1)
+    try:
+        with connect(server.url.replace("http", "ws") + "/ws", proxy=None) as holder:
+            holder.send('{"type": "state"}')
+            holder.recv()
+            threading.Timer(1, holder.close).start()
+            _, episode = played(ada)
+    finally:
+        server.stop()
+    assert (episode.state, episode.fault, server.resets) == ("finished", "", 1)
+
+
+def test_builtin_server_by_another_name_has_all_it_can(ada, rita, words, agent, settings, monkeypatch):
+    """A profile whose server is awmweb's own is asked what it is: worlds are recorded, and replays certified."""
+    server, settings.VAR = words
+    settings.AWMENV_URL, settings.ENVIRONMENTS = "http://127.0.0.1:9", {"twin": {"url": server.url}}
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
+    plan = launched(ada, environment="twin", tasks=["words_1/0"], arms=[{"name": "alone"}])
+    playing.play(plan.tries.get().episode_id, "w")
+    episode = Episode.objects.get()
+    assert (episode.state, episode.environment, plan.server["extended"]) == ("finished", "twin", True)
+    assert episode.world["final"] and any('"state_diff":{"t"' in step.body for step in episode.steps.all())
+    found = asyncio.run(_certified(episode))
+    assert (found.grade, found.calls) == ("exact", 2)
+    assert "awmenv 0.1.0, records worlds" in html(as_person(rita).get(f"/runs/{plan.pk}/"))
+
+
+def test_lost_session_is_a_fault_of_the_environment(ada, upstream, agent):
     upstream.ends_after = 1
     plan, episode = played(ada)
     assert (episode.state, episode.fault) == ("failed", "environment")
@@ -74,7 +108,7 @@ def test_lost_session_is_a_fault_of_the_environment(ada, upstream, words):
 
 
 @pytest.mark.parametrize(("drift", "state"), [(0, "finished"), (1, "failed")])
-def test_killed_worker_replays_and_compares_results(ada, upstream, words, monkeypatch, drift, state):
+def test_killed_worker_replays_and_compares_results(ada, upstream, agent, monkeypatch, drift, state):
     """Without a record of its world an episode goes on if its calls bring what they brought, and else it fails."""
     plan = launched(ada, environment="lab", **TASK)
     pk = plan.tries.get().episode_id
@@ -100,7 +134,7 @@ def test_killed_worker_replays_and_compares_results(ada, upstream, words, monkey
     assert episode.fault == ("environment" if drift else "")
 
 
-def test_certificate_of_a_foreign_episode_is_refused(ada, upstream, words):
+def test_certificate_of_a_foreign_episode_is_refused(ada, upstream, agent):
     _, episode = played(ada)
     found = asyncio.run(_certified(episode))
     assert (found.grade, found.difference) == ("refused", "The world was not recorded.")
@@ -110,7 +144,7 @@ async def _certified(episode):
     return await certifying.certify_episode(episode)
 
 
-def test_unknown_server_is_refused_or_a_fault(ada, upstream, words, settings):
+def test_unknown_server_is_refused_or_a_fault(ada, upstream, agent, settings):
     with pytest.raises(UnknownEnvironment, match="names no server 'nowhere'. Known: awm, lab."):
         launched(ada, environment="nowhere", **TASK)
     plan = launched(ada, environment="lab", **TASK)
