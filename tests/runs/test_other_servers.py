@@ -9,12 +9,13 @@ import pytest
 from django.urls import reverse
 from websockets.sync.client import connect
 
+from awmclient.chat import EndpointConfig
 from awmweb.settings import environments
 from episodes import recording
 from episodes.models import Episode
 from people.access import system
 from runs import certifying, launching, planning, playing, servers
-from runs.errors import UnknownEnvironment
+from runs.errors import BadPlan, UnknownEnvironment, UnknownTask
 from runs.models import Plan
 from tests.browsing import as_person, html
 from tests.runs.faulty import Plan as Turns
@@ -153,6 +154,34 @@ def test_unknown_server_is_refused_or_a_fault(ada, upstream, agent, settings):
     episode = Episode.objects.get()
     assert (episode.state, episode.fault) == ("failed", "environment")
     assert servers.known("lab").name == "awm" and system(ada.project)
+
+
+def test_plan_gives_the_text_of_a_task_that_no_pack_has(ada, rita, upstream, agent, settings):
+    settings.AGENT_ENDPOINTS = {"agent": EndpointConfig("http://127.0.0.1:9", "m")}
+    said = {"environment": "lab", "policy": "model", "tasks": ["far_1/7"], "arms": [{"name": "alone"}]}
+    with pytest.raises(UnknownTask, match="No loaded pack contains the scenario 'far_1'"):
+        launched(ada, **said)
+    plan = launched(ada, **said, texts={"far_1/7": "Write two words."})
+    planning.add_seeds(ada, plan.pk, 1)
+    for pk in plan.tries.values_list("episode_id", flat=True):
+        playing.play(pk, "w")
+    assert {(one.task, one.state) for one in Episode.objects.all()} == {("Write two words.", "finished")}
+    for page in (f"/runs/{plan.pk}/", f"/episodes/{pk}/"):
+        assert "far_1" in html(as_person(rita).get(page))
+
+
+@pytest.mark.parametrize(
+    ("said", "problem"),
+    [
+        ({"environment": "lab", "tasks": ["a/0"], "texts": {"a/1": "Go."}}, "'a/1' is not in the list of tasks"),
+        ({"environment": "lab", "texts": {"a/0": "Go."}}, "'a/0' is not in the list of tasks"),
+        ({"tasks": ["a/0"], "texts": {"a/0": "Go."}}, "texts are for tasks of a further server"),
+        ({"environment": "lab", "tasks": ["a/0"], "texts": {"a/0": ""}}, "plan.texts.a/0"),
+    ],
+)
+def test_text_of_a_task_is_refused_where_it_can_not_be(said, problem):
+    with pytest.raises(BadPlan, match=problem):
+        document(**said)
 
 
 def test_plan_on_the_built_in_server_keeps_its_digest():
