@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import connection
-from django.db.models import F, QuerySet, Subquery
+from django.db.models import F, Q, QuerySet, Subquery
 from django.http import QueryDict
 
 from episodes import narrowing, outcomes, visibility
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.narrowing import SAID, matching
 from episodes.selection import LENGTHS, NOT_VERIFIED
-from episodes.strip import OUTCOME_WORDS
+from episodes.strip import BRIEFED, OUTCOME_WORDS
 from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
 
@@ -35,13 +35,14 @@ WORDS: dict[str, Mapping[str, str]] = {
     "origin": dict(Origin.choices),
     "asked": ASKED_WORDS,
     "error": {"any": "With errors", "none": "Without errors"},
+    "briefed": {"yes": "Briefed", "no": "Not briefed"},
     "length": {"0-5": "0 to 5", "6-15": "6 to 15", "16-30": "16 to 30", "31-100": "31 to 100", "101-": "101 or more"},
 }
 TITLES = {
     **{"state": "State", "outcome": "Outcome", "scenario": "Scenario", "task_idx": "Task", "run": "Run", "arm": "Arm"},
     **{"expert": "Expert", "policy": "Policy", "asked": "Who answered", "tool": "Tool used", "error": "Errors"},
     **{"verdict": "Verdict", "label": "Label", "label_value": "Label value"},
-    **{"length": "Steps", "origin": "Origin"},
+    **{"briefed": "Briefing", "length": "Steps", "origin": "Origin"},
 }
 BESIDE = {
     "since": "Ended since",
@@ -60,6 +61,7 @@ _VALUES = {
     "policy": "policy_name",
     "tool": "unnest(facts_tools)",
     "asked": "unnest(CASE WHEN facts_asks > 0 THEN facts_answered WHEN facts_asks = 0 THEN '{never}'::varchar[] END)",
+    "briefed": "CASE WHEN has_briefing THEN 'yes' ELSE 'no' END",
     "error": "CASE WHEN facts_errors > 0 THEN 'any' WHEN facts_errors = 0 THEN 'none' END",
     "length": "CASE "
     + " ".join(f"WHEN last_seq >= {one.partition('-')[0]} THEN '{one}'" for one in reversed(LENGTHS))
@@ -171,7 +173,8 @@ def _counts(actor: Actor, rows: QuerySet[Episode], names: Sequence[str]) -> tupl
     outcome = outcomes.of_outer_episode().filter(source__in=["verifier", "attested"]).order_by("-source")
     facts = {f"facts_{name}": F(f"facts__{name}") for name in ("tools", "answered", "asks", "errors")}
     told = rows.order_by("-created_at", "-pk").annotate(outcome=Subquery(outcome.values("reward_type")[:1]), **facts)
-    sql, given = told.values(*_COLUMNS, "outcome", *facts)[: COUNTED + 1].query.sql_with_params()
+    told = told.annotate(has_briefing=Q(strip__contains=BRIEFED))
+    sql, given = told.values(*_COLUMNS, "outcome", "has_briefing", *facts)[: COUNTED + 1].query.sql_with_params()
     of_record = [name for name in names if name not in SAID]
     parts = [_VALUE.format(name=name, value=_VALUES.get(name, name)) for name in of_record]
     hidden = [sorted(visibility.held(actor))] * ("outcome" in of_record)

@@ -21,6 +21,7 @@ from django.utils.dateparse import parse_date, parse_datetime
 
 from episodes import outcomes, search
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
+from episodes.strip import BRIEFED
 from people.access import scoped
 from people.errors import Invalid
 from people.models import Project
@@ -44,8 +45,9 @@ WHOLE_MAX = 2**31 - 1
 NOT_VERIFIED = "none"
 ANSWERED = ("human", "llm", "cache", "script", "fallback", "cancelled", "never")
 _FACTS = {"error": ("any", "none"), "asked": ANSWERED}
+BRIEFINGS = ("yes", "no")
 LENGTHS = ("0-5", "6-15", "16-30", "31-100", "101-")
-FILTERS = (*_EXACT, *_CHOICES, *_WHOLE, "run", "since", "until", "q", "outcome", "tool", "length", *_FACTS)
+FILTERS = (*_EXACT, *_CHOICES, *_WHOLE, "run", "since", "until", "q", "outcome", "tool", "length", "briefed", *_FACTS)
 TOLD_BY_OUTCOME = frozenset({"outcome"})
 """Filters that give outcomes away; nobody who may not see those has them."""
 
@@ -66,6 +68,8 @@ def condition(project: Project, name: str, values: Collection[str]) -> Q:
         if unknown := sorted(set(values) - set(_CHOICES[name])):
             raise Invalid(f"Unknown filter value: {name}={unknown[0]}. Use one of {', '.join(_CHOICES[name])}.")
         return Q(**{f"{name}__in": values})
+    if name == "briefed":
+        return _by_briefing(values)
     if name in ("tool", "length", *_FACTS):
         return _by_facts(name, values)
     if name in _WHOLE:
@@ -96,6 +100,14 @@ def _by_facts(name: str, values: Collection[str]) -> Q:
         return functools.reduce(operator.or_, (kinds[value] for value in values), Q())
     never = Q(facts__asks=0) if "never" in values else Q()
     return Q(facts__answered__overlap=[value for value in values if value != "never"] or [""]) | never
+
+
+def _by_briefing(values: Collection[str]) -> Q:
+    """Filter by whether an agent read advice before it began: a briefing is a step, so it has a mark in the strip."""
+    if unknown := sorted(set(values) - set(BRIEFINGS)):
+        raise Invalid(f"Unknown filter value: briefed={unknown[0]}. Use one of {', '.join(BRIEFINGS)}.")
+    kinds = {"yes": Q(strip__contains=BRIEFED), "no": ~Q(strip__contains=BRIEFED)}
+    return functools.reduce(operator.or_, (kinds[value] for value in values), Q())
 
 
 def _length(value: str) -> Q:

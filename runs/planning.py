@@ -11,8 +11,9 @@ from __future__ import annotations
 import fnmatch
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
@@ -103,7 +104,7 @@ def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
     """Return the tasks that a plan names, in the order of packs and lists. Raises `BadPlan` or `UnknownTask`."""
     wanted = document.tasks
     if isinstance(wanted, list):
-        return [_named(one) for one in dict.fromkeys(wanted)]
+        return [_named(one, document.texts or {}) for one in dict.fromkeys(wanted)]
     if wanted.split:
         listed = SplitTask.objects.filter(
             split__project=actor.project, split__name=wanted.split, side=wanted.side
@@ -120,11 +121,11 @@ def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
     return found[: wanted.limit]
 
 
-def _named(key: str) -> Task:
+def _named(key: str, texts: Mapping[str, str] = MappingProxyType({})) -> Task:
     scenario, _, idx = key.rpartition("/")
     if not scenario or not idx.isdecimal():
         raise BadPlan(f"plan.tasks: {key!r} is not a task such as workflow_automation_1/0.")
-    return scenario, int(idx), launching.task_text(scenario, int(idx))
+    return scenario, int(idx), texts.get(key) or launching.task_text(scenario, int(idx))
 
 
 def _matches(scenario: str, wanted: TaskFilter) -> bool:

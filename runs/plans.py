@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from awmclient.fields import Prose
 from awmclient.schema import ExpertMode
 from runs.errors import BadPlan
 from runs.offers import CHANCES
@@ -69,7 +70,7 @@ class PlannedArm(Strict):
 class PlanDocument(Strict):
     """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
     by default. `shuffle` seeds the order in which tasks are played and read. `environment` names a server of
-    `AWMWEB_ENVIRONMENTS`."""
+    `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks that only this server knows."""
 
     name: Name
     tasks: list[str] | TaskFilter = TaskFilter()
@@ -85,6 +86,7 @@ class PlanDocument(Strict):
     parallel: int = Field(8, ge=1, le=1000)
     shuffle: int = Field(1, ge=0, le=2**31 - 1)
     environment: str = Field("awm", min_length=1, max_length=100)
+    texts: dict[str, Prose] | None = None
     start: bool = True
 
     @model_validator(mode="after")
@@ -95,6 +97,11 @@ class PlanDocument(Strict):
         self.control = self.control or names[0]
         if self.control not in names:
             raise ValueError(f"control {self.control!r} is not an arm of the plan")
+        listed = self.tasks if isinstance(self.tasks, list) else []
+        if unlisted := [key for key in self.texts or () if key not in listed]:
+            raise ValueError(f"texts: {unlisted[0]!r} is not in the list of tasks")
+        if self.texts and self.environment == "awm":
+            raise ValueError("texts are for tasks of a further server; the built-in one has those of its packs")
         return self
 
     @property
@@ -102,6 +109,8 @@ class PlanDocument(Strict):
         plan = self.model_dump()
         if self.environment == "awm":
             del plan["environment"]  # so had plans that were launched before there were others
+        if self.texts is None:
+            del plan["texts"]
         for arm in plan["arms"]:
             for name in ADDED:
                 if arm[name] is None:

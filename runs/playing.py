@@ -23,7 +23,7 @@ from awmclient.rollout import rollout
 from awmclient.schema import Fault, Outcome
 from awmclient.scripted import ScriptedPolicy
 from awmenv.client import EnvironmentClient
-from awmenv.errors import EnvironmentFault, ServerTimeout, ServerUnreachable, SessionLost
+from awmenv.errors import CapacityReached, EnvironmentFault, ServerTimeout, ServerUnreachable, SessionLost
 from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
 from episodes import recording
@@ -135,8 +135,8 @@ async def _world(actor: Actor, episode: Episode) -> _World:
 
 class _World(EnvironmentClient):
     """The environment of one episode, restored from its calls where it is lost. Its first reset waits for a server that
-    goes away meanwhile, and makes the recorded world if there is a record to take up; it stores with the episode what
-    the reset says of a partial scenario."""
+    is full or goes away meanwhile, and makes the recorded world if there is a record to take up; it stores with the
+    episode what the reset says of a partial scenario."""
 
     def __init__(self, actor: Actor, episode: Episode, at: servers.Profile, extended: bool) -> None:
         super().__init__(at.url, **at.options(), restore=extended)
@@ -188,7 +188,7 @@ class _World(EnvironmentClient):
                 return await super().reset(**arguments)
             except ServerTimeout:
                 raise
-            except (SessionLost, ServerUnreachable) as away:
+            except (SessionLost, ServerUnreachable, CapacityReached) as away:
                 if loop.time() > give_up:
                     raise
                 log.warning("episode %s starts over: %s", self.episode.pk, away)

@@ -84,6 +84,21 @@ def test_facets_count_after_all_other_filters(ada, desk, page):
     assert counts(one, "Tool used") == {"get": "1", "put": "1"}
 
 
+def test_briefed_episodes_are_a_filter(ada, desk, page):
+    told = {"kind": "briefing", "text": "Read first.", "author": "Mina"}
+    briefed = add(ada, "d", scenario="desk_2", steps=[told, call("get")])
+    indexing.work()
+    assert counts(page(), "Briefing") == {"Not briefed": "3", "Briefed": "1"}
+    found = page("?briefed=yes&scenario=desk_2")
+    assert re.findall(r'data-key="(\w+)"', found) == [briefed.pk] and "1 of 4 episodes match." in found
+    assert counts(found, "Briefing") == {"Briefed": "1", "Not briefed": "1"} and "Briefing: Briefed" in found
+    client = as_person(ada)
+    for query, keys in (("briefed=no", "cba"), ("briefed=yes&briefed=no", "dcba")):
+        assert [one["key"] for one in client.get(f"/api/v1/episodes?{query}").json()["items"]] == list(keys)
+    refused = client.get("/api/v1/episodes?briefed=maybe")
+    assert refused.status_code == 422 and "briefed=maybe. Use one of yes, no." in refused.json()["error"]["message"]
+
+
 def test_chip_leads_to_the_list_without_its_filter(desk, page):
     found = page("?scenario=desk_1&scenario=desk_2&state=finished")
     assert 'href="?state=finished&amp;scenario=desk_2" aria-label="Remove filter Scenario: desk_1"' in found

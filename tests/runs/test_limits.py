@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter, deque
 
 import pytest
@@ -170,17 +171,19 @@ def counted():
     return found
 
 
-ACTS = ["begin", "begin", "end", "end", "kill", "break", "pause", "resume", "retry", "seeds", "lose", "rival"]
+ACTS = ["begin", "begin", "end", "end", "kill", "break", "pause", "resume", "retry", "seeds", "lose", "rival", "cancel"]
+EXAMPLES = int(os.environ.get("RUN_MACHINE_EXAMPLES", "4"))
 
 
 class Number:
     now = 0
 
 
-@settings(max_examples=4, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(acts=st.lists(st.sampled_from(ACTS), min_size=15, max_size=30))
 def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts):
-    """Worker threads begin and lose episodes, runs come and go; no limit is passed, and every try ends once."""
+    """Worker threads begin and lose episodes, runs come, are cancelled and go; no limit is passed, and every try ends
+    once."""
     Number.now += 1
     ada = person(members.ensure_project(f"lab{Number.now}", "Lab"), f"ada{Number.now}", "admin")
     calls.clear()
@@ -205,8 +208,11 @@ def test_any_order_ends_each_try_once_within_limits(calls, limited_models, acts)
                 planning.feed_all()
             elif act == "seeds" and plan.tries.count() < 18:
                 planning.add_seeds(ada, plan.pk, 1)
-            elif act == "rival" and Plan.objects.filter(run__project=ada.project).count() < 3:
+            elif act == "rival" and Plan.objects.filter(run__project=ada.project).count() < 4:
                 planning.launch(ada, document(arms=arms, tasks={"limit": 1}))
+            elif act == "cancel":
+                for rival in Plan.objects.filter(run__project=ada.project, state="running").exclude(pk=plan.pk):
+                    planning.cancel(ada, rival.pk)
             elif act in ("pause", "resume", "retry"):
                 getattr(planning, act)(ada, plan.pk)
         except AppError:
