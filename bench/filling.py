@@ -31,6 +31,12 @@ SELECT format('DROP INDEX %%I', relname), pg_get_indexdef(indexrelid)
  WHERE indrelid::regclass::text = ANY(%s) AND NOT indisunique
 """
 """What is taken from the large tables while they are filled, and how it comes back."""
+JOINED = """
+INSERT INTO episodes_episodewords (episode_id, words)
+SELECT id, (SELECT array_to_tsvector(array_agg(word))
+              FROM episodes_stepwords step, unnest(tsvector_to_array(words)) word WHERE episode_id = episode.id)
+  FROM episodes_episode episode WHERE id LIKE 'crowd-%'
+"""
 BODY = """'{"seq": ' || s || ', "kind": "tool_call", "name": "' || tool || '", "arguments": {"call": '
     || n * %(each)s + s || '}, "result": {"text": "' || said || '"}}'"""
 
@@ -68,7 +74,8 @@ def fill(database: str, template: str, episodes: int, each: int) -> int:
         _steps(connection, episodes, each)
         for _, make in taken:
             connection.execute(make)
-        for table in ("episode", "step", "stepwords", "episodefacts", "verifieroutcome", "run"):
+        connection.execute(JOINED)
+        for table in ("episode", "step", "stepwords", "episodewords", "episodefacts", "verifieroutcome", "run"):
             connection.execute(f"VACUUM ANALYZE episodes_{table}")
         size = connection.execute("SELECT pg_database_size(current_database()) / 1000000").fetchone()
         return int(size[0]) if size else 0
@@ -115,8 +122,9 @@ def _episodes(connection: psycopg.Connection[Any], template: str, episodes: int,
     some = f"generate_series(1, {episodes}) n"
     _copies(connection, "episodes_verifieroutcome", outcome, some, f"one.episode_id = '{template}' AND n % 9 < 7")
     facts = {
-        "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "read_seq": f"{each}", "done": "true", "errors": "n % 5 % 2",
-        "asks": "n % 3 % 2", "tools": "ARRAY['get_' || n % 23, 'set_' || n % 7]", "waiting": "'{}'",
+        "episode_id": "'crowd-' || lpad(n::text, 8, '0')", "read_seq": f"{each}", "joined_seq": f"{each}",
+        "done": "true", "errors": "n % 5 % 2", "asks": "n % 3 % 2",
+        "tools": "ARRAY['get_' || n % 23, 'set_' || n % 7]", "waiting": "'{}'",
         "answered": "CASE WHEN n % 3 = 1 THEN ARRAY[(ARRAY['human','llm','fallback'])[1 + n % 7 % 3]] ELSE '{}' END",
     }  # fmt: skip
     _copies(connection, "episodes_episodefacts", facts, some, f"one.episode_id = '{template}'")

@@ -218,7 +218,7 @@ def decisions(house: Product, page: Page) -> None:
     with house.http(house.token("review", "keyboard")) as http:
         left = len(http.get("/reviews", params={"queue": queue}).raise_for_status().json()["reviews"])
     page.goto(f"{house.url}/episodes/?verdict=reject&label=quality")
-    both = int(page.locator("[data-part=head] p").inner_text().split()[0])
+    both = int(page.locator("[data-part=head] h1").inner_text().split()[0])
     keys = {"keys": "x d 1 Control+Shift+Enter", "key_ms": KEY_MS, "items": ITEMS, "with_verdict_and_label": both}
     keys["cpu_ms_each"] = round(cpu / ITEMS * 1000)
     limit = statistics.median(fetched(page, f"{house.url}/reviews/queues/{queue}/"))

@@ -7,7 +7,7 @@ so that a count costs the same in a project of any size. Called by the list's pa
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from django.db import connection
@@ -51,10 +51,13 @@ BESIDE = {
     "split": "Split",
     "environment": "Environment",
 }
-_COLUMNS = ("id", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq")
+_COLUMNS = (
+    *("id", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq"),
+    "created_at",
+)
 _FOUND = "WITH found AS MATERIALIZED ({rows}) {counts} ORDER BY 3 DESC, 2"
 _VALUE = "SELECT '{name}', value::text, count(*) FROM found, LATERAL (SELECT {value} AS value) of GROUP BY value"
-_THESE = "SELECT NULL, id, 0 FROM found"
+_THESE = "SELECT NULL, id, -row_number() OVER (ORDER BY created_at DESC, id DESC) FROM found"
 _VALUES = {
     "outcome": f"CASE WHEN id <> ALL(%s) THEN coalesce(outcome, '{NOT_VERIFIED}') END",
     "run": "run_id",
@@ -134,8 +137,8 @@ class Wish:
         return {one: values for one, values in self.said.items() if one != name}
 
 
-def counted(actor: Actor, wish: Wish) -> tuple[int, list[Facet]]:
-    """Return how many episodes match, counted up to one more than `COUNTED`, and the filters with their counts.
+def counted(actor: Actor, wish: Wish) -> tuple[list[str], list[Facet]]:
+    """Return the episodes that match, newest first and up to one more than `COUNTED`, and the filters with counts.
 
     An episode whose outcome the actor does not see is counted under no outcome. Raises `Invalid` for a filter that does
     not exist.
@@ -149,7 +152,7 @@ def counted(actor: Actor, wish: Wish) -> tuple[int, list[Facet]]:
         said = counts["label_value"].items()
         counts["label_value"] = Counter({one: n for one, n in said if one.partition(":")[0] in wish.said["label"]})
     facets = [_facet(name, counts[name], wish, _words(actor.project, name)) for name in shown]
-    return len(found), [facet for facet in facets if facet.choices]
+    return found, [facet for facet in facets if facet.choices]
 
 
 def _words(project: Project, name: str) -> Mapping[str, str]:
@@ -169,12 +172,10 @@ def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
 
 
 def _counts(actor: Actor, rows: QuerySet[Episode], names: Sequence[str]) -> tuple[dict[str, Counter[str]], list[str]]:
-    """Count the values of these filters in one statement, which looks for the episodes once and returns them, too."""
-    outcome = outcomes.of_outer_episode().filter(source__in=["verifier", "attested"]).order_by("-source")
-    facts = {f"facts_{name}": F(f"facts__{name}") for name in ("tools", "answered", "asks", "errors")}
-    told = rows.order_by("-created_at", "-pk").annotate(outcome=Subquery(outcome.values("reward_type")[:1]), **facts)
-    told = told.annotate(has_briefing=Q(strip__contains=BRIEFED))
-    sql, given = told.values(*_COLUMNS, "outcome", "has_briefing", *facts)[: COUNTED + 1].query.sql_with_params()
+    """Count the values of these filters in one statement, which looks for the episodes once and returns them, newest
+    first."""
+    told = rows.order_by("-created_at", "-pk").annotate(**_beside(names))
+    sql, given = told.values(*_COLUMNS, *_beside(names))[: COUNTED + 1].query.sql_with_params()
     of_record = [name for name in names if name not in SAID]
     parts = [_VALUE.format(name=name, value=_VALUES.get(name, name)) for name in of_record]
     hidden = [sorted(visibility.held(actor))] * ("outcome" in of_record)
@@ -189,6 +190,19 @@ def _counts(actor: Actor, rows: QuerySet[Episode], names: Sequence[str]) -> tupl
                 counts[name][value] = count
     told_of = {name: narrowing.sayings().counts(actor, name, found) for name in names if name in SAID}
     return counts | told_of, found
+
+
+def _beside(names: Collection[str]) -> dict[str, Subquery | F | Q]:
+    """Return what is looked up beside each episode for these filters: thousands of look-ups that others do not need."""
+    found: dict[str, Subquery | F | Q] = {}
+    if "outcome" in names:
+        outcome = outcomes.of_outer_episode().filter(source__in=["verifier", "attested"]).order_by("-source")
+        found["outcome"] = Subquery(outcome.values("reward_type")[:1])
+    if {"tool", "asked", "error"} & set(names):
+        found |= {f"facts_{name}": F(f"facts__{name}") for name in ("tools", "answered", "asks", "errors")}
+    if "briefed" in names:
+        found["has_briefing"] = Q(strip__contains=BRIEFED)
+    return found
 
 
 def _facet(name: str, counts: Counter[str], wish: Wish, words: Mapping[str, str]) -> Facet:

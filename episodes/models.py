@@ -383,10 +383,12 @@ class Certificate(AppendOnly):
 
 class EpisodeFacts(models.Model):
     """What filters ask of an episode and only its steps tell, up to `read_seq`. `done` once it has ended and was read
-    to its end. `waiting` are asks that were open when they were read, and are read again."""
+    to its end. `waiting` are asks that were open when they were read, and are read again. Words of steps up to
+    `joined_seq` are in `EpisodeWords` as well."""
 
     episode = models.OneToOneField(Episode, primary_key=True, on_delete=models.CASCADE, related_name="facts")
     read_seq = models.IntegerField(default=0)
+    joined_seq = models.IntegerField(default=0)
     done = models.BooleanField(default=False)
     errors = models.IntegerField(default=0)
     asks = models.IntegerField(default=0)
@@ -397,6 +399,7 @@ class EpisodeFacts(models.Model):
     class Meta:
         indexes = [
             models.Index(fields=["done"], condition=Q(done=False), name="facts_to_read"),
+            models.Index(fields=["episode"], condition=Q(joined_seq__lt=F("read_seq")), name="facts_to_join"),
             GinIndex(fields=["tools"], name="facts_by_tool"),
         ]
 
@@ -420,6 +423,20 @@ class StepWords(models.Model):
 
     def __str__(self) -> str:
         return f"words of step {self.seq}"
+
+
+class EpisodeWords(models.Model):
+    """The words of many steps of an episode, without their places: a frequent word has an entry here for each of its
+    episodes, and not for each of its steps."""
+
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="+")
+    words = SearchVectorField()
+
+    class Meta:
+        indexes = [GinIndex(fields=["words"], name="words_of_episodes")]
+
+    def __str__(self) -> str:
+        return f"words of {self.episode_id}"
 
 
 class SearchMark(models.Model):

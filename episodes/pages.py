@@ -40,13 +40,16 @@ def episodes(request: MemberRequest) -> HttpResponse:
     actor = request.actor
     wish, refused = Wish.read(request.GET), ""
     found: list[Episode] = []
-    count, sieve, older = 0, list[Facet](), None
+    counted, sieve, older = list[str](), list[Facet](), None
     try:
-        found, older = newest(matching(actor, wish.said).select_related("run"), request.GET.get("cursor", ""), PAGE)
-        count, sieve = facets.counted(actor, wish)
+        counted, sieve = facets.counted(actor, wish)
+        cursor = request.GET.get("cursor", "")
+        # the first page is the beginning of what was counted: nothing is searched for twice
+        rows = matching(actor, wish.said) if cursor else Episode.objects.filter(pk__in=counted[: PAGE + 1])
+        found, older = newest(rows.select_related("run"), cursor, PAGE)
     except Invalid as error:
         refused = error.message
-    tally = wall.tallies(actor)
+    tally = {"total": wall.total_of(actor)} if wish.said else wall.tallies(actor)
     words = wish.first("q")
     hits = search.hits([one.pk for one in found], words)
     context = {
@@ -61,7 +64,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "total": tally["total"],
         "lag": _lag() if words else "",
         "export_query": _export_query(wish),
-        "headline": _found(count, tally["total"]) if wish.said else _headline(tally),
+        "headline": _found(len(counted), tally["total"]) if wish.said else _headline(tally),
         "views": list(saved_views.views_of(actor)),
         "me": actor.key,
         "may_export": holds(actor, may_export),

@@ -12,7 +12,8 @@ from typing import Any
 
 from django.contrib.postgres.search import SearchQuery
 from django.db import connection
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.expressions import RawSQL
 
 from episodes.entries import read
 from episodes.models import SearchMark, Step, StepWords
@@ -38,14 +39,21 @@ class Hit:
     more: int
 
 
-def condition(search: str) -> Exists:
+def condition(search: str) -> Q:
     """Return episodes of which a step holds what is searched for: all words, "a phrase", none with a minus before it.
 
-    Asked of each episode, so that PostgreSQL can choose: it gathers the episodes of a rare word from the index of
-    words, and looks for a frequent one in the steps of one episode after another, until a page is full.
+    Gathered from the joined words of episodes, where a frequent word costs one entry for each of them, and from the
+    steps whose words were not joined yet. Joined words do not say which step holds them: where there is more to a
+    search than one word, each of those episodes is asked for a step as well.
     """
+    terms = terms_of(search[:WORDS_MAX])
+    wanted = " ".join(said for is_wanted, said in terms if is_wanted)
     query = SearchQuery(_query(search), search_type="websearch", config="simple")
-    return Exists(StepWords.objects.filter(episode=OuterRef("pk"), words=query))
+    step = Q(Exists(StepWords.objects.filter(episode=OuterRef("pk"), words=query)))
+    if not wanted:
+        return step
+    found = Q(pk__in=RawSQL("SELECT episodes_with_words(%s, %s)", [wanted, _query(search)]))
+    return found if len(terms) == 1 and " " not in wanted else found & step
 
 
 def _query(search: str) -> str:

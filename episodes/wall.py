@@ -166,13 +166,17 @@ def rows_with_outcomes(actor: Actor, episodes: Iterable[Episode]) -> list[Row]:
     return [row_of(episode, now, by_episode.get(episode.pk)) for episode in rows]
 
 
+def total_of(actor: Actor) -> int:
+    """Return how many episodes there are."""
+    return scoped(Episode.objects.all(), actor.project).count()
+
+
 def tallies(actor: Actor) -> dict[str, int]:
     """Return counts for the list's headline."""
-    episodes = scoped(Episode.objects.all(), actor.project)
     verified = visibility.verdicts_of(actor)
     return {
-        "total": episodes.count(),  # apart from the live ones, each from an index of its own
-        "live": episodes.live().count(),
+        "total": total_of(actor),  # apart from the live ones, each from an index of its own
+        "live": scoped(Episode.objects.all(), actor.project).live().count(),
         **verified.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete"))),
     }
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -23,7 +23,7 @@ from django.utils import timezone
 from episodes.models import Episode, OutcomeHold
 from people import leasing
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
-from people.errors import Invalid
+from people.errors import AppError, Invalid
 from people.leasing import SlotState
 from reviews import schemas, worth
 from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
@@ -149,13 +149,16 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
 
 
 def pull(actor: Actor, queue_id: str, first: str = "") -> Claim:
-    """Claim the review that the actor holds already, or else the next one that is open to them; of those the one that
-    they were shown `first`.
+    """Claim the review that the actor holds already, or else the one of this queue that they were shown `first`, or
+    else the next one that is open to them.
     """
     may_review(actor)
     queue = visible_or_404(ReviewQueue.objects.all(), actor, queue_id)
-    wanted = [mine] if (mine := _held(actor, queue)) else _candidates(actor, queue, timezone.now())
-    for review_id in sorted(wanted, key=lambda pk: pk != first):
+    mine = _held(actor, queue)
+    if first and not mine:
+        with suppress(AppError):  # whatever is against it now, another one comes
+            return claim(actor, first, queue)
+    for review_id in [mine] if mine else _candidates(actor, queue, timezone.now()):
         try:
             return claim(actor, review_id)
         except AlreadyClaimed:
@@ -184,7 +187,7 @@ def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
             if following is None:
                 raise NothingToReview
             if review.queue.is_blind:
-                OutcomeHold.objects.get_or_create(episode=following.episode, actor_key=actor.key, by=following.pk)
+                _hold_outcome(actor, following)
             yield following.pk
         finally:
             transaction.set_rollback(True)
@@ -197,6 +200,8 @@ def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     known = known_to(actor, queue)
     free = ReviewSlot.objects.filter(leasing.free(now), queue=queue, is_gold=False).exclude(review__in=known)
     ranked = list(dict.fromkeys(free.order_by("-worth", "pk").values_list("review_id", flat=True)[:200]))
+    if not queue.gold_share:
+        return ranked
     gold = list(queue.reviews.exclude(gold="").exclude(pk__in=known).order_by("pk").values_list("pk", flat=True)[:50])
     done = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.SUBMITTED).count()
     if gold and draw(queue.seed, f"{actor.key}/{done}") < queue.gold_share:
@@ -216,11 +221,12 @@ def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, 
 
 
 @transaction.atomic
-def claim(actor: Actor, review_id: str) -> Claim:
-    """1. refuse who declined or has reviewed it, 2. take one free slot by one conditional update, 3. in a blind queue,
-    hold the outcome back from the reviewer."""
+def claim(actor: Actor, review_id: str, queue: ReviewQueue | None = None) -> Claim:
+    """1. refuse who declined or has reviewed it, and one that is not of `queue`, 2. take one free slot by one
+    conditional update, 3. in a blind queue, hold the outcome back from the reviewer."""
     may_review(actor)
-    review = visible_or_404(Review.objects.select_related("queue", "episode"), actor, review_id, "queue__project")
+    rows = Review.objects.select_related("queue", "episode")
+    review = visible_or_404(rows.filter(queue=queue) if queue else rows, actor, review_id, "queue__project")
     now = timezone.now()
     _refuse_unfit(actor, review)
     until = now + timedelta(seconds=review.queue.lease_s)
@@ -229,8 +235,14 @@ def claim(actor: Actor, review_id: str) -> Claim:
     if slot is None or taken is None:
         raise AlreadyClaimed
     if review.queue.is_blind:
-        OutcomeHold.objects.get_or_create(episode=review.episode, actor_key=actor.key, by=review.pk)
+        _hold_outcome(actor, review)
     return Claim(review.pk, slot.pk, str(taken["lease_token"]), until)
+
+
+def _hold_outcome(actor: Actor, review: Review) -> None:
+    """Hold the outcome back; a hold that is there stays as it is."""
+    hold = OutcomeHold(episode_id=review.episode_id, actor_key=actor.key, by=review.pk)
+    OutcomeHold.objects.bulk_create([hold], ignore_conflicts=True)
 
 
 def _refuse_unfit(actor: Actor, review: Review) -> None:
@@ -247,13 +259,13 @@ def _refuse_unfit(actor: Actor, review: Review) -> None:
 def _slot_for(actor: Actor, review: Review, now: datetime) -> ReviewSlot | None:
     """Return the actor's own slot, or a free one that no one else is taking; of gold, a new one of their own."""
     Review.objects.select_for_update(no_key=True).get(pk=review.pk)  # two claims of one person at once become one
-    slots = ReviewSlot.objects.filter(review=review)
-    mine = slots.filter(holder=actor.key, state__in=leasing.OPEN).first()
+    slots = list(ReviewSlot.objects.filter(review=review).order_by("number"))
+    mine = next((one for one in slots if one.holder == actor.key and one.state in leasing.OPEN), None)
     if mine is not None:
         return mine
     if review.gold:
-        return ReviewSlot.objects.create(review=review, queue=review.queue, number=slots.count() + 1, is_gold=True)
-    return slots.filter(leasing.free(now)).order_by("number").first()
+        return ReviewSlot.objects.create(review=review, queue=review.queue, number=len(slots) + 1, is_gold=True)
+    return next((one for one in slots if one.state in leasing.OPEN and not one.is_held(now)), None)
 
 
 def slot_of(actor: Actor, review: Review) -> ReviewSlot | None:

@@ -52,11 +52,11 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
             "queue__project",
         )
         _refuse_misfit(review, wanted)
-        mine = Verdict.objects.filter(review=review, author_key=actor.key)
-        repeated = mine.filter(nonce=wanted.nonce, is_late=False).first() if wanted.nonce else None
+        mine = list(Verdict.objects.filter(review=review, author_key=actor.key, is_late=False))
+        repeated = next((one for one in mine if wanted.nonce and one.nonce == wanted.nonce), None)
         if repeated is not None:
             return repeated
-        if mine.filter(is_late=False).exists():
+        if mine:
             raise AlreadyReviewed
         slot = leasing.held_with(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token).first()
         if slot is None:
@@ -125,13 +125,14 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
         return
     if not review.in_sample:
         value, reason = worth.of_episodes([review.episode])[review.episode_id]
-        Review.objects.filter(pk=review.pk).update(worth=value, reason=reason)
-        ReviewSlot.objects.filter(review=review).update(worth=value)
-    slots = ReviewSlot.objects.filter(review=review)
-    if slots.filter(state__in=leasing.OPEN).exists():
+        if (value, reason) != (review.worth, review.reason):
+            Review.objects.filter(pk=review.pk).update(worth=value, reason=reason)
+            ReviewSlot.objects.filter(review=review).update(worth=value)
+    states = list(ReviewSlot.objects.filter(review=review).values_list("state", flat=True))
+    if set(states) & set(leasing.OPEN) or not 1 < len(states) == review.queue.reviews_required:
         return
-    if slots.count() == review.queue.reviews_required and len(set(counted(review))) > 1:
-        ReviewSlot.objects.create(review=review, queue=review.queue, number=slots.count() + 1, worth=review.worth + 1)
+    if len(set(counted(review))) > 1:
+        ReviewSlot.objects.create(review=review, queue=review.queue, number=len(states) + 1, worth=review.worth + 1)
 
 
 def counted(review: Review) -> list[str]:
@@ -195,13 +196,12 @@ def reveal(actor: Actor, review_id: str) -> Revealed:
     if mine is None:
         raise NotBeforeVerdict
     outcome = visibility.of_episode(actor, review.episode)
-    told = Disagreement.objects.filter(verdict=mine).first()
     return Revealed(
         mine=mine,
         outcome=outcome,
         others=[one for one in rows if one.pk != mine.pk],
         differs=outcome is not None and worth.SAYS.get(outcome.reward_type, mine.decision) != mine.decision,
-        explanation=told.explanation if told else "",
+        explanation=mine.disagreement.explanation if hasattr(mine, "disagreement") else "",
     )
 
 

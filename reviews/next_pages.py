@@ -9,10 +9,9 @@ from django.http import HttpResponse, JsonResponse
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
 
-from people.access import MemberRequest, visible_or_404
+from people.access import MemberRequest
 from reviews import assigning, deciding
 from reviews.errors import NothingToReview
-from reviews.models import Review
 from reviews.pages import decide, page_of, review_of
 
 SWAPPED = "_swapped.html"
@@ -39,11 +38,10 @@ def verdict_next(request: MemberRequest, pk: str) -> HttpResponse:
     verifier, the page of this review comes first: it asks why.
     """
     actor = request.actor
-    decide(request, pk)
+    queue_id = decide(request, pk).review.queue_id
     shown = deciding.reveal(actor, pk)
     if shown.differs:
         return JsonResponse({"next": reverse("review", args=[pk]), "differs": True})
-    queue_id = visible_or_404(Review.objects.all(), actor, pk, "queue__project").queue_id
     drawn = request.POST.get("ahead", "")
     try:
         claim = assigning.pull(actor, queue_id, first=drawn)

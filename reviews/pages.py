@@ -363,20 +363,23 @@ def _to_queue(request: MemberRequest, pk: str) -> HttpResponse:
     return redirect("review_queue", review.queue_id)
 
 
-def decide(request: MemberRequest, pk: str) -> None:
+def decide(request: MemberRequest, pk: str) -> Verdict:
     """Give the verdict of a form."""
     given = request.POST
-    review = visible_or_404(Review.objects.select_related("queue"), request.actor, pk, "queue__project")
-    asked = given.getlist("asked")
+    met, asked = given.getlist("met"), given.getlist("asked")
     wanted = Wanted(
         decision=given.get("decision", ""),
         failure_type=given.get("failure_type", ""),
-        rubric={name: name in given.getlist("met") for name in review.queue.rubric if name in asked},
+        rubric={name: name in met for name in asked},
         confidence=given.get("confidence", Confidence.HIGH),
         note=given.get("note", ""),
         nonce=given.get("nonce", "")[:200],
     )
-    deciding.decide(request.actor, pk, given.get("lease_token", ""), wanted)
+    return deciding.decide(request.actor, pk, given.get("lease_token", ""), wanted)
+
+
+def _decide(request: MemberRequest, pk: str) -> None:
+    decide(request, pk)
 
 
 def _explain(request: MemberRequest, pk: str) -> None:
@@ -429,7 +432,7 @@ COMMANDS: dict[str, Any] = {
     "renew": _renew,
     "release": _release,
     "decline": _decline,
-    "verdict": decide,
+    "verdict": _decide,
     "explain": _explain,
     "label": _label,
     "undo": _undo,

@@ -7,6 +7,7 @@ import { Heights, stretch, windowFor } from "./height-index.js";
 import { AGAIN_MS, Kept } from "./row-cache.js";
 import { fetchFragment, mergeParts } from "./html-merge.js";
 import { life } from "./page-life.js";
+import { View } from "./scroll-view.js";
 import { noteStep } from "./shell.js";
 import { coalesce, pauseBefore } from "./stream.js";
 
@@ -18,27 +19,12 @@ const ASK = 160; // fetched at once, and shown at once to whoever follows
 const AHEAD = 80; // fetched before they are needed, where the reader scrolls to
 const BEHIND = 2000; // whoever follows and is further behind goes on at the end
 const NEAR_PX = 80;
+const NEXT_TO = 8; // rows on each side of a step that was far away, which are fetched with it and before all others
+const LOADS = 2; // at once: where the reader went meanwhile does not wait for where he was
 const LATE_MS = 300; // the wheel still turns when a key was pressed already
 const BESIDE_MS = 1000; // what stands beside the steps changes at most so often
 
 const numbers = (text) => (text || "").split(" ").filter(Boolean).map(Number);
-
-/** What scrolls: the pane on wide screens, the page on small ones, where panes are stacked. */
-class View {
-  constructor(pane) {
-    this.pane = pane;
-    this.measure();
-  }
-
-  measure() {
-    this.stacked = !this.pane || getComputedStyle(this.pane).overflowY === "visible";
-  }
-
-  get box() { return this.stacked ? document.scrollingElement : this.pane; }
-  get top() { return this.stacked ? 0 : this.pane.getBoundingClientRect().top; }
-  get height() { return this.stacked ? innerHeight : this.pane.clientHeight; }
-  by(distance) { this.box.scrollTop += distance; }
-}
 
 export class LongList {
   /**
@@ -70,6 +56,8 @@ export class LongList {
     this.frame = 0;
     this.dirty = true;
     this.misses = 0;
+    /** @type {[number, number][]} stretches on their way */
+    this.loads = [];
     this.heights = new Heights();
     this.heights.extend(this.count);
     this.refresh = coalesce(() => this.#beside(), BESIDE_MS);
@@ -313,13 +301,22 @@ export class LongList {
 
   #blank(seq) {
     const old = this.#placedAt(seq);
-    if (old?.classList.contains("blank")) return old;
-    const row = document.createElement("li");
-    row.className = "step blank";
-    row.dataset.seq = String(seq);
-    row.setAttribute("aria-busy", "true");
-    row.style.height = `${this.heights.top(seq - this.first + 1) - this.heights.top(seq - this.first)}px`;
+    const row = old?.classList.contains("blank") ? old : document.createElement("li");
+    if (row !== old) {
+      row.className = "step blank";
+      row.dataset.seq = String(seq);
+      row.setAttribute("aria-busy", "true");
+      row.style.height = `${this.heights.top(seq - this.first + 1) - this.heights.top(seq - this.first)}px`;
+    }
+    this.#sayLoads(row, seq === this.current);
     return row;
+  }
+
+  /** The blank row that was asked for says what it waits for. */
+  #sayLoads(row, says) {
+    if (says === !!row.firstChild) return;
+    row.replaceChildren(...(says ? [document.createElement("p")] : []));
+    if (says) row.firstChild.textContent = `Step ${row.dataset.seq} is loading.`;
   }
 
   #measure() {
@@ -432,9 +429,11 @@ export class LongList {
   }
 
   async #load() {
-    const want = this.loading ? null : this.#missing();
-    if (!want) return;
-    this.loading = true;
+    let want = /** @type {[number, number] | null} */ (this.#missing());
+    const goal = this.goal?.seq;
+    if (want && goal && !this.kept.has(goal)) want = [Math.max(this.first, goal - NEXT_TO), Math.min(this.end, goal + NEXT_TO)];
+    if (!want || this.loads.length >= LOADS || this.loads.some(([from, to]) => want[0] <= to && want[1] >= from)) return;
+    this.loads.push(want);
     try {
       this.take(await fetchFragment(`${this.list.dataset.url}?since=${want[0] - 1}&limit=${want[1] - want[0] + 1}&parts=0`));
       for (let seq = want[0]; seq <= want[1]; seq += 1) if (!this.kept.get(seq)) this.#miss(seq);
@@ -445,8 +444,16 @@ export class LongList {
       setTimeout(() => this.draw(), pause);
       if (this.following) await new Promise((done) => { this.wake = done; setTimeout(done, pause); });
     }
-    this.loading = false;
+    this.loads.splice(this.loads.indexOf(want), 1);
     this.draw();
+  }
+
+  /** Fetch single steps to which the reader may jump; where that fails, the jump fetches them. */
+  async bring(seqs) {
+    const wanted = seqs.filter((seq) => !this.kept.has(seq));
+    if (!wanted.length) return;
+    const fresh = await fetchFragment(`${this.list.dataset.url}?since=${this.last}&limit=0&parts=0&again=${wanted}`).catch(() => null);
+    if (fresh) this.take(fresh);
   }
 
   #miss(seq) {

@@ -3,6 +3,7 @@
 
 import { bind, print } from "./keys.js";
 import { LongList } from "./longlist.js";
+import { jumpsFrom, lookAhead, lookNoMore } from "./look-ahead.js";
 import { life, whenOver } from "./page-life.js";
 import { startMarks } from "./place-marks.js";
 import { startFind } from "./steps.js";
@@ -114,6 +115,7 @@ export function show(seq, block = "center") {
   clearTimeout(address);
   address = setTimeout(() => history.replaceState(null, "", withStep(location.href, at)), 60); // browsers limit how often
   drawTicks(at);
+  lookAhead(list, () => jumpsFrom(list.list.dataset.codes || "", at, [MARKS, ...Object.values(KINDS)], saidOf()));
   const where = document.querySelector("[data-where]");
   if (where) where.textContent = `step ${at} of ${list.last}`;
   const slider = document.querySelector("input[data-slider]");
@@ -185,6 +187,7 @@ export function start(onStep) {
   }
   whenOver(() => {
     clearTimeout(address);
+    lookNoMore();
     if (playing) play();
   });
   show(here());

@@ -108,6 +108,21 @@ def test_replay_of_a_long_episode_moves_by_keys_and_slider(running, long, reader
     assert reader.locator(".scrub a").count() <= 61
 
 
+def test_far_jumps_need_no_fetch_or_say_that_they_wait(running, long, reader):
+    with reader.expect_response(lambda answer: "again=" in answer.url and str(COUNT) in answer.url):
+        reader.goto(f"{running.url}/episodes/{long}/replay/?step=5000")
+    until(lambda: in_view(reader, 5000), 60)
+    reader.wait_for_timeout(300)  # what was brought is kept
+    reader.route("**/steps.html*", lambda route: None)  # no answer comes
+    reader.keyboard.press("End")
+    expect(reader.locator(f"#step-{COUNT}[aria-current=step]")).to_be_visible()
+    slider = reader.locator("[data-slider]")
+    slider.evaluate("one => { one.value = 8000; one.dispatchEvent(new Event('input', { bubbles: true })); }")
+    expect(reader.locator("li.blank[aria-current=step]")).to_have_text("Step 8000 is loading.")
+    reader.unroute("**/steps.html*")  # which lets them go on
+    until(lambda: in_view(reader, 8000), 60)
+
+
 def test_a_change_of_more_than_eight_lines_opens_its_rest(running, long, reader):
     reader.goto(f"{running.url}/episodes/{long}/?step=5005")
     reader.goto(f"{running.url}/episodes/{long}/?step=5010")

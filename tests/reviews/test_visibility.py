@@ -175,3 +175,20 @@ def test_verdict_next_claims_the_drawn_review_or_shows_why(ada, rita, queue, rev
     now = assigning.claim(rita, fourth.pk)
     told = give(fourth.pk, now.lease_token, "")
     assert told == {"next": reverse("review", args=[fourth.pk]), "differs": True}
+
+
+def test_verdict_next_takes_few_statements_for_both(ada, rita, queue, review, django_assert_max_num_queries):
+    following = ended(ada, "two", task_idx=4)
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk=following.pk))
+    client, lease = as_person(rita), assigning.claim(rita, review.pk)
+    drawn = client.get(reverse("review_ahead", args=[review.pk])).json()["review"]
+    form = {"lease_token": lease.lease_token, "decision": "reject", "ahead": drawn}
+    with django_assert_max_num_queries(30):
+        told = client.post(reverse("verdict_next", args=[review.pk]), form, HTTP_ACCEPT="application/json").json()
+    assert told["next"] == reverse("review", args=[drawn])
+
+
+def test_shown_review_of_another_queue_is_not_claimed(ada, rita, queue, review):
+    other = assigning.create_queue(ada, "Other")
+    assigning.fill(ada, other.pk, Episode.objects.filter(pk=ended(ada, "two").pk))
+    assert assigning.pull(rita, queue.pk, first=other.reviews.get().pk).review_id == review.pk

@@ -7,6 +7,7 @@ import { isOut, outWords, post, wordsOf } from "../../static/post.js";
 import { visible } from "../../static/visible-text.js";
 import { leaseWords } from "../../static/lease.js";
 import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/schema-form.js";
+import { jumpsFrom } from "../../static/look-ahead.js";
 import { nextMark, withStep } from "../../static/scrubber.js";
 import { backWords, nearestOf, noteAsk, ripe } from "../../static/shell.js";
 
@@ -198,4 +199,11 @@ test("a refusal is told apart from no contact, in the server's own words", async
   assert.equal((await told(answering(503, "text/html", "<h1>The database is away.</h1>"))).message, "The database is away.");
   assert.equal((await told(answering(200, "text/html", "", true))).code, "signed_out");
   assert.deepEqual(await post("/x", null, { fetch: answering(200, "application/json", '{"next": "/"}') }), { ok: true, answer: { next: "/" } });
+});
+
+test("the steps that keys jump to are known before they are pressed, the nearest first", () => {
+  const letters = `${"r".repeat(9)}o${"r".repeat(9)}e${"r".repeat(9)}ooooo`;
+  assert.deepEqual(jumpsFrom(letters, 15, ["o", "e"]), [10, 20, 1, 30, 31, 32, 34]);
+  assert.deepEqual(jumpsFrom("rrrrr", 3, ["o"], [1, 2, 5]), [2, 1, 5]);
+  assert.deepEqual([jumpsFrom("", 1, ["o"]), jumpsFrom("r", 1, ["o"])], [[1], [1]]);
 });
