@@ -131,7 +131,7 @@ class PlannedRun(RuleBasedStateMachine):
             return
         for _ in range(1 + twice):
             begun = not planning.is_held(Episode.objects.get(pk=pk)) and recording.begin(pk, self.worker)
-            assert begun == (self.now[pk] == "queued" and self.state == "running")
+            assert bool(begun) == (self.now[pk] == "queued" and self.state == "running")
             if begun:
                 self.now[pk] = "running"
                 planning.begun(Episode.objects.get(pk=pk))
