@@ -6,7 +6,7 @@ const LIBRARY = "./vendor/plotly-basic-4.1.1.min.js";
 const NEAR = "300px";
 const PNG_SCALE = 2;
 
-/** @type {WeakMap<Element, string>} what each plot was drawn from */
+/** @type {WeakMap<Element, {text: string, done: Promise<void>}>} what each plot is drawn from, and when it is */
 const drawn = new WeakMap();
 const zoomed = new WeakSet();
 const resets = new WeakMap();
@@ -53,10 +53,9 @@ async function draw(chart) {
   const plot = plotOf(chart);
   const from = themed(figureOf(chart));
   const text = JSON.stringify(from);
-  const had = drawn.get(plot);
-  drawn.set(plot, text);
+  if (drawn.get(plot)?.text !== text) drawn.set(plot, { text, done: react(plot, from) });
   try {
-    if (had !== text) await react(plot, from);
+    await drawn.get(plot).done; // a refresh comes while Plotly is still loading, too
   } catch {
     drawn.delete(plot);
     chart.classList.add("undrawn");
@@ -92,7 +91,7 @@ function resetZoom(chart) {
   const plot = plotOf(chart);
   resets.set(plot, (resets.get(plot) ?? 0) + 1);
   zoomed.delete(plot);
-  drawn.set(plot, "");
+  drawn.delete(plot);
   draw(chart);
   act(chart, "png").focus();
 }
