@@ -7,15 +7,18 @@ What was paid counts, whether or not it was of use: episodes that a retry replac
 from __future__ import annotations
 
 import json
-from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from threading import Lock
 from typing import Any
 
 from django.conf import settings
 from django.db.models import Q, QuerySet, Sum
 
+from awmclient.schema import LIVE_STATES
 from episodes.models import Episode, EpisodeState, Run, Step, StepKind
+from episodes.selection import among
 from experts.models import TOKEN, Advice, ModelCall
 from runs.costs import Bill, Cost, Rate, Tokens, summed, tokens_of
 from runs.models import Plan
@@ -24,6 +27,8 @@ AGENT, EXPERT = "agent", "expert"
 """Roles of endpoints; the first endpoint of a role has the role's own name."""
 MODEL = "model:"
 BATCH = 500
+KEPT = 50_000
+"""Episodes whose tokens a process remembers, some 10 MB."""
 COLUMNS = [
     *("arm", "episodes", "tokens_in", "tokens_cached", "tokens_out", "expert_tokens"),
     *("usd", "unknown", "wall_s", "human_s"),
@@ -83,7 +88,8 @@ def costs_of(run: Run) -> list[Cost]:
         if plan
         else sorted({name or "" for name in played.values_list("arm", flat=True)})
     )
-    return [_cost(name, spent(played.filter(arm=name)), plan.prices if plan else {}) for name in names]
+    counted = _agent_tokens(played)  # of all arms: each of them would look through the steps of all
+    return [_cost(name, _spent(played.filter(arm=name), counted), plan.prices if plan else {}) for name in names]
 
 
 def _cost(name: str, took: Spent, prices: Prices) -> Cost:
@@ -102,8 +108,11 @@ def _cost(name: str, took: Spent, prices: Prices) -> Cost:
 
 def spent(episodes: QuerySet[Episode]) -> Spent:
     """Return what these episodes took so far."""
+    return _spent(episodes, _agent_tokens(episodes))
+
+
+def _spent(episodes: QuerySet[Episode], counted: Mapping[str, Tokens]) -> Spent:
     found = Spent(experts=_expert_tokens(episodes), human_s=human_s(episodes))
-    counted = _agent_tokens(episodes)
     for one in episodes.only("state", "policy", "policy_kind", "policy_name", "started_at", "ended_at"):
         found.episodes += one.started_at is not None
         found.wall_s += (one.ended_at - one.started_at).total_seconds() if one.started_at and one.ended_at else 0.0
@@ -123,14 +132,47 @@ def _endpoint(episode: Episode) -> str:
 
 
 def _agent_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
-    """Return what endpoints counted in the turns of these episodes, by episode."""
-    said = Step.objects.filter(episode__in=episodes, kind=StepKind.MESSAGE, body__contains='"usage"').order_by()
-    found: dict[str, Tokens] = defaultdict(Tokens)
+    """Return what endpoints counted in the turns of these episodes, by episode. Ended ones are read once by a process:
+    what they took changes only if they get further steps."""
+    ends = {
+        pk: None if state in LIVE_STATES else seq for pk, state, seq in episodes.values_list("pk", "state", "last_seq")
+    }
+    found = _kept.of(ends)
+    missing = [pk for pk in ends if pk not in found]
+    if missing:
+        read = _read_tokens(missing)
+        _kept.keep({(pk, seq): read[pk] for pk, seq in ends.items() if pk not in found and seq is not None})
+        found |= read
+    return {pk: tokens for pk, tokens in found.items() if tokens.all}
+
+
+def _read_tokens(ids: Sequence[str]) -> dict[str, Tokens]:
+    said = Step.objects.filter(episode__in=among(ids), kind=StepKind.MESSAGE, body__contains='"usage"').order_by()
+    found = dict.fromkeys(ids, Tokens())
     for episode, body in said.values_list("episode_id", "body").iterator(BATCH):
-        tokens = tokens_of(json.loads(body).get("usage"))
-        if tokens.all:
-            found[episode] += tokens
-    return dict(found)
+        found[episode] += tokens_of(json.loads(body).get("usage"))
+    return found
+
+
+class _Kept:
+    """Tokens of ended episodes by id and last step, bounded; the oldest go first."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[tuple[str, int], Tokens] = {}
+        self._lock = Lock()
+
+    def of(self, ends: Mapping[str, int | None]) -> dict[str, Tokens]:
+        """Return what is known of episodes that ended at these steps."""
+        return {pk: self._tokens[pk, seq] for pk, seq in ends.items() if seq is not None and (pk, seq) in self._tokens}
+
+    def keep(self, tokens: Mapping[tuple[str, int], Tokens]) -> None:
+        with self._lock:
+            self._tokens |= tokens
+            for old in list(islice(self._tokens, max(0, len(self._tokens) - KEPT))):
+                del self._tokens[old]
+
+
+_kept = _Kept()
 
 
 def _expert_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:

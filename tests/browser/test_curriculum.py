@@ -6,6 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from awmclient.client import SyncHttpDashboard
+from tests.browser.hovering import hovered, told
 
 pytestmark = pytest.mark.browser
 WHY = "rollouts get an expert, because"
@@ -110,6 +111,21 @@ def test_pin_skip_and_freeze_are_made_and_undone_by_keys(house, person):
         page.keyboard.press("[")
         expect(page.locator("#h-turns")).to_have_text("Generations of step 1")
         expect(page.locator("article.turn")).to_have_count(5)
+
+
+def test_point_of_a_chart_says_what_its_table_has(house, person):
+    page = person(house.link("edo", "expert"))
+    with SyncHttpDashboard(house.url, house.token("agent")) as dash:
+        run = dash.start_run("t-34", key="t-34")
+        for step, executed in ((1, 1), (2, 4)):
+            play(dash, run, step, executed)
+            dash.report_step(run, step)
+    page.goto(f"{house.url}/curriculum/?run={run}")
+    errors = page.locator("[data-chart=format-errors]")
+    rows = told(errors)
+    assert [row[:3] for row in rows] == [["1", "7 of 8", "88%"], ["2", "4 of 8", "50%"]]
+    for place, (step, part, share, interval) in enumerate(rows):
+        assert hovered(errors, 1, place) == [f"step {step}: {share}, {part}", f"95% {interval}"]
 
 
 def test_page_fits_a_dark_phone(house, person):

@@ -7,6 +7,7 @@ import re
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser.hovering import hovered, told
 from tests.running import until
 
 pytestmark = pytest.mark.browser
@@ -48,6 +49,19 @@ def see_the_charts(page, tmp_path):
     expect(chart_of(page, "Shaped reward pr428, mean so far").locator(".plot[role=img]")).to_be_visible()
 
 
+def point_at_the_charts(page):
+    """What appears at a point is what the chart's table has: in the forest plot and in both lines of the other."""
+    forest = chart_of(page, "Difference in completion by scenario")
+    name, tasks, won, lost, total = told(forest)[-1]
+    assert [name, won, lost] == ["All tasks", tasks, "0"], "every task is won"
+    lines = " ".join(hovered(forest, -1, 0))
+    assert lines.startswith("All tasks") and total in lines and f"{won} won" in lines
+    completions = chart_of(page, "Complete episodes so far")
+    for row in (told(completions)[0], told(completions)[-1]):
+        for place, arm in enumerate(("wrong", "right")):
+            assert hovered(completions, place, int(row[0])) == [f"{arm}: {row[1 + place]} of {row[0]}"]
+
+
 def test_run_is_launched_paused_resumed_and_compared(house, person, tmp_path):
     page = person(house.link("mira", "admin"))
     page.goto(f"{house.url}/runs/")
@@ -67,6 +81,7 @@ def test_run_is_launched_paused_resumed_and_compared(house, person, tmp_path):
     expect(page.locator(".try.complete")).to_have_count(6)
     expect(page.get_by_role("button", name="Cancel run")).to_have_count(0)
     see_the_charts(page, tmp_path)
+    point_at_the_charts(page)
     with page.expect_download() as download:
         page.get_by_role("link", name="scenarios", exact=True).click()
     download.value.save_as(tmp_path / "scenarios.csv")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 from contextlib import asynccontextmanager
 
@@ -203,6 +204,20 @@ async def test_a_call_whose_line_broke_goes_on_after_its_last_event(raw, edo):
     assert messages[0]["method"] == "notifications/progress" and messages[0]["params"]["progressToken"] == "p"
     assert messages[-1]["id"] == 7 and messages[-1]["result"]["structuredContent"]["advice"] == "Into the oldest."
     assert await until_seen(edo, ask["id"], "consumed_at")
+
+
+async def test_call_that_broke_before_its_ask_says_to_call_again(raw, edo):
+    """The first event comes before the ask is stored; a line that breaks between them leaves none."""
+    session = await begun(raw)
+    never_stored = base64.urlsafe_b64encode(json.dumps([7, f"mcp:{'0' * 24}:{'1' * 24}", None]).encode()).decode()
+    resumed = await raw.get("/mcp", headers={**session, "Last-Event-ID": never_stored})
+    [(_, message)] = events_of(resumed.text)
+    assert message["id"] == 7 and message["result"]["isError"]
+    assert "The call did not arrive; call again." in message["result"]["content"][0]["text"]
+    again = asyncio.create_task(raw.post("/mcp", json=asking("Into which one?", 8), headers=session))
+    [ask] = await open_asks(edo, session["Mcp-Session-Id"])
+    await answer(edo, ask["id"])
+    assert events_of((await again).text)[-1][1]["result"]["structuredContent"]["status"] == "advice"
 
 
 async def test_repeated_ask_after_lost_connection_joins_the_same_ask(raw, edo):

@@ -179,6 +179,31 @@ def test_replaced_episodes_are_paid_for(ada, models):
 
 
 @pytest.mark.django_db
+def test_ended_episodes_are_read_once_and_live_ones_again(ada, models, monkeypatch):
+    plan, alone, helped = a_run(ada)
+    finished(ada, alone)
+    read, asked = spending._read_tokens, []
+    monkeypatch.setattr(spending, "_read_tokens", lambda ids: asked.append(set(ids)) or read(ids))
+    costs = spending.costs_of(plan.run)
+    said(ada, helped, {"prompt_tokens": 0, "completion_tokens": 5})
+    assert spending.costs_of(plan.run)[1].agent == Tokens(30_000, 2005) and spending.costs_of(plan.run)[0] == costs[0]
+    assert asked == [{alone, helped}, {helped}, {helped}]
+    Episode.objects.filter(pk=alone).update(state="running")
+    said(ada, alone, {"prompt_tokens": 7, "completion_tokens": 0})
+    Episode.objects.filter(pk=alone).update(state="finished")
+    assert spending.costs_of(plan.run)[0].agent == Tokens(2007, 100), "it got a further step"
+
+
+def test_memory_of_tokens_is_bounded(monkeypatch):
+    monkeypatch.setattr(spending, "KEPT", 3)
+    kept = spending._Kept()
+    for number in range(5):
+        kept.keep({(f"e{number}", 2): Tokens(number)})
+    assert kept.of({f"e{number}": 2 for number in range(5)}) == {f"e{number}": Tokens(number) for number in (2, 3, 4)}
+    assert kept.of({"e4": 3, "e3": None}) == {}
+
+
+@pytest.mark.django_db
 def test_estimate_has_the_money_of_earlier_episodes(ada, models):
     _, alone, _ = a_run(ada)
     finished(ada, alone)
