@@ -234,8 +234,10 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
     mine = ahead or (slot is not None and slot.state == "claimed")
     submitted = slot is not None and slot.state == "submitted"
     shown = deciding.reveal(actor, pk) if submitted else None
+    # whoever looks before the claim could learn here what the claim would withhold
+    last = review.episode.last_seq if review.queue.is_blind and not submitted else None
     context = {
-        **replay_of(request, review.episode),
+        **replay_of(request, review.episode, last=last),
         **_said(request, review, shown is not None or not review.queue.is_blind),
         "review": review,
         "queue": review.queue,
@@ -261,12 +263,12 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
     return render(request, "reviews/review.html", context, status=status)
 
 
-def replay_of(request: MemberRequest, one: Episode, step: int = 1) -> dict[str, Any]:
+def replay_of(request: MemberRequest, one: Episode, step: int = 1, last: int | None = None) -> dict[str, Any]:
     """Return the steps of an episode around the one that the request names, or `step`, and its scrubber, as this person
-    sees them.
+    sees them, none after `last`.
     """
     at = max(windows.number(request.GET.get("step") or request.POST.get("seq")) or step, 1)
-    steps = windows.around(request.actor, one, at)
+    steps = windows.around(request.actor, one, at, last=last)
     at, codes = min(at, max(steps.last, 1)), windows.letters(request.actor, one, steps.last)
     names = {row.seq: card_of(row.wire()).name for row in steps.rows} if steps.last <= windows.NAMED else {}
     ticks = windows.ticks(codes, at, names)

@@ -100,6 +100,11 @@ def test_no_page_of_a_blind_reviewer_holds_the_outcome(rita, review, episode):
         assert not {"others", "zebra-detail", "verification"} & set(json.dumps(json.loads(text)).split('"')), url
 
 
+def test_review_page_holds_no_outcome_before_the_claim(rita, review):
+    text = read(as_person(rita), f"/reviews/{review.pk}/")
+    assert "BLIND" in text and [word for word in TELLS if word in text] == []
+
+
 @pytest.mark.parametrize("found", ["complete", "others", "none"])
 def test_no_filter_by_outcome_matches_a_withheld_episode(ada, rita, review, episode, found):
     other = ended(ada, "two", found="complete", reward=1.0)
