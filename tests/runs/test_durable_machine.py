@@ -43,7 +43,7 @@ class Durable(RuleBasedStateMachine):
 
     def begin(self):
         begun = recording.begin(self.episode.pk, self.worker)
-        assert begun == (self.state == "queued")
+        assert bool(begun) == (self.state == "queued")
         if begun:
             self.attempt, self.state, self.began_at = self.attempt + 1, "running", self.steps
 
