@@ -234,7 +234,7 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
     mine = ahead or (slot is not None and slot.state == "claimed")
     submitted = slot is not None and slot.state == "submitted"
     shown = deciding.reveal(actor, pk) if submitted else None
-    # whoever looks before the claim could learn here what the claim would withhold
+    # anyone who looks before the claim could learn here what the claim would withhold
     last = review.episode.last_seq if review.queue.is_blind and not submitted else None
     context = {
         **replay_of(request, review.episode, last=last),

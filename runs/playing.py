@@ -58,7 +58,9 @@ async def _play(episode_id: str, worker: str) -> None:
     episode, policy = found
     actor = system(episode.project)
     if isinstance(policy, AppError):
-        if await in_database(recording.begin)(episode_id, worker):
+        begun = await in_database(recording.begin)(episode_id, worker)
+        if begun is not None:
+            await in_database(planning.begun)(begun)
             await _fail(actor, episode, "policy", policy.message)
         return
     briefing = await distilling.briefing_for(episode) if briefings.is_briefed(episode) else None
@@ -77,6 +79,7 @@ async def _play(episode_id: str, worker: str) -> None:
         await in_database(recording.note_no_server)(episode.pk, str(away))
         await in_database(launching.wake_again)(episode)
     except EnvironmentFault as gone:
+        await in_database(planning.begun)(episode)  # it ends before it began: its call is taken all the same
         await _fail(actor, episode, "environment", str(gone))
 
 

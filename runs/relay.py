@@ -26,7 +26,7 @@ class Relay(threading.local):
 
     def play(self, episode_id: str, play: Callable[[str], None]) -> None:
         """Play an episode, then each that was taken meanwhile. One that breaks is called for again, but for the first:
-        whoever called for that hears of it."""
+        its own call is tried again."""
         self._until = time.monotonic() + HOLDS_S
         at_hand = episode_id
         try:

@@ -1,4 +1,4 @@
-"""Tries that a worker was called for and has not begun have an index, and so have those that nobody was called for."""
+"""Tries that no worker was called for have an index, and those that a worker was called for and has not begun."""
 
 from django.db import migrations, models
 

@@ -48,7 +48,7 @@ def datasets() -> Iterator[object]:
 @pytest.fixture(scope="session")
 def desk(datasets) -> Iterator[Product]:
     """One product for the files that need more than `house` has: loops may be silent for an hour, a model writes
-    drafts, and notices and datasets are sent to servers of ours. `tests/conftest.py` keeps these files together.
+    drafts, and notices and datasets are sent to test servers. `tests/conftest.py` keeps these files together.
     """
     wise = OpenAIServer(lambda body: json.dumps({**DRAFT, "confidence": 0.8, "needs_person": False}))
     settings = {

@@ -160,7 +160,7 @@ def test_values_and_letters_are_chosen_by_keyboard(review):
     says(page, "$.arguments.why: “Refund 🙂 issued to ⟨U+202E⟩Ann”")
 
 
-# At the moment of sending: its fields the page writes anew when the browser tells of a selection once more
+# At the moment of sending: the page writes its fields again whenever the browser reports the selection
 MISQUOTE = """() => document.addEventListener("formdata", ({ formData }) => formData.set("quote", '"other"'))"""
 
 

@@ -103,6 +103,7 @@ def test_no_page_of_a_blind_reviewer_holds_the_outcome(rita, review, episode):
 def test_review_page_holds_no_outcome_before_the_claim(rita, review):
     text = read(as_person(rita), f"/reviews/{review.pk}/")
     assert "BLIND" in text and [word for word in TELLS if word in text] == []
+    assert "data-fixed" in text  # what the list fetches later adds no step after these
 
 
 @pytest.mark.parametrize("found", ["complete", "others", "none"])

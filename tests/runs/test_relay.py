@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from celery.worker import state as worker
 from django.db import DatabaseError
 
 from episodes.models import Episode
-from runs import launching, planning, relay
+from runs import launching, limits, planning, playing, relay
+from runs.errors import UnknownPolicy
+from runs.models import PlannedTry
+from tests.awmenv.conftest import OpenFolders, start_server
+from tests.awmenv.hostile_packs import pack
 from tests.runs.planned import end, launched
 
 
@@ -109,3 +115,48 @@ def test_end_calls_a_worker_while_another_run_waits_for_threads(ada, calls):
     relay.thread.play(first, play)
     assert played == [first] and len(calls) == 3
     assert planning.feed(other.pk) == 0
+
+
+SCRIPT = [{"call": {"name": "add_row", "arguments": {}}}, {"answer": "done"}]
+
+
+@pytest.fixture
+def served(settings, tmp_path):
+    """A real environment server with one task."""
+    settings.VAR, folders = tmp_path, OpenFolders()
+    folder = pack(tmp_path / "packs" / "mine")
+    (folder / "scripts.jsonl").write_text(
+        json.dumps({"scenario": "open_1", "task_idx": 0, "scripts": {"oracle": SCRIPT}}) + "\n"
+    )
+    server = start_server(folders.mktemp("run"), folder)
+    settings.AWMENV_URL = server.url
+    yield
+    server.stop()
+    folders.remove()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_one_call_plays_a_run_of_short_episodes(ada, served, calls):
+    plan = launched(ada, tasks=["open_1/0"], arms=[{"name": "alone"}], seeds=3, parallel=1)
+    playing.play(calls.pop(), "w")
+    assert calls == [] and [one.state for one in Episode.objects.all()] == ["finished"] * 3
+    plan.refresh_from_db()
+    assert plan.state == "finished" and not PlannedTry.objects.filter(begun_at=None).exists()
+
+
+@pytest.mark.parametrize("fault", ["policy", "environment"])
+@pytest.mark.django_db(transaction=True)
+def test_a_call_that_only_fails_is_taken_all_the_same(ada, calls, settings, monkeypatch, fault):
+    """Else every later look at what runs next would read it again."""
+    launched(ada, tasks={"limit": 1}, arms=[{"name": "alone"}])
+
+    def refuse(episode):
+        raise UnknownPolicy
+
+    if fault == "policy":
+        monkeypatch.setattr(playing, "policy_of", refuse)
+    else:
+        Episode.objects.update(environment="gone")
+    playing.play(calls.pop(), "w")
+    assert Episode.objects.get().fault == fault and limits.loads() == {}
+    assert not PlannedTry.objects.filter(begun_at=None).exists()
