@@ -62,8 +62,9 @@ def commands(options: Options) -> dict[str, list[str]]:
     packs += ["--packs-in", str(Path(options.var) / "packs")]
     web = ["-m", "uvicorn", "awmweb.asgi:application", "--host", options.host, "--port", str(options.port)]
     if options.web_processes > 1:
-        # a worker that is only slow to start or to be heard on a busy machine must not be killed with all its sockets
-        web += ["--workers", str(options.web_processes), "--timeout-worker-healthcheck", "60"]
+        # A worker that is only slow to start or to be heard on a busy machine must not be killed with all its sockets;
+        # but uvicorn does not see the death of one that it has just asked, and replaces it only after this time.
+        web += ["--workers", str(options.web_processes), "--timeout-worker-healthcheck", "20"]
     schedule = str(Path(options.var) / "beat-schedule")
     return {
         "env": ["-m", "awmenv.server", *packs, "--host", "127.0.0.1", "--port", str(options.env_port)],

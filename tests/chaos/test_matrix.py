@@ -18,6 +18,7 @@ from tests.running import product, until
 
 EVERYTHING = ["one web process", "web", "worker", "rollouts", "env", "valkey", "postgres"]
 STALL_S = 6.0
+BACK_S = 90  # a web process that dies while uvicorn asks whether it lives is replaced 20 s later
 
 
 def kill(house, name):
@@ -117,7 +118,7 @@ def run(victims, writers, watchers_each, **settings):
             before, began = load.acknowledged(), time.monotonic()
             load.watchers[-1].stall(STALL_S)
             back = kill(house, name)
-            until(back, 60)
+            until(back, BACK_S)
             until(house.healthy, 60)
             healthy = time.monotonic() - began
             writing, watching = load.on_their_way()
