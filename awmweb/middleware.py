@@ -7,6 +7,7 @@ Owns what holds for every answer of Django's: nothing private is kept in a cache
 from __future__ import annotations
 
 import logging
+import sys
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -14,6 +15,7 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.cache import patch_cache_control
 from django.utils.deprecation import MiddlewareMixin
+from django.views import defaults
 
 from people.errors import AppError, Away, NotFound
 from people.http import refusal
@@ -96,6 +98,14 @@ class Refusals(MiddlewareMixin):
             return refusal(error)
         page = "404.html" if error.status == 404 else "refused.html"
         return render(request, page, {"refusal": error}, status=error.status)
+
+
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer what no view could: a page whose frame asked a database that is away (`handler500` of Django)."""
+    error = sys.exc_info()[1]
+    if isinstance(error, OperationalError | InterfaceError):
+        return refusal(Away()) if request.path.startswith("/api/") else _away(error)
+    return defaults.server_error(request)
 
 
 def _away(error: Exception) -> HttpResponse:

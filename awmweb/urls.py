@@ -29,6 +29,8 @@ api.add_router("", imports_api.router)
 api.add_router("", reviews_api.router)
 api.add_router("", curriculum_api.router)
 
+handler500 = "awmweb.middleware.server_error"
+
 urlpatterns = [
     path("", views.home, name="home"),
     path("health", views.health, name="health"),

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SESSION_PROJECT = "project"
 SESSION_ENTRIES = "entries"
 """What the links of a session opened: it acts by the memberships of these entries, not by all of its account's."""
+JUDGES = {Role.EXPERT, Role.REVIEWER}
 M = TypeVar("M", bound=Model)
 Rows = TypeVar("Rows", bound=QuerySet[Any])
 View = Callable[..., HttpResponseBase]
@@ -157,6 +158,17 @@ def may_annotate(actor: Actor) -> None:
 def may_review(actor: Actor) -> None:
     """Claim reviews and judge episodes: whoever may say something about them, and programs that review."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"review"}), actor)
+
+
+def judges_only(role: str) -> bool:
+    """Return whether members of this role judge episodes and make no queues of them."""
+    return role in JUDGES
+
+
+def members_who_judge(project: Project) -> list[Actor]:
+    """Return the project's members who judge and make no queues: a blind queue withholds from them from its start."""
+    rows = Membership.objects.filter(project=project, role__in=JUDGES).select_related("project", "user")
+    return [person(one) for one in rows]
 
 
 def may_see_reviews(actor: Actor) -> None:

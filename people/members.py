@@ -33,7 +33,9 @@ from people.models import (
 )
 
 OnLeave = Callable[[Actor], None]
+OnRole = Callable[[Membership], None]
 _on_leave: list[OnLeave] = []
+_on_role: list[OnRole] = []
 LINK_LIFE = timedelta(hours=24)
 SKILLS_MAX, SKILL_CHARS = 30, 60
 SLUG_CHARS, NAME_CHARS = 60, 120
@@ -46,6 +48,11 @@ def on_leave(callback: OnLeave) -> None:
     The newest is called first: apps register from below, and asks are locked before the notifications about them.
     """
     _on_leave.append(callback)
+
+
+def on_role(callback: OnRole) -> None:
+    """Register what must happen in the transaction that gives a member a role, their first or another one."""
+    _on_role.append(callback)
 
 
 def digest(secret: str) -> str:
@@ -110,6 +117,8 @@ def ensure_member(project: Project, username: str, role: str, ends_at: datetime 
             _end_links_made_by(user, project)
         membership.role, membership.ends_at, membership.entry = role, ends_at, new_id()
         membership.save(update_fields=["role", "ends_at", "entry"])
+    for callback in _on_role:
+        callback(membership)
     return membership
 
 

@@ -1,5 +1,5 @@
-"""The reviews app: registers that who leaves gives back the reviews they hold, and comments as a subject of
-notifications, and verdicts and labels as filters of episodes."""
+"""The reviews app: registers that who leaves gives back the reviews they hold, that roles decide what blind queues
+withhold, comments as a subject of notifications, and verdicts and labels as filters of episodes."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ class ReviewsConfig(AppConfig):
         from episodes import narrowing as filters_of_episodes
         from notices import subjects
         from people import members
-        from reviews import assigning, narrowing, notifications
+        from reviews import assigning, narrowing, notifications, withholding
 
         members.on_leave(assigning.give_back)
+        members.on_role(withholding.follow_role)
         subjects.register(notifications.CommentKind())
         filters_of_episodes.register(narrowing.Sayings())

@@ -1,10 +1,8 @@
 """Writes: review queues, what is in them, and who holds what: create, fill, pull, claim, renew, release, decline.
 
-Owns the slots of reviews and the holds on outcomes. Leaves verdicts to `deciding.py`. People, programs and models claim
-through the same functions. Nothing is reserved for anyone who has not come for it.
-
-A blind review holds the outcome back from its reviewer from the claim until their verdict, their decline or the end of
-the queue. A release or an expired lease does not open it: who could look then could claim again.
+Owns the slots of reviews. Leaves verdicts to `deciding.py`, and to `withholding.py` the outcomes that blind reviews
+hold back; a release or an expired lease opens none, for who could look then could claim again. People, programs and
+models claim through the same functions. Nothing is reserved for anyone who has not come for it.
 """
 
 from __future__ import annotations
@@ -20,12 +18,12 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from episodes.models import Episode, OutcomeHold
+from episodes.models import Episode
 from people import leasing
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
 from people.errors import AppError, Invalid
 from people.leasing import SlotState
-from reviews import schemas, worth
+from reviews import schemas, withholding, worth
 from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
 from reviews.models import Decision, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
 from reviews.reports import known_to
@@ -88,7 +86,7 @@ def close_queue(actor: Actor, queue_id: str) -> None:
         queue.closed_at = queue.closed_at or timezone.now()
         queue.save(update_fields=["closed_at"])
         ReviewSlot.objects.filter(queue=queue, state__in=leasing.OPEN).update(state=SlotState.VOID)
-        OutcomeHold.objects.filter(by__in=queue.reviews.values("pk")).delete()
+        withholding.open_to_everyone(queue.reviews.all())
 
 
 def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: int = 0, seed: int = 0) -> int:
@@ -112,6 +110,8 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
         made = Review.objects.bulk_create(rows, ignore_conflicts=True)
         kept = Review.objects.filter(pk__in=[one.pk for one in made])
         _add_slots(kept, queue)
+        if queue.is_blind:
+            withholding.from_everyone(kept.select_related("queue"))
         return kept.count()
 
 
@@ -133,6 +133,7 @@ def _add_slots(reviews: Iterable[Review], queue: ReviewQueue) -> None:
     )
 
 
+@transaction.atomic
 def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Review:
     """Mix an episode with a known answer into a queue. Each reviewer gets it once, in a slot of their own."""
     may_set_reviews(actor)
@@ -145,6 +146,8 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
     review, made = Review.objects.get_or_create(queue=queue, episode=episode, defaults={"gold": answer})
     if not made and review.gold != answer:
         raise Invalid("This episode is already in the queue.")
+    if made and queue.is_blind:
+        withholding.from_everyone([review])
     return review
 
 
@@ -187,7 +190,7 @@ def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
             if following is None:
                 raise NothingToReview
             if review.queue.is_blind:
-                _hold_outcome(actor, following)
+                withholding.from_one(actor, following)
             yield following.pk
         finally:
             transaction.set_rollback(True)
@@ -235,14 +238,21 @@ def claim(actor: Actor, review_id: str, queue: ReviewQueue | None = None) -> Cla
     if slot is None or taken is None:
         raise AlreadyClaimed
     if review.queue.is_blind:
-        _hold_outcome(actor, review)
+        withholding.from_one(actor, review)
     return Claim(review.pk, slot.pk, str(taken["lease_token"]), until)
 
 
-def _hold_outcome(actor: Actor, review: Review) -> None:
-    """Hold the outcome back; a hold that is there stays as it is."""
-    hold = OutcomeHold(episode_id=review.episode_id, actor_key=actor.key, by=review.pk)
-    OutcomeHold.objects.bulk_create([hold], ignore_conflicts=True)
+def why_not(actor: Actor, review: Review) -> str:
+    """Return why an actor who does not hold this review cannot claim it now; empty if they can."""
+    try:
+        _refuse_unfit(actor, review)
+    except AppError as refused:
+        return refused.message
+    slots = ReviewSlot.objects.filter(review=review)
+    if review.gold or slots.filter(leasing.free(timezone.now())).exists():
+        return ""
+    claimed = slots.filter(state=SlotState.CLAIMED).exists()
+    return AlreadyClaimed().message if claimed else "Others have given all reviews of this episode."
 
 
 def _refuse_unfit(actor: Actor, review: Review) -> None:
@@ -304,11 +314,7 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
     slots.filter(state=SlotState.CLAIMED).update(**leasing.FREED)
     said = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
     ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=said)
-    open_outcome(actor.key, review)
-
-
-def open_outcome(actor_key: str, review: Review) -> None:
-    OutcomeHold.objects.filter(actor_key=actor_key, episode=review.episode_id, by=review.pk).delete()
+    withholding.open_to(actor.key, review)
 
 
 def _mine(actor: Actor, review_id: str) -> Review:

@@ -19,7 +19,7 @@ from people import leasing
 from people.access import Actor, may_review, visible_or_404
 from people.errors import Invalid
 from people.leasing import SlotState
-from reviews import annotating, assigning, court, worth
+from reviews import annotating, court, withholding, worth
 from reviews.errors import AlreadyReviewed, LeaseLost, NotBeforeVerdict, NotYours, TooLate
 from reviews.models import Confidence, Decision, Disagreement, Explanation, Review, ReviewSlot, Verdict
 
@@ -93,7 +93,7 @@ def _refuse_misfit(review: Review, wanted: Wanted) -> None:
 
 
 def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wanted) -> Verdict:
-    """Return the verdict as a row. It was blind if the outcome was withheld from the claim on."""
+    """Return the verdict as a row. It was blind if the outcome was withheld until now."""
     by = annotating.author(actor, review.episode)
     if wanted.model and actor.user is None:
         by |= {"author": wanted.model[:160], "author_kind": "model"}
@@ -120,7 +120,7 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
     """Close the slot and open the outcome to this reviewer; ranks and slots follow from what was said."""
     done = {"state": SlotState.SUBMITTED, "lease_token": "", "lease_until": None, "submitted_at": timezone.now()}
     ReviewSlot.objects.filter(pk=slot.pk).update(**done)
-    assigning.open_outcome(actor.key, review)
+    withholding.open_to(actor.key, review)
     if review.gold:
         return
     if not review.in_sample:
@@ -129,10 +129,12 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
             Review.objects.filter(pk=review.pk).update(worth=value, reason=reason)
             ReviewSlot.objects.filter(review=review).update(worth=value)
     states = list(ReviewSlot.objects.filter(review=review).values_list("state", flat=True))
-    if set(states) & set(leasing.OPEN) or not 1 < len(states) == review.queue.reviews_required:
+    if set(states) & set(leasing.OPEN):
         return
-    if len(set(counted(review))) > 1:
+    if 1 < len(states) == review.queue.reviews_required and len(set(counted(review))) > 1:
         ReviewSlot.objects.create(review=review, queue=review.queue, number=len(states) + 1, worth=review.worth + 1)
+    else:
+        withholding.open_to_everyone(Review.objects.filter(pk=review.pk))
 
 
 def counted(review: Review) -> list[str]:
@@ -178,10 +180,12 @@ def blind_of(episodes: QuerySet[Episode]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Revealed:
-    """What opens after the verdict: the outcome, what the others said, and whether mine differs from the verifier."""
+    """What opens after the verdict: the outcome, what the others said, and whether mine differs from the verifier.
+    `is_withheld` if another blind queue waits for this actor's verdict on the same episode."""
 
     mine: Verdict
     outcome: Any
+    is_withheld: bool
     others: list[Verdict]
     differs: bool
     explanation: str
@@ -199,6 +203,7 @@ def reveal(actor: Actor, review_id: str) -> Revealed:
     return Revealed(
         mine=mine,
         outcome=outcome,
+        is_withheld=outcome is None and visibility.is_withheld(actor, review.episode),
         others=[one for one in rows if one.pk != mine.pk],
         differs=outcome is not None and worth.SAYS.get(outcome.reward_type, mine.decision) != mine.decision,
         explanation=mine.disagreement.explanation if hasattr(mine, "disagreement") else "",

@@ -92,7 +92,7 @@ EDGES = {
     "comparison",
 }
 WRITES = {
-    *("annotating", "schemas", "assigning", "deciding", "correcting", "court", "leasing"),
+    *("annotating", "schemas", "assigning", "deciding", "withholding", "correcting", "court", "leasing"),
     *("members", "projects", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
     *("subscriptions", "deliveries", "allowances", "admitting", "indexing", "saved_views"),
     *("queueing", "planning", "relay", "briefings", "distilling"),

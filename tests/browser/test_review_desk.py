@@ -18,8 +18,9 @@ from people.access import system
 from people.members import house_actor
 from reviews import assigning
 ada = house_actor("{project}")
-for number in range(3):
-    start = EpisodeStart(key=f"one {{number}}", task="Shut ticket 7.", scenario="deciding_1", task_idx=number)
+for number in range(4):
+    scenario = "known_1" if number in (1, 2) else "deciding_1"
+    start = EpisodeStart(key=f"one {{number}}", task="Shut ticket 7.", scenario=scenario, task_idx=number)
     episode, _ = recording.start_episode(ada, start)
     call = {{"seq": 1, "kind": "tool_call", "name": "update", "arguments": {{"id": 8}}, "result": "ok"}}
     recording.append_steps(ada, episode.pk, StepBatch.model_validate({{"steps": [call]}}).steps)
@@ -76,6 +77,8 @@ def test_review_taken_over_while_typing_keeps_the_text(house, person, queues):
     press(first, "Control+Enter")
     expect(first.locator(".problem")).to_contain_text("claim", ignore_case=True)
     expect(first.get_by_role("region", name="Your late verdict")).to_contain_text("Ticket 7 is still open.")
+    expect(first.locator(".hatch")).to_contain_text("All open reviews of this episode are claimed.")
+    expect(first.get_by_role("button", name="Claim")).to_have_count(0)
     second.get_by_label("Accept").check()
     press(second, "Control+Enter")
     expect(second.locator("section[aria-labelledby='h-revealed']")).to_contain_text("Accept")

@@ -10,14 +10,36 @@ from people import access
 from tests.browsing import as_person, html
 
 
+def gone(*args):
+    raise OperationalError("connection refused")
+
+
+@pytest.mark.parametrize("path", ["/nowhere/", "/login/once/"])
+def test_page_that_is_not_there_is_unavailable_for_a_person(ada, monkeypatch, path):
+    client = as_person(ada)
+    client.raise_request_exception = False
+    monkeypatch.setattr("awmweb.views.chosen_membership", gone)
+    page = client.get(path)
+    assert page.status_code == 503 and page["Retry-After"]
+    assert "The database is unavailable" in html(page)
+
+
+def test_fault_of_ours_is_a_server_error(ada, monkeypatch):
+    client = as_person(ada)
+    client.raise_request_exception = False
+    monkeypatch.setattr("awmweb.views.chosen_membership", lambda *args: {}["nothing"])
+    page = client.get("/nowhere/")
+    assert page.status_code == 500 and "Something went wrong" in html(page)
+
+
 @pytest.mark.parametrize("fault", [OperationalError, InterfaceError])
 def test_a_page_says_that_the_database_is_away(ada, monkeypatch, fault):
     client = as_person(ada)
 
-    def gone(*args):
+    def refused(*args):
         raise fault("connection refused")
 
-    monkeypatch.setattr(access, "chosen_membership", gone)
+    monkeypatch.setattr(access, "chosen_membership", refused)
     page = client.get("/")
     assert page.status_code == 503 and page["Retry-After"]
     assert "The database is unavailable" in html(page) and "connection refused" not in html(page)

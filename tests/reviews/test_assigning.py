@@ -218,3 +218,19 @@ def test_unfit_verdict_is_refused(rita, review, wanted):
     lease = assigning.claim(rita, review.pk)
     with pytest.raises(Invalid):
         deciding.decide(rita, review.pk, lease.lease_token, wanted)
+
+
+def test_page_is_told_why_a_review_cannot_be_claimed(rita, edo, ada, queue, review):
+    assert assigning.why_not(ada, review) == ""
+    given = assigning.claim(rita, review.pk)
+    assigning.claim(edo, review.pk)
+    assert assigning.why_not(ada, review) == "All open reviews of this episode are claimed."
+    lapse(review)
+    assert assigning.why_not(ada, review) == ""
+    deciding.decide(rita, review.pk, given.lease_token, Wanted("reject"))
+    deciding.decide(edo, review.pk, assigning.claim(edo, review.pk).lease_token, Wanted("reject"))
+    assert assigning.why_not(ada, review) == "Others have given all reviews of this episode."
+    assert assigning.why_not(rita, review) == "You already reviewed this episode in this queue."
+    assigning.close_queue(ada, queue.pk)
+    review.queue.refresh_from_db()
+    assert assigning.why_not(ada, review) == "This queue is closed."

@@ -10,7 +10,9 @@ from django.urls import reverse
 
 from episodes import visibility
 from episodes.models import Episode, OutcomeHold
-from people.access import system
+from people import members
+from people.access import person, system
+from people.models import Role
 from reviews import assigning, deciding
 from reviews.deciding import Wanted
 from tests.browsing import as_person, html
@@ -87,11 +89,13 @@ def test_hold_ends_when_the_review_is_over(ada, rita, review, episode, end):
     assert visibility.sees_outcome(rita, episode) and not OutcomeHold.objects.exists()
 
 
-def test_no_page_of_a_blind_reviewer_holds_the_outcome(rita, review, episode):
+@pytest.mark.parametrize("claimed", [False, True])
+def test_no_page_of_a_blind_reviewer_holds_the_outcome(ada, rita, review, episode, claimed):
+    others = read(as_person(ada), f"/episodes/{episode.pk}/")
+    assert "Not complete" in others and "zebra-detail" in others  # what is looked for is there to be found
     client = as_person(rita)
-    before = read(client, f"/episodes/{episode.pk}/")
-    assert "Not complete" in before and "zebra-detail" in before  # what is looked for is there to be found
-    assigning.claim(rita, review.pk)
+    if claimed:
+        assigning.claim(rita, review.pk)
     for url in addresses(episode, review):
         text = re.sub(r"(?s)<option.*?</option>", "", read(client, url))  # a filter's choices say nothing
         assert [word for word in TELLS if word in text] == [], url
@@ -118,10 +122,64 @@ def test_no_filter_by_outcome_matches_a_withheld_episode(ada, rita, review, epis
 
 def test_counts_leave_a_withheld_episode_out(ada, rita, review):
     ended(ada, "two", found="complete", reward=1.0)
-    client = as_person(rita)
-    assert "1 of 2 verified" in client.get("/episodes/").content.decode()
-    assigning.claim(rita, review.pk)
-    assert "1 of 1 verified" in client.get("/episodes/").content.decode()
+    assert "1 of 2 verified" in as_person(ada).get("/episodes/").content.decode()
+    assert "1 of 1 verified" in as_person(rita).get("/episodes/").content.decode()
+
+
+def test_outcome_opens_to_all_with_the_last_verdict_of_a_review(project, ada, review, episode):
+    ron, max_ = (person(members.ensure_member(project, name, Role.EXPERT)) for name in ("ron", "max"))
+    assert not visibility.sees_outcome(ron, episode) and visibility.sees_outcome(ada, episode)
+    for judge in (ada, max_):
+        assert not visibility.sees_outcome(ron, episode)
+        lease = assigning.claim(judge, review.pk)
+        deciding.decide(judge, review.pk, lease.lease_token, Wanted("reject"))
+    assert visibility.sees_outcome(ron, episode) and not OutcomeHold.objects.exists()
+
+
+def test_outcome_stays_withheld_until_a_third_person_decided(project, ada, episode):
+    queue = assigning.create_queue(ada, "Twice", reviews_required=2)
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
+    review = queue.reviews.get()
+    judges = [person(members.ensure_member(project, name, Role.EXPERT)) for name in ("ron", "max", "eva")]
+    for judge, decision in zip(judges, ("accept", "reject", "reject"), strict=True):
+        assert not visibility.sees_outcome(judges[2], episode)
+        lease = assigning.claim(judge, review.pk)
+        assert deciding.decide(judge, review.pk, lease.lease_token, Wanted(decision)).is_blind
+    assert visibility.sees_outcome(judges[2], episode)
+
+
+def test_outcome_stays_withheld_for_another_blind_queue(ada, rita, review, episode):
+    other = assigning.create_queue(ada, "Other")
+    assigning.fill(ada, other.pk, Episode.objects.filter(pk=episode.pk))
+    lease = assigning.claim(rita, review.pk)
+    deciding.decide(rita, review.pk, lease.lease_token, Wanted("accept"))
+    shown = deciding.reveal(rita, review.pk)
+    assert shown.outcome is None and shown.is_withheld and not shown.differs
+    page = read(as_person(rita), f"/reviews/{review.pk}/")
+    assert "Opens after your verdict in another blind queue" in re.sub(r"\s+", " ", page)
+    second = other.reviews.get()
+    lease = assigning.claim(rita, second.pk)
+    assert deciding.decide(rita, second.pk, lease.lease_token, Wanted("accept")).is_blind
+    assert deciding.reveal(rita, review.pk).differs
+
+
+def test_role_decides_what_a_blind_queue_withholds(project, rita, review, episode):
+    assert not visibility.sees_outcome(rita, episode)
+    researcher = person(members.ensure_member(project, "rita", Role.RESEARCHER))
+    assert visibility.sees_outcome(researcher, episode)
+    again = person(members.ensure_member(project, "rita", Role.REVIEWER))
+    assert not visibility.sees_outcome(again, episode)
+    viewer = person(members.ensure_member(project, "vera", Role.VIEWER))
+    assert visibility.sees_outcome(viewer, episode)
+
+
+def test_gold_is_withheld_from_each_until_their_own_verdict(project, ada, rita, queue):
+    known = ended(ada, "two", task_idx=4)
+    gold = assigning.add_gold(ada, queue.pk, known.pk, "reject")
+    ron = person(members.ensure_member(project, "ron", Role.EXPERT))
+    lease = assigning.claim(rita, gold.pk)
+    deciding.decide(rita, gold.pk, lease.lease_token, Wanted("reject"))
+    assert visibility.sees_outcome(rita, known) and not visibility.sees_outcome(ron, known)
 
 
 def test_exports_wait_for_blind_reviews(ada, review, episode):
@@ -135,10 +193,9 @@ def test_exports_wait_for_blind_reviews(ada, review, episode):
     assert client.post("/api/v1/exports", {"format": "raw"}, content_type="application/json").status_code == 202
 
 
-def test_step_of_the_verifier_is_withheld_from_the_api(rita, review, episode):
+def test_step_of_the_verifier_is_withheld_from_the_api(ada, rita, review, episode):
+    assert as_person(ada).get(f"/api/v1/episodes/{episode.pk}/steps/3").status_code == 200
     client = as_person(rita)
-    assert client.get(f"/api/v1/episodes/{episode.pk}/steps/3").status_code == 200
-    assigning.claim(rita, review.pk)
     assert client.get(f"/api/v1/episodes/{episode.pk}/steps/3").status_code == 404
     steps = client.get(f"/api/v1/episodes/{episode.pk}/steps").json()["steps"]
     assert [one["kind"] for one in steps] == ["message", "tool_call"]
@@ -158,7 +215,7 @@ def test_the_review_drawn_ahead_holds_no_outcome_and_no_claim(ada, rita, queue, 
     assert queue.reviews.get(pk=drawn["review"]).episode_id == following.pk
     assert "desk_1 / 4" in drawn["page"] and "data-verdict-form" in drawn["page"]
     assert [word for word in TELLS if word in said(drawn["page"])] == []
-    assert not following.holds.exists() and assigning.slot_of(rita, following.reviews.get()) is None
+    assert assigning.slot_of(rita, following.reviews.get()) is None
     assert assigning.slot_of(rita, review).state == "claimed"
 
 

@@ -1,0 +1,65 @@
+"""Writes: what a blind review withholds. `episodes.visibility` reads the holds and is asked by all pages and calls.
+
+From members who judge and make no queues (experts and reviewers) an outcome is held from the moment the episode is in a
+blind queue, before they claim: the list of episodes would tell it. From others, who fill queues by outcome, and from
+programs, from their claim. A hold ends with their verdict or decline, with the last verdict that the review needs, or
+with the queue.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from django.db.models import Q, QuerySet
+
+from episodes.models import OutcomeHold
+from people import leasing
+from people.access import Actor, judges_only, members_who_judge, person
+from people.leasing import SlotState
+from people.models import Membership
+from reviews.models import Review, ReviewDecline, ReviewSlot, Verdict
+
+AT_ONCE = 5_000
+
+
+def from_everyone(reviews: Iterable[Review]) -> None:
+    """Hold back the outcomes of these reviews of one blind queue from each member who may come to judge them."""
+    known = list(reviews)
+    keys = [one.key for one in members_who_judge(known[0].queue.project)] if known else []
+    _hold((key, review) for review in known for key in keys)
+
+
+def from_one(actor: Actor, review: Review) -> None:
+    """Hold back the outcome of what an actor claims; a hold that is there stays as it is."""
+    _hold([(actor.key, review)])
+
+
+def _hold(wanted: Iterable[tuple[str, Review]]) -> None:
+    rows = [OutcomeHold(actor_key=key, episode_id=review.episode_id, by=review.pk) for key, review in wanted]
+    OutcomeHold.objects.bulk_create(rows, ignore_conflicts=True, batch_size=AT_ONCE)
+
+
+def open_to(actor_key: str, review: Review) -> None:
+    """Open the outcome to one for whom this review is over."""
+    OutcomeHold.objects.filter(actor_key=actor_key, episode=review.episode_id, by=review.pk).delete()
+
+
+def open_to_everyone(reviews: QuerySet[Review]) -> None:
+    """Open the outcomes of reviews that no one judges any more."""
+    OutcomeHold.objects.filter(by__in=reviews.values("pk")).delete()
+
+
+def follow_role(membership: Membership) -> None:
+    """Hold back from a member who judges from now on what others judge blind, and open to one who does not what they
+    have not claimed. Registered with `members.on_role`."""
+    actor = person(membership)
+    waiting = Review.objects.filter(queue__project=membership.project, queue__is_blind=True, queue__closed_at=None)
+    if judges_only(membership.role):
+        judged = Verdict.objects.filter(author_key=actor.key, is_late=False).values("review")
+        declined = ReviewDecline.objects.filter(author_key=actor.key).values("review")
+        wanted = waiting.filter(Q(slots__state__in=leasing.OPEN) | ~Q(gold="")).distinct()
+        _hold((actor.key, one) for one in wanted.exclude(pk__in=judged).exclude(pk__in=declined))
+    else:
+        claimed = ReviewSlot.objects.filter(holder=actor.key, state=SlotState.CLAIMED).values("review")
+        holds = OutcomeHold.objects.filter(actor_key=actor.key, by__in=waiting.values("pk"))
+        holds.exclude(by__in=claimed).delete()
