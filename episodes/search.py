@@ -16,14 +16,17 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.expressions import RawSQL
 
 from episodes.entries import read
-from episodes.models import SearchMark, Step, StepWords
+from episodes.models import Episode, SearchMark, Step, StepWords
 from episodes.search_text import excerpt_of, terms_of, text_of
 from people.plain_text import clean
 
 WORDS_MAX = 200
+READ_THROUGH = 20_000
+"""So many steps are read one by one for the hits of a page: a frequent word has more entries in the index than that."""
 HITS = """
 SELECT DISTINCT ON (episode_id) episode_id, seq, step_id, count(*) OVER (PARTITION BY episode_id)
-  FROM episodes_stepwords WHERE episode_id = ANY(%s) AND words @@ websearch_to_tsquery('simple', %s)
+  FROM (SELECT * FROM episodes_stepwords WHERE episode_id = ANY(%s){without_index}) step
+ WHERE words @@ websearch_to_tsquery('simple', %s)
  ORDER BY episode_id, seq
 """
 
@@ -62,14 +65,15 @@ def _query(search: str) -> str:
     return " ".join(f'{"" if wanted else "-"}"{said}"' for wanted, said in terms)
 
 
-def hits(episodes: Collection[str], search: str) -> dict[str, Hit]:
+def hits(episodes: Collection[Episode], search: str) -> dict[str, Hit]:
     """Return the first hit of each of these episodes, by their ids; none for those found by
     something else than a step."""
     query = _query(search)
     if not episodes or not query:
         return {}
+    is_short = sum(one.last_seq for one in episodes) <= READ_THROUGH
     with connection.cursor() as cursor:
-        cursor.execute(HITS, [list(episodes), query])
+        cursor.execute(HITS.format(without_index=" OFFSET 0" * is_short), [[one.pk for one in episodes], query])
         found = cursor.fetchall()
     bodies = {step.pk: read(step.body) for step in Step.objects.filter(pk__in=[row[2] for row in found])}
     return {episode: _hit(seq, bodies[pk], search, count - 1) for episode, seq, pk, count in found if pk in bodies}
