@@ -42,21 +42,30 @@ class Hit:
     more: int
 
 
-def condition(search: str) -> Q:
-    """Return episodes of which a step holds what is searched for: all words, "a phrase", none with a minus before it.
+def candidates(search: str) -> tuple[str, list[str]] | None:
+    """Return a query for the ids of episodes that can be found, with its values; None if any episode can be.
 
     Gathered from the joined words of episodes, where a frequent word costs one entry for each of them, and from the
-    steps whose words were not joined yet. Joined words do not say which step holds them: where there is more to a
-    search than one word, each of those episodes is asked for a step as well.
+    steps whose words were not joined yet.
     """
-    terms = terms_of(search[:WORDS_MAX])
-    wanted = " ".join(said for is_wanted, said in terms if is_wanted)
+    wanted = " ".join(said for is_wanted, said in terms_of(search[:WORDS_MAX]) if is_wanted)
+    return ("SELECT episodes_with_words(%s, %s) AS id", [wanted, _query(search)]) if wanted else None
+
+
+def condition(search: str, gathered: str = "") -> Q:
+    """Return episodes of which a step holds what is searched for: all words, "a phrase", none with a minus before it.
+
+    `gathered` is a table that holds the candidates already. Joined words do not say which step holds them: where there
+    is more to a search than one word, each of those episodes is asked for a step as well.
+    """
     query = SearchQuery(_query(search), search_type="websearch", config="simple")
     step = Q(Exists(StepWords.objects.filter(episode=OuterRef("pk"), words=query)))
-    if not wanted:
+    asked = candidates(search)
+    if asked is None:
         return step
-    found = Q(pk__in=RawSQL("SELECT episodes_with_words(%s, %s)", [wanted, _query(search)]))
-    return found if len(terms) == 1 and " " not in wanted else found & step
+    found = Q(pk__in=RawSQL(f"SELECT id FROM {gathered}", []) if gathered else RawSQL(*asked))
+    terms = terms_of(search[:WORDS_MAX])
+    return found if len(terms) == 1 and " " not in terms[0][1] else found & step
 
 
 def _query(search: str) -> str:
