@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from django.db import connection
-from django.db.models import F, Q, QuerySet, Subquery
+from django.db.models import Count, F, Min, Q, QuerySet, Subquery
 from django.http import QueryDict
 
 from episodes import narrowing, outcomes, search, visibility
@@ -23,7 +24,11 @@ from episodes.strip import BRIEFED, OUTCOME_WORDS
 from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
 
+Asked = tuple[dict[str, list[str]], list[str]]
+"""Filters that episodes pass, and those whose values are counted among them."""
 COUNTED = 10_000
+FREQUENT, SPARE = 0.3, 1.5
+"""A word that this share of episodes holds is first looked for in as many of the newest as hold enough, and some."""
 VALUES = 8
 ASKED_WORDS = {
     **{"human": "A person", "llm": "A model", "cache": "A reused answer", "script": "A script"},
@@ -117,6 +122,14 @@ class Chip:
 
 
 @dataclass(frozen=True)
+class Window:
+    """The newest episodes: all that were created after a moment, none of which has an id before `first`."""
+
+    after: datetime
+    first: str
+
+
+@dataclass(frozen=True)
 class Wish:
     """What a list's query string asks for."""
 
@@ -155,12 +168,18 @@ def counted(actor: Actor, wish: Wish) -> tuple[list[str], list[Facet]]:
     shown = [name for name in TITLES if not _is_left_out(actor, wish, name)]
     used = [name for name in shown if name in wish.said]
     asked = [(wish.said, [name for name in shown if name not in used])]
-    found, counts = _counts(actor, asked + [(wish.without(name), [name]) for name in used])
+    asked += [(wish.without(name), [name]) for name in used]
+    window = _window(actor.project, wish)
+    found, counts = _counts(actor, asked, window)
+    if window and any(len(ids) <= COUNTED for ids in found):  # there may be more behind it
+        found, counts = _counts(actor, asked, None)
+    for ids, (_, names) in zip(found, asked, strict=True):
+        counts |= {name: narrowing.sayings().counts(actor, name, ids) for name in names if name in SAID}
     if "label" in wish.said and "label_value" in counts:
         said = counts["label_value"].items()
         counts["label_value"] = Counter({one: n for one, n in said if one.partition(":")[0] in wish.said["label"]})
     facets = [_facet(name, counts[name], wish, _words(actor.project, name)) for name in shown]
-    return found, [facet for facet in facets if facet.choices]
+    return found[0], [facet for facet in facets if facet.choices]
 
 
 def _words(project: Project, name: str) -> Mapping[str, str]:
@@ -179,40 +198,53 @@ def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
     return name == "label_value" and not {"label", "label_value"} & set(wish.said)
 
 
+def _window(project: Project, wish: Wish) -> Window | None:
+    """Return the newest episodes among which a frequent word is found often enough; None to look through them all."""
+    words = wish.said.get("q", [])
+    share = search.share_of(words[0]) if len(words) == 1 else 0
+    if share < FREQUENT:
+        return None
+    size = int(COUNTED * SPARE / share)
+    newest = scoped(Episode.objects.all(), project).order_by("-created_at", "-pk")[:size]
+    told = newest.aggregate(after=Min("created_at"), first=Min("pk"), size=Count("pk"))
+    return Window(told["after"], told["first"]) if told["size"] == size else None
+
+
 def _counts(
-    actor: Actor, asked: Sequence[tuple[dict[str, list[str]], list[str]]]
-) -> tuple[list[str], dict[str, Counter[str]]]:
-    """Count the values of some filters among the episodes that pass others, for each of `asked`; returns the episodes
-    of the first, newest first, as well. What people said of them is counted by who stores it.
+    actor: Actor, asked: Sequence[Asked], window: Window | None
+) -> tuple[list[list[str]], dict[str, Counter[str]]]:
+    """Count the values of some filters among the episodes that pass others, for each of `asked`; returns those
+    episodes, newest first, as well. Counts nothing that people said of them.
     """
+    found: list[list[str]] = [[] for _ in asked]
     counts: dict[str, Counter[str]] = {name: Counter() for _, names in asked for name in names}
-    found: dict[int, list[str]] = {}
     with connection.cursor() as cursor:
-        cursor.execute(*_statement(actor, asked))
+        cursor.execute(*_statement(actor, asked, window))
         for place, name, value, count in cursor.fetchall():
             if not name:
                 found[place] = value.split(",") if value else []
             elif value:
                 counts[name][value] = count
-    for place, (_, names) in enumerate(asked):
-        for name in names:
-            if name in SAID:
-                counts[name] = narrowing.sayings().counts(actor, name, found[place])
-    return found[0], counts
+    return found, counts
 
 
-def _statement(actor: Actor, asked: Sequence[tuple[dict[str, list[str]], list[str]]]) -> tuple[str, list[Any]]:
+def _statement(actor: Actor, asked: Sequence[Asked], window: Window | None) -> tuple[str, list[Any]]:
     """Return the statement that counts, with its values. It gathers the candidates of a search once for all: a frequent
     word has as many as there are episodes.
     """
     words = dict.fromkeys(word for said, _ in asked for word in said.get("q", []))
-    gathered = {word: f"searched_{number}" * bool(search.candidates(word)) for number, word in enumerate(words)}
-    tables = [(table, *(search.candidates(word) or ("", []))) for word, table in gathered.items() if table]
+    queries = [search.candidates(word, window.first if window else "") for word in words]
+    gathered = {word: f"searched_{number}" * bool(queries[number]) for number, word in enumerate(words)}
+    tables: list[tuple[str, str, Sequence[Any]]] = [
+        (f"searched_{number}", *query) for number, query in enumerate(queries) if query
+    ]
     parts: list[tuple[str, list[Any]]] = []
     for place, (said, names) in enumerate(asked):
         rows = matching(actor, {name: values for name, values in said.items() if name != "q"})
         if "q" in said:
             rows = rows.filter(by_words({word: gathered[word] for word in said["q"]}))
+        if window:
+            rows = rows.filter(created_at__gt=window.after)
         tables.append((f"found_{place}", *_newest(rows, names)))
         parts += _parts(actor, place, [name for name in names if name not in SAID])
     before = ", ".join(f"{name} AS MATERIALIZED ({sql})" for name, sql, _ in tables)
@@ -224,7 +256,8 @@ def _newest(rows: QuerySet[Episode], names: Collection[str]) -> tuple[str, Seque
     """Return the query for the episodes among which these filters are counted, with its values."""
     beside = _beside(names)
     told = rows.order_by("-created_at", "-pk").annotate(**beside).values(*_COLUMNS, *beside)
-    return told[: COUNTED + 1].query.sql_with_params()
+    sql, values = told[: COUNTED + 1].query.sql_with_params()
+    return sql, values
 
 
 def _parts(actor: Actor, place: int, names: Collection[str]) -> list[tuple[str, list[Any]]]:

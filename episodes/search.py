@@ -29,6 +29,10 @@ SELECT DISTINCT ON (episode_id) episode_id, seq, step_id, count(*) OVER (PARTITI
  WHERE words @@ websearch_to_tsquery('simple', %s)
  ORDER BY episode_id, seq
 """
+SHARE = """
+SELECT most_common_elem_freqs[array_position(most_common_elems::text::text[], %s)]
+  FROM pg_stats WHERE schemaname = current_schema() AND tablename = 'episodes_episodewords' AND attname = 'words'
+"""
 
 
 @dataclass(frozen=True)
@@ -42,14 +46,24 @@ class Hit:
     more: int
 
 
-def candidates(search: str) -> tuple[str, list[str]] | None:
-    """Return a query for the ids of episodes that can be found, with its values; None if any episode can be.
+def candidates(search: str, first: str = "") -> tuple[str, list[str]] | None:
+    """Return a query for the ids of episodes that can be found, with its values; None if any episode can be. Of those
+    whose ids come before `first` it gives none.
 
     Gathered from the joined words of episodes, where a frequent word costs one entry for each of them, and from the
     steps whose words were not joined yet.
     """
     wanted = " ".join(said for is_wanted, said in terms_of(search[:WORDS_MAX]) if is_wanted)
-    return ("SELECT episodes_with_words(%s, %s) AS id", [wanted, _query(search)]) if wanted else None
+    return ("SELECT episodes_with_words(%s, %s, %s) AS id", [wanted, _query(search), first]) if wanted else None
+
+
+def share_of(search: str) -> float:
+    """Return the share of episodes that hold a frequent word, as the database's statistics say; else 0."""
+    terms = terms_of(search[:WORDS_MAX])
+    with connection.cursor() as cursor:
+        cursor.execute(SHARE, [terms[0][1].lower() if len(terms) == 1 and terms[0][0] else ""])
+        row = cursor.fetchone()
+    return float(row[0] or 0) if row else 0.0
 
 
 def condition(search: str, gathered: str = "") -> Q:

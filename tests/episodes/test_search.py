@@ -244,10 +244,10 @@ def test_words_not_joined_are_read_by_their_episodes(db):
     """Gathered from the index of all steps instead, a frequent word took seconds while steps came in."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = 'episodes_with_words'")
-        body = cursor.fetchone()[0].replace("wanted)", "$1)").replace("query)", "$2)")
+        body = cursor.fetchone()[0].replace("wanted)", "$1)").replace("query)", "$2)").replace("= first", "= $3")
         cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan")
-        cursor.execute(f"PREPARE searched(text, text) AS {body}")
-        cursor.execute("EXPLAIN EXECUTE searched('ticket', 'ticket')")
+        cursor.execute(f"PREPARE searched(text, text, text) AS {body}")
+        cursor.execute("EXPLAIN EXECUTE searched('ticket', 'ticket', '')")
         plan = "".join(line for (line,) in cursor.fetchall())
         cursor.execute("DEALLOCATE searched")
     assert "words_of_episodes" in plan and "words_by_episode" in plan and "words_of_steps" not in plan
