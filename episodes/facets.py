@@ -9,20 +9,26 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from django.db import connection
-from django.db.models import F, Q, QuerySet, Subquery
+from django.db.models import Count, F, Min, Q, QuerySet, Subquery
 from django.http import QueryDict
 
-from episodes import narrowing, outcomes, visibility
+from episodes import narrowing, outcomes, search, visibility
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
 from episodes.narrowing import SAID, matching
-from episodes.selection import LENGTHS, NOT_VERIFIED
+from episodes.selection import LENGTHS, NOT_VERIFIED, by_words
 from episodes.strip import BRIEFED, OUTCOME_WORDS
 from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
 
+Asked = tuple[dict[str, list[str]], list[str]]
+"""Filters that episodes pass, and those whose values are counted among them."""
 COUNTED = 10_000
+FREQUENT, SPARE = 0.3, 1.5
+"""A word that this share of episodes holds is first looked for in as many of the newest as hold enough, and some."""
 VALUES = 8
 ASKED_WORDS = {
     **{"human": "A person", "llm": "A model", "cache": "A reused answer", "script": "A script"},
@@ -55,15 +61,10 @@ _COLUMNS = (
     *("id", "state", "scenario", "task_idx", "run_id", "arm", "expert", "policy_name", "origin", "last_seq"),
     "created_at",
 )
-_FOUND = "WITH found AS MATERIALIZED ({rows}) {counts} ORDER BY 3 DESC, 2"
-_VALUE = "SELECT '{name}', value::text, count(*) FROM found, LATERAL (SELECT {value} AS value) of GROUP BY value"
-_THESE = "SELECT NULL, id, -row_number() OVER (ORDER BY created_at DESC, id DESC) FROM found"
 _VALUES = {
     "outcome": f"CASE WHEN id <> ALL(%s) THEN coalesce(outcome, '{NOT_VERIFIED}') END",
     "run": "run_id",
     "policy": "policy_name",
-    "tool": "unnest(facts_tools)",
-    "asked": "unnest(CASE WHEN facts_asks > 0 THEN facts_answered WHEN facts_asks = 0 THEN '{never}'::varchar[] END)",
     "briefed": "CASE WHEN has_briefing THEN 'yes' ELSE 'no' END",
     "error": "CASE WHEN facts_errors > 0 THEN 'any' WHEN facts_errors = 0 THEN 'none' END",
     "length": "CASE "
@@ -71,6 +72,19 @@ _VALUES = {
     + " END",
 }
 """Values of filters that are not simply a column of the same name, as PostgreSQL reads them."""
+_SEVERAL = {
+    "tool": "facts_tools",
+    "asked": "CASE WHEN facts_asks > 0 THEN facts_answered WHEN facts_asks = 0 THEN '{never}'::varchar[] END",
+}
+"""Filters of which an episode can have several values."""
+_EACH = """
+SELECT {place}, '{name}', value, count(*) FROM (SELECT unnest({value}) AS value FROM found_{place}) one GROUP BY value
+"""
+_ONCE = """
+SELECT {place}, CASE {names} END, coalesce({columns}), count(*) FROM (SELECT {values} FROM found_{place}) one
+ GROUP BY GROUPING SETS ({sets})
+"""
+_IDS = "SELECT {place}, '', string_agg(id, ',' ORDER BY created_at DESC, id DESC), 0 FROM found_{place}"
 
 
 @dataclass(frozen=True)
@@ -105,6 +119,14 @@ class Chip:
     title: str
     label: str
     query: str
+
+
+@dataclass(frozen=True)
+class Window:
+    """The newest episodes: all that were created after a moment, none of which has an id before `first`."""
+
+    after: datetime
+    first: str
 
 
 @dataclass(frozen=True)
@@ -144,15 +166,20 @@ def counted(actor: Actor, wish: Wish) -> tuple[list[str], list[Facet]]:
     not exist.
     """
     shown = [name for name in TITLES if not _is_left_out(actor, wish, name)]
-    counts, found = _counts(actor, matching(actor, wish.said), [name for name in shown if name not in wish.said])
-    for name in shown:
-        if name in wish.said:
-            counts |= _counts(actor, matching(actor, wish.without(name)), [name])[0]
+    used = [name for name in shown if name in wish.said]
+    asked = [(wish.said, [name for name in shown if name not in used])]
+    asked += [(wish.without(name), [name]) for name in used]
+    window = _window(actor.project, wish)
+    found, counts = _counts(actor, asked, window)
+    if window and any(len(ids) <= COUNTED for ids in found):  # there may be more behind it
+        found, counts = _counts(actor, asked, None)
+    for ids, (_, names) in zip(found, asked, strict=True):
+        counts |= {name: narrowing.sayings().counts(actor, name, ids) for name in names if name in SAID}
     if "label" in wish.said and "label_value" in counts:
         said = counts["label_value"].items()
         counts["label_value"] = Counter({one: n for one, n in said if one.partition(":")[0] in wish.said["label"]})
     facets = [_facet(name, counts[name], wish, _words(actor.project, name)) for name in shown]
-    return found, [facet for facet in facets if facet.choices]
+    return found[0], [facet for facet in facets if facet.choices]
 
 
 def _words(project: Project, name: str) -> Mapping[str, str]:
@@ -171,25 +198,85 @@ def _is_left_out(actor: Actor, wish: Wish, name: str) -> bool:
     return name == "label_value" and not {"label", "label_value"} & set(wish.said)
 
 
-def _counts(actor: Actor, rows: QuerySet[Episode], names: Sequence[str]) -> tuple[dict[str, Counter[str]], list[str]]:
-    """Count the values of these filters in one statement, which looks for the episodes once and returns them, newest
-    first."""
-    told = rows.order_by("-created_at", "-pk").annotate(**_beside(names))
-    sql, given = told.values(*_COLUMNS, *_beside(names))[: COUNTED + 1].query.sql_with_params()
-    of_record = [name for name in names if name not in SAID]
-    parts = [_VALUE.format(name=name, value=_VALUES.get(name, name)) for name in of_record]
-    hidden = [sorted(visibility.held(actor))] * ("outcome" in of_record)
-    counts: dict[str, Counter[str]] = {name: Counter() for name in of_record}
-    found = []
+def _window(project: Project, wish: Wish) -> Window | None:
+    """Return the newest episodes among which a frequent word is found often enough; None to look through them all."""
+    words = wish.said.get("q", [])
+    share = search.share_of(words[0]) if len(words) == 1 else 0
+    if share < FREQUENT:
+        return None
+    size = int(COUNTED * SPARE / share)
+    newest = scoped(Episode.objects.all(), project).order_by("-created_at", "-pk")[:size]
+    told = newest.aggregate(after=Min("created_at"), first=Min("pk"), size=Count("pk"))
+    return Window(told["after"], told["first"]) if told["size"] == size else None
+
+
+def _counts(
+    actor: Actor, asked: Sequence[Asked], window: Window | None
+) -> tuple[list[list[str]], dict[str, Counter[str]]]:
+    """Count the values of some filters among the episodes that pass others, for each of `asked`; returns those
+    episodes, newest first, as well. Counts nothing that people said of them.
+    """
+    found: list[list[str]] = [[] for _ in asked]
+    counts: dict[str, Counter[str]] = {name: Counter() for _, names in asked for name in names}
     with connection.cursor() as cursor:
-        cursor.execute(_FOUND.format(rows=sql, counts=" UNION ALL ".join([*parts, _THESE])), [*given, *hidden])
-        for name, value, count in cursor.fetchall():
-            if name is None:
-                found.append(value)
+        cursor.execute(*_statement(actor, asked, window))
+        for place, name, value, count in cursor.fetchall():
+            if not name:
+                found[place] = value.split(",") if value else []
             elif value:
                 counts[name][value] = count
-    told_of = {name: narrowing.sayings().counts(actor, name, found) for name in names if name in SAID}
-    return counts | told_of, found
+    return found, counts
+
+
+def _statement(actor: Actor, asked: Sequence[Asked], window: Window | None) -> tuple[str, list[Any]]:
+    """Return the statement that counts, with its values. It gathers the candidates of a search once for all: a frequent
+    word has as many as there are episodes.
+    """
+    words = dict.fromkeys(word for said, _ in asked for word in said.get("q", []))
+    queries = [search.candidates(word, window.first if window else "") for word in words]
+    gathered = {word: f"searched_{number}" * bool(queries[number]) for number, word in enumerate(words)}
+    tables: list[tuple[str, str, Sequence[Any]]] = [
+        (f"searched_{number}", *query) for number, query in enumerate(queries) if query
+    ]
+    parts: list[tuple[str, list[Any]]] = []
+    for place, (said, names) in enumerate(asked):
+        rows = matching(actor, {name: values for name, values in said.items() if name != "q"})
+        if "q" in said:
+            rows = rows.filter(by_words({word: gathered[word] for word in said["q"]}))
+        if window:
+            rows = rows.filter(created_at__gt=window.after)
+        tables.append((f"found_{place}", *_newest(rows, names)))
+        parts += _parts(actor, place, [name for name in names if name not in SAID])
+    before = ", ".join(f"{name} AS MATERIALIZED ({sql})" for name, sql, _ in tables)
+    values = [value for *_, given in (*tables, *parts) for value in given]
+    return f"WITH {before} {' UNION ALL '.join(sql for sql, _ in parts)}", values
+
+
+def _newest(rows: QuerySet[Episode], names: Collection[str]) -> tuple[str, Sequence[Any]]:
+    """Return the query for the episodes among which these filters are counted, with its values."""
+    beside = _beside(names)
+    told = rows.order_by("-created_at", "-pk").annotate(**beside).values(*_COLUMNS, *beside)
+    sql, values = told[: COUNTED + 1].query.sql_with_params()
+    return sql, values
+
+
+def _parts(actor: Actor, place: int, names: Collection[str]) -> list[tuple[str, list[Any]]]:
+    """Return the queries for the counts of these filters and for the episodes, each with its values. Filters of which
+    an episode has one value are counted in one go.
+    """
+    parts = [(_IDS.format(place=place), list[Any]())]
+    for name in _SEVERAL.keys() & names:
+        parts.append((_EACH.format(place=place, name=name, value=_SEVERAL[name]), []))
+    if once := [name for name in names if name not in _SEVERAL]:
+        sql = _ONCE.format(
+            place=place,
+            names=" ".join(f"WHEN GROUPING({name}) = 0 THEN '{name}'" for name in once),
+            columns=", ".join(once),
+            values=", ".join(f"({_VALUES.get(name, name)})::text AS {name}" for name in once),
+            sets=", ".join(f"({name})" for name in once),
+        )
+        parts.append((sql, [sorted(visibility.held(actor))] * ("outcome" in once)))
+    return parts
 
 
 def _beside(names: Collection[str]) -> dict[str, Subquery | F | Q]:

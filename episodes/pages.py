@@ -51,7 +51,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         refused = error.message
     tally = {"total": wall.total_of(actor)} if wish.said else wall.tallies(actor)
     words = wish.first("q")
-    hits = search.hits([one.pk for one in found], words)
+    hits = search.hits(found, words)
     context = {
         "rows": [{"row": row, "hit": hits.get(row.episode.pk)} for row in wall.rows_with_outcomes(actor, found)],
         "older": f"{wish.query()}&{urlencode({'cursor': older})}" if older else "",

@@ -16,15 +16,22 @@ from django.db.models import Exists, OuterRef, Q
 from django.db.models.expressions import RawSQL
 
 from episodes.entries import read
-from episodes.models import SearchMark, Step, StepWords
+from episodes.models import Episode, SearchMark, Step, StepWords
 from episodes.search_text import excerpt_of, terms_of, text_of
 from people.plain_text import clean
 
 WORDS_MAX = 200
+READ_THROUGH = 20_000
+"""So many steps are read one by one for the hits of a page: a frequent word has more entries in the index than that."""
 HITS = """
 SELECT DISTINCT ON (episode_id) episode_id, seq, step_id, count(*) OVER (PARTITION BY episode_id)
-  FROM episodes_stepwords WHERE episode_id = ANY(%s) AND words @@ websearch_to_tsquery('simple', %s)
+  FROM (SELECT * FROM episodes_stepwords WHERE episode_id = ANY(%s){without_index}) step
+ WHERE words @@ websearch_to_tsquery('simple', %s)
  ORDER BY episode_id, seq
+"""
+SHARE = """
+SELECT most_common_elem_freqs[array_position(most_common_elems::text::text[], %s)]
+  FROM pg_stats WHERE schemaname = current_schema() AND tablename = 'episodes_episodewords' AND attname = 'words'
 """
 
 
@@ -39,21 +46,40 @@ class Hit:
     more: int
 
 
-def condition(search: str) -> Q:
-    """Return episodes of which a step holds what is searched for: all words, "a phrase", none with a minus before it.
+def candidates(search: str, first: str = "") -> tuple[str, list[str]] | None:
+    """Return a query for the ids of episodes that can be found, with its values; None if any episode can be. Of those
+    whose ids come before `first` it gives none.
 
     Gathered from the joined words of episodes, where a frequent word costs one entry for each of them, and from the
-    steps whose words were not joined yet. Joined words do not say which step holds them: where there is more to a
-    search than one word, each of those episodes is asked for a step as well.
+    steps whose words were not joined yet.
     """
+    wanted = " ".join(said for is_wanted, said in terms_of(search[:WORDS_MAX]) if is_wanted)
+    return ("SELECT episodes_with_words(%s, %s, %s) AS id", [wanted, _query(search), first]) if wanted else None
+
+
+def share_of(search: str) -> float:
+    """Return the share of episodes that hold a frequent word, as the database's statistics say; else 0."""
     terms = terms_of(search[:WORDS_MAX])
-    wanted = " ".join(said for is_wanted, said in terms if is_wanted)
+    with connection.cursor() as cursor:
+        cursor.execute(SHARE, [terms[0][1].lower() if len(terms) == 1 and terms[0][0] else ""])
+        row = cursor.fetchone()
+    return float(row[0] or 0) if row else 0.0
+
+
+def condition(search: str, gathered: str = "") -> Q:
+    """Return episodes of which a step holds what is searched for: all words, "a phrase", none with a minus before it.
+
+    `gathered` is a table that holds the candidates already. Joined words do not say which step holds them: where there
+    is more to a search than one word, each of those episodes is asked for a step as well.
+    """
     query = SearchQuery(_query(search), search_type="websearch", config="simple")
     step = Q(Exists(StepWords.objects.filter(episode=OuterRef("pk"), words=query)))
-    if not wanted:
+    asked = candidates(search)
+    if asked is None:
         return step
-    found = Q(pk__in=RawSQL("SELECT episodes_with_words(%s, %s)", [wanted, _query(search)]))
-    return found if len(terms) == 1 and " " not in wanted else found & step
+    found = Q(pk__in=RawSQL(f"SELECT id FROM {gathered}", []) if gathered else RawSQL(*asked))
+    terms = terms_of(search[:WORDS_MAX])
+    return found if len(terms) == 1 and " " not in terms[0][1] else found & step
 
 
 def _query(search: str) -> str:
@@ -62,14 +88,15 @@ def _query(search: str) -> str:
     return " ".join(f'{"" if wanted else "-"}"{said}"' for wanted, said in terms)
 
 
-def hits(episodes: Collection[str], search: str) -> dict[str, Hit]:
+def hits(episodes: Collection[Episode], search: str) -> dict[str, Hit]:
     """Return the first hit of each of these episodes, by their ids; none for those found by
     something else than a step."""
     query = _query(search)
     if not episodes or not query:
         return {}
+    is_short = sum(one.last_seq for one in episodes) <= READ_THROUGH
     with connection.cursor() as cursor:
-        cursor.execute(HITS, [list(episodes), query])
+        cursor.execute(HITS.format(without_index=" OFFSET 0" * is_short), [[one.pk for one in episodes], query])
         found = cursor.fetchall()
     bodies = {step.pk: read(step.body) for step in Step.objects.filter(pk__in=[row[2] for row in found])}
     return {episode: _hit(seq, bodies[pk], search, count - 1) for episode, seq, pk, count in found if pk in bodies}

@@ -54,6 +54,7 @@ SETTINGS = {
     "max_wal_senders": "0",
     "max_worker_processes": "2",
     "max_parallel_workers": "0",
+    "max_parallel_workers_per_gather": "0",  # no plan counts on workers that there are not
     "max_logical_replication_workers": "0",
     "autovacuum_max_workers": "2",
     "autovacuum_worker_slots": "4",

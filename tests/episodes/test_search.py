@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.db import connection
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes import indexing, lists, recording, search
@@ -169,10 +170,10 @@ def test_hostile_text_is_read(ada):
     indexing.work()
     assert EpisodeFacts.objects.get().tools == ["a?b"]
     assert keys(ada, q="kiwi") == ["one"]
-    assert search.hits([Episode.objects.get().pk], "kiwi")
+    assert search.hits([Episode.objects.get()], "kiwi")
     for words in ("'", '"', "a & | !", "\\", "((", ":*", "-", "\x01"):
         keys(ada, q=words)
-        search.hits([Episode.objects.get().pk], words)
+        search.hits([Episode.objects.get()], words)
 
 
 def test_parts_of_names_and_paths_are_found(ada):
@@ -208,10 +209,23 @@ def test_hit_is_shown_with_its_words_marked(ada):
     add(ada, one, said("nothing"), call("requeue", result="first " * 30 + "<b>rate</b> limit " + "last " * 30))
     add(ada, one, said("the rate again \ue000 \u202e"))
     indexing.work()
-    hit = search.hits([one.pk], "rate")[one.pk]
+    one.refresh_from_db()
+    hit = search.hits([one], "rate")[one.pk]
     assert (hit.seq, hit.name, hit.more) == (2, "requeue", 1)
     assert ("rate", True) in hit.parts and len("".join(text for text, _ in hit.parts)) < 250
-    assert search.hits([], "rate") == search.hits([one.pk], " ") == search.hits([one.pk], "absent") == {}
+    assert search.hits([], "rate") == search.hits([one], " ") == search.hits([one], "absent") == {}
+
+
+def test_hits_of_long_episodes_come_from_the_index(ada, monkeypatch):
+    one, two = started(ada, "one"), started(ada, "two")
+    add(ada, one, said("apple"), said("pear"), said("apple pear"))
+    add(ada, two, said("pear"))
+    indexing.work()
+    found = list(Episode.objects.all())
+    short = search.hits(found, "pear")
+    monkeypatch.setattr(search, "READ_THROUGH", 3)
+    assert search.hits(found, "pear") == short
+    assert {pk: (hit.seq, hit.more) for pk, hit in short.items()} == {one.pk: (2, 1), two.pk: (1, 0)}
 
 
 def test_another_project_finds_nothing(ada, max_):
@@ -224,6 +238,19 @@ def test_frequent_word_is_gathered_from_the_index_once(ada):
     """Asked of each episode instead, a word in a few of a hundred steps took seconds."""
     plan = matching(ada, {"q": ["ticket"]}).order_by("-created_at")[:50].explain()
     assert "hashed SubPlan" in plan and "Materialize" not in plan
+
+
+def test_words_not_joined_are_read_by_their_episodes(db):
+    """Gathered from the index of all steps instead, a frequent word took seconds while steps came in."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT prosrc FROM pg_proc WHERE proname = 'episodes_with_words'")
+        body = cursor.fetchone()[0].replace("wanted)", "$1)").replace("query)", "$2)").replace("= first", "= $3")
+        cursor.execute("SET LOCAL enable_seqscan = off; SET LOCAL plan_cache_mode = force_generic_plan")
+        cursor.execute(f"PREPARE searched(text, text, text) AS {body}")
+        cursor.execute("EXPLAIN EXECUTE searched('ticket', 'ticket', '')")
+        plan = "".join(line for (line,) in cursor.fetchall())
+        cursor.execute("DEALLOCATE searched")
+    assert "words_of_episodes" in plan and "words_by_episode" in plan and "words_of_steps" not in plan
 
 
 def test_words_are_joined_at_the_end_and_after_many_steps(ada, monkeypatch):
