@@ -21,7 +21,7 @@ from awmclient.schema import LIVE_STATES, NO_BRIEFING_AFTER
 from episodes import events
 from episodes.entries import Entry, is_same, refuse_gaps
 from episodes.errors import BriefingLate, EpisodeEnded, StepConflict
-from episodes.models import Episode, EpisodeEvent, EpisodeState, Step, StepKind
+from episodes.models import Episode, EpisodeState, Step, StepKind
 from people.access import Actor, holds, is_id, may_record
 from people.errors import AppError, NotFound, Unauthenticated
 
@@ -40,6 +40,7 @@ STORED = """
 SELECT step.episode_id, step.seq, step.body FROM episodes_step step
   JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, seq) USING (episode_id, seq)
 """
+NOTED = "INSERT INTO episodes_episodeevent (episode_id, at, verb, actor, reason) VALUES (%s, %s, %s, %s, %s)"
 # Everything of a group in one statement, so that one answer of the database stands between a group and its commit.
 # Columns come as lines of text, since texts of steps hold no line break and arrays would be quoted twice. Of what is
 # wanted only that is written which still stands as it was thought to; a sign of life is noted in steps: without a
@@ -291,7 +292,8 @@ def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
 
 
 def note(episode: Episode, verb: str, actor: Actor | None, reason: str = "") -> None:
-    EpisodeEvent.objects.create(episode=episode, verb=verb, actor=actor.name if actor else "awmweb", reason=reason)
+    with connection.cursor() as cursor:
+        cursor.execute(NOTED, [episode.pk, timezone.now(), verb, actor.name if actor else "awmweb", reason])
 
 
 def _write(wanted: dict[str, Standing]) -> set[str]:

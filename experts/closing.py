@@ -15,7 +15,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from episodes import recording
-from episodes.models import Episode
+from episodes.models import Episode, ExpertMode
 from experts import events
 from experts.errors import StillOpen
 from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
@@ -103,6 +103,8 @@ def cancel(actor: Actor, ask_id: str, reason: str = "asker") -> Ask:
 
 def cancel_of_episode(episode: Episode, reason: str) -> None:
     """Close the asks of an ending episode in its own transaction. Registered with `recording.on_end`."""
+    if episode.expert == ExpertMode.OFF:
+        return  # `queue` refuses its asks
     for ask in Ask.objects.select_for_update().open().filter(episode=episode):
         ask.episode = episode
         close(ask, AskStatus.CANCELLED, "episode_ended", None)

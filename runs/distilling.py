@@ -14,7 +14,6 @@ import time
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from channels.db import database_sync_to_async
 from django.conf import settings
 from django.utils import timezone
 
@@ -29,6 +28,7 @@ from experts.availability import desk_of, tokens_spent
 from experts.llm import QUOTED, bounded_tools, object_in, shortened
 from people.access import Actor, expert_model
 from runs import briefings
+from runs.database import in_database
 from runs.errors import NoExpertModel
 from runs.models import Briefing, PlannedTry
 from runs.plans import HUMAN
@@ -197,4 +197,4 @@ def _is_spent(model: Actor) -> bool:
 
 
 async def _do(call: Any, *args: Any) -> Any:
-    return await database_sync_to_async(call)(*args)
+    return await in_database(call)(*args)

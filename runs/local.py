@@ -7,15 +7,12 @@ awmweb's errors to the client's. Leaves every rule to `episodes.recording`, `exp
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from asgiref.sync import SyncToAsync
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, close_old_connections, transaction
+from django.db import InterfaceError, OperationalError, transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
@@ -45,48 +42,13 @@ from people.access import Actor, visible_or_404
 from people.errors import AppError
 from people.models import new_id
 from runs import parking
+from runs.database import in_database
 
 log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 PATIENCE_S, FIRST_PAUSE_S = 60.0, 0.2
 RE_READ_S, FIRST_READS_S = 5.0, 1.0
-
-
-_thread = threading.local()
-
-
-@contextlib.contextmanager
-def one_connection() -> Iterator[None]:
-    """Let what this thread does in the database go over one connection until the block ends, instead of borrowing and
-    testing one for each call. One that broke is given back at once."""
-    close_old_connections()
-    _thread.keeps = True
-    try:
-        yield
-    finally:
-        _thread.keeps = False
-        close_old_connections()
-
-
-class in_database(SyncToAsync[P, R]):  # noqa: N801 - called like a function, as its base class is
-    """Run a function of the database from a coroutine, in the thread that waits for it."""
-
-    def thread_handler(self, loop: Any, *args: Any, **kwargs: Any) -> Any:
-        if not _keeps_connection():
-            close_old_connections()
-        try:
-            done = super().thread_handler(loop, *args, **kwargs)  # type: ignore[no-untyped-call]
-        except BaseException:
-            close_old_connections()
-            raise
-        if not _keeps_connection():
-            close_old_connections()
-        return done
-
-
-def _keeps_connection() -> bool:
-    return getattr(_thread, "keeps", False)
 
 
 async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from django.db import transaction
-from django.db.models import Exists, Q
+from django.db import connection, transaction
 from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES, EpisodeStart, RunStart
@@ -35,6 +34,33 @@ from runs.plans import MAX_EPISODES, OF_LOOP, PlanDocument, TaskFilter
 
 Task = tuple[str, int, str]
 CHUNK = 200
+# of each episode that is played these statements are made; the ORM takes longer to write them than the database to
+# answer them
+BEGUN = """
+UPDATE runs_plannedtry AS try SET begun_at = %s WHERE episode_id = %s
+RETURNING EXISTS (
+    SELECT FROM runs_plan AS plan WHERE plan.run_id = try.plan_id AND plan.state = 'running' AND (
+        plan.parallel > %s
+        OR EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)))
+  AND EXISTS (
+    SELECT FROM runs_plannedtry AS waiting JOIN episodes_episode AS episode ON episode.id = waiting.episode_id
+     WHERE waiting.plan_id = try.plan_id AND waiting.called_at IS NULL AND episode.state = 'queued')
+"""
+CALLED = """
+WITH next AS MATERIALIZED (
+    SELECT try.id, try.episode_id, try.wave, try.position, try.seed, arm.place
+      FROM runs_plannedtry AS try
+      JOIN episodes_episode AS episode ON episode.id = try.episode_id JOIN runs_arm AS arm ON arm.id = try.arm_id
+     WHERE try.plan_id = %s AND try.called_at IS NULL AND episode.state = 'queued'
+     ORDER BY try.wave, try.position, try.seed, arm.place LIMIT %s
+), called AS (
+    UPDATE runs_plannedtry AS try SET called_at = %s FROM next WHERE try.id = next.id
+)
+SELECT episode_id FROM next ORDER BY wave, position, seed, place
+"""
+FED = """
+SELECT run_id, document, parallel, state, ended_at FROM runs_plan WHERE run_id = %s AND state = 'running' FOR UPDATE
+"""
 
 
 @dataclass(frozen=True)
@@ -338,7 +364,7 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
 def feed(run_id: str, relays: bool = False) -> int:
     """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left. The thread
     that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too."""
-    plan = Plan.objects.select_for_update().filter(pk=run_id, state=PlanState.RUNNING).first()
+    plan: Plan | None = next(iter(Plan.objects.raw(FED, [run_id])), None)
     if plan is None:
         return 0
     asked = limits.limited(plan)
@@ -364,18 +390,25 @@ def _wake(episode_id: str, relays: bool) -> None:
 
 def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int) -> list[str]:
     """Note calls for the next tries within the limits of arms and endpoints, and return their episodes."""
-    ordered = plan.tries.filter(called_at=None, episode__state=EpisodeState.QUEUED)
-    ordered = ordered.order_by("wave", "position", "seed", "arm__place")
     of_arms = {name: most - mine.arms.get(name, limits.Load()).live for name, most in limits.arm_limits(plan).items()}
+    if not of_arms and not asked:
+        return _call_first(plan, room)
     of_endpoints = {one.name: one.room for one in limits.endpoints(plan, asked.values())}
     full = [name for name, left in of_arms.items() if left <= 0]
     full += [arm for arm, name in asked.items() if of_endpoints[name] <= 0]
+    ordered = plan.tries.filter(called_at=None, episode__state=EpisodeState.QUEUED)
+    ordered = ordered.order_by("wave", "position", "seed", "arm__place")
     open_ = ordered.exclude(arm__name__in=full).values_list("episode_id", "arm__name")
     # the first in the planned order that fit can be far down, behind thousands of a full arm
-    waiting = open_.iterator(chunk_size=CHUNK) if of_arms or asked else open_[:room]
-    called = limits.chosen(waiting, room, of_arms, asked, of_endpoints)
+    called = limits.chosen(open_.iterator(chunk_size=CHUNK), room, of_arms, asked, of_endpoints)
     PlannedTry.objects.filter(episode__in=called).update(called_at=timezone.now())
     return called
+
+
+def _call_first(plan: Plan, room: int) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(CALLED, [plan.pk, room, timezone.now()])
+        return [pk for (pk,) in cursor.fetchall()]
 
 
 def feed_all() -> None:
@@ -388,16 +421,13 @@ def feed_all() -> None:
 
 def begun(episode: Episode) -> None:
     """1. note that a worker has begun an episode, 2. call for the next where that leaves room: a run has few calls at a
-    time that no worker has taken, and fewer beside others."""
-    run_id = episode.run_id
-    if not run_id or not PlannedTry.objects.filter(episode=episode).update(begun_at=timezone.now()):
-        return
-    # a run alone that may have no more live episodes than calls gains no room by it
-    plans = Plan.objects.filter(state=PlanState.RUNNING)
-    waiting = PlannedTry.objects.filter(plan=run_id, called_at=None, episode__state=EpisodeState.QUEUED)
-    gains = plans.filter(Q(parallel__gt=limits.AHEAD) | Exists(plans.exclude(pk=run_id)), Exists(waiting))
-    if gains.filter(pk=run_id).exists():
-        feed(run_id)
+    time that no worker has taken, and fewer beside others. A run alone that may have no more live episodes than calls
+    gains no room by it."""
+    with connection.cursor() as cursor:
+        cursor.execute(BEGUN, [timezone.now(), episode.pk, limits.AHEAD])
+        gains = any(row for (row,) in cursor.fetchall())
+    if gains and episode.run_id:
+        transaction.on_commit(functools.partial(feed, episode.run_id))
 
 
 def episode_ended(episode: Episode, reason: str) -> None:

@@ -12,8 +12,8 @@ import logging
 import zlib
 from typing import Any
 
-from asgiref.sync import async_to_sync
 from django.conf import settings
+from django.db import transaction
 
 from awmclient.chat import ChatPolicy
 from awmclient.errors import BoundaryFault
@@ -30,9 +30,10 @@ from episodes import recording
 from episodes.models import Episode, EpisodeState
 from people.access import Actor, system
 from people.errors import AppError
-from runs import briefings, distilling, launching, parking, planning, relay, servers
+from runs import briefings, database, distilling, launching, parking, planning, relay, servers
+from runs.database import in_database
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
-from runs.local import LocalDashboard, LocalEpisode, in_database, one_connection, patiently
+from runs.local import LocalDashboard, LocalEpisode, patiently
 from runs.plans import OF_LOOP
 
 log = logging.getLogger(__name__)
@@ -40,6 +41,11 @@ AGAIN_S = 1.0
 RESET_PATIENCE_S = 60.0
 VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
 NO_VERIFIER = "no_verifier"
+OF_PLAN = (
+    *("key", "created_at", "scenario", "task_idx", "environment", "arm", "policy", "run_id"),
+    *("project", "planned__plan__state", "planned__plan__document"),
+)
+"""What is read of an episode before it begins; then all of it is."""
 UPSTREAM = ("scenario", "task_idx", "seed")
 """What of a reset a server without awmweb's extensions knows."""
 
@@ -47,8 +53,8 @@ UPSTREAM = ("scenario", "task_idx", "seed")
 def play(episode_id: str, worker: str = "") -> None:
     """Run a queued episode to its end, and those that come after it in this thread. It stays queued while no
     environment server responds; an error is stored as a fault."""
-    with parking.threads.one(), one_connection():
-        relay.thread.play(episode_id, lambda one: async_to_sync(_play)(one, worker))
+    with parking.threads.one(), database.one_connection():
+        relay.thread.play(episode_id, lambda one: database.run(_play(one, worker)))
 
 
 async def _play(episode_id: str, worker: str) -> None:
@@ -58,9 +64,8 @@ async def _play(episode_id: str, worker: str) -> None:
     episode, policy = found
     actor = system(episode.project)
     if isinstance(policy, AppError):
-        begun = await in_database(recording.begin)(episode_id, worker)
+        begun = await in_database(_begin)(episode, worker)
         if begun is not None:
-            await in_database(planning.begun)(begun)
             await _fail(actor, episode, "policy", policy.message)
         return
     briefing = await distilling.briefing_for(episode) if briefings.is_briefed(episode) else None
@@ -69,9 +74,8 @@ async def _play(episode_id: str, worker: str) -> None:
         return
     try:
         async with await _world(actor, episode) as environment:
-            begun = await in_database(recording.begin)(episode_id, worker)
+            begun = await in_database(_begin)(episode, worker)
             if begun is not None:
-                await in_database(planning.begun)(begun)
                 environment.episode = begun
                 await _through(actor, begun, policy, environment, briefing)
     except ServerUnreachable as away:
@@ -85,7 +89,7 @@ async def _play(episode_id: str, worker: str) -> None:
 
 def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
     """Return a queued episode that may begin, with its policy or why it has none; None if it may not."""
-    queued = Episode.objects.select_related("project", "planned__plan").filter(state=EpisodeState.QUEUED)
+    queued = Episode.objects.select_related("project", "planned__plan").only(*OF_PLAN).filter(state=EpisodeState.QUEUED)
     episode = next(iter(queued.filter(pk=episode_id)[:1]), None)
     if episode is None or planning.is_held(episode):
         return None
@@ -95,10 +99,20 @@ def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
         return episode, refused
 
 
+@transaction.atomic
+def _begin(queued: Episode, worker: str) -> Episode | None:
+    """Return the episode as it is begun, of the project that is known of it; None if it is not queued any more."""
+    begun = recording.begin(queued.pk, worker)
+    if begun is not None:
+        begun.project = queued.project
+        planning.begun(begun)
+    return begun
+
+
 def judge(episode_id: str) -> None:
     """Fetch a verdict that was lost with its worker: 1. restore the world from the record, 2. ask its verifier."""
-    with one_connection():
-        async_to_sync(_judge)(episode_id)
+    with database.one_connection():
+        database.run(_judge(episode_id))
 
 
 async def _judge(episode_id: str) -> None:

@@ -114,6 +114,7 @@ WRITES = {
 }
 READS = {
     *(
+        "database",
         "access",
         "audit",
         "outcomes",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from asgiref.sync import async_to_sync
@@ -15,8 +16,9 @@ from episodes.trajectory import steps_of
 from experts import advising, queue
 from experts.models import Ask
 from people import access, members
+from people.errors import NotFound
 from people.models import Project
-from runs import local
+from runs import database, local
 from runs.local import LocalDashboard
 from tests.awmclient.contract import DashboardContract
 from tests.people_by_name import person
@@ -66,8 +68,16 @@ class TestLocalDashboard(DashboardContract):
         return LocalWorld(project, person(project, "edo", "expert"))
 
 
+def by_another_thread(coroutine):
+    async def awaited():
+        return await coroutine
+
+    return async_to_sync(awaited)()
+
+
 @pytest.mark.django_db(transaction=True)
-def test_an_attempt_keeps_one_connection_and_survives_its_end(monkeypatch):
+@pytest.mark.parametrize("run", [database.run, by_another_thread], ids=["own loop", "any loop"])
+def test_an_attempt_keeps_one_connection_and_survives_its_end(monkeypatch, run):
     monkeypatch.setattr(local, "FIRST_PAUSE_S", 0.01)
 
     def session():
@@ -83,7 +93,26 @@ def test_an_attempt_keeps_one_connection_and_survives_its_end(monkeypatch):
         await local.patiently(end)
         return first, again, await local.patiently(session)
 
-    with local.one_connection():
-        first, again, other = async_to_sync(attempt)()
+    with database.one_connection():
+        first, again, other = run(attempt())
     assert first == again and other[1] != first[1]
     assert connection.connection is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_attempt_never_leaves_its_thread():
+    """A write is made while nothing else of the loop runs, and the loop goes on after one that fails."""
+
+    def where():
+        assert Project.objects.count() == 0
+        return threading.get_ident()
+
+    def fails():
+        raise NotFound
+
+    async def attempt():
+        with pytest.raises(NotFound):
+            await database.in_database(fails)()
+        return await database.in_database(where)(), asyncio.get_running_loop().is_running()
+
+    assert database.run(attempt()) == (threading.get_ident(), True)
