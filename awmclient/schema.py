@@ -325,10 +325,13 @@ ALL_SCHEMAS = 40_000, 1_000_000
 def tools_problem(tools: Sequence[ToolSpec]) -> str:
     """Return why these tools cannot be taken, in words; empty if they can. A schema is a stranger's word, and everybody
     who shows or checks a call counts on its bounds."""
+    schemas = [tool.input_schema for tool in tools]
+    if not too_large(schemas, SCHEMA_VALUES, SCHEMA_LEVELS + 1, SCHEMA_CHARACTERS):
+        return ""  # as nearly always: all of them together are within the bounds of one
     for tool in tools:
         if why := too_large(tool.input_schema, SCHEMA_VALUES, SCHEMA_LEVELS, SCHEMA_CHARACTERS):
             return f"The schema of the tool {tool.name} {why}."
-    why = too_large([tool.input_schema for tool in tools], ALL_SCHEMAS[0], SCHEMA_LEVELS + 1, ALL_SCHEMAS[1])
+    why = too_large(schemas, ALL_SCHEMAS[0], SCHEMA_LEVELS + 1, ALL_SCHEMAS[1])
     return f"The list of the tools' schemas {why}." if why else ""
 
 

@@ -40,7 +40,7 @@ IDLE_ATTEMPTS = 3
 """An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
 NO_SERVER = "no environment server"
 UNBRIEFED = "no briefing"
-_READ = ", ".join(field.column for field in Episode._meta.concrete_fields if field.name != "tools")
+_READ = ", ".join(str(field.column) for field in Episode._meta.concrete_fields if field.name != "tools")
 """The columns of an episode that writes look at: its tools are most of a row."""
 LOCKED = f"SELECT {_READ} FROM episodes_episode WHERE id = %s AND project_id = %s FOR UPDATE"
 BEGUN = f"""

@@ -91,7 +91,7 @@ def by_words(searches: Mapping[str, str]) -> Q:
 
 
 def _by_words(word: str, gathered: str) -> Q:
-    """In small letters PostgreSQL looks for a part in half the time that it takes with ILIKE."""
+    """Match one search. In small letters PostgreSQL looks for a part in half the time that ILIKE takes."""
     parts = [StrIndex(Lower(name), Lower(Value(word))) for name in ("task", "scenario", "key")]
     named = (Q(GreaterThan(part, 0)) for part in parts)
     return functools.reduce(operator.or_, named, search.condition(word, gathered))

@@ -103,15 +103,15 @@ class LocalDashboard:
 
     async def start_episode(self, task: str, **fields: Any) -> EpisodePort:
         fields = {name: value for name, value in fields.items() if value is not None}
-        fields.setdefault("key", new_id())
-        plan = EpisodeStart(task=task, **fields)
-        if self.queued is not None:
-            tools, found = [tool.model_dump() for tool in plan.tools or []], self.found()
+        if self.queued is not None:  # of what was planned, only its tools are news, which the loop has checked
+            tools, found = [tool.model_dump() for tool in fields.get("tools", [])], self.found()
             if tools != self.queued.tools:  # an attempt that goes on mostly finds those that are stored
                 found["tools"] = tools
             if found:
                 await patiently(recording.note_environment, self.queued.pk, self.queued.attempt, **found)
             return LocalEpisode(self.actor, self.queued, self.queued.attempt)
+        fields.setdefault("key", new_id())
+        plan = EpisodeStart(task=task, **fields)
         episode, _ = await patiently(recording.start_episode, self.actor, plan)
         return LocalEpisode(self.actor, episode)
 

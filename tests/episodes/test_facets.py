@@ -1,4 +1,4 @@
-"""Counts of the list of episodes beside a plain reference: searches, filters, bounds, windows, and episodes not joined."""
+"""Counts of the list of episodes beside a plain reference: searches, filters, bounds, windows, words not joined yet."""
 
 from __future__ import annotations
 
