@@ -325,6 +325,8 @@ ALL_SCHEMAS = 40_000, 1_000_000
 def tools_problem(tools: Sequence[ToolSpec]) -> str:
     """Return why these tools cannot be taken, in words; empty if they can. A schema is a stranger's word, and everybody
     who shows or checks a call counts on its bounds."""
+    if len(tools) > MAX_TOOLS:
+        return f"There are {len(tools)} tools, more than {MAX_TOOLS}."
     schemas = [tool.input_schema for tool in tools]
     if not too_large(schemas, SCHEMA_VALUES, SCHEMA_LEVELS + 1, SCHEMA_CHARACTERS):
         return ""  # as nearly always: all of them together are within the bounds of one

@@ -14,7 +14,17 @@ from jsonschema import Draft202012Validator
 
 from awmclient.errors import EnvironmentFault
 from awmclient.rollout import rollout
-from awmclient.schema import SCHEMA_CHARACTERS, SCHEMA_LEVELS, SCHEMA_VALUES, AskOpen, EpisodeStart, ToolCall, ToolSpec
+from awmclient.schema import (
+    MAX_TOOLS,
+    SCHEMA_CHARACTERS,
+    SCHEMA_LEVELS,
+    SCHEMA_VALUES,
+    AskOpen,
+    EpisodeStart,
+    ToolCall,
+    ToolSpec,
+    tools_problem,
+)
 from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import FakeEnv, MemoryDashboard
 from episodes import recording, wall
@@ -193,6 +203,13 @@ def test_a_schema_beyond_all_reason_is_refused_at_the_door(project, why):
     assert answer.status_code == 422 and not Episode.objects.exists()
     told = answer.json()["error"]["message"]
     assert "The schema of the tool merge" in told and why in told
+
+
+def test_more_tools_than_an_episode_can_have_are_a_problem():
+    """A loop asks this of what its environment lists; nothing checks the number once more for a built-in episode."""
+    tools = [ToolSpec(name=f"tool{number}") for number in range(MAX_TOOLS + 1)]
+    assert tools_problem(tools) == "There are 501 tools, more than 500."
+    assert not tools_problem(tools[:-1])
 
 
 def test_schemas_that_are_large_together_are_refused():
