@@ -22,7 +22,7 @@ from people.plain_text import clean
 
 WORDS_MAX = 200
 READ_THROUGH = 20_000
-"""So many steps are read one by one for the hits of a page: a frequent word has more entries in the index than that."""
+"""Up to this many steps are read one by one for the hits of a page: a frequent word has more entries in the index."""
 HITS = """
 SELECT DISTINCT ON (episode_id) episode_id, seq, step_id, count(*) OVER (PARTITION BY episode_id)
   FROM (SELECT * FROM episodes_stepwords WHERE episode_id = ANY(%s){without_index}) step

@@ -112,13 +112,15 @@ def ensure_member(project: Project, username: str, role: str, ends_at: datetime 
         user.save(update_fields=["password", "first_name"])
     rights = {"role": role, "ends_at": ends_at}
     membership, new = Membership.objects.get_or_create(project=project, user=user, defaults=rights)
+    was = "" if new else membership.role
     if not new and (membership.role, membership.ends_at) != (role, ends_at):
         if membership.role == Role.ADMIN:
             _end_links_made_by(user, project)
         membership.role, membership.ends_at, membership.entry = role, ends_at, new_id()
         membership.save(update_fields=["role", "ends_at", "entry"])
-    for callback in _on_role:
-        callback(membership)
+    if was != role:
+        for callback in _on_role:
+            callback(membership)
     return membership
 
 

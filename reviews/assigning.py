@@ -106,6 +106,7 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
     found = [one for one in Episode.objects.filter(pk__in=chosen) if worth.is_settled(one)]
     ranked = worth.of_episodes(found)
     with transaction.atomic():
+        _refuse_closed(queue)
         rows = [_row(queue, one, *ranked[one.pk], in_sample=bool(sample)) for one in found]
         made = Review.objects.bulk_create(rows, ignore_conflicts=True)
         kept = Review.objects.filter(pk__in=[one.pk for one in made])
@@ -113,6 +114,13 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
         if queue.is_blind:
             withholding.from_everyone(kept.select_related("queue"))
         return kept.count()
+
+
+def _refuse_closed(queue: ReviewQueue) -> None:
+    """Raise if the queue was closed meanwhile, and let no one close it in this transaction: what is withheld for it
+    afterwards would stay so."""
+    if not ReviewQueue.objects.select_for_update(no_key=True).filter(pk=queue.pk, closed_at=None).exists():
+        raise TooLate("This queue is closed.")
 
 
 def _row(queue: ReviewQueue, episode: Episode, value: float, reason: str, *, in_sample: bool) -> Review:
@@ -143,6 +151,7 @@ def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Revie
     episode = visible_or_404(Episode.objects.all(), actor, episode_id)
     if not worth.is_settled(episode):
         raise NotSettled
+    _refuse_closed(queue)
     review, made = Review.objects.get_or_create(queue=queue, episode=episode, defaults={"gold": answer})
     if not made and review.gold != answer:
         raise Invalid("This episode is already in the queue.")

@@ -16,7 +16,7 @@ from episodes.models import OutcomeHold
 from people import leasing
 from people.access import Actor, judges_only, members_who_judge, person
 from people.leasing import SlotState
-from people.models import Membership
+from people.models import Membership, Project
 from reviews.models import Review, ReviewDecline, ReviewSlot, Verdict
 
 AT_ONCE = 5_000
@@ -25,8 +25,13 @@ AT_ONCE = 5_000
 def from_everyone(reviews: Iterable[Review]) -> None:
     """Hold back the outcomes of these reviews of one blind queue from each member who may come to judge them."""
     known = list(reviews)
-    keys = [one.key for one in members_who_judge(known[0].queue.project)] if known else []
+    keys = [one.key for one in members_who_judge(_locked(known[0].queue.project_id))] if known else []
     _hold((key, review) for review in known for key in keys)
+
+
+def _locked(project_id: int) -> Project:
+    """Lock and return a project: a queue that is filled sees members who join meanwhile, or they see what it holds."""
+    return Project.objects.select_for_update(no_key=True).get(pk=project_id)
 
 
 def from_one(actor: Actor, review: Review) -> None:
@@ -53,7 +58,8 @@ def follow_role(membership: Membership) -> None:
     """Hold back from a member who judges from now on what others judge blind, and open to one who does not what they
     have not claimed. Registered with `members.on_role`."""
     actor = person(membership)
-    waiting = Review.objects.filter(queue__project=membership.project, queue__is_blind=True, queue__closed_at=None)
+    project = _locked(membership.project_id)
+    waiting = Review.objects.filter(queue__project=project, queue__is_blind=True, queue__closed_at=None)
     if judges_only(membership.role):
         judged = Verdict.objects.filter(author_key=actor.key, is_late=False).values("review")
         declined = ReviewDecline.objects.filter(author_key=actor.key).values("review")

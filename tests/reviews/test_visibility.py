@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 
 import pytest
+from django.db import connection, transaction
 from django.urls import reverse
 
 from episodes import visibility
@@ -13,8 +17,9 @@ from episodes.models import Episode, OutcomeHold
 from people import members
 from people.access import person, system
 from people.models import Role
-from reviews import assigning, deciding
+from reviews import assigning, deciding, worth
 from reviews.deciding import Wanted
+from reviews.errors import TooLate
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.reviews.conftest import ended
@@ -171,6 +176,55 @@ def test_role_decides_what_a_blind_queue_withholds(project, rita, review, episod
     assert not visibility.sees_outcome(again, episode)
     viewer = person(members.ensure_member(project, "vera", Role.VIEWER))
     assert visibility.sees_outcome(viewer, episode)
+
+
+def test_upgrade_withholds_what_a_queue_that_is_filled_withholds(project, ada, rita, queue, review):
+    ron = person(members.ensure_member(project, "ron", Role.EXPERT))
+    for number in range(3):
+        assigning.fill(ada, queue.pk, Episode.objects.filter(pk=ended(ada, f"more {number}", task_idx=number).pk))
+    given, passed, _ = (queue.reviews.get(episode__key=f"more {number}") for number in range(3))
+    lease = assigning.claim(ron, given.pk)
+    deciding.decide(ron, given.pk, lease.lease_token, Wanted("reject"))
+    assigning.decline(rita, passed.pk, "no time")
+    assigning.add_gold(ada, queue.pk, ended(ada, "known", task_idx=9).pk, "reject")
+    open_queue = assigning.create_queue(ada, "Open", is_blind=False)
+    assigning.fill(ada, open_queue.pk, Episode.objects.all())
+    held = set(OutcomeHold.objects.values_list("actor_key", "by"))
+    assert len(held) == 2 * 5 - 2
+    OutcomeHold.objects.all().delete()
+    with connection.cursor() as cursor:
+        cursor.execute(import_module("reviews.migrations.0004_blind_from_the_start").SQL)
+    assert set(OutcomeHold.objects.values_list("actor_key", "by")) == held
+
+
+def test_queue_closed_meanwhile_takes_and_withholds_nothing(ada, queue, episode, monkeypatch):
+    ranked = worth.of_episodes
+
+    def closing(episodes):
+        assigning.close_queue(ada, queue.pk)
+        return ranked(episodes)
+
+    monkeypatch.setattr(worth, "of_episodes", closing)
+    with pytest.raises(TooLate):
+        assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
+    assert not queue.reviews.exists() and not OutcomeHold.objects.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_member_who_joins_while_a_queue_is_filled_sees_nothing(project, ada, queue, episode):
+    def join():
+        try:
+            return person(members.ensure_member(project, "nina", Role.REVIEWER))
+        finally:
+            connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        with transaction.atomic():
+            assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
+            joining = pool.submit(join)
+            time.sleep(0.5)  # its membership is written, and it waits for what the queue holds
+        nina = joining.result(30)
+    assert not visibility.sees_outcome(nina, episode)
 
 
 def test_gold_is_withheld_from_each_until_their_own_verdict(project, ada, rita, queue):
