@@ -29,7 +29,7 @@ def from_everyone(reviews: Iterable[Review]) -> None:
     _hold((key, review) for review in known for key in keys)
 
 
-def _locked(project_id: int) -> Project:
+def _locked(project_id: str) -> Project:
     """Lock and return a project: a queue that is filled sees members who join meanwhile, or they see what it holds."""
     return Project.objects.select_for_update(no_key=True).get(pk=project_id)
 
