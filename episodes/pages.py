@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from episodes import facets, recording, saved_views, search, wall
+from episodes import facets, recording, saved_views, search, visibility, wall
 from episodes.facets import COUNTED, Facet, Wish
 from episodes.models import Episode
 from episodes.narrowing import SAID, matching
@@ -62,6 +62,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "chips": facets.chips(actor.project, wish),
         "refused": refused,
         "total": tally["total"],
+        "withheld": visibility.withheld_here(actor),
         "lag": _lag() if words else "",
         "export_query": _export_query(wish),
         "headline": _found(len(counted), tally["total"]) if wish.said else _headline(tally),

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any, TypeVar
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from episodes import outcomes
 from episodes.errors import BlindReview
@@ -57,9 +57,21 @@ def held(actor: Actor) -> set[str]:
     return set(_holds(actor).values_list("episode_id", flat=True))
 
 
-def refuse_while_blind(actor: Actor) -> None:
-    """Raise while any outcome of the project is withheld from this actor: for files that hold outcomes of many."""
-    if _holds(actor).filter(episode__project=actor.project).exists():
+def withheld_here(actor: Actor) -> int:
+    """Return of how many episodes of the project the outcome is withheld from this actor for blind reviews."""
+    if not sees_outcomes(actor):
+        return 0
+    return _holds(actor).filter(episode__project=actor.project).values("episode").distinct().count()
+
+
+def refuse_while_blind(actor: Actor, run: str = "") -> None:
+    """Raise while an outcome of the project, or only of a run and of other episodes of its tasks, is withheld from
+    this actor: for files and pages that show outcomes of many."""
+    held = _holds(actor).filter(episode__project=actor.project)
+    if run:
+        same = {"scenario": OuterRef("episode__scenario"), "task_idx": OuterRef("episode__task_idx")}
+        held = held.filter(Q(episode__run=run) | Exists(Episode.objects.filter(run=run, **same)))
+    if held.exists():
         raise BlindReview
 
 

@@ -94,12 +94,13 @@ def plan_of_run(actor: Actor, run_id: str) -> Plan:
 def compare_run(actor: Actor, run_id: str) -> Comparison:
     """Read the tries of a run and compare its arms.
 
-    Raises `WrongScope` for a token that sees no outcomes, `BlindReview` while any is withheld from this reviewer.
+    Raises `WrongScope` for a token that sees no outcomes, `BlindReview` while one of its
+    tasks is withheld from this reviewer.
     """
     plan = plan_of_run(actor, run_id)
     if not sees_outcomes(actor):
         raise WrongScope("Agent tokens cannot read comparisons.")
-    visibility.refuse_while_blind(actor)
+    visibility.refuse_while_blind(actor, plan.pk)
     tries, states = tries_of(plan)
     arms = list(plan.arms.all())
     by_arm: dict[str, list[tuple[Try, str]]] = {arm.name: [] for arm in arms}

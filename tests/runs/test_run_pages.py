@@ -75,7 +75,12 @@ def test_run_page_shows_arms_marks_and_the_finding(ada, rita):
     held = plan.tries.get(arm__name="expert", position=0).episode
     OutcomeHold.objects.create(episode=held, actor_key=rita.key, by="r")
     refused = as_person(rita).get(f"/runs/{plan.pk}/")
-    assert refused.status_code == 409 and "Better" not in html(refused)
+    assert refused.status_code == 409 and "Better" not in html(refused) and "Go to Review" in html(refused)
+    tasks = {f"{one.scenario}/{one.task_idx}" for one in plan.tries.all()}
+    of_held = f"{held.scenario}/{held.task_idx}"
+    same, other = (launched(ada, tasks=[task]) for task in (of_held, min(tasks - {of_held})))
+    assert as_person(rita).get(f"/runs/{same.pk}/").status_code == 409  # how hard its task is tells of the other run
+    assert as_person(rita).get(f"/runs/{other.pk}/").status_code == 200
     listed = html(as_person(rita).get("/runs/"))
     assert 'aria-label="5 complete, 0 not complete, 1 left out, 0 live of 6"' in listed
 
