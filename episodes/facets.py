@@ -62,7 +62,7 @@ _COLUMNS = (
     "created_at",
 )
 _VALUES = {
-    "outcome": f"CASE WHEN id <> ALL(%s) THEN coalesce(outcome, '{NOT_VERIFIED}') END",
+    "outcome": f"CASE WHEN id NOT IN (SELECT unnest(%s::text[])) THEN coalesce(outcome, '{NOT_VERIFIED}') END",
     "run": "run_id",
     "policy": "policy_name",
     "briefed": "CASE WHEN has_briefing THEN 'yes' ELSE 'no' END",
