@@ -345,6 +345,8 @@ DATABASES["default"].setdefault("OPTIONS", {})
 DATABASES["default"]["OPTIONS"]["pool"] = {"min_size": 0, "max_size": 32, "timeout": 4, "max_idle": 60}
 # without it a pool waits ever longer between attempts, and pages stay away long after the database is back
 DATABASES["default"]["OPTIONS"]["pool"]["reconnect_timeout"] = 2
+# of what goes past Django's cursors, which prepare nothing: the append of a played episode's step
+DATABASES["default"]["OPTIONS"]["prepare_threshold"] = 5
 # a connection from before a restart of the server is found out before it is used, so that no page breaks on it
 DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
 DATABASES["default"]["TEST"] = {"NAME": "awmweb_test"}

@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
@@ -23,7 +23,7 @@ from awmenv.attesting import NotAttested
 from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes import events
-from episodes.appending import Append, append_alone, note, reopen_or_refuse
+from episodes.appending import Append, append_alone, name_of, note, reopen_or_refuse
 from episodes.attesting import attested
 from episodes.entries import Entry, entries_of, entry_of
 from episodes.errors import EpisodeEnded, KeyConflict, NotWaiting, StepConflict
@@ -32,6 +32,7 @@ from people.access import Actor, holds, is_id, may_launch, may_record, may_start
 from people.errors import Invalid, NotFound, WrongScope
 from people.members import record
 from people.models import Project
+from people.rows import Row
 
 NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
 INTERRUPTED, RESUMED, RESTORED = "interrupted", "resumed", "restored"
@@ -40,14 +41,43 @@ IDLE_ATTEMPTS = 3
 """An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
 NO_SERVER = "no environment server"
 UNBRIEFED = "no briefing"
-_READ = ", ".join(str(field.column) for field in Episode._meta.concrete_fields if field.name != "tools")
-"""The columns of an episode that writes look at: its tools are most of a row."""
-LOCKED = f"SELECT {_READ} FROM episodes_episode WHERE id = %s AND project_id = %s FOR UPDATE"
+_WHOLE, _ROW = Row(Episode), Row(Episode, without={"tools"})
+"""An episode as writes look at it is without its tools, which are most of a row."""
+LOCKED = f"SELECT {_ROW.columns()} FROM episodes_episode WHERE id = %s AND project_id = %s FOR UPDATE"
+# with the line of the history that says so
 BEGUN = f"""
-UPDATE episodes_episode
-   SET state = 'running', heartbeat_at = %s, worker = %s, parked_at = NULL, started_at = coalesce(started_at, %s),
-       attempt = attempt + 1, attempt_seq = last_seq
- WHERE id = %s AND state = 'queued' AND origin <> 'external' RETURNING {_READ}, tools
+WITH begun AS (
+  UPDATE episodes_episode
+     SET state = 'running', heartbeat_at = %(now)s, worker = %(worker)s, parked_at = NULL,
+         started_at = coalesce(started_at, %(now)s), attempt = attempt + 1, attempt_seq = last_seq
+   WHERE id = %(id)s AND state = 'queued' AND origin <> 'external' RETURNING {_WHOLE.columns()}
+), noted AS (
+  INSERT INTO episodes_episodeevent (episode_id, at, verb, actor, reason)
+  SELECT id, %(now)s, CASE attempt WHEN 1 THEN 'started' ELSE %(resumed)s END, %(actor)s,
+         CASE attempt WHEN 1 THEN '' ELSE format('attempt %%s, from step %%s', attempt, last_seq + 1) END FROM begun
+)
+SELECT * FROM begun
+"""
+ENDED = """
+WITH ended AS (
+  UPDATE episodes_episode
+     SET state = %(state)s, ended_at = %(now)s, stop_reason = %(stop_reason)s, final_answer = %(answer)s,
+         fault = %(fault)s, fault_detail = %(detail)s
+   WHERE id = %(id)s RETURNING id
+)
+INSERT INTO episodes_episodeevent (episode_id, at, verb, actor, reason)
+SELECT id, %(now)s, %(state)s, %(actor)s, %(reason)s FROM ended
+"""
+# the outcome, and only with it what belongs to it: the verifier's step and the digest of the final database
+JUDGED = """
+WITH stored AS (
+  INSERT INTO episodes_verifieroutcome
+         (episode_id, source, reward_type, reward, details, state_diff, tier, health, partial, session, at)
+  VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (episode_id, source) DO NOTHING RETURNING episode_id
+), shown AS (
+  INSERT INTO episodes_step (episode_id, seq, kind, body, cut, at) SELECT episode_id, %s, %s, %s, %s, %s FROM stored
+)
+UPDATE episodes_episode SET world = %s WHERE id = (SELECT episode_id FROM stored)
 """
 OnEnd = Callable[[Episode, str], None]
 _on_end: list[OnEnd] = []
@@ -188,16 +218,11 @@ def begin(episode_id: str, worker: str = "") -> Episode | None:
 
     `worker` names the process that runs it.
     """
-    now = timezone.now()
-    with transaction.atomic():
-        episode = next(iter(Episode.objects.raw(BEGUN, [now, worker, now, episode_id])), None)
-        if episode is None:
-            return None
-        if episode.attempt == 1:
-            note(episode, "started", None)
-        else:
-            note(episode, RESUMED, None, f"attempt {episode.attempt}, from step {episode.last_seq + 1}")
-        announce(episode)
+    about = {"id": episode_id, "now": timezone.now(), "worker": worker, "resumed": RESUMED, "actor": name_of(None)}
+    with transaction.atomic(savepoint=False):
+        episode = _WHOLE.one(BEGUN, about)
+        if episode is not None:
+            announce(episode)
     return episode
 
 
@@ -213,9 +238,7 @@ def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], att
 
 def _locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
     """Lock and return the episode. Raises EpisodeEnded for an attempt that another one has taken over from."""
-    # in words, because the ORM takes longer to write this statement than the database to answer it
-    found = Episode.objects.raw(LOCKED, [episode_id, actor.project.pk]) if is_id(episode_id) else ()
-    episode: Episode | None = next(iter(found), None)
+    episode = _ROW.one(LOCKED, [episode_id, actor.project.pk]) if is_id(episode_id) else None
     if episode is None:
         raise NotFound
     if attempt not in (None, episode.attempt):
@@ -316,7 +339,7 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
     state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
     if end.outcome is not None:
         told = end.outcome.model_dump(exclude_none=True, exclude={"attestation"})
-        _store_outcome(episode, Outcome(source="reported", **told))
+        _outcome(episode, Outcome(source="reported", **told)).save()
     _end(episode, state, actor, end.stop_reason)
     if end.outcome is not None and end.outcome.attestation is not None:
         _attest(actor, episode, end.outcome.attestation)
@@ -348,12 +371,20 @@ def _is_same_end(episode: Episode, end: Finish) -> bool:
 
 
 def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None:
-    episode.state = state
-    episode.ended_at = timezone.now()
-    episode.save(update_fields=["state", "ended_at", "stop_reason", "final_answer", "fault", "fault_detail"])
+    """End it, say so in its history, close its asks, tell. Caller has set why it ends."""
+    episode.state, episode.ended_at = state, timezone.now()
+    how: dict[str, Any] = {
+        "state": str(state),
+        "now": episode.ended_at,
+        "stop_reason": episode.stop_reason,
+        "answer": None if episode.final_answer is None else json.dumps(episode.final_answer),
+        "fault": episode.fault,
+        "detail": episode.fault_detail,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(ENDED, {**how, "id": episode.pk, "actor": name_of(actor), "reason": reason})
     for callback in _on_end:
         callback(episode, reason)
-    note(episode, str(state), actor, reason)
     announce(episode)
 
 
@@ -389,40 +420,35 @@ def record_outcome(
     partial: BuildReport | None = None,
     session: str | None = None,
     final: str = "",
-) -> VerifierOutcome:
+) -> bool:
     """Store the verifier's outcome once: the row, a verification step after the last one, and a frame for people only.
+    False if there is one of this source: the same word again, after an answer that got lost.
 
     The check of the verifier is only in the row. `final` is the digest of the final database; it is stored with the
     record of the world, for certificates.
     """
-    episode = _locked(actor, episode_id)
-    known = VerifierOutcome.objects.filter(episode=episode, source=outcome.source).first()
-    if known is not None:  # the same word again, after an answer that got lost
-        return known
-    if final and episode.world:
-        episode.world = {**episode.world, "final": final}
-        episode.save(update_fields=["world"])
-    stored = _store_outcome(episode, outcome, tier, health, partial, session)
-    body = {
-        "seq": episode.last_seq + 1,
-        "kind": "verification",
-        "reward_type": outcome.reward_type,
-        "reward": outcome.reward,
-        "details": outcome.details,
-    }
-    entry = entry_of(body, timezone.now())
-    Step.objects.create(episode=episode, seq=entry.seq, kind=entry.kind, body=entry.text, cut=entry.cut, at=entry.at)
+    episode, now = _locked(actor, episode_id), timezone.now()
+    said = {"reward_type": outcome.reward_type, "reward": outcome.reward}
+    body = {"seq": episode.last_seq + 1, "kind": "verification", **said, "details": outcome.details}
+    entry = entry_of(body, now)
+    found = _outcome(episode, outcome, tier, health, partial, session)
+    world = {**episode.world, "final": final} if final and episode.world else episode.world
+    values = [
+        *(getattr(found, name) for name in ("episode_id", "source", "reward_type", "reward")),
+        *(json.dumps(told) for told in (found.details, found.state_diff)),
+        *(found.tier, json.dumps(found.health), json.dumps(found.partial), session, now),
+        *(entry.seq, entry.kind, entry.text, entry.cut, entry.at, json.dumps(world)),
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(JUDGED, values)
+        if cursor.rowcount == 0:
+            return False
     # last_seq stays: it is what agents read, and the verifier's step is not theirs
     events.publish_steps(events.people_topic(episode.pk), episode.pk, [entry.told()])
-    outcome_frame = {
-        "type": "outcome",
-        "episode": episode.pk,
-        "reward_type": outcome.reward_type,
-        "reward": outcome.reward,
-    }
-    events.publish(events.people_topic(episode.pk), outcome_frame)
-    events.publish(events.queue_topic(episode.project_id), outcome_frame)
-    return stored
+    frame = {"type": "outcome", "episode": episode.pk, **said}
+    events.publish(events.people_topic(episode.pk), frame)
+    events.publish(events.queue_topic(episode.project_id), frame)
+    return True
 
 
 @transaction.atomic
@@ -472,7 +498,7 @@ def note_restored(episode_id: str, grade: str, difference: str) -> None:
         note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {said}")
 
 
-def _store_outcome(
+def _outcome(
     episode: Episode,
     outcome: Outcome,
     tier: str = "",
@@ -480,7 +506,7 @@ def _store_outcome(
     partial: BuildReport | None = None,
     session: str | None = None,
 ) -> VerifierOutcome:
-    return VerifierOutcome.objects.create(
+    return VerifierOutcome(
         episode=episode,
         source=outcome.source,
         reward_type=outcome.reward_type,

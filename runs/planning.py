@@ -26,6 +26,8 @@ from episodes.models import Episode, EpisodeState, ExpertMode, Run, SplitTask
 from episodes.packs import packs
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
+from people.models import Project
+from people.rows import Row
 from runs import briefings, launching, limits, relay, servers, spending
 from runs.errors import BadPlan, WrongState
 from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
@@ -58,9 +60,17 @@ WITH next AS MATERIALIZED (
 )
 SELECT episode_id FROM next ORDER BY wave, position, seed, place
 """
-FED = """
-SELECT run_id, document, parallel, state, ended_at FROM runs_plan WHERE run_id = %s AND state = 'running' FOR UPDATE
+_EPISODE = Row(Episode, only={"id", "key", "created_at", "scenario", "task_idx", "environment", "arm", "policy", "run"})
+_PROJECT, _PLAN = Row(Project), Row(Plan, only={"run", "state", "document"})
+QUEUED = f"""
+SELECT {_EPISODE.columns("episode")}, {_PROJECT.columns("project")}, {_PLAN.columns("plan")}
+  FROM episodes_episode AS episode JOIN people_project AS project ON project.id = episode.project_id
+  LEFT JOIN runs_plannedtry AS try ON try.episode_id = episode.id
+  LEFT JOIN runs_plan AS plan ON plan.run_id = try.plan_id
+ WHERE episode.id = %s AND episode.state = 'queued'
 """
+_FED = Row(Plan, only={"run", "document", "parallel", "state", "ended_at"})
+FED = f"SELECT {_FED.columns()} FROM runs_plan WHERE run_id = %s AND state = 'running' FOR UPDATE"
 
 
 @dataclass(frozen=True)
@@ -364,7 +374,7 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
 def feed(run_id: str, relays: bool = False) -> int:
     """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left. The thread
     that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too."""
-    plan: Plan | None = next(iter(Plan.objects.raw(FED, [run_id])), None)
+    plan = _FED.one(FED, [run_id])
     if plan is None:
         return 0
     asked = limits.limited(plan)
@@ -417,6 +427,21 @@ def feed_all() -> None:
     runs = Plan.objects.filter(state=PlanState.RUNNING).values_list("pk", flat=True)
     for run_id in sorted(runs, key=lambda pk: running[pk].all.busy if pk in running else 0):
         feed(str(run_id))
+
+
+def queued(episode_id: str) -> Episode | None:
+    """Return what must be known of a queued episode before it begins, with its project and the plan of its run; None if
+    it is not queued."""
+    with connection.cursor() as cursor:
+        cursor.execute(QUEUED, [episode_id])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    episode, (project, plan) = _EPISODE.made(row), (row[_EPISODE.width :], row[_EPISODE.width + _PROJECT.width :])
+    episode.project = _PROJECT.made(project)
+    if plan[0] is not None:
+        PlannedTry(episode=episode, plan=_PLAN.made(plan))  # which `episode.planned` then is
+    return episode
 
 
 def begun(episode: Episode) -> None:

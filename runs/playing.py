@@ -27,7 +27,7 @@ from awmenv.errors import CapacityReached, EnvironmentFault, ServerTimeout, Serv
 from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
 from episodes import recording
-from episodes.models import Episode, EpisodeState
+from episodes.models import Episode
 from people.access import Actor, system
 from people.errors import AppError
 from runs import briefings, database, distilling, launching, parking, planning, relay, servers
@@ -41,11 +41,6 @@ AGAIN_S = 1.0
 RESET_PATIENCE_S = 60.0
 VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
 NO_VERIFIER = "no_verifier"
-OF_PLAN = (
-    *("key", "created_at", "scenario", "task_idx", "environment", "arm", "policy", "run_id"),
-    *("project", "planned__plan__state", "planned__plan__document"),
-)
-"""What is read of an episode before it begins; then all of it is."""
 UPSTREAM = ("scenario", "task_idx", "seed")
 """What of a reset a server without awmweb's extensions knows."""
 
@@ -89,8 +84,7 @@ async def _play(episode_id: str, worker: str) -> None:
 
 def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
     """Return a queued episode that may begin, with its policy or why it has none; None if it may not."""
-    queued = Episode.objects.select_related("project", "planned__plan").only(*OF_PLAN).filter(state=EpisodeState.QUEUED)
-    episode = next(iter(queued.filter(pk=episode_id)[:1]), None)
+    episode = planning.queued(episode_id)
     if episode is None or planning.is_held(episode):
         return None
     try:

@@ -115,6 +115,7 @@ WRITES = {
 READS = {
     *(
         "database",
+        "rows",
         "access",
         "audit",
         "outcomes",

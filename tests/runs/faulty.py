@@ -99,7 +99,7 @@ class Faults:
         commit, sent = BaseDatabaseWrapper._commit, appending._sent
         with monkeypatch.context() as patched, connection.execute_wrapper(self._write_alone):
             patched.setattr(BaseDatabaseWrapper, "_commit", lambda wrapper: self._at(lambda: commit(wrapper), wrapper))
-            patched.setattr(appending, "_sent", lambda values: self._append_alone(lambda: sent(values)))
+            patched.setattr(appending, "_sent", lambda values, **how: self._append_alone(lambda: sent(values, **how)))
             yield
 
     def _append_alone(self, write):
