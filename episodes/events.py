@@ -14,6 +14,7 @@ import json
 import logging
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -36,6 +37,8 @@ STANDS = {"episode": "episode", "lease": "ask"}
 MESSAGE_BYTES = FRAME_BYTES = 512 * 1024
 WAITING_BYTES = 8 * 1024 * 1024
 LOST_TOPICS = 10_000
+GATHER_S = 0.01
+"""Half the time between two frames of a socket (`hub.py`): after a message, what comes meanwhile goes with the next."""
 STRIP_TOLD = 200
 Frame = dict[str, Any]
 
@@ -131,7 +134,7 @@ def episode_line(now: str, *stands: Any) -> str:
 class Teller:
     """Sends hints from its own thread, so that no write waits for Valkey.
 
-    Waiting hints are joined to one message. While Valkey is unavailable hints are dropped and their topics remembered;
+    Waiting hints are joined to one message; the first after a pause leaves at once. While Valkey is unavailable hints are dropped and their topics remembered;
     then each of them gets a `gap`, and readers fetch what they missed.
     """
 
@@ -181,6 +184,7 @@ class Teller:
             try:
                 connection().publish(CHANNEL, "".join(batch))
                 pause = 0.1
+                time.sleep(GATHER_S)
             except redis.RedisError as error:
                 log.warning("live hints were lost, readers catch up by themselves: %s", error)
                 with self._news:

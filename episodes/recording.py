@@ -58,6 +58,9 @@ WITH begun AS (
 )
 SELECT * FROM begun
 """
+FOUND = """
+UPDATE episodes_episode SET tools = coalesce(%s, tools), world = coalesce(%s, world) WHERE id = %s AND attempt = %s
+"""
 ENDED = """
 WITH ended AS (
   UPDATE episodes_episode
@@ -483,10 +486,14 @@ def note_partial(actor: Actor, episode_id: str, partial: BuildReport) -> None:
     episode.save(update_fields=["partial"])
 
 
-def note_environment(episode_id: str, attempt: int, **found: Any) -> None:
+def note_environment(
+    episode_id: str, attempt: int, tools: list[dict[str, Any]] | None = None, world: dict[str, Any] | None = None
+) -> None:
     """Store what an attempt found in its environment before its first step: the `tools` that it listed, and how its
     `world` began. Our own worker queues an episode before it has asked."""
-    Episode.objects.filter(pk=episode_id, attempt=attempt).update(**found)
+    found = [None if said is None else json.dumps(said) for said in (tools, world)]
+    with connection.cursor() as cursor:
+        cursor.execute(FOUND, [*found, episode_id, attempt])
 
 
 @transaction.atomic
