@@ -70,7 +70,11 @@ SELECT {_EPISODE.columns("episode")}, {_PROJECT.columns("project")}, {_PLAN.colu
  WHERE episode.id = %s AND episode.state = 'queued'
 """
 _FED = Row(Plan, only={"run", "document", "parallel", "state", "ended_at"})
-FED = f"SELECT {_FED.columns()} FROM runs_plan WHERE run_id = %s AND state = 'running' FOR UPDATE"
+FED = f"""
+SELECT {_FED.columns("plan")},
+       EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)
+  FROM runs_plan AS plan WHERE run_id = %s AND state = 'running' FOR UPDATE
+"""
 
 
 @dataclass(frozen=True)
@@ -373,11 +377,23 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
 @transaction.atomic
 def feed(run_id: str, relays: bool = False) -> int:
     """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left. The thread
-    that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too."""
-    plan = _FED.one(FED, [run_id])
-    if plan is None:
+    that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too.
+
+    Where nothing but the run itself limits how many play, the thread that ends one takes the next without counting:
+    the number of live ones stays what it was.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(FED, [run_id])
+        row = cursor.fetchone()
+    if row is None:
         return 0
+    plan, has_others = _FED.made(row), row[_FED.width]
     asked = limits.limited(plan)
+    if relays and relay.thread.is_free and not (has_others or asked or limits.arm_limits(plan)):
+        called = _call_first(plan, 1)
+        if called:
+            transaction.on_commit(functools.partial(_wake, called[0], True))
+            return 1
     limits.lock(asked.values())
     running = limits.loads()
     mine = running.pop(plan.pk, limits.RunLoad(plan.parallel))

@@ -43,10 +43,15 @@ class Relay(threading.local):
 
     def take(self, episode_id: str) -> bool:
         """Take an episode as the next of this thread. False: a worker must be called for it."""
-        if self._next or time.monotonic() >= self._until or worker.should_stop is not None:
+        if not self.is_free:
             return False
         self._next = episode_id
         return True
+
+    @property
+    def is_free(self) -> bool:
+        """Whether this thread plays and can take one more."""
+        return not self._next and time.monotonic() < self._until and worker.should_stop is None
 
     def pass_on(self) -> None:
         """Call for what was taken, as what is at hand takes long."""

@@ -8,6 +8,7 @@ import pytest
 from celery.worker import state as worker
 from django.db import DatabaseError
 
+from episodes import recording
 from episodes.models import Episode
 from runs import launching, limits, planning, playing, relay
 from runs.errors import UnknownPolicy
@@ -115,6 +116,25 @@ def test_end_calls_a_worker_while_another_run_waits_for_threads(ada, calls):
     relay.thread.play(first, play)
     assert played == [first] and len(calls) == 3
     assert planning.feed(other.pk) == 0
+
+
+@pytest.mark.django_db(transaction=True)
+def test_only_the_thread_that_plays_takes_the_next_uncounted(ada, calls, monkeypatch):
+    plan, counted = launched(ada, tasks={"limit": 2}, arms=[{"name": "alone"}], seeds=2, parallel=1), []
+    loads = limits.loads
+    monkeypatch.setattr(limits, "loads", lambda: [counted.append(1), loads()][1])
+    waiting = Episode.objects.filter(planned__plan=plan, planned__called_at=None).values_list("pk", flat=True)
+    recording.cancel(ada, waiting[0], "not this one")
+    assert len(counted) == 1 and len(calls) == 1 and plan.tries.filter(called_at=None).count() == 3
+
+    def play(pk):
+        counted.clear()
+        end(pk)
+        assert len(counted) == (0 if relay.thread._next else 1)
+
+    relay.thread.play(calls.pop(), play)
+    plan.refresh_from_db()
+    assert plan.state == "finished" and calls == []
 
 
 SCRIPT = [{"call": {"name": "add_row", "arguments": {}}}, {"answer": "done"}]
