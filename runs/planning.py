@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
+from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
@@ -54,7 +55,7 @@ WITH next AS MATERIALIZED (
       FROM runs_plannedtry AS try
       JOIN episodes_episode AS episode ON episode.id = try.episode_id JOIN runs_arm AS arm ON arm.id = try.arm_id
      WHERE try.plan_id = %s AND try.called_at IS NULL AND episode.state = 'queued'
-     ORDER BY try.wave, try.position, try.seed, arm.place LIMIT %s
+     ORDER BY try.wave, try.position, try.seed, arm.place LIMIT %s FOR UPDATE OF try SKIP LOCKED
 ), called AS (
     UPDATE runs_plannedtry AS try SET called_at = %s FROM next WHERE try.id = next.id
 )
@@ -70,10 +71,19 @@ SELECT {_EPISODE.columns("episode")}, {_PROJECT.columns("project")}, {_PLAN.colu
  WHERE episode.id = %s AND episode.state = 'queued'
 """
 _FED = Row(Plan, only={"run", "document", "parallel", "state", "ended_at"})
-FED = f"""
-SELECT {_FED.columns("plan")},
-       EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)
-  FROM runs_plan AS plan WHERE run_id = %s AND state = 'running' FOR UPDATE
+FED = f"SELECT {_FED.columns()} FROM runs_plan WHERE run_id = %s AND state = 'running' FOR UPDATE"
+# another that ends at the same time takes another one
+NEXT = """
+UPDATE runs_plannedtry SET called_at = %s WHERE id = (
+    SELECT try.id
+      FROM runs_plan AS plan
+      JOIN runs_plannedtry AS try ON try.plan_id = plan.run_id
+      JOIN episodes_episode AS episode ON episode.id = try.episode_id JOIN runs_arm AS arm ON arm.id = try.arm_id
+     WHERE plan.run_id = %s AND plan.state = 'running' AND try.called_at IS NULL AND episode.state = 'queued'
+       AND NOT EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)
+       AND NOT plan.document @? '$.arms[*].parallel ? (@ != null)'
+     ORDER BY try.wave, try.position, try.seed, arm.place LIMIT 1 FOR UPDATE OF try SKIP LOCKED
+) RETURNING episode_id
 """
 
 
@@ -377,23 +387,11 @@ def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
 @transaction.atomic
 def feed(run_id: str, relays: bool = False) -> int:
     """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left. The thread
-    that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too.
-
-    Where nothing but the run itself limits how many play, the thread that ends one takes the next without counting:
-    the number of live ones stays what it was.
-    """
-    with connection.cursor() as cursor:
-        cursor.execute(FED, [run_id])
-        row = cursor.fetchone()
-    if row is None:
+    that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too."""
+    plan = _FED.one(FED, [run_id])
+    if plan is None:
         return 0
-    plan, has_others = _FED.made(row), row[_FED.width]
     asked = limits.limited(plan)
-    if relays and relay.thread.is_free and not (has_others or asked or limits.arm_limits(plan)):
-        called = _call_first(plan, 1)
-        if called:
-            transaction.on_commit(functools.partial(_wake, called[0], True))
-            return 1
     limits.lock(asked.values())
     running = limits.loads()
     mine = running.pop(plan.pk, limits.RunLoad(plan.parallel))
@@ -476,8 +474,20 @@ def episode_ended(episode: Episode, reason: str) -> None:
     Registered with `recording.on_end`."""
     if limits.is_limited(episode):
         transaction.on_commit(feed_all)
+    elif episode.run_id and (taken := _next_of(episode.run_id)):
+        transaction.on_commit(functools.partial(_wake, taken, relays=True))
     elif episode.run_id:
         transaction.on_commit(functools.partial(feed, episode.run_id, relays=True))
+
+
+def _next_of(run_id: str) -> str:
+    """Call for the next try for the thread that ends one, in the same transaction: with nothing but the run itself to
+    limit how many are live, these stay as many as they were, and need not be counted. Else nothing."""
+    if not relay.thread.is_free or settings.AGENT_LIMITS:
+        return ""
+    with connection.cursor() as cursor:
+        cursor.execute(NEXT, [timezone.now(), run_id])
+        return "".join(pk for (pk,) in cursor.fetchall())
 
 
 def is_held(episode: Episode) -> bool:

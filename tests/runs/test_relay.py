@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from celery.worker import state as worker
-from django.db import DatabaseError
+from django.db import DatabaseError, connection, transaction
 
 from episodes import recording
 from episodes.models import Episode
 from runs import launching, limits, planning, playing, relay
 from runs.errors import UnknownPolicy
-from runs.models import PlannedTry
+from runs.models import Plan, PlannedTry
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.awmenv.hostile_packs import pack
 from tests.runs.planned import end, launched
@@ -135,6 +136,30 @@ def test_only_the_thread_that_plays_takes_the_next_uncounted(ada, calls, monkeyp
     relay.thread.play(calls.pop(), play)
     plan.refresh_from_db()
     assert plan.state == "finished" and calls == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_end_and_a_look_at_the_run_call_for_different_tries(ada, calls):
+    """The look comes while the end is not committed: it still counts the episode that ends, and takes the others."""
+    plan = launched(ada, tasks={"limit": 2}, arms=[{"name": "alone"}], seeds=2, parallel=1)
+    first = calls.pop()
+    Plan.objects.update(parallel=3)
+
+    def look():
+        try:
+            return planning.feed(plan.pk)
+        finally:
+            connection.close()
+
+    def play(pk):
+        if pk == first:
+            with transaction.atomic(), ThreadPoolExecutor(1) as beside:
+                end(pk)
+                assert beside.submit(look).result(30) == 2 and len(set(calls)) == 2
+
+    relay.thread.play(first, play)
+    called = plan.tries.filter(called_at__isnull=False).values_list("episode_id", flat=True)
+    assert len(called) == 4 and first not in calls
 
 
 SCRIPT = [{"call": {"name": "add_row", "arguments": {}}}, {"answer": "done"}]
