@@ -134,8 +134,8 @@ def episode_line(now: str, *stands: Any) -> str:
 class Teller:
     """Sends hints from its own thread, so that no write waits for Valkey.
 
-    Waiting hints are joined to one message; the first after a pause leaves at once. While Valkey is unavailable hints are dropped and their topics remembered;
-    then each of them gets a `gap`, and readers fetch what they missed.
+    Waiting hints are joined to one message; the first after a pause leaves at once. While Valkey is unavailable hints
+    are dropped and their topics remembered; then each of them gets a `gap`, and readers fetch what they missed.
     """
 
     def __init__(self) -> None:

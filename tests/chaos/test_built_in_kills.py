@@ -70,13 +70,19 @@ def desk(**settings):
         answering.join(60)
 
 
+def living_children(process):
+    with contextlib.suppress(psutil.NoSuchProcess):  # a session may end meanwhile
+        return process.children()
+    return []
+
+
 def kill(house, name):
     """kill -9 of a child of the supervisor, or of every scenario's process, and wait until it is back."""
     if name == "scenario":
         # environment server, zygote, template, session: each is the child of the one before
         below = [psutil.Process(house.children()["env"])]
         for _ in range(3):
-            below = [child for one in below for child in one.children()]
+            below = [child for one in below for child in living_children(one)]
         for one in below:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(one.pid, signal.SIGKILL)
