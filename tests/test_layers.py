@@ -134,6 +134,7 @@ READS = {
         "places",
         "label_forms",
         "json_paths",
+        "state_lines",
         "reports",
         "agreement",
         "worth",
