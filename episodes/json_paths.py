@@ -26,9 +26,12 @@ class Unreadable(ValueError):
     """A text that is no path, or a path that names nothing. The words fit a refusal."""
 
 
-def under(path: str, name: str) -> str:
-    """Return the path of an object's field; empty for a name that no path can hold."""
-    found = f"{path}.{name}" if _NAME.fullmatch(name) else f'{path}["{name}"]'
+def under(path: str, name: str | int) -> str:
+    """Return the path of an object's field or a list's entry; empty for a name that no path can hold."""
+    if isinstance(name, int):
+        found = f"{path}[{name}]"
+    else:
+        found = f"{path}.{name}" if _NAME.fullmatch(name) else f'{path}["{name}"]'
     return found if path and len(found) <= LONGEST and _PART.fullmatch(found, len(path)) else ""
 
 

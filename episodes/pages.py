@@ -22,7 +22,16 @@ from episodes.facets import COUNTED, Facet, Wish
 from episodes.models import Episode
 from episodes.narrowing import SAID, matching
 from episodes.selection import NOT_VERIFIED, newest
-from people.access import MemberRequest, holds, may_export, may_launch, may_set_reviews, member_required, scoped
+from people.access import (
+    MemberRequest,
+    holds,
+    may_annotate,
+    may_export,
+    may_launch,
+    may_set_reviews,
+    member_required,
+    scoped,
+)
 from people.errors import Invalid
 
 PAGE = 50
@@ -70,6 +79,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "me": actor.key,
         "may_export": holds(actor, may_export),
         "may_launch": holds(actor, may_launch),
+        "may_label": holds(actor, may_annotate),
         "may_queue": holds(actor, may_set_reviews),
     }
     return render(request, "episodes/list.html", context)
@@ -169,9 +179,16 @@ def _review(request: MemberRequest, ids: list[str]) -> HttpResponse:
     return redirect(f"{reverse('reviews')}?{urlencode([('episode', pk) for pk in ids])}")
 
 
+def _label(request: MemberRequest, ids: list[str]) -> HttpResponse:
+    """Show the page that sets a label on these episodes."""
+    may_annotate(request.actor)
+    return redirect(f"{reverse('label_episodes')}?{urlencode([('episode', pk) for pk in ids])}")
+
+
 ACTS: dict[str, Callable[[MemberRequest, list[str]], HttpResponse]] = {
     "cancel": _cancel,
     "export": _export,
     "compare": _compare,
     "review": _review,
+    "label": _label,
 }

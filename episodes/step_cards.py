@@ -1,8 +1,8 @@
 """The one picture of a step: a step dict in, what its card shows out. Pure, without Django.
 
-Owns the wording of results, the cutting of long values and the lines of a state change. Leaves the cleaning of hostile
-text to `people.plain_text`, escaping and markup to the template `episodes/_step.html`, which is used live, in replay
-and beside an ask. Called by `templatetags/marks.py`.
+Owns the wording of results and the cutting of long values. Leaves the lines of a state change to `state_lines.py`, the
+cleaning of hostile text to `people.plain_text`, escaping and markup to the template `episodes/_step.html`, which is
+used live, in replay and beside an ask. Called by `templatetags/marks.py`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import Any
 
 from episodes.json_paths import ROOT, under
 from episodes.legend import why_no_answer
+from episodes.state_lines import LONG_VALUE, DiffLine, diff_lines, told
 from episodes.strip import Mark, is_cancelled, mark_of, outcome_words
 from people.plain_text import clean
 
-LONG_VALUE = 120
 LONG_WORDS = 90
 LONG_RESULT = 16_000
 TABLE_ROWS = 50
@@ -40,19 +40,6 @@ class Argument:
     size: str = ""
     full: str = ""
     path: str = ""
-
-
-@dataclass(frozen=True)
-class DiffLine:
-    """One line of a state change: `op` and `row` stand only on the first line of a row."""
-
-    sign: str = ""
-    word: str = ""
-    row: str = ""
-    column: str = ""
-    old: str = ""
-    new: str = ""
-    full: str = ""
 
 
 @dataclass(frozen=True)
@@ -179,7 +166,7 @@ def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
     tool = step["kind"] == "tool_call"
     field_name = "arguments" if tool else "action"
     given = step.get(field_name) or {}
-    lines = list(diff_lines(step.get("state_diff")))
+    lines = list(diff_lines(step.get("state_diff"), f"{ROOT}.state_diff"))
     return {
         "call": clean(step.get("name") or "") if tool else "action",
         "arguments": [argument_of(name, value, under(f"{ROOT}.{field_name}", name)) for name, value in given.items()],
@@ -309,7 +296,7 @@ def _object_in_words(value: Mapping[str, Any]) -> str:
     if not flat:
         return f"{len(value)} {'field' if len(value) == 1 else 'fields'}" if value else "empty object"
     first = sorted(flat, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
-    return _cut(", ".join(f"{clean(name)} {_told(flat[name])}" for name in first[:3]))
+    return _cut(", ".join(f"{clean(name)} {told(flat[name])}" for name in first[:3]))
 
 
 def _is_name(name: object) -> bool:
@@ -365,77 +352,6 @@ def json_pieces(text: str) -> Iterator[tuple[str, str]]:
 
 def pieces_of(value: object) -> list[tuple[str, str]]:
     return list(json_pieces(json.dumps(value, ensure_ascii=False, indent=2, default=str)[:LONG_RESULT]))
-
-
-def diff_lines(diff: object) -> Iterator[DiffLine]:
-    """Yield a state diff (`{table: {added, changed, removed}}`) as lines, in the order of tables and of kinds of
-    change.
-    """
-    if not isinstance(diff, Mapping):
-        return
-    for table, kinds in diff.items():
-        if not isinstance(kinds, Mapping):
-            continue
-        for row in _rows(kinds.get("changed")):
-            yield from _changed(clean(table), row)
-        for row in _rows(kinds.get("added")):
-            yield DiffLine("+", "added", f"{clean(table)} {row_key(row)}", full=_row_in_words(row))
-        for row in _rows(kinds.get("removed")):
-            yield DiffLine("−", "removed", f"{clean(table)} {row_key(row)}", full=_row_in_words(row))
-        if isinstance(kinds.get("more"), int) and kinds["more"] > 0:
-            yield DiffLine("…", "and", clean(table), full=f"{kinds['more']} more rows")
-
-
-def _rows(rows: object) -> list[Mapping[str, Any]]:
-    return [row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else []
-
-
-def row_key(row: Mapping[str, Any]) -> str:
-    """Return how a row is called: its key or id, else its first value."""
-    key = row.get("key", row.get("id", next(iter(row.values()), "")))
-    if isinstance(key, Mapping):
-        return clean(" ".join(str(value) for value in key.values()))
-    return clean(" ".join(str(part) for part in key) if isinstance(key, list) else key)
-
-
-def _row_in_words(row: Mapping[str, Any]) -> str:
-    inner = row.get("row", row.get("values", row))
-    values = inner if isinstance(inner, Mapping) else row
-    known = ((name, value) for name, value in values.items() if name != "key" and value not in (None, ""))
-    line = ", ".join(f"{clean(name)} {_told(value)}" for name, value in known)
-    return line[:240] + "…" if len(line) > 240 else line
-
-
-def _changed(table: str, row: Mapping[str, Any]) -> Iterator[DiffLine]:
-    """Yield one line per changed column; the row is named on the first."""
-    first = True
-    for column, old, new in _columns(row):
-        sign, word, name = ("~", "changed", f"{table} {row_key(row)}") if first else ("", "", "")
-        yield DiffLine(sign, word, name, clean(column), _plain(old), _plain(new))
-        first = False
-
-
-def _columns(row: Mapping[str, Any]) -> Iterator[tuple[str, object, object]]:
-    """Yield changed columns from `{before, after}` or from `{columns: {name: [old, new]}}`."""
-    before, after = row.get("before", row.get("old")), row.get("after", row.get("new"))
-    if isinstance(before, Mapping) and isinstance(after, Mapping):
-        yield from ((c, before.get(c), after.get(c)) for c in {**before, **after} if before.get(c) != after.get(c))
-        return
-    columns = row.get("columns", row.get("changes"))
-    if isinstance(columns, Mapping):
-        for column, pair in columns.items():
-            old, new = pair if isinstance(pair, list) and len(pair) == 2 else (None, pair)
-            yield column, old, new
-
-
-def _told(value: object) -> str:
-    """Return text as it is, anything else as the agent got it: true, not True."""
-    return clean(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
-
-
-def _plain(value: object) -> str:
-    text = _told(value)
-    return text[:LONG_VALUE] + "…" if len(text) > LONG_VALUE else text
 
 
 def initials(name: str) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from episodes.step_cards import cell_of, row_key
+from episodes.state_lines import row_key
+from episodes.step_cards import cell_of
 from people.plain_text import clean
 
 COLUMNS = 24

@@ -17,7 +17,8 @@ from django.utils import timezone
 from awmenv.health import Health
 from episodes import visibility
 from episodes.models import Episode, EpisodeState, Run, Step, VerifierOutcome
-from episodes.step_cards import DIFF_LINES, DiffLine, diff_lines
+from episodes.state_lines import DiffLine, diff_lines
+from episodes.step_cards import DIFF_LINES
 from episodes.strip import actions_in, changes_of
 from episodes.windows import Shown, shown
 from people.access import Actor, scoped

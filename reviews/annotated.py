@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from episodes import visibility
 from episodes.models import Episode
-from people.access import Actor
+from people.access import Actor, scoped
 from reviews.models import COMMENT, Annotation
 
 
@@ -30,3 +31,10 @@ def seen_by(actor: Actor, episode: Episode) -> list[Annotation]:
     if not visibility.sees_outcome(actor, episode):
         rows = rows.filter(author_key=actor.key)
     return sorted(current(rows), key=lambda one: (one.seq or 0, one.created_at))
+
+
+def own_labels(actor: Actor, ids: Collection[str], label: str) -> dict[str, Annotation]:
+    """Return what counts of this actor's own on whole episodes under a label, by episode."""
+    rows = scoped(Annotation.objects.filter(episode__in=ids), actor.project, "episode__project")
+    mine = rows.filter(author_key=actor.key, label=label, seq__isnull=True, ask_id="")
+    return {row.episode_id: row for row in current(mine)}

@@ -7,7 +7,8 @@ pages, the API, and `experts` for tags and for texts that came too late to be ad
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -19,6 +20,7 @@ from episodes.models import Episode, ExpertMode, Privilege, Step
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid, NotFound
 from reviews import mentions, schemas
+from reviews.annotated import own_labels
 from reviews.errors import Changed, Moved, NotYours, SchemaEnded
 from reviews.models import COMMENT, Annotation, LabelSchema, ReviewQueue
 from reviews.places import Place, written_at
@@ -86,6 +88,35 @@ def annotate(
         if label == COMMENT:
             mentions.tell(added)
         return added
+
+
+def annotate_all(actor: Actor, ids: Sequence[str], schema: LabelSchema, value: Any) -> Counter[str]:
+    """Label whole episodes, each in a transaction of its own. Return how many under "", and how many were left as they
+    are by the reason, as words that follow their number."""
+    may_annotate(actor)
+    value, tally = schemas.checked(schema, value), Counter[str]()
+    before = own_labels(actor, ids, schema.name)
+    for pk in ids:
+        said = before.get(pk)
+        if said is not None and (said.text, said.schema_id) == (value, schema.pk):
+            tally["had this label already."] += 1
+            continue
+        try:
+            annotate(actor, visible_episode(actor, pk), Place(), schema.name, value, schema=schema)
+            tally[""] += 1
+        except NotFound:
+            tally["not found in this project."] += 1
+        except SchemaEnded:  # since the look at its version
+            tally["not labeled: the label has a newer version."] += 1
+    return tally
+
+
+def undo_all(actor: Actor, ids: Sequence[str], label: str) -> int:
+    """Withdraw the actor's own label from whole episodes; return from how many."""
+    said = own_labels(actor, ids, label)
+    for row in said.values():
+        undo(actor, row.pk)
+    return len(said)
 
 
 def reword(actor: Actor, annotation_id: str, text: str) -> Annotation:

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods
 from episodes import visibility
 from episodes.models import VerifierOutcome
 from episodes.packs import verifier_text
-from episodes.step_cards import DiffLine, diff_lines
+from episodes.state_lines import DiffLine, diff_lines
 from people.access import (
     MemberRequest,
     holds,

@@ -13,9 +13,10 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from people.access import Actor, may_set_reviews, scoped
-from people.errors import Invalid
+from people.access import Actor, is_id, may_set_reviews, scoped
+from people.errors import Invalid, NotFound
 from people.models import Project
+from reviews.errors import SchemaEnded
 from reviews.models import LabelSchema, SchemaKind
 
 OPTIONS_MAX = 30
@@ -34,6 +35,16 @@ STEP_LABELS = {
 def of_project(project: Project) -> QuerySet[LabelSchema]:
     """Return the current versions."""
     return scoped(LabelSchema.objects.filter(ended_at__isnull=True), project).order_by("created_at", "pk")
+
+
+def version_of(project: Project, pk: str) -> LabelSchema:
+    """Return a label's current version by its id. Raises `NotFound`, and `SchemaEnded` once there is a newer one."""
+    found = scoped(LabelSchema.objects.filter(pk=pk), project).first() if is_id(pk) else None
+    if found is None:
+        raise NotFound
+    if found.ended_at is not None:
+        raise SchemaEnded(f"{found.title} has a newer version than {found.version}. Nothing was saved.")
+    return found
 
 
 def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any]) -> LabelSchema:

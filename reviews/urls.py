@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from django.urls import path
 
-from reviews import comment_pages, court_pages, next_pages, pages
+from reviews import comment_pages, court_pages, label_pages, next_pages, pages
 
 urlpatterns = [
     path("reviews/", pages.reviews, name="reviews"),
     path("reviews/labels", pages.define_label, name="define_label"),
+    path("reviews/label/", label_pages.label_episodes, name="label_episodes"),
     path("reviews/agreement/", pages.agreement_page, name="agreement"),
     path("reviews/court/", court_pages.court_page, name="court"),
     path("reviews/court.json", court_pages.court_report, name="court_report"),

@@ -113,6 +113,7 @@ export class LongList {
 
   #scrolled() {
     const top = this.view.box.scrollTop;
+    if (top === this.lastTop) return; // our own movement, of the frame before
     if (this.following && top < this.lastTop - 2 && !this.#endInView()) {
       if (this.hand || performance.now() - this.followed > LATE_MS) this.follow(false);
       else this.draw(); // the end of a movement from before
@@ -202,14 +203,14 @@ export class LongList {
     this.dirty = false;
     const anchor = this.goal || this.following ? null : this.#anchor();
     this.#grow(this.#wanted(anchor, [0, 0]));
-    const window = this.#wanted(anchor);
+    const window = (this.window = this.#wanted(anchor));
     this.#place(window);
-    this.window = window;
     this.#measure();
     this.#settle(anchor);
     this.painted = Math.max(this.painted, Math.min(window[1], this.end));
     const [a, b] = this.#wanted(this.following || this.goal ? null : this.#anchor());
-    if (a < window[0] || b > window[1] || this.room < OVER_PX || this.#goesOn()) this.draw(); // or rows were smaller than believed
+    if (this.room < GROW_PX) requestAnimationFrame(() => this.draw()); // the first picture of a jump is shown before the page grows
+    else if (a < window[0] || b > window[1] || this.room < OVER_PX || this.#goesOn()) this.draw(); // or rows were smaller than believed
     this.tall = this.list.offsetHeight;
     this.#forgetFar();
     this.#load();
@@ -366,6 +367,7 @@ export class LongList {
     if (this.following) this.follow(false);
     this.goal = { seq: Math.min(this.last, Math.max(this.first, seq)), block };
     this.draw();
+    if (!this.kept.has(this.goal.seq)) this.#load(); // a frame before the page shows that it waits
   }
 
   /** Mark one step as the one in view. */
@@ -429,9 +431,9 @@ export class LongList {
   }
 
   async #load() {
-    let want = /** @type {[number, number] | null} */ (this.#missing());
     const goal = this.goal?.seq;
-    if (want && goal && !this.kept.has(goal)) want = [Math.max(this.first, goal - NEXT_TO), Math.min(this.end, goal + NEXT_TO)];
+    let want = /** @type {[number, number] | null} */ (this.#missing());
+    if (goal && !this.kept.has(goal)) want = [Math.max(this.first, goal - NEXT_TO), Math.min(this.end, goal + NEXT_TO)];
     if (!want || this.loads.length >= LOADS || this.loads.some(([from, to]) => want[0] <= to && want[1] >= from)) return;
     this.loads.push(want);
     try {
@@ -475,13 +477,11 @@ export class LongList {
   }
 
   #forgetFar() {
-    const to = Math.max(this.window[1], this.following ? this.last : 0);
-    this.kept.forget(this.window[0] - ROWS / 2, to + ROWS / 2);
+    this.kept.forget(this.window[0] - ROWS / 2, Math.max(this.window[1], this.following ? this.last : 0) + ROWS / 2);
   }
 
   async #beside() {
-    const again = [...this.waits].join(",");
-    const fresh = await fetchFragment(`${this.list.dataset.url}?since=${this.last}&limit=0&again=${again}`);
+    const fresh = await fetchFragment(`${this.list.dataset.url}?since=${this.last}&limit=0&again=${[...this.waits]}`);
     this.take(fresh);
     mergeParts(fresh);
     this.onChange();

@@ -38,3 +38,17 @@ export function end() {
   content.abort();
   content = before;
 }
+
+/**
+ * Do `work` in the frame after the next `count`, unless the page is over by then.
+ * @param {number} count
+ * @param {() => void} work
+ */
+export function afterFrames(count, work) {
+  const signal = life();
+  requestAnimationFrame(() => {
+    if (signal.aborted) return;
+    if (count) afterFrames(count - 1, work);
+    else work();
+  });
+}

@@ -7,7 +7,7 @@ import { cellOf, nodeAt, parse, stretchesOf, unitsOf } from "./places.js";
 const KEPT = 12; // stored steps
 const SOON_MS = 80;
 const WAIT_MS = 4000; // for the row of a step to be on the page
-const BOXES = "[data-path]:not(table), table[data-path] td";
+export const BOXES = "[data-path]:not(table), table[data-path] td";
 
 /** @typedef {import("./places.js").Place} Place */
 /** @typedef {{units: import("./places.js").Unit[], node: import("./places.js").Node}} Read what a box of the page shows */

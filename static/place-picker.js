@@ -3,8 +3,8 @@
 
 import { act, bind, print } from "./keys.js";
 import { life, whenOver } from "./page-life.js";
-import { boxesOf, lettersIn, mark, rangesIn, readIn, reveal, rowOf, storedStep } from "./place-marks.js";
-import { nodeAt, placeOf, placeOfNode, textOf, Unlike, unitsOf, valuesIn, written } from "./places.js";
+import { BOXES, boxesOf, lettersIn, mark, rangesIn, readIn, reveal, rowOf, storedStep } from "./place-marks.js";
+import { linesOf, nodeAt, placeOf, placeOfNode, textOf, Unlike, unitsOf, valuesIn, written } from "./places.js";
 import { visible } from "./visible-text.js";
 
 const BREATH_MS = 150;
@@ -132,6 +132,7 @@ async function fromName(target) {
   const seq = Number(/** @type {HTMLElement} */ (target.closest("li.step")).dataset.seq);
   const root = await storedStep(seq);
   if (!root) return say("Can't reach the server. Click it again.", true);
+  if (named && !nodeAt(root, named.dataset.names)) return say(OTHERWISE, true);
   if (named) return choose(seq, { path: named.dataset.names }, root);
   const box = /** @type {HTMLElement} */ (key.closest("[data-path]"));
   const range = new Range();
@@ -142,15 +143,27 @@ async function fromName(target) {
   choose(seq, placeOfNode(unit.node), root);
 }
 
+/**
+ * What a part of a step card names or shows: a value, or the values in it; and of an error its lines, too.
+ * @param {HTMLElement} part
+ * @param {import("./places.js").Node} root
+ * @returns {Place[]}
+ */
+function placesIn(part, root) {
+  const path = part.dataset.names;
+  if (path) return nodeAt(root, path) ? [{ path }] : [];
+  const read = readIn(part, root);
+  return read ? [...valuesIn(read.units, read.node), ...(part.dataset.part ? linesOf(read.node) : [])] : [];
+}
+
 /** The next value of the step in view, or the one before. @param {number} step */
 async function go(step) {
   const [row, root] = [rowOf(now.seq), await storedStep(now.seq)];
   if (!row || !root) return;
   const key = (place) => JSON.stringify([place.path, place.start, place.end]);
   const places = new Map();
-  for (const box of boxesOf(row)) {
-    const read = readIn(box, root);
-    for (const place of read ? valuesIn(read.units, read.node) : []) if (!places.has(key(place))) places.set(key(place), place);
+  for (const part of row.querySelectorAll(`${BOXES}, [data-names]`)) {
+    for (const place of placesIn(/** @type {HTMLElement} */ (part), root)) if (!places.has(key(place))) places.set(key(place), place);
   }
   const all = [...places.values()];
   if (!all.length) return say("This step has no values to label. Label the step.", true);

@@ -298,7 +298,7 @@ export function innerOf(node) {
   return /^\s*[[{]/.test(text) ? attempt(() => parse(text, "", pathOf(node))) : null;
 }
 
-/** The first line of an error, or what comes after it: both without the space around them. */
+/** The first line of an error, what comes after it (both without the space around them), or the end of a long text. */
 function stretch(shown, node, part) {
   const all = new Reading(Array.from(letters(node), ({ char }) => (char === "\r" ? "\n" : visible(char))).join(""), false);
   let n = 0;
@@ -307,8 +307,8 @@ function stretch(shown, node, part) {
     n += 1;
   }
   const lead = all.shown.length - all.shown.trimStart().length;
-  const from = all.shown.indexOf(shown, part === "line" ? lead : all.shown.indexOf("\n", lead) + 1);
-  if (from < 0 || (part === "line" && from !== lead)) throw new Unlike();
+  const from = part === "end" ? all.shown.lastIndexOf(shown) : all.shown.indexOf(shown, part === "line" ? lead : all.shown.indexOf("\n", lead) + 1);
+  if (from < 0 || (part === "line" && from !== lead) || (part === "end" && from + shown.length < all.shown.length)) throw new Unlike();
   const units = all.units.filter(({ at, size }) => at >= from && at + size <= from + shown.length);
   return units.map((unit) => ({ ...unit, at: unit.at - from }));
 }
@@ -422,6 +422,24 @@ export function valuesIn(units, top) {
   for (const { node } of units) for (let one = node; one !== top && one.parent; one = one.parent) parts.add(one);
   const order = [...parts].sort((a, b) => a.from - b.from || b.to - a.to);
   return [top, ...order].flatMap((node) => attempt(() => [placeOfNode(node)]) || []);
+}
+
+/**
+ * The lines of a text that has several, without the space around them; none for a blank one.
+ * @param {Node} node
+ * @returns {Place[]}
+ */
+export function linesOf(node) {
+  const { path } = placeOfNode(node);
+  const size = (text) => [...text].length;
+  const found = [];
+  let at = 0;
+  for (const line of textOf(node).split("\n")) {
+    const start = at + size(line) - size(line.trimStart());
+    if (line.trim()) found.push({ path, start, end: start + size(line.trim()) });
+    at += size(line) + 1;
+  }
+  return found.length > 1 ? found : [];
 }
 
 /**

@@ -4,7 +4,7 @@
 import { bind, print } from "./keys.js";
 import { LongList } from "./longlist.js";
 import { jumpsFrom, lookAhead, lookNoMore } from "./look-ahead.js";
-import { life, whenOver } from "./page-life.js";
+import { afterFrames, life, whenOver } from "./page-life.js";
 import { startMarks } from "./place-marks.js";
 import { startFind } from "./steps.js";
 import { pictures } from "./strip.js";
@@ -51,6 +51,7 @@ export function firstTick(at, count, ticks = TICKS) {
 let list = null;
 let playing = null;
 let address = 0;
+let drawn = true; // the places of the scrubber, for the step in view
 
 function tickOf(seq, code) {
   const [symbol, css, word] = pictures().marks[code] || pictures().marks.t;
@@ -95,6 +96,11 @@ function drawTicks(seq) {
   }
 }
 
+function drawSoon() {
+  drawn = true;
+  drawTicks(here());
+}
+
 /**
  * Hears the number of the step in view; the review page shows its forms for that step.
  * @type {((at: number) => void) | null}
@@ -114,7 +120,8 @@ export function show(seq, block = "center") {
   follow?.();
   clearTimeout(address);
   address = setTimeout(() => history.replaceState(null, "", withStep(location.href, at)), 60); // browsers limit how often
-  drawTicks(at);
+  if (drawn) afterFrames(2, drawSoon); // they take as long to draw as the step, which is shown first
+  drawn = false;
   lookAhead(list, () => jumpsFrom(list.list.dataset.codes || "", at, [MARKS, ...Object.values(KINDS)], saidOf()));
   const where = document.querySelector("[data-where]");
   if (where) where.textContent = `step ${at} of ${list.last}`;
@@ -187,6 +194,7 @@ export function start(onStep) {
   }
   whenOver(() => {
     clearTimeout(address);
+    drawn = true;
     lookNoMore();
     if (playing) play();
   });

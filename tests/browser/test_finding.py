@@ -55,6 +55,33 @@ def test_word_leads_to_its_step_and_two_hits_are_compared(house, person, played)
     expect(page.locator("tr.same")).to_have_count(2)
 
 
+def test_selected_episodes_are_labeled_by_keyboard(house, person, played):
+    admin = person(house.link("mira", "admin"))
+    admin.goto(f"{house.url}/reviews/")
+    admin.get_by_text("Add or change a label").click()
+    admin.get_by_label("Name", exact=True).last.fill("found_kind")
+    admin.get_by_label("Title").fill("Kind found")
+    admin.get_by_label("Options, one per line").fill("Plain\nOdd")
+    admin.get_by_role("button", name="Save label").click()
+    page = person(house.link("rolf", "reviewer"))
+    page.goto(f"{house.url}/episodes/?arm=found")
+    for box in page.get_by_role("checkbox", name=re.compile("^Select")).all()[:2]:
+        box.focus()
+        page.keyboard.press("Space")
+    page.get_by_role("button", name="Label", exact=True).focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("2 selected episodes to label")
+    page.get_by_role("button", name="Odd").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_contain_text("You labeled 2 of 2.")
+    expect(page.locator("body")).to_contain_text("Set Kind found on 2 of 2 selected episodes.")
+    page.goto(f"{house.url}/episodes/?label_value=found_kind:odd")
+    expect(page.locator("tr[data-key]")).to_have_count(2)
+    page.go_back()
+    page.get_by_role("button", name="Withdraw Kind found").click()
+    expect(page.locator("body")).to_contain_text("Withdrew Kind found from 2 episodes.")
+
+
 def test_view_is_saved_and_opened(house, person, played):
     page = person(house.link("mira", "admin"))
     page.goto(f"{house.url}/episodes/?arm=found")

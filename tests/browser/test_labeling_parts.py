@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 
 import pytest
 from playwright.sync_api import expect
@@ -13,6 +14,13 @@ pytestmark = pytest.mark.browser
 
 TEXT = "Refund 🙂 issued\nto \u202eAnn"
 ROWS = {"tickets": [{"id": 1, "by": "Ann"}, {"id": 2, "by": "Bob"}], "total": 2}
+CHANGED = {
+    "tickets": {
+        "changed": [{"key": 7, "before": {"state": "open"}, "after": {"state": "shut by Ann", "n": 2}}],
+        "added": [{"key": 9, "row": {"id": 9, "title": "Refund 🙂 due"}}],
+    }
+}
+TRACE = "Traceback (most recent call last):\n  row = rows[key]\nKeyError: 9\n"
 QUEUED = """
 from episodes.models import Episode
 from people import access
@@ -28,7 +36,7 @@ print(queue.reviews.get().pk)
 
 def project_of(request):
     """A project for each test, as they share the product."""
-    return f"placing-{len(request.node.name)}"
+    return f"placing-{zlib.crc32(request.node.name.encode())}"
 
 
 @pytest.fixture
@@ -45,7 +53,9 @@ def review(house, person, request):
             {"seq": 2, "kind": "tool_call", "name": "refund", "arguments": note, "result": json.dumps({"note": "é"})},
             {"seq": 3, "kind": "tool_call", "name": "list", "arguments": {}, "result": json.dumps(ROWS)},
             {"seq": 4, "kind": "tool_call", "name": "list", "arguments": {"x": 1}, "error": "No such row.\nTry 7."},
+            {"seq": 5, "kind": "tool_call", "name": "shut", "arguments": {}, "result": 1, "state_diff": CHANGED},
         ]
+        steps[3]["meta"] = {"traceback": TRACE}
         for path, body in (("steps", {"steps": steps}), ("finish", {"stop_reason": "done"})):
             answer = loop.post(f"/episodes/{episode}/{path}", json=body)
             assert answer.is_success, answer.text
@@ -103,7 +113,7 @@ def test_selected_letters_are_labeled_and_shown_again(house, review, person, req
     assert marked(page, "said") == ["🙂 issued"]
     select(page, 2, "span[data-path='$.arguments.why']", "to ⟨U+202E⟩")
     says(page, "$.arguments.why, letters 17 to 20: “to ⟨U+202E⟩”")
-    expect(page.locator("[data-where]")).to_have_text("step 2 of 4")
+    expect(page.locator("[data-where]")).to_have_text("step 2 of 5")
     note = page.locator("[data-note]")
     note.fill("Who is this?")
     page.get_by_role("button", name="Comment", exact=True).click()
@@ -136,7 +146,7 @@ def test_letters_of_json_cells_and_errors_are_exact(review):
 def test_values_and_letters_are_chosen_by_keyboard(review):
     page = review
     page.keyboard.press("ArrowRight")
-    expect(page.locator("[data-where]")).to_have_text("step 2 of 4")
+    expect(page.locator("[data-where]")).to_have_text("step 2 of 5")
     for where in ("$.arguments.row", "$.arguments.row.id", '$.arguments.row.text: “say "hi"”'):
         page.keyboard.press("]")
         says(page, where)
@@ -158,6 +168,53 @@ def test_values_and_letters_are_chosen_by_keyboard(review):
     expect(page.locator("[data-place-title]")).to_have_text("Label step 2")
     page.locator("#step-2 [data-names='$.arguments.why']").click()
     says(page, "$.arguments.why: “Refund 🙂 issued to ⟨U+202E⟩Ann”")
+
+
+def test_changed_rows_and_their_values_are_labeled(review):
+    page = review
+    page.locator("#step-5 .op [data-names]").first.click()
+    says(page, "$.state_diff.tickets.changed[0]")
+    page.keyboard.press("2")
+    said = page.locator("[data-said-list]")
+    expect(said.locator(".where")).to_have_text(
+        'in $.state_diff.tickets.changed[0]: “{"key": 7, "before": {"state": "open"}, '
+        '"after": {"state": "shut by Ann", "n": 2}}”'
+    )
+    assert marked(page, "said") == ["open", "shut by Ann", "2"]
+    select(page, 5, "ins", "by Ann")
+    says(page, "$.state_diff.tickets.changed[0].after.state, letters 6 to 11: “by Ann”")
+    select(page, 5, ".full [data-path$=title]", "🙂")
+    says(page, "$.state_diff.tickets.added[0].row.title, letter 8: “🙂”")
+    page.keyboard.press("1")
+    expect(said.locator(".where").last).to_contain_text("letter 8: “🙂”")
+    press(page, "]")
+    for where in (
+        "$.result",
+        "$.state_diff.tickets.changed[0]",
+        "$.state_diff.tickets.changed[0].after.state: “shut by Ann”",
+    ):
+        says(page, where)
+        page.keyboard.press("]")
+    says(page, "$.state_diff.tickets.changed[0].before.state: “open”")
+
+
+def test_lines_of_errors_and_tracebacks_are_labeled(review):
+    page = review
+    select(page, 4, "pre[data-path='$.meta.traceback']", "rows[key]")
+    says(page, "$.meta.traceback, letters 44 to 52: “rows[key]”")
+    page.keyboard.press("Escape")
+    wheres = ("$.arguments.x", "$.error: “No such row. Try 7.”", "$.error, letters 1 to 12: “No such row.”")
+    for where in (*wheres, "$.error, letters 14 to 19: “Try 7.”"):
+        page.keyboard.press("]")
+        says(page, where)
+    page.keyboard.press("[")
+    says(page, wheres[-1])
+    for _ in range(5):
+        page.keyboard.press("]")
+    says(page, "$.meta.traceback, letters 54 to 64: “KeyError: 9”")
+    page.keyboard.press("1")
+    expect(page.locator("[data-said-list] .where")).to_contain_text("in $.meta.traceback, letters 54 to 64")
+    assert marked(page, "said") == ["KeyError: 9"]
 
 
 # At the moment of sending: the page writes its fields again whenever the browser reports the selection

@@ -123,6 +123,31 @@ def test_far_jumps_need_no_fetch_or_say_that_they_wait(running, long, reader):
     until(lambda: in_view(reader, 8000), 60)
 
 
+def test_jump_shows_its_step_before_all_else_is_drawn(running, long, reader):
+    with reader.expect_response(lambda answer: "again=" in answer.url and str(COUNT) in answer.url):
+        reader.goto(f"{running.url}/episodes/{long}/replay/?step=5000")
+    until(lambda: in_view(reader, 5000), 60)
+    reader.wait_for_timeout(300)
+    frames = reader.evaluate(
+        """() => new Promise((done) => {
+          const frames = [];
+          const look = () => {
+            const shown = document.querySelector("li.step[aria-current]:not(.blank)")?.dataset.seq;
+            const place = document.querySelector(".scrub [aria-current]").dataset.seq;
+            frames.push([shown, place, document.querySelectorAll("li.step[data-seq]").length]);
+            if (frames.length < 40) requestAnimationFrame(look);
+            else done(frames);
+          };
+          document.activeElement.dispatchEvent(new KeyboardEvent("keydown", { key: "End", bubbles: true }));
+          look();
+        })"""
+    )
+    first = next(frame for frame in frames if frame[0] == str(COUNT))
+    assert first[1] == "5000"  # the places of the scrubber are drawn later
+    assert frames[-1][:2] == [str(COUNT), str(COUNT)] and first[2] < frames[-1][2]
+    assert frames[frames.index(first) + 1][1] == "5000"  # which it was when the step was shown
+
+
 def test_a_change_of_more_than_eight_lines_opens_its_rest(running, long, reader):
     reader.goto(f"{running.url}/episodes/{long}/?step=5005")
     reader.goto(f"{running.url}/episodes/{long}/?step=5010")

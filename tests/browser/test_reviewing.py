@@ -118,6 +118,50 @@ def test_blind_verdict_by_keys_opens_the_outcome(house, person, played):
     expect(page.locator("h1")).to_have_text("1 task waits for a ruling.")
 
 
+PHONE = {"viewport": {"width": 390, "height": 844}, "has_touch": True, "is_mobile": True}
+BEHIND = """() => {
+  const all = document.querySelectorAll("main :is(a[href], button, input, select, textarea, summary)");
+  return [...all].filter((one) => one.checkVisibility() && !one.matches(".vh, .vh *")).filter((one) => {
+    const place = one.closest("label") || one;
+    place.scrollIntoView({ block: "nearest", behavior: "instant" });
+    const { x, top, bottom, width } = place.getBoundingClientRect();
+    return ![top + 3, bottom - 3].every((y) => place.contains(document.elementFromPoint(x + width / 2, y)));
+  }).map((one) => one.outerHTML);
+}"""
+
+
+def test_phone_gives_verdict_type_and_label_by_taps(house, person):
+    project = "reviewing-phone"
+    house.manage("createproject", project)
+    for number in range(2):
+        play(house, project, number)
+    queue = make_queue(house, person, project, "2 episodes")
+    page = person(house.link("rolf", "reviewer", project), **PHONE)
+    page.goto(queue)
+    page.get_by_role("button", name="Review next").tap()
+    following = page.get_by_role("button", name="Give and next")
+    expect(following).to_be_visible()  # the script is there
+    first = page.locator("main").get_attribute("data-review")
+    assert page.evaluate(BEHIND) == []  # what is scrolled to is never behind the bars
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    ends = [page.locator(one).bounding_box() for one in ("#verdict", ".actions", "nav[aria-label=Main]")]
+    assert all(above["y"] + above["height"] <= below["y"] + 1 for above, below in zip(ends, ends[1:], strict=False))
+    page.locator("a.seq", has_text="2").first.tap()
+    page.locator("#step-2 [data-names]").first.tap()
+    expect(page.locator("[data-place-title]")).to_have_text("Label selection")
+    place, bar = (page.locator(one).bounding_box() for one in ("[data-place-bar]", ".actions"))
+    assert place["y"] + place["height"] <= bar["y"]
+    page.get_by_role("button", name="Wrong argument").tap()
+    expect(page.locator("[data-said-list]")).to_contain_text("step_quality: wrong_argument")
+    for word in ("Reject", "missed_step"):
+        page.locator("#verdict label", has_text=word).tap()
+    assert page.evaluate("document.documentElement.scrollWidth") == 390
+    following.tap()
+    expect(page.locator(f"main[data-review='{first}']")).to_have_count(0)
+    page.goto(f"{house.url}/episodes/?verdict=reject&label_value=step_quality:wrong_argument")
+    expect(page.locator("tr[data-key]")).to_have_count(1)
+
+
 def test_three_keys_give_a_decision_and_the_next_review(house, person):
     """Failure type, label, verdict: each by one key, and the next review without a page load."""
     house.manage("createproject", "deciding")

@@ -37,6 +37,8 @@ def test_path_that_names_nothing_is_refused(path):
 
 def test_path_goes_through_lists_and_quoted_names():
     assert value_at(STEP, '$.arguments["a b"][0].x') == "one"
+    assert under(under('$.arguments["a b"]', 0), "x") == '$.arguments["a b"][0].x'
+    assert under("", 0) == "" and under("$." + "x" * 497, 0) == ""
 
 
 def test_card_says_where_its_values_are():

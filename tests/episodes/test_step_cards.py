@@ -7,7 +7,9 @@ import re
 import pytest
 from django.template import Context, Template
 
-from episodes.step_cards import argument_of, card_of, diff_lines, json_pieces, table_of, words_of
+from episodes.json_paths import value_at
+from episodes.state_lines import diff_lines
+from episodes.step_cards import argument_of, card_of, json_pieces, table_of, words_of
 from tests.browsing import squeezed
 
 CALL = {"seq": 1, "kind": "tool_call", "name": "get_ticket", "arguments": {"ticket_id": 7}}
@@ -65,7 +67,7 @@ def test_a_long_argument_is_cut_with_its_size_and_kept_in_full():
 def test_a_changed_row_is_named_once_and_shows_old_and_new():
     diff = {"tickets": {"changed": [{"key": 7, "before": {"a": 1, "b": 2}, "after": {"a": 3, "b": 4}}]}}
     lines = list(diff_lines(diff))
-    assert [(line.sign, line.row, line.column, line.old, line.new) for line in lines] == [
+    assert [(line.sign, line.row, line.new.name, line.old.text, line.new.text) for line in lines] == [
         ("~", "tickets 7", "a", "1", "3"),
         ("", "", "b", "2", "4"),
     ]
@@ -73,10 +75,38 @@ def test_a_changed_row_is_named_once_and_shows_old_and_new():
 
 def test_added_and_removed_rows_stand_on_one_line_each():
     lines = list(diff_lines({"tags": {"added": [{"id": 1, "t": "x"}], "removed": [{"id": 2, "t": "y"}]}}))
-    assert [(line.sign, line.row, line.full) for line in lines] == [
-        ("+", "tags 1", "id 1, t x"),
-        ("−", "tags 2", "id 2, t y"),
+    assert [(line.sign, line.row, [(one.name, one.text) for one in line.fields]) for line in lines] == [
+        ("+", "tags 1", [("id", "1"), ("t", "x")]),
+        ("−", "tags 2", [("id", "2"), ("t", "y")]),
     ]
+
+
+def test_values_of_a_long_row_end_where_its_line_is_full():
+    (line,) = diff_lines({"t": {"added": [{"id": 1, "a": "x" * 150, "b": "y" * 150, "c": 2}]}})
+    assert [len(one.text) for one in line.fields] == [1, 150, 79] and line.fields[-1].text.endswith("y…")
+
+
+DIFF = {
+    "tickets": {
+        "changed": [
+            5,
+            {"key": 7, "before": {"a": None, "b x": 2}, "after": {"a": 3, "b x": "4", "c": [1]}},
+            {"key": 8, "columns": {"d": [1, 2], "e": 3}},
+        ],
+        "added": [{"key": 1, "row": {"id": 1, "note": "n"}}],
+        "removed": [{"id": 2, "old\u202e": "y"}],
+    }
+}
+
+
+def test_each_value_of_a_change_has_the_path_that_names_it():
+    lines = list(diff_lines(DIFF, "$.state_diff"))
+    found = {one.path: one.text for line in lines for one in (line.old, line.new, *line.fields) if one.path}
+    assert {path: str(value_at({"state_diff": DIFF}, path)).replace("None", "null") for path in found} == found
+    assert "$.state_diff.tickets.changed[1].before.c" not in found and len(found) == 11
+    rows = ("changed[1]", "changed[2]", "added[0]", "removed[0]")
+    assert [line.path for line in lines if line.path] == [f"$.state_diff.tickets.{row}" for row in rows]
+    assert not any(line.path or line.new.path for line in diff_lines(DIFF))  # of a whole episode
 
 
 @pytest.mark.parametrize("diff", [None, [], "x", {"t": None}, {"t": {"changed": "x"}}, {"t": {"added": [1, None]}}])
@@ -149,13 +179,13 @@ def test_rows_beyond_the_limit_of_a_diff_are_counted():
     from episodes.strip import changes_of
 
     diff = {"logs": {"added": [{"id": 1}], "removed": [], "changed": [], "more": 40}}
-    assert [line.full for line in diff_lines(diff)] == ["id 1", "40 more rows"]
+    assert [line.more or line.fields[0].text for line in diff_lines(diff)] == ["1", "40 more rows"]
     assert changes_of(diff) == 41
 
 
 def test_a_key_of_several_columns_names_its_row():
     diff = {"t": {"changed": [{"key": {"a": 1, "b": 2}, "before": {"c": 1}, "after": {"c": None}}]}}
-    assert [(line.row, line.new) for line in diff_lines(diff)] == [("t 1 2", "null")]
+    assert [(line.row, line.new.text) for line in diff_lines(diff)] == [("t 1 2", "null")]
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { cellOf, nodeAt, parse, pathOf, placeOf, stretchesOf, under, unitsOf, valuesIn, written } from "../../static/places.js";
+import { cellOf, linesOf, nodeAt, parse, pathOf, placeOf, stretchesOf, under, unitsOf, valuesIn, written } from "../../static/places.js";
 
 const stepOf = (step) => parse(JSON.stringify(step));
 
@@ -22,6 +22,24 @@ test("letters of a text are counted as code points", () => {
 
 test("the first line end that a browser swallows is counted", () => {
   assert.deepEqual(chosen({ result: "\nrow 7" }, "$.result", "row 7", "row"), [{ path: "$.result", start: 1, end: 4 }, "row"]);
+});
+
+test("the end of a long text has the letters of the whole", () => {
+  const meta = { traceback: `${"x\n".repeat(9000)}  line 7\nKeyError: ‮` };
+  const shown = `x\n  line 7\nKeyError: ⟨U+202E⟩`;
+  const how = { part: "end" };
+  assert.deepEqual(chosen({ meta }, "$.meta.traceback", shown, "KeyError", how), [{ path: "$.meta.traceback", start: 18009, end: 18017 }, "KeyError"]);
+  assert.deepEqual(chosen({ meta: { traceback: "\nx" } }, "$.meta.traceback", "x", "x", how), [{ path: "$.meta.traceback", start: 1, end: 2 }, "x"]);
+  assert.deepEqual(chosen({ meta: { traceback: "a b c" } }, "$.meta.traceback", "a b", "b", how), [{ path: "$.meta.traceback", start: 2, end: 3 }, "b"]); // cut
+  assert.equal(chosen({ meta: { traceback: "a b" } }, "$.meta.traceback", "b c", "c", how), null);
+});
+
+test("lines of a text are told without the space around them", () => {
+  const root = stepOf({ error: "No 🙂 row.\r\n\n  Try 7.\n", note: "one line" });
+  const lines = linesOf(nodeAt(root, "$.error"));
+  assert.deepEqual(lines.map((place) => written(root, place)), ["No 🙂 row.", "Try 7."]);
+  assert.deepEqual(lines[1], { path: "$.error", start: 14, end: 20 });
+  assert.deepEqual(linesOf(nodeAt(root, "$.note")), []);
 });
 
 test("an argument is letters behind its quotes and escapes", () => {
