@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Body, QueryEx, Router, Schema, Status
+from ninja import QueryEx, Router, Schema, Status
+from pydantic import Field
 
 from awmclient import schema
 from awmclient.fields import Count, Line, Object
@@ -41,14 +42,20 @@ class ComparisonView(Schema):
     sentence: str
 
 
-class BriefingBody(Schema):
+class BriefingBody(schema.Record):
     """A person's briefing of a task. `saw_outcomes`: its author knew outcomes of earlier episodes, or the verifier."""
 
     scenario: Line
     task_idx: Count
     text: str
-    sources: list[Line] = []
+    sources: list[Line] = Field(default_factory=list)
     saw_outcomes: bool = False
+
+
+class SeedsBody(schema.Record):
+    """How many more seeds of every task and arm to plan, from 1 to 100."""
+
+    seeds: int
 
 
 class BriefingView(Schema):
@@ -202,14 +209,14 @@ def cancel(request: HttpRequest, run_id: str) -> schema.RunView:
 
 @router.post("/runs/{run_id}/retry", response={200: Retried, **REFUSALS})
 def retry(request: HttpRequest, run_id: str) -> Retried:
-    """Queue another episode for every one that an infrastructure fault ended."""
+    """Queue another episode for every one that infrastructure ended without an outcome."""
     return Retried(retried=planning.retry(actor_of(request), run_id))
 
 
 @router.post("/runs/{run_id}/seeds", response={200: schema.RunView, **REFUSALS})
-def add_seeds(request: HttpRequest, run_id: str, seeds: Body[int]) -> schema.RunView:
+def add_seeds(request: HttpRequest, run_id: str, payload: SeedsBody) -> schema.RunView:
     """Plan more seeds. From then on only the anytime statement applies."""
-    return _view(planning.add_seeds(actor_of(request), run_id, seeds))
+    return _view(planning.add_seeds(actor_of(request), run_id, payload.seeds))
 
 
 @router.get("/runs/{run_id}/comparison", response={200: ComparisonView, **REFUSALS})
@@ -228,7 +235,7 @@ def list_briefings(request: HttpRequest, scenario: str, task_idx: int) -> list[B
 def write_briefing(request: HttpRequest, payload: BriefingBody) -> Status[BriefingView]:
     """Write the briefing of a task for runs that start from now on. It sees the verifier if its author says so, or if
     one of its sources has an outcome that its author sees."""
-    said = payload.dict()
+    said = payload.model_dump()
     return Status(201, _seen(briefings.Seen(briefings.write(actor_of(request), **said), withheld=False)))
 
 

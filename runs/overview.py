@@ -17,6 +17,7 @@ from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import visibility
 from episodes.models import Episode, EpisodeState, Run
 from people.access import Actor, scoped
+from runs import replaceable
 from runs.compare import Try
 from runs.comparison import COMPLETE, Comparison
 from runs.models import INFRASTRUCTURE, Plan, PlanState
@@ -71,7 +72,7 @@ class Card:
     plan: Plan | None
     arms: list[ArmBar] = field(default_factory=list)
     broken: int = 0
-    """Tries that an infrastructure fault ended: a retry replaces them."""
+    """Tries that infrastructure ended without an outcome: a retry replaces them."""
     episodes: int = 0
     training_step: int | None = None
     """The last step of a trainer's run."""
@@ -90,7 +91,8 @@ class Card:
 
 
 def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
-    """Return these runs with their counts, in four statements however many there are."""
+    """Return these runs with their counts, in four statements however many there are, and four more for each run in
+    which a finished episode has no outcome for this person."""
     plans = {plan.pk: plan for plan in Plan.objects.filter(run__in=[run.pk for run in runs]).prefetch_related("arms")}
     bars = {
         arm.pk: ArmBar(arm.name, arm.expert, briefing_words(plan.document, arm.name))
@@ -98,20 +100,25 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
         for arm in plan.arms.all()
     }
     broken: dict[str, int] = defaultdict(int)
+    silent: dict[str, int] = defaultdict(int)
     tries = Episode.objects.filter(planned__plan__in=plans)
     columns = ("planned__plan_id", "planned__arm_id", "state", "fault")
     for plan_id, arm_id, state, fault, count in tries.values_list(*columns).annotate(count=Count("pk")):
         _add(bars[arm_id], state, count)
-        if state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
+        if state == EpisodeState.FINISHED:
+            silent[plan_id] += count
+        elif state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
             broken[plan_id] += count
     said = visibility.of_project(actor).filter(episode__planned__plan__in=plans, episode__state=EpisodeState.FINISHED)
-    for arm_id, reward_type, count in said.values_list("episode__planned__arm_id", "reward_type").annotate(
-        count=Count("pk")
-    ):
+    judged = ("episode__planned__plan_id", "episode__planned__arm_id", "reward_type")
+    for plan_id, arm_id, reward_type, count in said.values_list(*judged).annotate(count=Count("pk")):
+        silent[plan_id] -= count
         if reward_type == COMPLETE:
             bars[arm_id].complete += count
         elif reward_type not in NOT_COUNTED:
             bars[arm_id].others += count
+    for plan_id in [pk for pk, without in silent.items() if without]:
+        broken[plan_id] = replaceable.tries_of([plan_id]).count()
     loose = scoped(Episode.objects.filter(run__in=[run.pk for run in runs if run.pk not in plans]), actor.project)
     rows = loose.values_list("run_id").annotate(count=Count("pk"), step=Max("training_step"))
     counted = {pk: (count, step) for pk, count, step in rows}
@@ -143,7 +150,8 @@ def card_of(found: Comparison) -> Card:
         )
         for arm in found.arms
     ]
-    broken = sum(arm.excluded.get(f"fault {fault}", 0) for arm in found.arms for fault in INFRASTRUCTURE)
+    reasons = (*(f"fault {fault}" for fault in INFRASTRUCTURE), replaceable.LOST)
+    broken = sum(arm.excluded.get(reason, 0) for arm in found.arms for reason in reasons)
     return Card(found.plan.run, found.plan, bars, broken, len(found.tries))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +23,7 @@ RECIPES = Path(__file__).parent / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
+BOOL = "tag:yaml.org,2002:bool"
 ADDED = ("offer", "people", "briefing", "outcomes", "parallel")
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
@@ -128,10 +130,22 @@ def plan_of(value: Any) -> PlanDocument:
         raise BadPlan(f"plan{'.' if where else ''}{where}: {first['msg']}.") from error
 
 
+class _Loader(yaml.SafeLoader):
+    """Reads `off` as the word that it is in `expert: off`, and `yes`, `no` and `on` as words, too, as YAML 1.2 does."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in known if tag != BOOL]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver(BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+
+
 def plan_from_yaml(text: str) -> PlanDocument:
     """Return the plan in a YAML text. Raises `BadPlan`."""
     try:
-        return plan_of(yaml.safe_load(text))
+        return plan_of(yaml.load(text, Loader=_Loader))  # noqa: S506
     except yaml.YAMLError as error:
         raise BadPlan(f"The plan is not YAML: {error}") from error
 

@@ -247,6 +247,10 @@ def test_page_command_and_api_write_and_show_a_briefing(ada, rita, edo, project,
     agent = {"HTTP_AUTHORIZATION": f"Bearer {token(project, 'agent')[1]}"}
     assert client.get(f"/api/v1/briefings?scenario={scenario}&task_idx={idx}", **agent).status_code == 403
     assert client.post("/api/v1/briefings", body, content_type="application/json", **agent).status_code == 403
+    assert (
+        client.post("/api/v1/briefings", {**body, "saw": 1}, content_type="application/json", **launch).status_code
+        == 422
+    )
     assert client.get("/api/v1/briefings?scenario=%00&task_idx=1", **launch).status_code == 404
     (tmp_path / "words").write_text("From a file.")
     place = [f"{scenario}/{idx}", "--project", project.slug]

@@ -12,12 +12,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from awmclient.chat import EndpointConfig
+from awmclient.schema import Finish
 from episodes import recording
 from episodes.errors import KeyConflict
 from episodes.models import Episode
 from people.access import system
 from people.errors import Forbidden, NotFound
-from runs import launching, planning, playing, servers
+from runs import launching, overview, planning, playing, servers
 from runs.comparison import compare_run
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
 from runs.models import Plan
@@ -167,6 +168,35 @@ def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
     assert expert.exclusions.treated == expert.exclusions.control == {}
 
 
+@pytest.mark.parametrize(
+    ("reason", "lost"),
+    [
+        ("The environment was lost before the verifier ran: the socket closed", True),
+        ("The world was lost before its verdict. A call came out differently.", True),
+        ("Cannot reach the environment server at http://127.0.0.1:9", True),
+        ("The task has no verifier.", False),
+        ("No sql verifier available for this task", False),
+        ("Cannot verify: the episode has no task with a verifier", False),
+    ],
+)
+def test_retry_replaces_lost_outcomes_not_missing_verifiers(ada, project, calls, reason, lost):
+    plan = launched(ada, tasks={"limit": 2}, parallel=4)
+    recording.begin(calls[0], "w")
+    recording.finish(system(project), calls[0], Finish(stop_reason="done"))
+    [end(pk) for pk in calls[1:4]]
+    assert planning.retry(ada, plan.run_id) == 0  # its verdict is still on the way
+    recording.note_unverified(system(project), calls[0], reason)
+    [card] = overview.cards(ada, [plan.run])
+    found = compare_run(ada, plan.run_id)
+    assert card.broken == overview.card_of(found).broken == int(lost)
+    assert [arm.excluded for arm in found.arms] == [{"outcome lost" if lost else "not verified": 1}, {}]
+    assert planning.retry(ada, plan.run_id) == int(lost) and planning.retry(ada, plan.run_id) == 0
+    assert len(calls) == 4 + lost and Plan.objects.get().state == ("running" if lost else "finished")
+    if lost:
+        end(calls[4])
+        assert compare_run(ada, plan.run_id).arms[0].excluded == {} and Plan.objects.get().state == "finished"
+
+
 def test_added_seeds_continue_a_finished_run(ada, calls):
     plan = launched(ada, parallel=50)
     [end(pk, complete=False) for pk in list(calls)]
@@ -183,6 +213,12 @@ def test_plan_survives_yaml_and_names_what_is_wrong():
     for wrong in ({"seeds": 0}, {"arms": []}, {"control": "nobody"}, {"arms": [{"name": "a"}] * 2}, {"colour": 1}):
         with pytest.raises(BadPlan):
             plan_of({"name": "trial", "arms": [{"name": "a"}], **wrong})
+
+
+def test_yaml_plan_reads_off_as_a_word():
+    plan = plan_from_yaml("name: a\nstart: false\narms: [{name: off, expert: off}, {name: no, expert: plain}]")
+    assert [(arm.name, arm.expert) for arm in plan.arms] == [("off", "off"), ("no", "plain")] and not plan.start
+    assert plan_from_yaml(to_yaml(plan)) == plan
 
 
 @pytest.mark.parametrize("name", recipes())
@@ -236,6 +272,10 @@ def test_api_launches_changes_and_compares(ada, project, calls, client):
     assert client.get(f"{address}/comparison", **agent).status_code == 403
     assert client.post("/api/v1/runs", {**said, "key": "l"}, **{**post, **agent}).status_code == 403
     assert client.post(f"{address}/pause", {}, **post).json()["error"]["code"] == "wrong_state"
+    assert client.post(f"{address}/seeds", {"seeds": 2}, **post).json()["state"] == "running"
+    assert Plan.objects.get().seeds == 3
+    for wrong in ({"seeds": 0}, {"seeds": 1, "seed": 2}, 1):
+        assert client.post(f"{address}/seeds", wrong, **post).json()["error"]["code"] == "invalid"
 
 
 def test_plan_without_a_draw_keeps_the_digest_of_older_plans():

@@ -63,7 +63,7 @@ class Command(BaseCommand):
             if options[name]:
                 return f"{options[name]} is {change(actor, options[name]).state}"
         if options["retry"]:
-            return f"queued {planning.retry(actor, options['retry'])} episodes again"
+            return f"queued {count(planning.retry(actor, options['retry']), 'episode')} again"
         if options["add_seeds"]:
             run, number = options["add_seeds"]
             if not number.isdecimal():
