@@ -17,10 +17,12 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
+from episodes import visibility
+from episodes.errors import BlindReview
 from episodes.models import Run, Split
 from episodes.packs import packs
 from episodes.selection import newest
-from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
+from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
 from runs import (
     briefings,
@@ -74,10 +76,15 @@ def runs_page(request: MemberRequest) -> HttpResponse:
         return _list(request, request.GET if "launch" in request.GET else {})
     may_launch(request.actor)
     try:
-        plan, _ = planning.launch(request.actor, document_of(request.POST))
+        document = document_of(request.POST)
+        is_trial = request.POST.get("start") == "preflight"
+        if is_trial:
+            document = preflight.trial(document, planning.tasks_of(request.actor, document))
+        plan, _ = planning.launch(request.actor, document)
     except AppError as refused:
         return _list(request, request.POST, refused.message, refused.status)
-    messages.success(request, "Run launched." if plan.state == PlanState.RUNNING else "Run planned.")
+    launched = "Preflight launched." if is_trial else "Run launched."
+    messages.success(request, launched if plan.state == PlanState.RUNNING else "Run planned.")
     return redirect("run", plan.pk)
 
 
@@ -150,7 +157,8 @@ def document_of(form: QueryDict) -> PlanDocument:
 @member_required(may_launch)
 def preview(request: MemberRequest) -> HttpResponse:
     """Say how many episodes the form's plan has, or what is wrong with it."""
-    words, problem, doubts = "", "", []
+    words, problem = "", ""
+    context: dict[str, Any] = {}
     try:
         document = document_of(request.GET)
         briefings.check(document)
@@ -163,10 +171,26 @@ def preview(request: MemberRequest) -> HttpResponse:
         factors = " × ".join(f"{size:,} {name}{'' if size == 1 else 's'}" for name, size in sizes.items())
         words = f"{factors}: {count(math.prod(sizes.values()), 'episode')}."
         words += f" {estimating.estimate(request.actor, document, sizes['task']).words}"
-        doubts = preflight.doubts(request.actor, document, tasks)
+        context = {
+            "doubts": preflight.doubts(request.actor, document, tasks),
+            "checked": preflight.checked(request.actor, document, tasks),
+            "trial": preflight.newest(request.actor, document, tasks),
+        }
+        context["earned"] = _earned(request.actor, context["trial"])
     except AppError as refused:
         problem = refused.message
-    return render(request, "runs/_preview.html", {"words": words, "problem": problem, "doubts": doubts})
+    return render(request, "runs/_preview.html", {"words": words, "problem": problem, **context})
+
+
+def _earned(actor: Actor, trial: Plan | None) -> str:
+    """Return what a preflight came to, in words, unless its outcomes are withheld from who looks."""
+    if trial is None:
+        return ""
+    try:
+        visibility.refuse_while_blind(actor, trial.pk)
+    except BlindReview as blind:
+        return blind.message
+    return preflight.finding(trial).words
 
 
 @require_GET
@@ -186,7 +210,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "run": run,
         "plan": found.plan,
         "card": card,
-        "sentence": found.sentence,
+        "sentence": preflight.finding(found.plan).words if preflight.is_trial(found.plan) else found.sentence,
         "contrasts": [
             {"one": one, "forest": charts.forest(one, modes[one.arm], file("scenarios")), "difficulty": levels}
             for one, levels in zip(found.contrasts, found.levels, strict=True)

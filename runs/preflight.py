@@ -25,6 +25,7 @@ from runs.plans import PlanDocument, plan_of
 
 ROLLOUTS = 10
 NAMED = 3
+PREFIX = "preflight of "
 UNCHECKED = "verifier not checked"
 
 
@@ -90,15 +91,45 @@ def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
     """Return the plan of the rollouts: the control arm on the first tasks in the planned order."""
     chosen = shuffled(tasks, document.shuffle)[:ROLLOUTS]
     control = next(arm for arm in document.arms if arm.name == document.control)
+    keys = [f"{scenario}/{idx}" for scenario, idx, _ in chosen]
     changed = {
-        "name": f"preflight of {document.name}"[:100],
-        "tasks": [f"{scenario}/{idx}" for scenario, idx, _ in chosen],
+        "name": f"{PREFIX}{document.name}"[:100],
+        "texts": {key: text for key, text in (document.texts or {}).items() if key in keys} or None,
+        "tasks": keys,
         "arms": [control.model_dump()],
         "control": "",
         "seeds": math.ceil(ROLLOUTS / max(len(chosen), 1)),
         "start": True,
     }
     return plan_of({**document.model_dump(), **changed})
+
+
+def is_trial(plan: Plan) -> bool:
+    """Return whether a run is the rollouts of a preflight."""
+    return plan.run.name.startswith(PREFIX)
+
+
+def newest(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> Plan | None:
+    """Return the last preflight of such a plan, whatever the plan's name is."""
+    said = trial(document, tasks).model_dump(exclude={"name"})
+    trials = Plan.objects.filter(run__project=actor.project, run__name__startswith=PREFIX, document__contains=said)
+    return trials.select_related("run").order_by("-run__created_at").first()
+
+
+def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
+    """Return what speaks for the comparison of this plan, and how far it was checked, a sentence each."""
+    found = []
+    if len(document.arms) > 1:
+        found.append("All arms get the same tasks, seeds, limits and prompt; those with an expert can also ask.")
+    keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
+    states = [one.state for one in probes.newest() if one.task in keys]
+    clean = f"{states.count(probes.State.CLEAN):,} of {count(len(tasks), 'task')} clean"
+    missing = f", {len(keys) - len(states):,} not probed (manage.py probe)" if len(states) < len(keys) else ""
+    found.append(f"Probes: {clean}{missing}.")
+    listed = SplitTask.objects.filter(split__project=actor.project)
+    if listed.exists() and not listed.filter(side=TRAIN, task__in=keys).exists():
+        found.append("Splits: no task is a training task.")
+    return found
 
 
 @dataclass(frozen=True)

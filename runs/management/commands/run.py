@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            self.stdout.write(self._done(options))
+            if said := self._done(options):
+                self.stdout.write(said)
         except AppError as refused:
             raise CommandError(refused.message) from refused
 
@@ -53,8 +55,9 @@ class Command(BaseCommand):
             if options["estimate"]:
                 tasks = planning.tasks_of(actor, document)
                 found = estimating.estimate(actor, document, len(tasks))
-                said = [f"{count(found.episodes, 'episode')}. {found.words}"]
-                return " ".join([*said, *preflight.unbriefed(actor, document, tasks)])
+                self.stdout.write(f"{count(found.episodes, 'episode')}. {found.words}")
+                self._check(actor, document, tasks)
+                return ""
             if options["preflight"]:
                 return self._preflight(actor, document)
             plan, made = planning.launch(actor, document, options["key"])
@@ -71,10 +74,14 @@ class Command(BaseCommand):
             return f"{run} has {planning.add_seeds(actor, run, int(number)).seeds} seeds"
         return compare_run(actor, options["compare"]).sentence
 
+    def _check(self, actor: Actor, document: PlanDocument, tasks: Sequence[planning.Task]) -> None:
+        """Write what is known for and against the plan's comparison."""
+        for line in (*preflight.doubts(actor, document, tasks), *preflight.checked(actor, document, tasks)):
+            self.stdout.write(f"  {line}")
+
     def _preflight(self, actor: Actor, document: PlanDocument) -> str:
         tasks = planning.tasks_of(actor, document)
-        for doubt in preflight.doubts(actor, document, tasks):
-            self.stdout.write(f"  {doubt}")
+        self._check(actor, document, tasks)
         plan, _ = planning.launch(actor, preflight.trial(document, tasks))
         self.stdout.write(f"run {plan.pk}: {count(plan.tries.count(), 'rollout')}")
         while not is_settled(plan):
