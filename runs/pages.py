@@ -36,6 +36,7 @@ from runs import (
     rewarding,
     servers,
     spending,
+    tables,
 )
 from runs.compare import count
 from runs.comparison import compare_run
@@ -309,4 +310,4 @@ def plan_file(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the plan as YAML, which launches the same run elsewhere."""
     plan = visible_or_404(Plan.objects.all(), request.actor, pk, "run__project")
     headers = {"Content-Disposition": f'attachment; filename="run-{plan.pk}.yaml"'}
-    return HttpResponse(to_yaml(plan_of(plan.document)), content_type="application/yaml", headers=headers)
+    return HttpResponse(tables.plan_file(plan), content_type="application/yaml", headers=headers)

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -162,6 +163,20 @@ def briefing_words(document: Mapping[str, Any], name: str) -> str:
 def to_yaml(plan: PlanDocument) -> str:
     """Return the plan as YAML that launches the same run elsewhere."""
     return yaml.safe_dump(plan.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+def repeatable(document: PlanDocument, tasks: Sequence[str]) -> str:
+    """Return the plan as YAML that names each of its tasks, so that other packs and splits elsewhere change nothing.
+    `tasks` are in the order in which the plan shuffled them; listed as they were before, they are shuffled alike."""
+    if isinstance(document.tasks, list):
+        return to_yaml(document)
+    places = list(range(len(tasks)))
+    random.Random(document.shuffle).shuffle(places)
+    before = [task for _, task in sorted(zip(places, tasks, strict=True))]
+    filtered = json.dumps(document.tasks.model_dump(exclude_defaults=True))
+    return f"# The tasks that this filter selected at the launch: {filtered}\n" + to_yaml(
+        document.model_copy(update={"tasks": before})
+    )
 
 
 def recipes() -> dict[str, str]:

@@ -14,8 +14,7 @@ from runs.comparison import Comparison
 from runs.costs import Cost
 from runs.difficulty import ByDifficulty
 from runs.offers import Effect
-from runs.plans import plan_of, to_yaml
-from runs.tables import TABLES, in_csv, repeats
+from runs.tables import TABLES, in_csv, plan_file, repeats
 
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 
@@ -25,7 +24,7 @@ def write(found: Comparison, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
         (folder / f"{name}.csv").write_text(in_csv(name, found), encoding="utf-8")
-    (folder / "plan.yaml").write_text(to_yaml(plan_of(found.plan.document)), encoding="utf-8")
+    (folder / "plan.yaml").write_text(plan_file(found.plan), encoding="utf-8")
     drawing.completions(found, folder / "completions.png")
     for place, one in enumerate(found.contrasts, 1):
         drawing.differences(one, folder / f"differences-{place}.png")

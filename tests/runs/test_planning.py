@@ -13,12 +13,12 @@ from django.db import connection
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import Finish
-from episodes import recording
+from episodes import recording, splits
 from episodes.errors import KeyConflict
 from episodes.models import Episode
 from people.access import system
 from people.errors import Forbidden, NotFound
-from runs import launching, overview, planning, playing, servers
+from runs import launching, overview, planning, playing, servers, tables
 from runs.comparison import compare_run
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
 from runs.models import Plan
@@ -219,6 +219,20 @@ def test_yaml_plan_reads_off_as_a_word():
     plan = plan_from_yaml("name: a\nstart: false\narms: [{name: off, expert: off}, {name: no, expert: plain}]")
     assert [(arm.name, arm.expert) for arm in plan.arms] == [("off", "off"), ("no", "plain")] and not plan.start
     assert plan_from_yaml(to_yaml(plan)) == plan
+
+
+def test_plan_file_repeats_tasks_in_their_order_elsewhere(ada, calls):
+    splits.pin(ada, "march", unit="task", seed=1, train=["library_1/1"], val=[f"helpdesk_1/{idx}" for idx in range(5)])
+    first = launched(ada, tasks={"split": "march"}, shuffle=7)
+    said = tables.plan_file(first)
+    assert said.startswith('# The tasks that this filter selected at the launch: {"split": "march"}\n')
+    again, _ = planning.launch(ada, plan_from_yaml(said))
+    assert isinstance(again.document["tasks"], list) and tables.plan_file(again) == said.partition("\n")[2]
+
+    def order(plan):
+        return list(plan.tries.order_by("position", "arm__place").values_list("position", "scenario", "task_idx"))
+
+    assert order(again) == order(first)
 
 
 @pytest.mark.parametrize("name", recipes())
