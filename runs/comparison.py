@@ -162,7 +162,8 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
         if complete is not None and task in known:
             complete, excluded = None, known[task]
         about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
-        tries.append(Try(task, scenario, arm, seed, position, wave, *about, frozenset(shared.get(episode, ()))))
+        answers = frozenset(shared.get(episode, ()))
+        tries.append(Try(task, scenario, arm, seed, position, wave, *about, answers, unfit=task in known))
     return tries, [row[7] for row in rows]
 
 
