@@ -142,7 +142,10 @@ def list_runs(
     request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
 ) -> schema.RunPage:
     """List the project's runs, newest first."""
-    return lists.runs(actor_of(request), filters_of(request), cursor, limit)
+    page = lists.runs(actor_of(request), filters_of(request), cursor, limit)
+    states = dict(Plan.objects.filter(run__in=[one.id for one in page.items]).values_list("pk", "state"))
+    items = [one.model_copy(update={"state": states.get(one.id)}) for one in page.items]
+    return page.model_copy(update={"items": items})
 
 
 @router.post("/runs", response={200: schema.RunView, 201: schema.RunView, **REFUSALS})

@@ -274,6 +274,9 @@ def test_api_launches_changes_and_compares(ada, project, calls, client):
     assert client.post("/api/v1/runs", said, **post).status_code == 200
     address = f"/api/v1/runs/{made.json()['id']}"
     assert client.post(f"{address}/pause", {}, **post).json()["state"] == "paused"
+    client.post("/api/v1/runs", {"name": "of a loop"}, **{**post, **agent})
+    listed = client.get("/api/v1/runs", **agent).json()["items"]
+    assert [(one["name"], one["state"]) for one in listed] == [("of a loop", None), ("trial", "paused")]
     assert client.post(f"{address}/resume", {}, **post).json()["state"] == "running"
     found = client.get(f"{address}/comparison", **launcher).json()
     assert found["sentence"] == "Nothing shown yet at 0 of 6. You can look as often as you like."
