@@ -16,7 +16,7 @@ from episodes.models import SplitTask
 from episodes.packs import find_pack
 from episodes.splits import TRAIN
 from people.access import Actor
-from runs import briefings, probes
+from runs import briefings, power, probes
 from runs.compare import count
 from runs.models import Plan
 from runs.offers import FEWEST
@@ -74,7 +74,8 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
     sides = SplitTask.objects.filter(split__project=actor.project, side=TRAIN, task__in=keys)
     for split, number in sorted(Counter(sides.values_list("split__name", flat=True)).items()):
-        found.append(f"{count(number, 'task')} of {len(tasks):,} are training tasks of the split {split}.")
+        which = "is a training task" if number == 1 else "are training tasks"
+        found.append(f"{count(number, 'task')} of {len(tasks):,} {which} of the split {split}.")
     return found
 
 
@@ -120,8 +121,11 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
     """Return what speaks for the comparison of this plan, and how far it was checked, a sentence each."""
     found = []
     if len(document.arms) > 1:
-        found.append("All arms get the same tasks, seeds, limits and prompt; those with an expert can also ask.")
+        words = "All arms get the same tasks, seeds, limits and prompt; those with an expert can also ask"
+        found.append(words + (", briefed ones read a briefing." if any(arm.briefing for arm in document.arms) else "."))
     keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
+    if len(document.arms) > 1:
+        found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, len(document.arms) - 1))
     states = [one.state for one in probes.newest() if one.task in keys]
     clean = f"{states.count(probes.State.CLEAN):,} of {count(len(tasks), 'task')} clean"
     missing = f", {len(keys) - len(states):,} not probed (manage.py probe)" if len(states) < len(keys) else ""
@@ -130,6 +134,13 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
     if listed.exists() and not listed.filter(side=TRAIN, task__in=keys).exists():
         found.append("Splits: no task is a training task.")
     return found
+
+
+def _power(tasks: int, seeds: int, contrasts: int) -> str:
+    delta = power.smallest(tasks, seeds, contrasts)
+    if delta is None:
+        return f"Power: {count(tasks, 'task')} can hardly show a difference."
+    return f"Power: {count(tasks, 'task')} show a difference of about {round(100 * delta)} points in 4 of 5 such runs."
 
 
 @dataclass(frozen=True)

@@ -160,6 +160,7 @@ READS = {
         "paired",
         "offers",
         "prices",
+        "power",
         "costs",
         "limits",
         "servers",

@@ -48,6 +48,8 @@ def test_ruled_and_training_tasks_are_doubted(ada, max_):
         "2 tasks of 3 are training tasks of the split march.",
     ]
     assert doubts(max_) == []
+    splits.pin(ada, "april", unit="task", seed=1, train=TASKS[:1], val=["library_1/1"])
+    assert "1 task of 3 is a training task of the split april." in doubts(ada)
     form = FORM | {"tasks": " ".join(TASKS)}
     assert "training tasks of the split march" in html(as_person(ada).get("/runs/preview", form))
 
@@ -95,9 +97,17 @@ def test_checks_count_probes_and_name_disjoint_splits(ada):
         state="clean",
     )
     splits.pin(ada, "march", unit="task", seed=1, train=["library_1/1"], val=TASKS)
-    said = preflight.checked(ada, plan, planning.tasks_of(ada, plan))
+    tasks = planning.tasks_of(ada, plan)
+    said = preflight.checked(ada, plan, tasks)
+    briefed = document(tasks=TASKS, arms=[{"name": "a"}, {"name": "b", "briefing": "human"}])
+    assert "can also ask, briefed ones read a briefing." in preflight.checked(ada, briefed, tasks)[0]
     assert "Probes: 1 of 3 tasks clean, 2 not probed (manage.py probe)." in said
-    assert "Splits: no task is a training task." in said
+    assert "Splits: no task is a training task." in said and "Power: 3 tasks can hardly show a difference." in said
+    six = document(tasks={"limit": 24})
+    known = planning.tasks_of(ada, six)
+    assert "Power: 24 tasks show a difference of about 32 points in 4 of 5 such runs." in preflight.checked(
+        ada, six, known
+    )
 
 
 def test_finding_counts_rewards_and_names_the_rest(ada):
