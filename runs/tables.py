@@ -39,7 +39,11 @@ class Repeat:
 
 
 def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
-    """Return a row for each k that is a power of two and has a task; empty where no task has two seeds in all arms."""
+    """Return a row for each k that is a power of two and has a task; empty where no task has two seeds in all arms, and
+    while tries are open: those that ended first are not like the others."""
+    tries = list(tries)
+    if any(one.is_open for one in tries):
+        return []
     counted: dict[str, dict[str, list[bool]]] = defaultdict(lambda: {arm: [] for arm in arms})
     for one in tries:
         if one.complete is not None and one.arm in arms:

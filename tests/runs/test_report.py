@@ -93,3 +93,4 @@ def test_repeats_have_hand_computed_values():
     ]  # fmt: skip
     assert round(found[1].all_of["expert"], 4) == round(1 / 28, 4) and found[0].any_of["baseline"] == 0
     assert repeats(tries[:1], ["baseline", "expert"]) == []
+    assert repeats([*tries, Try("a/2", "a", "expert", 0, 2)], ["baseline", "expert"]) == []  # one is open
