@@ -31,8 +31,8 @@ def unverified(episodes: Collection[str]) -> dict[str, str]:
 def tries_of(plans: Iterable[str]) -> QuerySet[PlannedTry]:
     """Return the tries of these plans that a retry replaces."""
     tries = PlannedTry.objects.filter(plan__in=list(plans))
-    finished = set(tries.filter(episode__state=EpisodeState.FINISHED).values_list("episode_id", flat=True))
-    judged = outcomes.of_episodes(finished).filter(source=outcomes.VERIFIER)
-    silent = finished - set(judged.values_list("episode_id", flat=True))
-    lost = [episode for episode, why in unverified(silent).items() if why == LOST]
+    of_tries = Q(episode__planned__plan__in=list(plans), episode__state=EpisodeState.FINISHED)
+    told = EpisodeEvent.objects.filter(of_tries, verb=NOT_VERIFIED).exclude(reason__regex=WITHOUT)
+    lost = set(told.values_list("episode_id", flat=True))  # few: an episode with an outcome has no such event
+    lost -= set(outcomes.of_episodes(lost).filter(source=outcomes.VERIFIER).values_list("episode_id", flat=True))
     return tries.filter(Q(episode__state=EpisodeState.FAILED, episode__fault__in=INFRASTRUCTURE) | Q(episode__in=lost))
