@@ -17,12 +17,10 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes import visibility
-from episodes.errors import BlindReview
 from episodes.models import Run, Split
 from episodes.packs import packs
 from episodes.selection import newest
-from people.access import Actor, MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
+from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
 from people.errors import AppError, NotFound
 from runs import (
     briefings,
@@ -177,21 +175,10 @@ def preview(request: MemberRequest) -> HttpResponse:
             "checked": preflight.checked(request.actor, document, tasks),
             "trial": preflight.newest(request.actor, document, tasks),
         }
-        context["earned"] = _earned(request.actor, context["trial"])
+        context["earned"] = preflight.earned(request.actor, context["trial"])
     except AppError as refused:
         problem = refused.message
     return render(request, "runs/_preview.html", {"words": words, "problem": problem, **context})
-
-
-def _earned(actor: Actor, trial: Plan | None) -> str:
-    """Return what a preflight came to, in words, unless its outcomes are withheld from who looks."""
-    if trial is None:
-        return ""
-    try:
-        visibility.refuse_while_blind(actor, trial.pk)
-    except BlindReview as blind:
-        return blind.message
-    return preflight.finding(trial).words
 
 
 @require_GET

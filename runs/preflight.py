@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from awmenv.packs import Pack
-from episodes import outcomes
+from episodes import outcomes, visibility
+from episodes.errors import BlindReview
 from episodes.models import SplitTask
 from episodes.packs import find_pack
 from episodes.splits import TRAIN
@@ -169,3 +170,14 @@ def finding(plan: Plan) -> Finding:
     earned = {episode for episode, (_, reward) in judged.items() if (reward or 0) > 0}
     left = [judged[one][0] if one in judged else states[one] for one in states if one not in earned]
     return Finding(len(states), len(earned), dict(Counter(left).most_common()))
+
+
+def earned(actor: Actor, trial: Plan | None) -> str:
+    """Return what a preflight came to, in words, unless its outcomes are withheld from who looks."""
+    if trial is None:
+        return ""
+    try:
+        visibility.refuse_while_blind(actor, trial.pk)
+    except BlindReview as blind:
+        return blind.message
+    return finding(trial).words

@@ -14,6 +14,7 @@ from runs import launching, planning, preflight, probes
 from runs.comparison import is_settled
 from runs.models import Plan, PlanState, Probe
 from tests.browsing import as_person, html
+from tests.people_by_name import token
 from tests.reviews.conftest import ended
 from tests.runs.planned import document, end, rows_of_run
 
@@ -86,6 +87,28 @@ def test_page_runs_a_preflight_and_says_what_it_came_to(ada, monkeypatch):
     OutcomeHold.objects.create(episode=plan.tries.first().episode, actor_key=ada.key, by="review")
     blind = html(client.get("/runs/preview", form))
     assert ">Preflight</a>" in blind and "earned a reward" not in blind and "blind reviews" in blind
+
+
+def test_api_previews_a_plan_and_runs_its_preflight(ada, project, client, monkeypatch):
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
+    launcher, agent = ({"HTTP_AUTHORIZATION": f"Bearer {token(project, scope)[1]}"} for scope in ("launch", "agent"))
+    body = {"name": "x", "plan": document(tasks=TASKS).model_dump(exclude={"name"})}
+
+    def post(name, said=body, **who):
+        return client.post(f"/api/v1/runs/{name}", said, content_type="application/json", **(who or launcher))
+
+    before = post("preview").json()
+    assert (before["tasks"], before["episodes"], before["preflight"], before["earned"]) == (3, 6, None, "")
+    assert "All arms get the same tasks" in before["checked"][0] and before["doubts"] == []
+    assert not Plan.objects.exists()
+    made = post("preflight")
+    assert made.status_code == 201 and made.json()["name"] == "preflight of x"
+    after = post("preview").json()
+    assert after["preflight"] == made.json()["id"] and after["earned"].startswith("0 of 12 rollouts earned a reward")
+    for name in ("preview", "preflight"):
+        assert post(name, **agent).status_code == 403
+        assert post(name, {**body, "plan": {"arms": []}}).json()["error"]["code"] == "bad_plan"
+        assert post(name, {**body, "seeds": 1}).json()["error"]["code"] == "invalid"
 
 
 def test_checks_count_probes_and_name_disjoint_splits(ada):
