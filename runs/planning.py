@@ -149,7 +149,7 @@ def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
 
 def _named(key: str, texts: Mapping[str, str] = MappingProxyType({})) -> Task:
     scenario, _, idx = key.rpartition("/")
-    if not scenario or not idx.isdecimal():
+    if not scenario or not (idx.isascii() and idx.isdecimal()):
         raise BadPlan(f"plan.tasks: {key!r} is not a task such as workflow_automation_1/0.")
     return scenario, int(idx), texts.get(key) or launching.task_text(scenario, int(idx))
 

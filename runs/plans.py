@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
-from awmclient.fields import Prose
+from awmclient.fields import Prose, clean_text
 from awmclient.schema import ExpertMode
 from runs.errors import BadPlan
 from runs.offers import CHANCES
@@ -25,12 +25,20 @@ OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
 BOOL = "tag:yaml.org,2002:bool"
+LISTED, FILTERED = "tasks by list", "tasks by filter"
 ADDED = ("offer", "people", "briefing", "outcomes", "parallel")
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
 
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_storable(cls, value: Any) -> Any:
+        for one in value if isinstance(value, list) else [value]:
+            clean_text(one)
+        return value
 
 
 class TaskFilter(Strict):
@@ -40,6 +48,17 @@ class TaskFilter(Strict):
     split: str = ""
     side: str = Field("val", pattern="^(train|val)$")
     limit: int | None = Field(None, ge=1)
+
+
+def _which(tasks: Any) -> str:
+    return LISTED if isinstance(tasks, list) else FILTERED
+
+
+Tasks = Annotated[
+    Annotated[list[str], Tag(LISTED)] | Annotated[TaskFilter, Tag(FILTERED)],
+    Discriminator(_which),
+]
+"""An error of one form names no field of the other."""
 
 
 class PlannedArm(Strict):
@@ -76,7 +95,7 @@ class PlanDocument(Strict):
     `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks that only this server knows."""
 
     name: Name
-    tasks: list[str] | TaskFilter = TaskFilter()
+    tasks: Tasks = TaskFilter()
     arms: list[PlannedArm] = Field(min_length=1, max_length=10)
     control: str = ""
     seeds: int = Field(1, ge=1, le=100)
@@ -127,7 +146,7 @@ def plan_of(value: Any) -> PlanDocument:
         return PlanDocument.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(one) for one in first["loc"])
+        where = ".".join(str(one) for one in first["loc"] if one not in (LISTED, FILTERED))
         raise BadPlan(f"plan{'.' if where else ''}{where}: {first['msg']}.") from error
 
 

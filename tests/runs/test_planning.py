@@ -207,6 +207,31 @@ def test_added_seeds_continue_a_finished_run(ada, calls):
     assert expert.state == "extended" and expert.running.read == 12
 
 
+@pytest.mark.parametrize("word", ["\x00", "\ud800"])
+def test_plan_with_words_that_no_database_takes_names_the_field(ada, calls, word):
+    for said, where in (
+        ({"tasks": {"scenarios": ["*", word]}}, "tasks.scenarios"),
+        ({"tasks": {"split": word}}, "tasks.split"),
+        ({"tasks": [f"helpdesk_1{word}/0"]}, "tasks"),
+        ({"policy": f"script:{word}"}, "policy"),
+        ({"environment": word}, "environment"),
+        ({"control": word}, "control"),
+        ({"arms": [{"name": "a", "policy": word}]}, "arms.0.policy"),
+    ):
+        with pytest.raises(BadPlan, match=rf"^plan\.{where}: .*U\+0000"):
+            launched(ada, **said)
+    with pytest.raises(BadPlan, match="is not a task"):
+        launched(ada, tasks=["helpdesk_1/٣"])
+    for tasks, where in (
+        ({"limit": 0}, "tasks.limit"),
+        ({"colour": 1}, "tasks.colour"),
+        ([1], "tasks.0"),
+        (1, "tasks"),
+    ):
+        with pytest.raises(BadPlan, match=rf"^plan\.{where}: "):
+            launched(ada, tasks=tasks)
+
+
 def test_plan_survives_yaml_and_names_what_is_wrong():
     plan = document(seeds=3)
     assert plan_from_yaml(to_yaml(plan)) == plan
