@@ -147,7 +147,7 @@ def plan_of(value: Any) -> PlanDocument:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(one) for one in first["loc"] if one not in (LISTED, FILTERED))
-        raise BadPlan(f"plan{'.' if where else ''}{where}: {first['msg']}.") from error
+        raise BadPlan(f"plan{'.' if where else ''}{where}: {first['msg'].removeprefix('Value error, ')}.") from error
 
 
 class _Loader(yaml.SafeLoader):

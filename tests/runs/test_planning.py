@@ -235,6 +235,8 @@ def test_plan_with_words_that_no_database_takes_names_the_field(ada, calls, word
 def test_plan_survives_yaml_and_names_what_is_wrong():
     plan = document(seeds=3)
     assert plan_from_yaml(to_yaml(plan)) == plan
+    with pytest.raises(BadPlan, match=r"^plan: two arms have the same name\.$"):
+        document(arms=[{"name": "a"}] * 2)
     for wrong in ({"seeds": 0}, {"arms": []}, {"control": "nobody"}, {"arms": [{"name": "a"}] * 2}, {"colour": 1}):
         with pytest.raises(BadPlan):
             plan_of({"name": "trial", "arms": [{"name": "a"}], **wrong})
@@ -288,6 +290,9 @@ def test_command_launches_changes_and_compares(ada, calls, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("Nothing")
     with pytest.raises(CommandError, match="is cancelled"):
         call_command("run", "--retry", run, project=ada.project.slug)
+    file.write_bytes(b"\xff")
+    with pytest.raises(CommandError, match=r"plan\.yaml is not UTF-8"):
+        call_command("run", str(file), project=ada.project.slug)
 
 
 def test_api_launches_changes_and_compares(ada, project, calls, client):

@@ -51,7 +51,10 @@ class Command(BaseCommand):
             file = Path(options["plan"])
             if not file.is_file():
                 raise CommandError(f"There is no file {file}.")
-            document = plan_from_yaml(file.read_text(encoding="utf-8"))
+            try:
+                document = plan_from_yaml(file.read_text(encoding="utf-8"))
+            except UnicodeDecodeError as error:
+                raise CommandError(f"{file} is not UTF-8: {error.reason} at byte {error.start}.") from error
             if options["estimate"]:
                 tasks = planning.tasks_of(actor, document)
                 found = estimating.estimate(actor, document, len(tasks))
