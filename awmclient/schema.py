@@ -428,7 +428,7 @@ class EpisodePage(Record):
 
 
 class RunItem(Record):
-    """A run in a list, with the number of its episodes by state."""
+    """A run in a list, with the number of its episodes by state. Its own `state` is that of its plan, if it has one."""
 
     id: str
     name: str
@@ -437,6 +437,7 @@ class RunItem(Record):
     expert: ExpertMode
     policy: Object
     metadata: Object
+    state: str | None = None
     created_at: datetime
     episodes: dict[str, int]
 

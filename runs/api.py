@@ -7,20 +7,21 @@ from datetime import datetime
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Body, QueryEx, Router, Schema, Status
+from ninja import QueryEx, Router, Schema, Status
+from pydantic import Field
 
 from awmclient import schema
 from awmclient.fields import Count, Line, Object
 from episodes import lists, recording
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
 from episodes.models import Run
-from people.access import may_read, visible_or_404
+from people.access import Actor, may_launch, may_read, visible_or_404
 from people.http import REFUSALS, actor_of
-from runs import briefings, certifying, planning, spending
+from runs import briefings, certifying, estimating, planning, preflight, spending
 from runs.comparison import Comparison, compare_run
 from runs.costs import Cost
 from runs.models import Plan
-from runs.plans import plan_of
+from runs.plans import PlanDocument, plan_of
 
 router = Router(tags=["runs"])
 
@@ -41,14 +42,46 @@ class ComparisonView(Schema):
     sentence: str
 
 
-class BriefingBody(Schema):
+class BriefingBody(schema.Record):
     """A person's briefing of a task. `saw_outcomes`: its author knew outcomes of earlier episodes, or the verifier."""
 
     scenario: Line
     task_idx: Count
     text: str
-    sources: list[Line] = []
+    sources: list[Line] = Field(default_factory=list)
     saw_outcomes: bool = False
+
+
+class PlanBody(schema.Record):
+    """A plan that is looked at before its launch; `name` is that of its run."""
+
+    name: Line
+    plan: Object
+
+
+class PlanPreview(Schema):
+    """What a plan takes, from `earlier` episodes, and what is known for its comparison (`checked`) and against it
+    (`doubts`). Times are seconds; `usd` is null if a part is unknown. `preflight` is the run of the last preflight of
+    such a plan, `earned` what it came to."""
+
+    tasks: int
+    episodes: int
+    earlier: int
+    seconds: float
+    tokens: int
+    human_s: float
+    usd: float | None
+    estimate: str
+    doubts: list[str]
+    checked: list[str]
+    preflight: str | None
+    earned: str
+
+
+class SeedsBody(schema.Record):
+    """How many more seeds of every task and arm to plan, from 1 to 100."""
+
+    seeds: int
 
 
 class BriefingView(Schema):
@@ -135,7 +168,10 @@ def list_runs(
     request: HttpRequest, cursor: QueryEx[str, CURSOR] = "", limit: QueryEx[int, LIMIT] = 50
 ) -> schema.RunPage:
     """List the project's runs, newest first."""
-    return lists.runs(actor_of(request), filters_of(request), cursor, limit)
+    page = lists.runs(actor_of(request), filters_of(request), cursor, limit)
+    states = dict(Plan.objects.filter(run__in=[one.id for one in page.items]).values_list("pk", "state"))
+    items = [one.model_copy(update={"state": states.get(one.id)}) for one in page.items]
+    return page.model_copy(update={"items": items})
 
 
 @router.post("/runs", response={200: schema.RunView, 201: schema.RunView, **REFUSALS})
@@ -148,6 +184,44 @@ def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.R
         return Status(201 if made else 200, _view(plan))
     run, made = recording.start_run(actor_of(request), payload)
     return Status(201 if made else 200, schema.RunView(id=run.pk, name=run.name, expert=run.expert))
+
+
+@router.post("/runs/preview", response={200: PlanPreview, **REFUSALS})
+def preview_plan(request: HttpRequest, payload: PlanBody) -> PlanPreview:
+    """Say what a plan would take and what would weaken its comparison; nothing is launched."""
+    actor = actor_of(request)
+    may_launch(actor)
+    document, tasks = _planned(actor, payload)
+    found, trial = estimating.estimate(actor, document, len(tasks)), preflight.newest(actor, document, tasks)
+    return PlanPreview(
+        tasks=len(tasks),
+        episodes=found.episodes,
+        earlier=found.earlier,
+        seconds=found.seconds,
+        tokens=found.tokens,
+        human_s=found.human_s,
+        usd=found.usd,
+        estimate=found.words,
+        doubts=preflight.doubts(actor, document, tasks),
+        checked=preflight.checked(actor, document, tasks),
+        preflight=trial.pk if trial else None,
+        earned=preflight.earned(actor, trial),
+    )
+
+
+@router.post("/runs/preflight", response={201: schema.RunView, **REFUSALS})
+def start_preflight(request: HttpRequest, payload: PlanBody) -> Status[schema.RunView]:
+    """Launch ten rollouts of the plan's control arm, as a run of their own."""
+    actor = actor_of(request)
+    may_launch(actor)
+    plan, _ = planning.launch(actor, preflight.trial(*_planned(actor, payload)))
+    return Status(201, _view(plan))
+
+
+def _planned(actor: Actor, payload: PlanBody) -> tuple[PlanDocument, list[planning.Task]]:
+    document = plan_of({"name": payload.name, **payload.plan})
+    briefings.check(document)
+    return document, planning.tasks_of(actor, document)
 
 
 @router.get("/runs/{run_id}", response={200: RunDetail, **REFUSALS})
@@ -202,14 +276,14 @@ def cancel(request: HttpRequest, run_id: str) -> schema.RunView:
 
 @router.post("/runs/{run_id}/retry", response={200: Retried, **REFUSALS})
 def retry(request: HttpRequest, run_id: str) -> Retried:
-    """Queue another episode for every one that an infrastructure fault ended."""
+    """Queue another episode for every one that infrastructure ended without an outcome."""
     return Retried(retried=planning.retry(actor_of(request), run_id))
 
 
 @router.post("/runs/{run_id}/seeds", response={200: schema.RunView, **REFUSALS})
-def add_seeds(request: HttpRequest, run_id: str, seeds: Body[int]) -> schema.RunView:
+def add_seeds(request: HttpRequest, run_id: str, payload: SeedsBody) -> schema.RunView:
     """Plan more seeds. From then on only the anytime statement applies."""
-    return _view(planning.add_seeds(actor_of(request), run_id, seeds))
+    return _view(planning.add_seeds(actor_of(request), run_id, payload.seeds))
 
 
 @router.get("/runs/{run_id}/comparison", response={200: ComparisonView, **REFUSALS})
@@ -228,7 +302,7 @@ def list_briefings(request: HttpRequest, scenario: str, task_idx: int) -> list[B
 def write_briefing(request: HttpRequest, payload: BriefingBody) -> Status[BriefingView]:
     """Write the briefing of a task for runs that start from now on. It sees the verifier if its author says so, or if
     one of its sources has an outcome that its author sees."""
-    said = payload.dict()
+    said = payload.model_dump()
     return Status(201, _seen(briefings.Seen(briefings.write(actor_of(request), **said), withheld=False)))
 
 

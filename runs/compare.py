@@ -57,6 +57,8 @@ class Try:
     human_s: float = 0.0
     episode: str = ""
     shared: frozenset[str] = frozenset()
+    unfit: bool = False
+    """Its task was found at fault before the launch: it is left out of every arm alike, whatever an arm does."""
 
     @property
     def is_open(self) -> bool:
@@ -92,7 +94,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Exclusions:
-    """Tries that count in no rate, and what they could change at the most."""
+    """Tries that count in no rate though their task is fit, and what they could change at the most."""
 
     treated: dict[str, int]
     control: dict[str, int]
@@ -414,7 +416,7 @@ def _word(direction: float) -> str:
 
 
 def _exclusions(tasks: Iterable[_Task]) -> Exclusions:
-    tasks = list(tasks)
+    tasks = [task for task in tasks if not any(one.unfit for one in (*task.treated, *task.control))]
     treated = Counter(one.excluded for task in tasks for one in task.treated if one.excluded)
     control = Counter(one.excluded for task in tasks for one in task.control if one.excluded)
     of_treated, of_control = sum(len(one.treated) for one in tasks), sum(len(one.control) for one in tasks)

@@ -19,14 +19,13 @@ from django.db.models.functions import Coalesce
 
 from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import outcomes, visibility
-from episodes.models import EpisodeEvent, EpisodeState, ExpertMode
-from episodes.recording import NOT_VERIFIED
+from episodes.models import EpisodeState, ExpertMode
 from episodes.strip import BRIEFED
 from experts.models import TOKEN, Ask
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
 from reviews import court
-from runs import probes
+from runs import probes, replaceable
 from runs.compare import Contrast, Try, contrasts
 from runs.difficulty import ByDifficulty, by_difficulty
 from runs.models import ENDED, Plan, PlanState
@@ -153,19 +152,18 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     of_plan = outcomes.of_project(plan.run.project).filter(episode__planned__plan=plan)
     types = dict(of_plan.filter(episode__state=EpisodeState.FINISHED).values_list("episode_id", "reward_type"))
     silent = {row[6] for row in rows if row[7] == EpisodeState.FINISHED} - set(types)
-    unverified = set(
-        EpisodeEvent.objects.filter(episode__in=silent, verb=NOT_VERIFIED).values_list("episode_id", flat=True)
-    )
+    unverified = replaceable.unverified(silent)
     known = probes.unfit(plan.run.project, before=plan.run.created_at)
     tries = []
     asks, shared = _asks_of(plan), _shared_of(plan)
     for scenario, idx, arm, seed, position, wave, episode, state, fault, offered, chance in rows:
-        complete, excluded = _became(state, fault, types.get(episode), episode in unverified)
+        complete, excluded = _became(state, fault, types.get(episode), unverified.get(episode, ""))
         task = f"{scenario}/{idx}"
         if complete is not None and task in known:
             complete, excluded = None, known[task]
         about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
-        tries.append(Try(task, scenario, arm, seed, position, wave, *about, frozenset(shared.get(episode, ()))))
+        answers = frozenset(shared.get(episode, ()))
+        tries.append(Try(task, scenario, arm, seed, position, wave, *about, answers, unfit=task in known))
     return tries, [row[7] for row in rows]
 
 
@@ -198,7 +196,7 @@ def _shared_of(plan: Plan) -> dict[str, set[str]]:
     return found
 
 
-def _became(state: str, fault: str, reward_type: str | None, unverified: bool) -> tuple[bool | None, str]:
+def _became(state: str, fault: str, reward_type: str | None, unverified: str) -> tuple[bool | None, str]:
     """Return (complete or not, why it is excluded); neither for an open try."""
     if state == EpisodeState.CANCELLED:
         return None, "cancelled"
@@ -206,7 +204,7 @@ def _became(state: str, fault: str, reward_type: str | None, unverified: bool) -
         return (False, "") if fault in CAUSED_BY_ARM else (None, f"fault {fault or 'unknown'}")
     if state == EpisodeState.FINISHED:
         if reward_type is None:
-            return None, "not verified" if unverified else ""
+            return None, unverified
         return (None, reward_type) if reward_type in NOT_COUNTED else (reward_type == COMPLETE, "")
     return None, ""
 

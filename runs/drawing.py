@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -11,8 +15,9 @@ from matplotlib.ticker import MaxNLocator
 
 from runs.compare import Contrast
 from runs.comparison import Comparison
-from runs.tables import of_completions
+from runs.tables import Row, of_completions
 
+DASHES = ("-", "--", "-.", ":")
 SHOWN = 40
 """Scenarios of one drawing; its table has all."""
 matplotlib.rcParams["text.parse_math"] = False  # names come from datasets: a $ in one is a $
@@ -42,17 +47,44 @@ def differences(contrast: Contrast, path: Path) -> None:
 
 def completions(found: Comparison, path: Path) -> None:
     """Draw how many episodes of each arm were complete, over those counted in the planned order."""
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    axes = figure.add_subplot()
-    for arm in found.arms:
-        rows = [row for row in of_completions(found) if row["arm"] == arm.name]
-        counted = [0, *(row["counted"] for row in rows)]
-        axes.step(counted, [0, *(row["complete"] for row in rows)], where="post", label=arm.name[:40])
+    rows = of_completions(found)
+    lines = {arm.name: [0, *(row["complete"] for row in rows if row["arm"] == arm.name)] for arm in found.arms}
+    figure = _lines({name: list(enumerate(line)) for name, line in lines.items()}, "steps-post")
+    [axes] = figure.axes
     axes.set_xlabel("counted episodes, planned order")
     axes.set_ylabel("complete")
     axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.legend()
     _save(figure, path)
+
+
+def rewards(profile: str, rows: Sequence[Row], path: Path) -> None:
+    """Draw the mean of what a profile paid so far, by arm along the planned order."""
+    paid: dict[str, list[float]] = defaultdict(list)
+    for row in rows:
+        if row["profile"] == profile and row["total"] is not None:
+            paid[row["arm"]].append(row["total"])
+    means = {arm: [(at, total / at) for at, total in enumerate(accumulate(all_), 1)] for arm, all_ in paid.items()}
+    figure = _lines(means)
+    [axes] = figure.axes
+    axes.set_xlabel("paid episodes, planned order")
+    axes.set_ylabel(f"mean reward {profile}")
+    axes.set_title("Not a measure of success", fontsize="small")
+    _save(figure, path)
+
+
+def _lines(lines: Mapping[str, Sequence[tuple[int, float]]], steps: str = "default") -> Figure:
+    """Draw a line for each arm, told apart by color and dash, the later ones thinner: equal ones lie on each other."""
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.add_subplot()
+    for place, (name, line) in enumerate(lines.items()):
+        style: dict[str, Any] = {
+            "drawstyle": steps,
+            "linestyle": DASHES[place % len(DASHES)],
+            "linewidth": max(1.2, 3 - 0.6 * place),
+        }
+        axes.plot([at for at, _ in line], [value for _, value in line], label=f"\u200b{name[:40]}", **style)
+    axes.legend()
+    return figure
 
 
 def _save(figure: Figure, path: Path) -> None:

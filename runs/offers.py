@@ -46,7 +46,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Lost:
-    """Tries that count in no rate, and what they could change at the most."""
+    """Tries that count in no rate though their task is fit, and what they could change at the most."""
 
     offered: dict[str, int]
     withheld: dict[str, int]
@@ -267,6 +267,7 @@ def redrawn(residuals: Sequence[tuple[int, float]], offers: Sequence[bool]) -> f
 
 
 def _lost(tries: Sequence[Try]) -> Lost:
+    tries = [one for one in tries if not one.unfit]
     gone = {z: Counter(one.excluded for one in tries if one.excluded and bool(one.offered) is z) for z in (True, False)}
     planned = Counter(bool(one.offered) for one in tries)
     shares = [gone[z].total() / max(planned[z], 1) for z in (True, False)]

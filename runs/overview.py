@@ -9,14 +9,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from itertools import groupby
 
-from django.db.models import Count, Max, QuerySet
+from django.db.models import Count, Max, Q, QuerySet, Value
+from django.db.models.functions import Greatest
+from django.utils import timezone
 
 from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import visibility
+from episodes.formatting import duration
 from episodes.models import Episode, EpisodeState, Run
 from people.access import Actor, scoped
+from runs import replaceable
 from runs.compare import Try
 from runs.comparison import COMPLETE, Comparison
 from runs.models import INFRASTRUCTURE, Plan, PlanState
@@ -25,6 +30,7 @@ from runs.plans import briefing_words
 WIDTH = 1000
 """Units of a bar."""
 TASKS_SHOWN = 300
+PACE_OVER, ENDS = timedelta(hours=1), 5
 MARKS_SHOWN = 1000
 """Tries of the shown tasks up to which each has a mark; beyond it a page would take seconds."""
 
@@ -70,8 +76,10 @@ class Card:
     run: Run
     plan: Plan | None
     arms: list[ArmBar] = field(default_factory=list)
+    left_s: float | None = None
+    """Seconds until a running run ends at its pace; None where that is not known."""
     broken: int = 0
-    """Tries that an infrastructure fault ended: a retry replaces them."""
+    """Tries that infrastructure ended without an outcome: a retry replaces them."""
     episodes: int = 0
     training_step: int | None = None
     """The last step of a trainer's run."""
@@ -85,12 +93,18 @@ class Card:
         return sum(arm.planned for arm in self.arms)
 
     @property
+    def left(self) -> str:
+        """The time left in words, empty where it is not known."""
+        return "" if self.left_s is None else f"about {duration(self.left_s)} left"
+
+    @property
     def is_active(self) -> bool:
         return self.plan is not None and self.plan.state in (PlanState.RUNNING, PlanState.PAUSED)
 
 
 def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
-    """Return these runs with their counts, in four statements however many there are."""
+    """Return these runs with their counts, in five statements however many there are, and four more for each run in
+    which a finished episode has no outcome for this person."""
     plans = {plan.pk: plan for plan in Plan.objects.filter(run__in=[run.pk for run in runs]).prefetch_related("arms")}
     bars = {
         arm.pk: ArmBar(arm.name, arm.expert, briefing_words(plan.document, arm.name))
@@ -98,33 +112,56 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
         for arm in plan.arms.all()
     }
     broken: dict[str, int] = defaultdict(int)
+    silent: dict[str, int] = defaultdict(int)
     tries = Episode.objects.filter(planned__plan__in=plans)
     columns = ("planned__plan_id", "planned__arm_id", "state", "fault")
     for plan_id, arm_id, state, fault, count in tries.values_list(*columns).annotate(count=Count("pk")):
         _add(bars[arm_id], state, count)
-        if state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
+        if state == EpisodeState.FINISHED:
+            silent[plan_id] += count
+        elif state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
             broken[plan_id] += count
     said = visibility.of_project(actor).filter(episode__planned__plan__in=plans, episode__state=EpisodeState.FINISHED)
-    for arm_id, reward_type, count in said.values_list("episode__planned__arm_id", "reward_type").annotate(
-        count=Count("pk")
-    ):
+    judged = ("episode__planned__plan_id", "episode__planned__arm_id", "reward_type")
+    for plan_id, arm_id, reward_type, count in said.values_list(*judged).annotate(count=Count("pk")):
+        silent[plan_id] -= count
         if reward_type == COMPLETE:
             bars[arm_id].complete += count
         elif reward_type not in NOT_COUNTED:
             bars[arm_id].others += count
+    for plan_id in [pk for pk, without in silent.items() if without]:
+        broken[plan_id] = replaceable.tries_of([plan_id]).count()
     loose = scoped(Episode.objects.filter(run__in=[run.pk for run in runs if run.pk not in plans]), actor.project)
     rows = loose.values_list("run_id").annotate(count=Count("pk"), step=Max("training_step"))
     counted = {pk: (count, step) for pk, count, step in rows}
+    left = _left(plans.values())
     return [
         Card(
             run,
             plan := plans.get(run.pk),
             [bars[arm.pk] for arm in plan.arms.all()] if plan else [],
+            left.get(run.pk),
             broken[run.pk],
             *counted.get(run.pk, (0, None)),
         )
         for run in runs
     ]
+
+
+def _left(plans: Iterable[Plan]) -> dict[str, float]:
+    """Return how long running runs take to their end, at the pace of the last hour since each was started or
+    resumed. Runs of which fewer than `ENDS` episodes ended in it are left out: nothing is known of their pace."""
+    now = timezone.now()
+    since = Greatest("planned__plan__changed_at", Value(now - PACE_OVER))
+    running = [plan for plan in plans if plan.state == PlanState.RUNNING and plan.changed_at]
+    tries = Episode.objects.filter(planned__plan__in=running).order_by().values_list("planned__plan_id")
+    counted = tries.annotate(
+        ended=Count("pk", filter=Q(ended_at__gte=since)), open=Count("pk", filter=Q(state__in=LIVE_STATES))
+    )
+    began = {plan.pk: max(plan.changed_at, now - PACE_OVER) for plan in running if plan.changed_at}
+    return {
+        pk: open_ * (now - began[pk]).total_seconds() / ended for pk, ended, open_ in counted if ended >= ENDS and open_
+    }
 
 
 def card_of(found: Comparison) -> Card:
@@ -143,8 +180,10 @@ def card_of(found: Comparison) -> Card:
         )
         for arm in found.arms
     ]
-    broken = sum(arm.excluded.get(f"fault {fault}", 0) for arm in found.arms for fault in INFRASTRUCTURE)
-    return Card(found.plan.run, found.plan, bars, broken, len(found.tries))
+    reasons = (*(f"fault {fault}" for fault in INFRASTRUCTURE), replaceable.LOST)
+    broken = sum(arm.excluded.get(reason, 0) for arm in found.arms for reason in reasons)
+    left = _left([found.plan]).get(found.plan.pk)
+    return Card(found.plan.run, found.plan, bars, left, broken, len(found.tries))
 
 
 def _add(bar: ArmBar, state: str, count: int) -> None:

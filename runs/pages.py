@@ -34,6 +34,7 @@ from runs import (
     rewarding,
     servers,
     spending,
+    tables,
 )
 from runs.compare import count
 from runs.comparison import compare_run
@@ -74,10 +75,15 @@ def runs_page(request: MemberRequest) -> HttpResponse:
         return _list(request, request.GET if "launch" in request.GET else {})
     may_launch(request.actor)
     try:
-        plan, _ = planning.launch(request.actor, document_of(request.POST))
+        document = document_of(request.POST)
+        is_trial = request.POST.get("start") == "preflight"
+        if is_trial:
+            document = preflight.trial(document, planning.tasks_of(request.actor, document))
+        plan, _ = planning.launch(request.actor, document)
     except AppError as refused:
         return _list(request, request.POST, refused.message, refused.status)
-    messages.success(request, "Run launched." if plan.state == PlanState.RUNNING else "Run planned.")
+    launched = "Preflight launched." if is_trial else "Run launched."
+    messages.success(request, launched if plan.state == PlanState.RUNNING else "Run planned.")
     return redirect("run", plan.pk)
 
 
@@ -150,7 +156,8 @@ def document_of(form: QueryDict) -> PlanDocument:
 @member_required(may_launch)
 def preview(request: MemberRequest) -> HttpResponse:
     """Say how many episodes the form's plan has, or what is wrong with it."""
-    words, problem, doubts = "", "", []
+    words, problem = "", ""
+    context: dict[str, Any] = {}
     try:
         document = document_of(request.GET)
         briefings.check(document)
@@ -163,10 +170,15 @@ def preview(request: MemberRequest) -> HttpResponse:
         factors = " × ".join(f"{size:,} {name}{'' if size == 1 else 's'}" for name, size in sizes.items())
         words = f"{factors}: {count(math.prod(sizes.values()), 'episode')}."
         words += f" {estimating.estimate(request.actor, document, sizes['task']).words}"
-        doubts = preflight.doubts(request.actor, document, tasks)
+        context = {
+            "doubts": preflight.doubts(request.actor, document, tasks),
+            "checked": preflight.checked(request.actor, document, tasks),
+            "trial": preflight.newest(request.actor, document, tasks),
+        }
+        context["earned"] = preflight.earned(request.actor, context["trial"])
     except AppError as refused:
         problem = refused.message
-    return render(request, "runs/_preview.html", {"words": words, "problem": problem, "doubts": doubts})
+    return render(request, "runs/_preview.html", {"words": words, "problem": problem, **context})
 
 
 @require_GET
@@ -186,7 +198,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "run": run,
         "plan": found.plan,
         "card": card,
-        "sentence": found.sentence,
+        "sentence": preflight.finding(found.plan).words if preflight.is_trial(found.plan) else found.sentence,
         "contrasts": [
             {"one": one, "forest": charts.forest(one, modes[one.arm], file("scenarios")), "difficulty": levels}
             for one, levels in zip(found.contrasts, found.levels, strict=True)
@@ -285,4 +297,4 @@ def plan_file(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the plan as YAML, which launches the same run elsewhere."""
     plan = visible_or_404(Plan.objects.all(), request.actor, pk, "run__project")
     headers = {"Content-Disposition": f'attachment; filename="run-{plan.pk}.yaml"'}
-    return HttpResponse(to_yaml(plan_of(plan.document)), content_type="application/yaml", headers=headers)
+    return HttpResponse(tables.plan_file(plan), content_type="application/yaml", headers=headers)

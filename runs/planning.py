@@ -29,9 +29,9 @@ from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
 from people.models import Project
 from people.rows import Row
-from runs import briefings, launching, limits, relay, servers, spending
+from runs import briefings, launching, limits, relay, replaceable, servers, spending
 from runs.errors import BadPlan, WrongState
-from runs.models import INFRASTRUCTURE, Arm, Plan, PlannedTry, PlanState
+from runs.models import Arm, Plan, PlannedTry, PlanState
 from runs.offers import is_for_people, is_offered
 from runs.plans import MAX_EPISODES, OF_LOOP, PlanDocument, TaskFilter
 
@@ -173,7 +173,7 @@ def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
 
 def _named(key: str, texts: Mapping[str, str] = MappingProxyType({})) -> Task:
     scenario, _, idx = key.rpartition("/")
-    if not scenario or not idx.isdecimal():
+    if not scenario or not (idx.isascii() and idx.isdecimal()):
         raise BadPlan(f"plan.tasks: {key!r} is not a task such as workflow_automation_1/0.")
     return scenario, int(idx), texts.get(key) or launching.task_text(scenario, int(idx))
 
@@ -339,14 +339,14 @@ def cancel(actor: Actor, run_id: str) -> Plan:
 
 @transaction.atomic
 def retry(actor: Actor, run_id: str) -> int:
-    """Queue another episode for every try that an infrastructure fault ended, and return their number. The failed
+    """Queue another episode for every try that infrastructure ended without an outcome, and return their number. Those
     episodes are kept and no longer count."""
     may_launch(actor)
     plan = _locked(actor, run_id)
     if plan.state == PlanState.CANCELLED:
         raise WrongState("The run is cancelled.")
-    broken = plan.tries.filter(episode__state=EpisodeState.FAILED, episode__fault__in=INFRASTRUCTURE)
-    rows = list(broken.select_related("arm", "episode").order_by("wave", "position"))
+    broken = replaceable.tries_of([plan.pk]).select_related("arm", "episode")
+    rows = list(broken.order_by("wave", "position", "seed", "arm__place"))
     starts = []
     for row in rows:
         cell = Cell(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position, row.offered)

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import random
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
 
-from awmclient.fields import Prose
+from awmclient.fields import Prose, clean_text
 from awmclient.schema import ExpertMode
 from runs.errors import BadPlan
 from runs.offers import CHANCES
@@ -22,12 +24,21 @@ RECIPES = Path(__file__).parent / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
 HUMAN, MODEL = "human", "model"
+BOOL = "tag:yaml.org,2002:bool"
+LISTED, FILTERED = "tasks by list", "tasks by filter"
 ADDED = ("offer", "people", "briefing", "outcomes", "parallel")
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
 
 class Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_storable(cls, value: Any) -> Any:
+        for one in value if isinstance(value, list) else [value]:
+            clean_text(one)
+        return value
 
 
 class TaskFilter(Strict):
@@ -37,6 +48,17 @@ class TaskFilter(Strict):
     split: str = ""
     side: str = Field("val", pattern="^(train|val)$")
     limit: int | None = Field(None, ge=1)
+
+
+def _which(tasks: Any) -> str:
+    return LISTED if isinstance(tasks, list) else FILTERED
+
+
+Tasks = Annotated[
+    Annotated[list[str], Tag(LISTED)] | Annotated[TaskFilter, Tag(FILTERED)],
+    Discriminator(_which),
+]
+"""An error of one form names no field of the other."""
 
 
 class PlannedArm(Strict):
@@ -73,7 +95,7 @@ class PlanDocument(Strict):
     `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks that only this server knows."""
 
     name: Name
-    tasks: list[str] | TaskFilter = TaskFilter()
+    tasks: Tasks = TaskFilter()
     arms: list[PlannedArm] = Field(min_length=1, max_length=10)
     control: str = ""
     seeds: int = Field(1, ge=1, le=100)
@@ -124,14 +146,26 @@ def plan_of(value: Any) -> PlanDocument:
         return PlanDocument.model_validate(value)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(one) for one in first["loc"])
-        raise BadPlan(f"plan{'.' if where else ''}{where}: {first['msg']}.") from error
+        where = ".".join(str(one) for one in first["loc"] if one not in (LISTED, FILTERED))
+        raise BadPlan(f"plan{'.' if where else ''}{where}: {first['msg'].removeprefix('Value error, ')}.") from error
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads `off` as the word that it is in `expert: off`, and `yes`, `no` and `on` as words, too, as YAML 1.2 does."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in known if tag != BOOL]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver(BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
 
 
 def plan_from_yaml(text: str) -> PlanDocument:
     """Return the plan in a YAML text. Raises `BadPlan`."""
     try:
-        return plan_of(yaml.safe_load(text))
+        return plan_of(yaml.load(text, Loader=_Loader))  # noqa: S506
     except yaml.YAMLError as error:
         raise BadPlan(f"The plan is not YAML: {error}") from error
 
@@ -148,6 +182,20 @@ def briefing_words(document: Mapping[str, Any], name: str) -> str:
 def to_yaml(plan: PlanDocument) -> str:
     """Return the plan as YAML that launches the same run elsewhere."""
     return yaml.safe_dump(plan.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+def repeatable(document: PlanDocument, tasks: Sequence[str]) -> str:
+    """Return the plan as YAML that names each of its tasks, so that other packs and splits elsewhere change nothing.
+    `tasks` are in the order in which the plan shuffled them; listed as they were before, they are shuffled alike."""
+    if isinstance(document.tasks, list):
+        return to_yaml(document)
+    places = list(range(len(tasks)))
+    random.Random(document.shuffle).shuffle(places)
+    before = [task for _, task in sorted(zip(places, tasks, strict=True))]
+    filtered = json.dumps(document.tasks.model_dump(exclude_defaults=True))
+    return f"# The tasks that this filter selected at the launch: {filtered}\n" + to_yaml(
+        document.model_copy(update={"tasks": before})
+    )
 
 
 def recipes() -> dict[str, str]:

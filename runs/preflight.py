@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from awmenv.packs import Pack
-from episodes import outcomes
+from episodes import outcomes, visibility
+from episodes.errors import BlindReview
 from episodes.models import SplitTask
 from episodes.packs import find_pack
 from episodes.splits import TRAIN
 from people.access import Actor
-from runs import briefings, probes
+from runs import briefings, power, probes
 from runs.compare import count
 from runs.models import Plan
 from runs.offers import FEWEST
@@ -25,6 +26,7 @@ from runs.plans import PlanDocument, plan_of
 
 ROLLOUTS = 10
 NAMED = 3
+PREFIX = "preflight of "
 UNCHECKED = "verifier not checked"
 
 
@@ -73,7 +75,8 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
     sides = SplitTask.objects.filter(split__project=actor.project, side=TRAIN, task__in=keys)
     for split, number in sorted(Counter(sides.values_list("split__name", flat=True)).items()):
-        found.append(f"{count(number, 'task')} of {len(tasks):,} are training tasks of the split {split}.")
+        which = "is a training task" if number == 1 else "are training tasks"
+        found.append(f"{count(number, 'task')} of {len(tasks):,} {which} of the split {split}.")
     return found
 
 
@@ -90,15 +93,55 @@ def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
     """Return the plan of the rollouts: the control arm on the first tasks in the planned order."""
     chosen = shuffled(tasks, document.shuffle)[:ROLLOUTS]
     control = next(arm for arm in document.arms if arm.name == document.control)
+    keys = [f"{scenario}/{idx}" for scenario, idx, _ in chosen]
     changed = {
-        "name": f"preflight of {document.name}"[:100],
-        "tasks": [f"{scenario}/{idx}" for scenario, idx, _ in chosen],
+        "name": f"{PREFIX}{document.name}"[:100],
+        "texts": {key: text for key, text in (document.texts or {}).items() if key in keys} or None,
+        "tasks": keys,
         "arms": [control.model_dump()],
         "control": "",
         "seeds": math.ceil(ROLLOUTS / max(len(chosen), 1)),
         "start": True,
     }
     return plan_of({**document.model_dump(), **changed})
+
+
+def is_trial(plan: Plan) -> bool:
+    """Return whether a run is the rollouts of a preflight."""
+    return plan.run.name.startswith(PREFIX)
+
+
+def newest(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> Plan | None:
+    """Return the last preflight of such a plan, whatever the plan's name is."""
+    said = trial(document, tasks).model_dump(exclude={"name"})
+    trials = Plan.objects.filter(run__project=actor.project, run__name__startswith=PREFIX, document__contains=said)
+    return trials.select_related("run").order_by("-run__created_at").first()
+
+
+def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
+    """Return what speaks for the comparison of this plan, and how far it was checked, a sentence each."""
+    found = []
+    if len(document.arms) > 1:
+        words = "All arms get the same tasks, seeds, limits and prompt; those with an expert can also ask"
+        found.append(words + (", briefed ones read a briefing." if any(arm.briefing for arm in document.arms) else "."))
+    keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
+    if len(document.arms) > 1:
+        found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, len(document.arms) - 1))
+    states = [one.state for one in probes.newest() if one.task in keys]
+    clean = f"{states.count(probes.State.CLEAN):,} of {count(len(tasks), 'task')} clean"
+    missing = f", {len(keys) - len(states):,} not probed (manage.py probe)" if len(states) < len(keys) else ""
+    found.append(f"Probes: {clean}{missing}.")
+    listed = SplitTask.objects.filter(split__project=actor.project)
+    if listed.exists() and not listed.filter(side=TRAIN, task__in=keys).exists():
+        found.append("Splits: no task is a training task.")
+    return found
+
+
+def _power(tasks: int, seeds: int, contrasts: int) -> str:
+    delta = power.smallest(tasks, seeds, contrasts)
+    if delta is None:
+        return f"Power: {count(tasks, 'task')} can hardly show a difference."
+    return f"Power: {count(tasks, 'task')} show a difference of about {round(100 * delta)} points in 4 of 5 such runs."
 
 
 @dataclass(frozen=True)
@@ -127,3 +170,14 @@ def finding(plan: Plan) -> Finding:
     earned = {episode for episode, (_, reward) in judged.items() if (reward or 0) > 0}
     left = [judged[one][0] if one in judged else states[one] for one in states if one not in earned]
     return Finding(len(states), len(earned), dict(Counter(left).most_common()))
+
+
+def earned(actor: Actor, trial: Plan | None) -> str:
+    """Return what a preflight came to, in words, unless its outcomes are withheld from who looks."""
+    if trial is None:
+        return ""
+    try:
+        visibility.refuse_while_blind(actor, trial.pk)
+    except BlindReview as blind:
+        return blind.message
+    return finding(trial).words

@@ -14,8 +14,7 @@ from runs.comparison import Comparison
 from runs.costs import Cost
 from runs.difficulty import ByDifficulty
 from runs.offers import Effect
-from runs.plans import plan_of, to_yaml
-from runs.tables import TABLES, in_csv, repeats
+from runs.tables import TABLES, Row, in_csv, plan_file, repeats
 
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 
@@ -25,19 +24,25 @@ def write(found: Comparison, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
         (folder / f"{name}.csv").write_text(in_csv(name, found), encoding="utf-8")
-    (folder / "plan.yaml").write_text(to_yaml(plan_of(found.plan.document)), encoding="utf-8")
+    (folder / "plan.yaml").write_text(plan_file(found.plan), encoding="utf-8")
     drawing.completions(found, folder / "completions.png")
     for place, one in enumerate(found.contrasts, 1):
         drawing.differences(one, folder / f"differences-{place}.png")
-    (folder / "report.md").write_text(markdown(found), encoding="utf-8")
+    paid = rewarding.rows(found.plan)
+    profiles = list(dict.fromkeys(profile for profile, *_ in rewarding.means(paid)))
+    for profile in profiles:
+        drawing.rewards(profile, paid, folder / f"rewards-{profile}.png")
+    (folder / "report.md").write_text(markdown(found, paid), encoding="utf-8")
     drawn = [f"differences-{place}.png" for place in range(1, len(found.contrasts) + 1)]
+    drawn += [f"rewards-{profile}.png" for profile in profiles]
     names = ["report.md", "plan.yaml", *(f"{name}.csv" for name in TABLES), "completions.png", *drawn]
     return [folder / name for name in names]
 
 
-def markdown(found: Comparison) -> str:
-    """Return the report's text."""
+def markdown(found: Comparison, paid: Sequence[Row]) -> str:
+    """Return the report's text; `paid` are the rows of shaped rewards."""
     plan = found.plan
+    policies = dict(plan.arms.values_list("name", "policy"))
     parts = [
         f"# {_plain(plan.run.name)}",
         f"**{_plain(found.sentence)}**",
@@ -45,10 +50,11 @@ def markdown(found: Comparison) -> str:
         f"Control: {_plain(plan.control)}.",
         "## Arms",
         _table(
-            ["arm", "expert", "planned", "ended", "complete", "not complete", "left out"],
+            ["arm", "policy", "expert", "planned", "ended", "complete", "not complete", "left out"],
             [
                 [
                     _plain(arm.name),
+                    _plain(policies[arm.name]),
                     f"{arm.expert}, {_plain(arm.briefing)}" if arm.briefing else arm.expert,
                     arm.planned,
                     arm.ended,
@@ -77,7 +83,7 @@ def markdown(found: Comparison) -> str:
         ]
         parts += ["## Repeats", _table(["k", "arm", "tasks", "pass@k", "pass^k"], rows)]
     parts += _of_costs(spending.costs_of(plan.run))
-    parts += _of_rewards(rewarding.means(rewarding.rows(plan)))
+    parts += _of_rewards(rewarding.means(paid))
     parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
     return "\n\n".join(parts) + "\n"
 
@@ -92,8 +98,8 @@ def _of_contrast(one: Contrast, place: int) -> list[str]:
     if lost.treated or lost.control:
         low, high = (points(bound) for bound in lost.bounds)
         lines.append(
-            f"- Left out: {_reasons(lost.treated)} of {lost.treated_planned} with {_plain(one.arm)}, "
-            f"{_reasons(lost.control)} of {lost.control_planned} with {_plain(one.control)}. Whatever they were, the "
+            f"- Lost with {_plain(one.arm)}: {_reasons(lost.treated)} (of {lost.treated_planned}); with "
+            f"{_plain(one.control)}: {_reasons(lost.control)} (of {lost.control_planned}). Whatever they were, the "
             f"difference lies between {low} and {high}."
         )
     if one.sharing:
@@ -153,7 +159,8 @@ def _of_rewards(means: Sequence[tuple[str, str, int, float]]) -> list[str]:
         return []
     rows = [[profile, _plain(arm), episodes, f"{mean:.3f}"] for profile, arm, episodes, mean in means]
     words = "Mean reward by profile. Profiles pay helped episodes differently, so these numbers do not compare arms."
-    return ["## Shaped rewards", words, _table(["profile", "arm", "episodes", "mean"], rows)]
+    drawn = [f"![Mean {profile}](rewards-{profile}.png)" for profile in dict.fromkeys(profile for profile, *_ in means)]
+    return ["## Shaped rewards", words, _table(["profile", "arm", "episodes", "mean"], rows), *drawn]
 
 
 def _reasons(counts: dict[str, int]) -> str:

@@ -16,7 +16,9 @@ from people.audit import inert
 from runs import rewarding, spending
 from runs.compare import Contrast, Try
 from runs.comparison import Comparison
+from runs.models import Plan
 from runs.paired import pass_all, pass_at
+from runs.plans import plan_of, repeatable
 
 Row = dict[str, Any]
 
@@ -37,7 +39,11 @@ class Repeat:
 
 
 def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
-    """Return a row for each k that is a power of two and has a task; empty where no task has two seeds in all arms."""
+    """Return a row for each k that is a power of two and has a task; empty where no task has two seeds in all arms, and
+    while tries are open: those that ended first are not like the others."""
+    tries = list(tries)
+    if any(one.is_open for one in tries):
+        return []
     counted: dict[str, dict[str, list[bool]]] = defaultdict(lambda: {arm: [] for arm in arms})
     for one in tries:
         if one.complete is not None and one.arm in arms:
@@ -59,6 +65,12 @@ def _mean(
 ) -> float:
     values = [how(len(task[arm]), sum(task[arm]), k) for task in tasks]
     return sum(value for value in values if value is not None) / len(tasks)
+
+
+def plan_file(plan: Plan) -> str:
+    """Return the plan of a run as YAML that launches the same run elsewhere."""
+    first = plan.tries.filter(seed=0, arm__place=0).order_by("position")
+    return repeatable(plan_of(plan.document), [one.task for one in first.only("scenario", "task_idx")])
 
 
 def of_tries(found: Comparison) -> list[Row]:

@@ -163,6 +163,7 @@ READS = {
         "paired",
         "offers",
         "prices",
+        "power",
         "costs",
         "limits",
         "servers",
@@ -177,6 +178,7 @@ READS = {
         "splitting",
         "rewarding",
         "probes",
+        "replaceable",
     ),
     *("levels", "weights", "plan", "counting", "next_tasks", "cockpit", "series", "generations", "before_after"),
 }
@@ -335,6 +337,7 @@ PAST_VISIBILITY = {
     "runs.briefings": "tells for which tasks there is an outcome to learn from, and none of them",
     "runs.distilling": "tells outcomes to an expert model, whose words are then withheld where outcomes are",
     "runs.preflight": "tells the operator what the rollouts of a command earned",
+    "runs.replaceable": "tells which episodes have no outcome, and none of them",
     "runs.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",
     "curriculum.counting": "counts a whole run; its page and the next tasks refuse who has to review blind",
     "curriculum.series": "draws a whole run; its page and file refuse who has to review blind",

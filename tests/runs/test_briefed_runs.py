@@ -118,9 +118,7 @@ def test_episode_without_a_briefing_says_so_and_counts(ada):
         end(one.episode_id)
     arm = next(one for one in compare_run(ada, plan.run_id).arms if one.name == "briefed")
     assert (arm.complete, arm.excluded, arm.briefing) == (1, {}, "briefed by people")
-    assert "| briefed | off, briefed by people | 1 | 1 | 1 | 0 | none |" in report.markdown(
-        compare_run(ada, plan.run_id)
-    )
+    assert "| off, briefed by people | 1 | 1 | 1 | 0 | none |" in report.markdown(compare_run(ada, plan.run_id), [])
 
 
 def test_model_distills_once_for_all_seeds_from_earlier_episodes(ada, serve):
@@ -247,6 +245,10 @@ def test_page_command_and_api_write_and_show_a_briefing(ada, rita, edo, project,
     agent = {"HTTP_AUTHORIZATION": f"Bearer {token(project, 'agent')[1]}"}
     assert client.get(f"/api/v1/briefings?scenario={scenario}&task_idx={idx}", **agent).status_code == 403
     assert client.post("/api/v1/briefings", body, content_type="application/json", **agent).status_code == 403
+    assert (
+        client.post("/api/v1/briefings", {**body, "saw": 1}, content_type="application/json", **launch).status_code
+        == 422
+    )
     assert client.get("/api/v1/briefings?scenario=%00&task_idx=1", **launch).status_code == 404
     (tmp_path / "words").write_text("From a file.")
     place = [f"{scenario}/{idx}", "--project", project.slug]

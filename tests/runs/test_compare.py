@@ -188,3 +188,11 @@ def test_a_thousand_tasks_take_less_than_two_seconds():
     one(many(won=300, lost=200, both=100, neither=400), scenario=lambda number: f"s{number % 50}")
     one([([bool(n % 3), True, False, True], [True, bool(n % 2), True, False]) for n in range(1000)])
     assert time.process_time() - begun < 4, "two of them"
+
+
+def test_unfit_tasks_withhold_nothing_while_one_arm_is_ahead():
+    found = tries([(None, "ruled broken")] * 7 + many(won=6, neither=27))
+    unfit = [replace(each, unfit=each.position < 7) for each in found]
+    withheld = {name: contrasts(said, ARMS, "baseline")[0] for name, said in (("lost", found), ("unfit", unfit))}
+    assert withheld["lost"].exclusions.withheld and not withheld["unfit"].exclusions.withheld
+    assert withheld["unfit"].exclusions.treated == {} and withheld["unfit"].exclusions.bounds == (6 / 33, 6 / 33)

@@ -78,5 +78,6 @@ def test_page_and_command_say_what_a_plan_takes(ada, tmp_path, capsys):
     file = tmp_path / "plan.yaml"
     file.write_text(to_yaml(document()))
     call_command("run", str(file), estimate=True, project="lab")
-    assert "12 episodes. No earlier episodes of these arms" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "12 episodes. No earlier episodes of these arms" in said and "Probes: 0 of 6 tasks clean" in said
     assert not Episode.objects.exists()

@@ -36,6 +36,16 @@ def mixed(offered, withheld, seed=3):
     return found
 
 
+@pytest.mark.parametrize(("unfit", "verdict"), [(True, "better"), (False, "withheld")])
+def test_tasks_unfit_from_the_start_withhold_nothing(unfit, verdict):
+    """They were known before the draw, so that more of them on one side are chance, and no loss by the offer."""
+    counted = [drawn(n, y, z) for n, (z, y) in enumerate(mixed(offered=(30, 2), withheld=(4, 28)))]
+    left_out = [drawn(100 + n, None, True, excluded="passes without work, by probe", unfit=unfit) for n in range(8)]
+    [found] = effects([*counted, *left_out])
+    assert found.verdict == verdict and found.lost.bars is not unfit
+    assert found.lost.offered == ({} if unfit else {"passes without work, by probe": 8})
+
+
 def test_draw_depends_on_plan_arm_task_and_seed_alone():
     keys = list(itertools.product(("r-1", "r-2"), ("a", "b"), ("s/0", "s/1"), range(50)))
     first = [is_offered(*key, 0.5) for key in keys]

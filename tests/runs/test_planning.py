@@ -12,12 +12,13 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from awmclient.chat import EndpointConfig
-from episodes import recording
+from awmclient.schema import Finish
+from episodes import recording, splits
 from episodes.errors import KeyConflict
 from episodes.models import Episode
 from people.access import system
 from people.errors import Forbidden, NotFound
-from runs import launching, planning, playing, servers
+from runs import launching, overview, planning, playing, servers, tables
 from runs.comparison import compare_run
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
 from runs.models import Plan
@@ -167,6 +168,35 @@ def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
     assert expert.exclusions.treated == expert.exclusions.control == {}
 
 
+@pytest.mark.parametrize(
+    ("reason", "lost"),
+    [
+        ("The environment was lost before the verifier ran: the socket closed", True),
+        ("The world was lost before its verdict. A call came out differently.", True),
+        ("Cannot reach the environment server at http://127.0.0.1:9", True),
+        ("The task has no verifier.", False),
+        ("No sql verifier available for this task", False),
+        ("Cannot verify: the episode has no task with a verifier", False),
+    ],
+)
+def test_retry_replaces_lost_outcomes_not_missing_verifiers(ada, project, calls, reason, lost):
+    plan = launched(ada, tasks={"limit": 2}, parallel=4)
+    recording.begin(calls[0], "w")
+    recording.finish(system(project), calls[0], Finish(stop_reason="done"))
+    [end(pk) for pk in calls[1:4]]
+    assert planning.retry(ada, plan.run_id) == 0  # its verdict is still on the way
+    recording.note_unverified(system(project), calls[0], reason)
+    [card] = overview.cards(ada, [plan.run])
+    found = compare_run(ada, plan.run_id)
+    assert card.broken == overview.card_of(found).broken == int(lost)
+    assert [arm.excluded for arm in found.arms] == [{"outcome lost" if lost else "not verified": 1}, {}]
+    assert planning.retry(ada, plan.run_id) == int(lost) and planning.retry(ada, plan.run_id) == 0
+    assert len(calls) == 4 + lost and Plan.objects.get().state == ("running" if lost else "finished")
+    if lost:
+        end(calls[4])
+        assert compare_run(ada, plan.run_id).arms[0].excluded == {} and Plan.objects.get().state == "finished"
+
+
 def test_added_seeds_continue_a_finished_run(ada, calls):
     plan = launched(ada, parallel=50)
     [end(pk, complete=False) for pk in list(calls)]
@@ -177,12 +207,59 @@ def test_added_seeds_continue_a_finished_run(ada, calls):
     assert expert.state == "extended" and expert.running.read == 12
 
 
+@pytest.mark.parametrize("word", ["\x00", "\ud800"])
+def test_plan_with_words_that_no_database_takes_names_the_field(ada, calls, word):
+    for said, where in (
+        ({"tasks": {"scenarios": ["*", word]}}, "tasks.scenarios"),
+        ({"tasks": {"split": word}}, "tasks.split"),
+        ({"tasks": [f"helpdesk_1{word}/0"]}, "tasks"),
+        ({"policy": f"script:{word}"}, "policy"),
+        ({"environment": word}, "environment"),
+        ({"control": word}, "control"),
+        ({"arms": [{"name": "a", "policy": word}]}, "arms.0.policy"),
+    ):
+        with pytest.raises(BadPlan, match=rf"^plan\.{where}: .*U\+0000"):
+            launched(ada, **said)
+    with pytest.raises(BadPlan, match="is not a task"):
+        launched(ada, tasks=["helpdesk_1/٣"])
+    for tasks, where in (
+        ({"limit": 0}, "tasks.limit"),
+        ({"colour": 1}, "tasks.colour"),
+        ([1], "tasks.0"),
+        (1, "tasks"),
+    ):
+        with pytest.raises(BadPlan, match=rf"^plan\.{where}: "):
+            launched(ada, tasks=tasks)
+
+
 def test_plan_survives_yaml_and_names_what_is_wrong():
     plan = document(seeds=3)
     assert plan_from_yaml(to_yaml(plan)) == plan
+    with pytest.raises(BadPlan, match=r"^plan: two arms have the same name\.$"):
+        document(arms=[{"name": "a"}] * 2)
     for wrong in ({"seeds": 0}, {"arms": []}, {"control": "nobody"}, {"arms": [{"name": "a"}] * 2}, {"colour": 1}):
         with pytest.raises(BadPlan):
             plan_of({"name": "trial", "arms": [{"name": "a"}], **wrong})
+
+
+def test_yaml_plan_reads_off_as_a_word():
+    plan = plan_from_yaml("name: a\nstart: false\narms: [{name: off, expert: off}, {name: no, expert: plain}]")
+    assert [(arm.name, arm.expert) for arm in plan.arms] == [("off", "off"), ("no", "plain")] and not plan.start
+    assert plan_from_yaml(to_yaml(plan)) == plan
+
+
+def test_plan_file_repeats_tasks_in_their_order_elsewhere(ada, calls):
+    splits.pin(ada, "march", unit="task", seed=1, train=["library_1/1"], val=[f"helpdesk_1/{idx}" for idx in range(5)])
+    first = launched(ada, tasks={"split": "march"}, shuffle=7)
+    said = tables.plan_file(first)
+    assert said.startswith('# The tasks that this filter selected at the launch: {"split": "march"}\n')
+    again, _ = planning.launch(ada, plan_from_yaml(said))
+    assert isinstance(again.document["tasks"], list) and tables.plan_file(again) == said.partition("\n")[2]
+
+    def order(plan):
+        return list(plan.tries.order_by("position", "arm__place").values_list("position", "scenario", "task_idx"))
+
+    assert order(again) == order(first)
 
 
 @pytest.mark.parametrize("name", recipes())
@@ -213,6 +290,9 @@ def test_command_launches_changes_and_compares(ada, calls, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("Nothing")
     with pytest.raises(CommandError, match="is cancelled"):
         call_command("run", "--retry", run, project=ada.project.slug)
+    file.write_bytes(b"\xff")
+    with pytest.raises(CommandError, match=r"plan\.yaml is not UTF-8"):
+        call_command("run", str(file), project=ada.project.slug)
 
 
 def test_api_launches_changes_and_compares(ada, project, calls, client):
@@ -224,6 +304,9 @@ def test_api_launches_changes_and_compares(ada, project, calls, client):
     assert client.post("/api/v1/runs", said, **post).status_code == 200
     address = f"/api/v1/runs/{made.json()['id']}"
     assert client.post(f"{address}/pause", {}, **post).json()["state"] == "paused"
+    client.post("/api/v1/runs", {"name": "of a loop"}, **{**post, **agent})
+    listed = client.get("/api/v1/runs", **agent).json()["items"]
+    assert [(one["name"], one["state"]) for one in listed] == [("of a loop", None), ("trial", "paused")]
     assert client.post(f"{address}/resume", {}, **post).json()["state"] == "running"
     found = client.get(f"{address}/comparison", **launcher).json()
     assert found["sentence"] == "Nothing shown yet at 0 of 6. You can look as often as you like."
@@ -236,6 +319,10 @@ def test_api_launches_changes_and_compares(ada, project, calls, client):
     assert client.get(f"{address}/comparison", **agent).status_code == 403
     assert client.post("/api/v1/runs", {**said, "key": "l"}, **{**post, **agent}).status_code == 403
     assert client.post(f"{address}/pause", {}, **post).json()["error"]["code"] == "wrong_state"
+    assert client.post(f"{address}/seeds", {"seeds": 2}, **post).json()["state"] == "running"
+    assert Plan.objects.get().seeds == 3
+    for wrong in ({"seeds": 0}, {"seeds": 1, "seed": 2}, 1):
+        assert client.post(f"{address}/seeds", wrong, **post).json()["error"]["code"] == "invalid"
 
 
 def test_plan_without_a_draw_keeps_the_digest_of_older_plans():

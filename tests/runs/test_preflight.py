@@ -6,19 +6,22 @@ import pytest
 
 from awmclient.schema import Finish, Outcome
 from episodes import recording, splits
-from episodes.models import Episode
+from episodes.models import Episode, OutcomeHold
+from episodes.packs import find_pack
 from people.access import system
 from reviews import court
-from runs import planning, preflight
+from runs import launching, planning, preflight, probes
 from runs.comparison import is_settled
-from runs.models import Plan, PlanState
+from runs.models import Plan, PlanState, Probe
 from tests.browsing import as_person, html
+from tests.people_by_name import token
 from tests.reviews.conftest import ended
 from tests.runs.planned import document, end, rows_of_run
 
 pytestmark = pytest.mark.django_db
 
 TASKS = ["helpdesk_1/0", "helpdesk_1/1", "library_1/0"]
+FORM = {"name": "x", "arm": ["baseline", "expert"], "policy": "script:oracle", "seeds": "1"}
 
 
 def doubts(actor, **said):
@@ -46,13 +49,9 @@ def test_ruled_and_training_tasks_are_doubted(ada, max_):
         "2 tasks of 3 are training tasks of the split march.",
     ]
     assert doubts(max_) == []
-    form = {
-        "name": "x",
-        "arm": ["baseline", "expert"],
-        "tasks": " ".join(TASKS),
-        "policy": "script:oracle",
-        "seeds": "1",
-    }
+    splits.pin(ada, "april", unit="task", seed=1, train=TASKS[:1], val=["library_1/1"])
+    assert "1 task of 3 is a training task of the split april." in doubts(ada)
+    form = FORM | {"tasks": " ".join(TASKS)}
     assert "training tasks of the split march" in html(as_person(ada).get("/runs/preview", form))
 
 
@@ -61,6 +60,77 @@ def test_trial_is_ten_rollouts_of_the_control_arm(ada):
     trial = preflight.trial(plan, planning.tasks_of(ada, plan))
     assert [arm.expert for arm in trial.arms] == ["plain"] and sorted(trial.tasks) == TASKS
     assert trial.seeds == 4 and trial.policy == plan.policy
+
+
+def test_trial_has_the_texts_of_its_tasks_alone():
+    texts = {f"elsewhere_1/{idx}": f"Task {idx}" for idx in range(12)}
+    plan = document(tasks=list(texts), texts=texts, environment="other")
+    trial = preflight.trial(plan, [("elsewhere_1", idx, text) for idx, text in enumerate(texts.values())])
+    assert len(trial.tasks) == 10 and set(trial.texts) == set(trial.tasks)
+
+
+def test_page_runs_a_preflight_and_says_what_it_came_to(ada, monkeypatch):
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
+    client, form = as_person(ada), FORM | {"tasks": " ".join(TASKS)}
+    before = html(client.get("/runs/preview", form))
+    assert "Preflight: none of this plan" in before and "Verifiers" not in before
+    assert "All arms get the same tasks" in before and "Probes: 0 of 3 tasks clean, 3 not probed" in before
+    page = html(client.post("/runs/", form | {"start": "preflight"}, follow=True))
+    plan = Plan.objects.get()
+    assert plan.run.name == "preflight of x" and "<h1>0 of 12 rollouts earned a reward; queued 12.</h1>" in page
+    for one in plan.tries.all():
+        end(one.episode_id, complete=one.task == TASKS[0])
+    assert "<h1>4 of 12 rollouts earned a reward; others 8.</h1>" in html(client.get(f"/runs/{plan.pk}/"))
+    after = html(client.get("/runs/preview", form | {"name": "another name"}))
+    assert ">Preflight</a>" in after and "4 of 12 rollouts earned a reward; others 8." in after
+    assert "Preflight: none" in html(client.get("/runs/preview", form | {"policy": "script:demo"}))
+    OutcomeHold.objects.create(episode=plan.tries.first().episode, actor_key=ada.key, by="review")
+    blind = html(client.get("/runs/preview", form))
+    assert ">Preflight</a>" in blind and "earned a reward" not in blind and "blind reviews" in blind
+
+
+def test_api_previews_a_plan_and_runs_its_preflight(ada, project, client, monkeypatch):
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
+    launcher, agent = ({"HTTP_AUTHORIZATION": f"Bearer {token(project, scope)[1]}"} for scope in ("launch", "agent"))
+    body = {"name": "x", "plan": document(tasks=TASKS).model_dump(exclude={"name"})}
+
+    def post(name, said=body, **who):
+        return client.post(f"/api/v1/runs/{name}", said, content_type="application/json", **(who or launcher))
+
+    before = post("preview").json()
+    assert (before["tasks"], before["episodes"], before["preflight"], before["earned"]) == (3, 6, None, "")
+    assert "All arms get the same tasks" in before["checked"][0] and before["doubts"] == []
+    assert not Plan.objects.exists()
+    made = post("preflight")
+    assert made.status_code == 201 and made.json()["name"] == "preflight of x"
+    after = post("preview").json()
+    assert after["preflight"] == made.json()["id"] and after["earned"].startswith("0 of 12 rollouts earned a reward")
+    for name in ("preview", "preflight"):
+        assert post(name, **agent).status_code == 403
+        assert post(name, {**body, "plan": {"arms": []}}).json()["error"]["code"] == "bad_plan"
+        assert post(name, {**body, "seeds": 1}).json()["error"]["code"] == "invalid"
+
+
+def test_checks_count_probes_and_name_disjoint_splits(ada):
+    plan = document(tasks=TASKS)
+    Probe.objects.create(
+        scenario="helpdesk_1",
+        task_idx=0,
+        verifier=probes.digest(find_pack("helpdesk_1"), "helpdesk_1", 0),
+        state="clean",
+    )
+    splits.pin(ada, "march", unit="task", seed=1, train=["library_1/1"], val=TASKS)
+    tasks = planning.tasks_of(ada, plan)
+    said = preflight.checked(ada, plan, tasks)
+    briefed = document(tasks=TASKS, arms=[{"name": "a"}, {"name": "b", "briefing": "human"}])
+    assert "can also ask, briefed ones read a briefing." in preflight.checked(ada, briefed, tasks)[0]
+    assert "Probes: 1 of 3 tasks clean, 2 not probed (manage.py probe)." in said
+    assert "Splits: no task is a training task." in said and "Power: 3 tasks can hardly show a difference." in said
+    six = document(tasks={"limit": 24})
+    known = planning.tasks_of(ada, six)
+    assert "Power: 24 tasks show a difference of about 32 points in 4 of 5 such runs." in preflight.checked(
+        ada, six, known
+    )
 
 
 def test_finding_counts_rewards_and_names_the_rest(ada):

@@ -33,7 +33,9 @@ def test_report_holds_sentence_tables_charts_and_plan(ada, tmp_path, capsys):
     assert sorted(capsys.readouterr().out.split()) == sorted(str(path) for path in files.values())
     text = files["report.md"].read_text()
     assert "**Better on these 10 tasks: +60 points" in text and "3 scenarios are too few" in text
-    assert all(files[name].read_bytes().startswith(PNG) for name in ("completions.png", "differences-1.png"))
+    drawn = ("completions.png", "differences-1.png", "rewards-pr428.png", "rewards-bundle.v1.png")
+    assert all(files[name].read_bytes().startswith(PNG) for name in drawn)
+    assert all(f"({name})" in text for name in drawn) and "| baseline | script:demo | off | 10 |" in text
     rows = list(csv.DictReader(files["tries.csv"].open()))
     assert len(rows) == 20 and sum(int(row["complete"]) for row in rows) == 6
     assert [row["difference"] for row in csv.DictReader(files["scenarios.csv"].open())].count("0.5") == 1
@@ -91,3 +93,4 @@ def test_repeats_have_hand_computed_values():
     ]  # fmt: skip
     assert round(found[1].all_of["expert"], 4) == round(1 / 28, 4) and found[0].any_of["baseline"] == 0
     assert repeats(tries[:1], ["baseline", "expert"]) == []
+    assert repeats([*tries, Try("a/2", "a", "expert", 0, 2)], ["baseline", "expert"]) == []  # one is open

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
 import pytest
+from django.utils import timezone
 
 from awmclient.schema import RunStart
 from episodes import recording
-from episodes.models import OutcomeHold
+from episodes.models import Episode, OutcomeHold
 from runs import launching, overview
 from runs.models import Plan
 from tests.browsing import as_person, html
@@ -83,6 +85,23 @@ def test_run_page_shows_arms_marks_and_the_finding(ada, rita):
     assert as_person(rita).get(f"/runs/{other.pk}/").status_code == 200
     listed = html(as_person(rita).get("/runs/"))
     assert 'aria-label="5 complete, 0 not complete, 1 left out, 0 live of 6"' in listed
+
+
+def test_running_run_says_how_much_time_is_left(ada):
+    plan, client = launched(ada, tasks={"limit": 6}, parallel=12), as_person(ada)
+    tries = list(plan.tries.all())
+    for one in tries[:4]:
+        end(one.episode_id)
+    assert " left" not in re.sub("left out", "", html(client.get("/runs/")))
+    end(tries[4].episode_id)
+    Plan.objects.update(changed_at=timezone.now() - timedelta(seconds=600))
+    # 5 ended in 600 s and 7 are open
+    for path in ("/runs/", f"/runs/{plan.pk}/"):
+        assert "about 14:00 left" in html(client.get(path))
+    Episode.objects.filter(planned__plan=plan, state="finished").update(ended_at=timezone.now() - timedelta(hours=1))
+    assert "about" not in html(client.get("/runs/")), "they ended before the run was resumed"
+    client.post(f"/runs/{plan.pk}/pause")
+    assert "about" not in html(client.get(f"/runs/{plan.pk}/"))
 
 
 def test_run_with_many_tries_shows_counts_that_open_episodes(ada, monkeypatch):

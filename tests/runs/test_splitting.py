@@ -111,3 +111,8 @@ def test_command_pins_a_split_of_the_starter_pack(project, tmp_path, capsys):
     assert f"held-out tasks, pinned as {pinned.name}" in capsys.readouterr().out
     with pytest.raises(CommandError, match="Name a file"):
         call_command("build_split")
+    with pytest.raises(CommandError, match="'starter' exists with different tasks"):
+        call_command("build_split", output=file, seed=6, project="lab")
+    assert json.loads(file.read_text()) == told
+    with pytest.raises(CommandError, match=r"nowhere\.json: No such file"):
+        call_command("build_split", read=tmp_path / "nowhere.json", project="lab")

@@ -7,6 +7,7 @@ from fractions import Fraction
 
 import pytest
 
+from runs import power
 from runs.anytime import Unit, Wave, first_crossing, interval, log_e
 from runs.paired import (
     cluster_interval,
@@ -19,6 +20,28 @@ from runs.paired import (
     student_quantile,
     tango,
 )
+
+
+@pytest.mark.parametrize(
+    ("delta", "seeds", "discordant", "tasks"),
+    [
+        (0.1, 1, 0.3, 244),
+        (0.1, 4, 0.3, 120),
+        (0.1, 8, 0.3, 99),
+        (0.2, 1, 0.3, 61),
+        (0.2, 1, 0.4, 82),
+        (0.3, 1, 0.4, 36),
+    ],
+)
+def test_tasks_for_a_difference_have_known_values(delta, seeds, discordant, tasks):
+    assert power.tasks_for(delta, seeds, discordant=discordant) == pytest.approx(tasks, abs=1)
+
+
+def test_smallest_difference_of_a_run_has_known_values():
+    assert [round(power.smallest(n) or 0, 2) for n in (33, 100, 300)] == [0.27, 0.16, 0.09]
+    assert power.smallest(5) is None and power.smallest(6, contrasts=9) is None
+    assert power.smallest(24) > power.smallest(24, 4) and power.smallest(24, 4) < power.smallest(24, 4, contrasts=3)
+    assert power.tasks_for(power.smallest(50, 2), 2) == pytest.approx(50, abs=0.01)
 
 
 def close(value, wanted):

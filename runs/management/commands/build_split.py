@@ -42,6 +42,8 @@ class Command(BaseCommand):
             self._work(options)
         except AppError as refused:
             raise CommandError(refused.message) from refused
+        except OSError as error:
+            raise CommandError(f"{error.filename}: {error.strerror}.") from error
 
     def _work(self, options: dict[str, Any]) -> None:
         packs = checking.packs_named([])
@@ -59,11 +61,12 @@ class Command(BaseCommand):
             sizes = {"val_fraction": options["val_fraction"], "max_tasks": options["max_tasks"]}
             sides = splitting.split(tasks, unit=unit, seed=seed, **sizes)
             sides.meta["verifiers"] = _digests(packs, sides)
-            options["output"].write_text(sides.as_json(), encoding="utf-8")
             name = options["name"] or options["output"].stem
         if name:
             train, val = ([f"{scenario}/{idx}" for scenario, idx in side] for side in (sides.train, sides.val))
             splits.pin(house_actor(options["project"]), name, unit=unit, seed=seed, train=train, val=val)
+        if not options["read"]:  # a refused name leaves the file of the split that has it
+            options["output"].write_text(sides.as_json(), encoding="utf-8")
         self.stdout.write(
             f"{len(sides.train)} training and {len(sides.val)} held-out tasks" + (f", pinned as {name}" if name else "")
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            self.stdout.write(self._done(options))
+            if said := self._done(options):
+                self.stdout.write(said)
         except AppError as refused:
             raise CommandError(refused.message) from refused
 
@@ -49,12 +51,16 @@ class Command(BaseCommand):
             file = Path(options["plan"])
             if not file.is_file():
                 raise CommandError(f"There is no file {file}.")
-            document = plan_from_yaml(file.read_text(encoding="utf-8"))
+            try:
+                document = plan_from_yaml(file.read_text(encoding="utf-8"))
+            except UnicodeDecodeError as error:
+                raise CommandError(f"{file} is not UTF-8: {error.reason} at byte {error.start}.") from error
             if options["estimate"]:
                 tasks = planning.tasks_of(actor, document)
                 found = estimating.estimate(actor, document, len(tasks))
-                said = [f"{count(found.episodes, 'episode')}. {found.words}"]
-                return " ".join([*said, *preflight.unbriefed(actor, document, tasks)])
+                self.stdout.write(f"{count(found.episodes, 'episode')}. {found.words}")
+                self._check(actor, document, tasks)
+                return ""
             if options["preflight"]:
                 return self._preflight(actor, document)
             plan, made = planning.launch(actor, document, options["key"])
@@ -63,7 +69,7 @@ class Command(BaseCommand):
             if options[name]:
                 return f"{options[name]} is {change(actor, options[name]).state}"
         if options["retry"]:
-            return f"queued {planning.retry(actor, options['retry'])} episodes again"
+            return f"queued {count(planning.retry(actor, options['retry']), 'episode')} again"
         if options["add_seeds"]:
             run, number = options["add_seeds"]
             if not number.isdecimal():
@@ -71,10 +77,14 @@ class Command(BaseCommand):
             return f"{run} has {planning.add_seeds(actor, run, int(number)).seeds} seeds"
         return compare_run(actor, options["compare"]).sentence
 
+    def _check(self, actor: Actor, document: PlanDocument, tasks: Sequence[planning.Task]) -> None:
+        """Write what is known for and against the plan's comparison."""
+        for line in (*preflight.doubts(actor, document, tasks), *preflight.checked(actor, document, tasks)):
+            self.stdout.write(f"  {line}")
+
     def _preflight(self, actor: Actor, document: PlanDocument) -> str:
         tasks = planning.tasks_of(actor, document)
-        for doubt in preflight.doubts(actor, document, tasks):
-            self.stdout.write(f"  {doubt}")
+        self._check(actor, document, tasks)
         plan, _ = planning.launch(actor, preflight.trial(document, tasks))
         self.stdout.write(f"run {plan.pk}: {count(plan.tries.count(), 'rollout')}")
         while not is_settled(plan):
