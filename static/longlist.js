@@ -1,7 +1,7 @@
 // A list of steps of any length of which only what is near the view is on the page. Owns the children of one
 // <ol data-steps>: a filler above, a window of rows drawn by the server, a filler below. Rows come with the socket or are
 // fetched by number in stretches, and are kept for a while; heights are measured and remembered, so the scrollbar is true
-// to length. All changes of the page happen in one animation frame, and the row at the top of the view stays where it is.
+// to length. Jumps are drawn at once, all else in one animation frame; the row at the top of the view stays where it is.
 
 import { Heights, stretch, windowFor } from "./height-index.js";
 import { AGAIN_MS, Kept } from "./row-cache.js";
@@ -209,11 +209,11 @@ export class LongList {
     this.#settle(anchor);
     this.painted = Math.max(this.painted, Math.min(window[1], this.end));
     const [a, b] = this.#wanted(this.following || this.goal ? null : this.#anchor());
-    if (this.room < GROW_PX) requestAnimationFrame(() => this.draw()); // the first picture of a jump is shown before the page grows
+    if (this.room < GROW_PX) requestAnimationFrame(() => this.draw()); // the first picture of a jump is shown before more is drawn or fetched
     else if (a < window[0] || b > window[1] || this.room < OVER_PX || this.#goesOn()) this.draw(); // or rows were smaller than believed
     this.tall = this.list.offsetHeight;
     this.#forgetFar();
-    this.#load();
+    if (this.room >= GROW_PX) this.#load();
     noteStep(this.end);
     this.onChange();
   }
@@ -365,9 +365,10 @@ export class LongList {
   goTo(seq, block = "nearest") {
     if (!this.count) return;
     if (this.following) this.follow(false);
-    this.goal = { seq: Math.min(this.last, Math.max(this.first, seq)), block };
-    this.draw();
-    if (!this.kept.has(this.goal.seq)) this.#load(); // a frame before the page shows that it waits
+    const to = Math.min(this.last, Math.max(this.first, seq));
+    [this.goal, this.dirty] = [{ seq: to, block }, true];
+    this.render(); // now, so that the next frame has only to paint it
+    if (!this.kept.has(to)) this.#load();
   }
 
   /** Mark one step as the one in view. */
@@ -453,8 +454,7 @@ export class LongList {
   /** Fetch single steps to which the reader may jump; where that fails, the jump fetches them. */
   async bring(seqs) {
     const wanted = seqs.filter((seq) => !this.kept.has(seq));
-    if (!wanted.length) return;
-    const fresh = await fetchFragment(`${this.list.dataset.url}?since=${this.last}&limit=0&parts=0&again=${wanted}`).catch(() => null);
+    const fresh = wanted.length && await fetchFragment(`${this.list.dataset.url}?since=${this.last}&limit=0&parts=0&again=${wanted}`).catch(() => null);
     if (fresh) this.take(fresh);
   }
 

@@ -2,7 +2,7 @@
 // those are; `longlist.js` fetches and keeps them.
 
 const DEEP = 3; // presses of a key in a row that find their step here
-const REST_MS = 40; // keys that are held down fetch nothing
+const REST_MS = 90; // keys that are held down fetch nothing, and a jump is drawn first
 
 /**
  * The numbers of the next steps on each side of `at` that a key goes to, the nearest first.
