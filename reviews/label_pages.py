@@ -7,6 +7,7 @@ nothing; every write is a function of `annotating.py`.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -21,6 +22,7 @@ from people.errors import AppError, Invalid
 from reviews import annotating, schemas
 from reviews.annotated import own_labels
 from reviews.label_forms import value_of
+from reviews.models import Annotation, LabelSchema, SchemaKind
 
 MOST = 200
 
@@ -32,7 +34,7 @@ def label_episodes(request: MemberRequest) -> HttpResponse:
     actor, given, problem, status = request.actor, request.POST, "", 200
     ids = list(dict.fromkeys(filter(is_id, (given or request.GET).getlist("episode"))))
     if not 0 < len(ids) <= MOST:
-        raise Invalid(f"Select 1 to {MOST} episodes.")
+        raise Invalid(f"Select 1 to {MOST} episodes on Episodes, then Label.")
     if request.method == "POST":
         try:
             messages.success(request, _answer(request, ids))
@@ -40,7 +42,10 @@ def label_episodes(request: MemberRequest) -> HttpResponse:
         except AppError as refused:
             problem, status = refused.message, refused.status
     episodes = sorted(scoped(Episode.objects.filter(pk__in=ids), actor.project), key=lambda one: ids.index(one.pk))
-    labels = [(label, len(own_labels(actor, ids, label.name))) for label in schemas.of_project(actor.project)]
+    labels = [
+        (label, _own(label, own_labels(actor, ids, label.name), len(ids)))
+        for label in schemas.of_project(actor.project)
+    ]
     context = {"ids": ids, "episodes": episodes, "labels": labels, "problem": problem, "given": given}
     return render(request, "reviews/label_episodes.html", context, status=status)
 
@@ -54,6 +59,16 @@ def _answer(request: MemberRequest, ids: list[str]) -> str:
         return f"Withdrew {label.title} from {count or 'no'} {'episode' if count == 1 else 'episodes'}."
     tally = annotating.annotate_all(request.actor, ids, label, value_of(given, label.kind))
     return _said(label.title, tally, len(ids))
+
+
+def _own(label: LabelSchema, said: Mapping[str, Annotation], total: int) -> str:
+    """Return on how many of the selected episodes this person has set the label, and which values; nothing for none."""
+    if not said or label.kind == SchemaKind.TEXT:
+        return f"You labeled {len(said)} of {total}." if said else ""
+    names = {one.get("value"): one.get("label") for one in label.options}
+    chosen = (row.text if isinstance(row.text, list) else [row.text] for row in said.values())
+    tally = Counter(", ".join(str(names.get(one) or one) for one in values) or "none" for values in chosen)
+    return f"You labeled {len(said)} of {total}: {'; '.join(f'{count} {name}' for name, count in tally.items())}."
 
 
 def _said(title: str, tally: Counter[str], total: int) -> str:

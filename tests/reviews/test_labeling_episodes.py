@@ -68,9 +68,17 @@ def test_message_says_what_was_left_as_it_is(rita, max_, label, three):
     said = html(as_person(rita).post(ADDRESS, form, follow=True))
     assert (
         "Set Quality on 2 of 4 selected episodes. 1 had this label already. 1 not found in this project." in said
-        and "You labeled 3 of 4." in said
+        and "You labeled 3 of 4: 3 Good." in said
     )
     assert Annotation.objects.count() == 3 and not Annotation.objects.filter(episode=elsewhere).exists()
+
+
+def test_page_says_which_values_one_has_set(ada, rita, three):
+    traits = schemas.define(ada, "traits", "Traits", "multi", ["Careful", "Hasty"])
+    for pk, value in zip(three, (["hasty", "careful"], ["careful"], []), strict=True):
+        annotating.annotate(rita, annotating.visible_episode(rita, pk), Place(), "traits", value, schema=traits)
+    said = html(as_person(rita).get(ADDRESS, {"episode": three}))
+    assert "You labeled 3 of 3: 1 Careful, Hasty; 1 Careful; 1 none." in said
 
 
 def test_another_value_and_a_withdrawal_supersede(rita, ada, label, three):
