@@ -317,8 +317,8 @@ def _write(wanted: dict[str, Standing]) -> set[str]:
 def _sent(values: list[Any], is_prepared: bool) -> list[tuple[Any, ...]]:
     """Write values into the statement past Django's cursor: here they are most of it.
 
-    Of one episode it is prepared, as reading it anew takes PostgreSQL a third of the time. Groups are of any size, and
-    each has a plan of its own.
+    Of one episode it is prepared, as parsing it each time takes PostgreSQL a third of the time. Groups are of any size,
+    and each has a plan of its own.
     """
     connection.ensure_connection()
     with connection.wrap_database_errors, Cursor(connection.connection) as cursor:

@@ -1,7 +1,7 @@
-"""Writes: start, append steps, outcome, finish, cancel, and what an ask does to its episode.
+"""Writes: start, append steps, outcome, finish, cancel, and what becomes of an episode whose loop is silent.
 
-Owns every change of a row in `episodes.models`. Leaves questions to `experts.queue`, which calls `open_ask_step` and
-`close_ask_step` inside its own transactions. Called by the API, by our own worker and by the sweep.
+Owns every change of an episode but those of an ask, which are in `ask_steps.py`, and of its steps, in `appending.py`.
+Called by the API, by our own worker and by the sweep.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from awmclient.schema import AT_WORK_STATES, Advice, EpisodeStart, Finish, Outcome, RunStart, StepCommon
+from awmclient.schema import AT_WORK_STATES, EpisodeStart, Finish, Outcome, RunStart, StepCommon
 from awmenv.attesting import NotAttested
 from awmenv.health import Health
 from awmenv.models import BuildReport
@@ -26,8 +26,8 @@ from episodes import events
 from episodes.appending import Append, append_alone, name_of, note, reopen_or_refuse
 from episodes.attesting import attested
 from episodes.entries import Entry, entries_of, entry_of
-from episodes.errors import EpisodeEnded, KeyConflict, NotWaiting, StepConflict
-from episodes.models import Episode, EpisodeEvent, EpisodeState, ExpertMode, Origin, Run, Step, VerifierOutcome
+from episodes.errors import EpisodeEnded, KeyConflict, NotWaiting
+from episodes.models import Episode, EpisodeEvent, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
 from people.errors import Invalid, NotFound, WrongScope
 from people.members import record
@@ -319,7 +319,7 @@ def park(episode_id: str, attempt: int | None = None) -> bool:
     return True
 
 
-def _unpark(episode: Episode) -> None:
+def unpark(episode: Episode) -> None:
     """Queue a parked episode for any worker, or for its own loop, now that none of its asks is open. Caller saves its
     state."""
     episode.state = EpisodeState.QUEUED
@@ -525,75 +525,6 @@ def _outcome(
         partial=partial.wire() if partial else {},
         session=session,
     )
-
-
-def note_waiting(episode_id: str) -> None:
-    """Note that an attempt that goes on waits for an ask of the one before. Caller has seen the ask open in this
-    transaction.
-    """
-    episode = Episode.objects.select_for_update().get(pk=episode_id)
-    if episode.state == EpisodeState.RUNNING:
-        episode.state = EpisodeState.WAITING
-        episode.save(update_fields=["state"])
-        announce(episode)
-
-
-def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
-    """Give the ask its step number and let the episode wait. Caller holds the episode's lock."""
-    entry = entry_of(body, timezone.now())
-    if entry.seq <= episode.last_seq:
-        raise StepConflict(f"Step {entry.seq} already exists with different content.")
-    episode.state = EpisodeState.WAITING
-    episode.save(update_fields=["state"])
-    episode.last_seq = append_alone(Append(actor, episode.pk, [entry]))
-
-
-def close_ask_step(
-    episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool, by_script: bool = False
-) -> None:
-    """Set the advice of an ask step, once, in the transaction that closes the ask.
-
-    This is the one exception to *append*. Values without a field in the advice go to the step's `meta`. The step is
-    sent again and readers replace it by seq; the episode continues unless another of its asks is open.
-    """
-    step = Step.objects.select_for_update().get(episode=episode, seq=seq)
-    body = json.loads(step.body)
-    if advice is not None and body.get("advice") is None:
-        body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
-    beside = {"closed": status} if status == "cancelled" else {"answered_by": "script"} if by_script else {}
-    if beside:
-        body["meta"] = {**(body.get("meta") or {}), **beside}
-    entry = entry_of(body, step.at)
-    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
-    episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
-    if episode.state == EpisodeState.WAITING and not still_waiting:
-        episode.state = EpisodeState.RUNNING
-    elif episode.state == EpisodeState.PARKED and not still_waiting:
-        _unpark(episode)
-    episode.heartbeat_at = timezone.now()
-    episode.save(update_fields=["strip", "state", "heartbeat_at"])
-    tell_steps(episode, [entry])
-
-
-def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
-    """Put other advice, or none, into an ask step that its agent has not read yet: then the episode waits once more,
-    parked if no worker has taken it up meanwhile; an interrupted one stays queued. Caller holds the episode's lock."""
-    step = Step.objects.select_for_update().get(episode=episode, seq=seq)
-    body = {name: value for name, value in json.loads(step.body).items() if name != "advice"}
-    if advice is None:
-        body.pop("meta", None)  # it said who had answered
-    else:
-        body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
-    entry = entry_of(body, step.at)
-    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
-    if advice is None:
-        if episode.state != EpisodeState.QUEUED:
-            episode.state = EpisodeState.WAITING
-        elif episode.parked_at is not None:
-            episode.state = EpisodeState.PARKED
-        episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
-        episode.save(update_fields=["strip", "state"])
-    tell_steps(episode, [entry])
 
 
 def lose_silent(now: datetime | None = None) -> int:

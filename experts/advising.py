@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from awmclient.schema import ToolCall
-from episodes import recording
+from episodes import ask_steps
 from experts import closing, events, queue, review
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draft, Privilege
@@ -161,7 +161,7 @@ def amend(
         Draft.objects.filter(ask=ask, author_key=actor.key).delete()
         ask.accepted = advice
         ask.save(update_fields=["accepted"])
-        recording.reword_ask_step(ask.episode, ask.seq, advice.value())
+        ask_steps.reword_ask_step(ask.episode, ask.seq, advice.value())
         closing.log(ask, "amended", actor)
         events.tell(Ask.objects.select_related("assignment").get(pk=ask.pk))
     return advice
@@ -179,7 +179,7 @@ def take_back(actor: Actor, ask_id: str) -> queue.Claim:
     ask.status, ask.reason, ask.closed_at, ask.accepted, ask.delivered_at = AskStatus.OPEN, "", None, None, None
     ask.save(update_fields=["status", "reason", "closed_at", "accepted", "delivered_at"])
     Assignment.objects.filter(ask=ask).update(**FREED)
-    recording.reword_ask_step(ask.episode, ask.seq, None)
+    ask_steps.reword_ask_step(ask.episode, ask.seq, None)
     closing.log(ask, "taken_back", actor)
     return queue.take(actor, ask, now)
 

@@ -14,7 +14,7 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from episodes import recording
+from episodes import ask_steps, recording
 from episodes.models import Episode, ExpertMode
 from experts import events
 from experts.errors import StillOpen
@@ -45,7 +45,7 @@ def close(ask: Ask, status: str, reason: str, actor: Actor | None, advice: Advic
     Assignment.objects.filter(ask=ask).update(state=ended)
     waiting = Ask.objects.open().filter(episode=ask.episode).exists()
     by_script = advice is not None and advice.is_by_script
-    recording.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting, by_script)
+    ask_steps.close_ask_step(ask.episode, ask.seq, advice.value() if advice else None, status, waiting, by_script)
     log(ask, str(status), actor, reason)
     events.tell(ask)
 

@@ -30,7 +30,7 @@ from awmclient.schema import (
     StepBatch,
     StopReason,
 )
-from episodes import recording
+from episodes import ask_steps, recording
 from episodes.hub import hub
 from episodes.models import Episode
 from episodes.trajectory import steps_of
@@ -83,7 +83,7 @@ def _note_waiting(actor: Actor, ask_id: str) -> None:
     visible_or_404(Ask.objects.all(), actor, ask_id)
     ask = closing.locked(ask_id)
     if ask.is_open:
-        recording.note_waiting(ask.episode_id)
+        ask_steps.note_waiting(ask.episode_id)
 
 
 def _batch(steps: list[dict[str, Any]]) -> StepBatch:

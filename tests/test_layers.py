@@ -94,7 +94,19 @@ EDGES = {
 }
 WRITES = {
     *("annotating", "schemas", "assigning", "deciding", "withholding", "correcting", "court", "leasing"),
-    *("members", "projects", "recording", "appending", "committer", "queue", "advising", "closing", "desk", "review"),
+    *(
+        "members",
+        "projects",
+        "recording",
+        "ask_steps",
+        "appending",
+        "committer",
+        "queue",
+        "advising",
+        "closing",
+        "desk",
+        "review",
+    ),
     *("subscriptions", "deliveries", "allowances", "admitting", "indexing", "saved_views"),
     *("queueing", "planning", "relay", "briefings", "distilling"),
     *("launching", "importing", "splits", "ground", "datasets", "parts", "preview", "storing", "requesting", "working"),

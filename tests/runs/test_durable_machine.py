@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, StepBatch
-from episodes import recording
+from episodes import ask_steps, recording
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, EpisodeState, Origin, Step
 from experts import advising, closing, queue
@@ -89,7 +89,7 @@ class Durable(RuleBasedStateMachine):
             self.ask = None
         else:
             with transaction.atomic():
-                recording.note_waiting(self.episode.pk)
+                ask_steps.note_waiting(self.episode.pk)
             self.state = "waiting"
 
     @precondition(lambda self: self.ask is not None)
