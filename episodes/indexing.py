@@ -63,7 +63,7 @@ SELECT episode_id, strip(words) FROM episodes_stepwords WHERE step_id = ANY(%s)
 # a row takes about 400 kB of words at most: PostgreSQL refuses 1 MB
 JOIN = """
 WITH next AS (
-    SELECT episode_id, joined_seq, least(read_seq, joined_seq + %(most)s) AS upto FROM episodes_episodefacts
+    SELECT episode_id, joined_seq, read_seq, least(read_seq, joined_seq + %(most)s) AS upto FROM episodes_episodefacts
      WHERE joined_seq < read_seq AND (done OR read_seq - joined_seq >= %(least)s) LIMIT %(episodes)s
 ), due AS (
     SELECT episode_id, joined_seq, upto FROM (
@@ -80,7 +80,8 @@ WITH next AS (
     SELECT episode_id, array_to_tsvector(array_agg(word))
       FROM line, unnest(tsvector_to_array(words)) word GROUP BY episode_id, part
 )
-SELECT count(*) FROM due
+SELECT count(*) = %(episodes)s OR count(*) > (SELECT count(*) FROM due) OR coalesce(bool_or(upto < read_seq), false)
+  FROM next
 """
 
 
@@ -115,36 +116,36 @@ class _Reading:
 
 
 def work(seconds: float = WORK_S) -> int:
-    """Read until nothing is left or the time is over; returns how many steps were read. After a full batch, or one that
-    only joined words, it rests for as long as that took: others need the processor now, and this can wait.
+    """Read until a batch takes all that there is, or the time is over; returns how many steps were read. After a batch
+    that left something it rests for as long as that took: others need the processor now, and this can wait. What comes
+    after the last batch is for the next call: a look costs more than a few steps.
     """
     until, count = time.monotonic() + seconds, 0
     while True:
         began = time.monotonic()
-        found, joined = _one_batch()
+        found, is_cut = _one_batch()
         count += found
         now = time.monotonic()
-        if not (found or joined) or now > until:
+        if not is_cut or now > until:
             return count
-        if found >= STEPS or not found:
-            time.sleep(min(now - began, REST_MAX_S))
+        time.sleep(min(now - began, REST_MAX_S))
 
 
 @transaction.atomic
-def _one_batch() -> tuple[int, int]:
+def _one_batch() -> tuple[int, bool]:
     """Read one batch: 1. be the only one, 2. note new episodes, 3. read what is behind, 4. join words, 5. move the mark
-    if nothing was left. Returns how many steps were read, and of how many episodes words were joined."""
+    if that was all. Returns how many steps were read, and whether anything is left."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
         if not cursor.fetchone()[0]:
-            return 0, 0
+            return 0, False
     began = timezone.now()
     _note_new(began)
-    behind = _behind()
-    count = max(_read(behind), 1) if behind else 0
-    if not behind:
+    behind, is_cut = _behind()
+    count = _read(behind) if behind else 0
+    if not is_cut:
         SearchMark.objects.filter(pk=1).update(read_until=began)
-    return count, _join()
+    return count, _join() or is_cut
 
 
 def _note_new(now: datetime) -> None:
@@ -162,8 +163,9 @@ def _never() -> datetime:
     return datetime.fromisoformat("2000-01-01T00:00:00+00:00")
 
 
-def _behind() -> list[_Reading]:
-    """Return the episodes of this batch, those that wait longest first, with as many steps as one batch takes."""
+def _behind() -> tuple[list[_Reading], bool]:
+    """Return the episodes of this batch, those that wait longest first, with as many steps as one batch takes; and
+    whether there may be more."""
     ended = ~Q(episode__state__in=LIVE_STATES)
     rows = EpisodeFacts.objects.filter(Q(episode__last_seq__gt=F("read_seq")) | ended, done=False)
     columns = [one.name for one in EpisodeFacts._meta.concrete_fields]
@@ -175,7 +177,7 @@ def _behind() -> list[_Reading]:
         found.append(_Reading(row, upto))
         if not left:
             break
-    return found
+    return found, not left or len(found) == EPISODES
 
 
 def _read(behind: Sequence[_Reading]) -> int:
@@ -203,8 +205,9 @@ def _columns(lines: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
     return [list(column) for column in zip(*lines, strict=True)]
 
 
-def _join() -> int:
-    """Join the words of steps that were read: of ended episodes, and of live ones with many; returns of how many."""
+def _join() -> bool:
+    """Join the words of steps that were read: of ended episodes, and of live ones with many. Returns whether some are
+    left."""
     with connection.cursor() as cursor:
         cursor.execute(JOIN, {"least": JOINED, "most": JOINED_MOST, "episodes": EPISODES})
-        return int(cursor.fetchone()[0])
+        return bool(cursor.fetchone()[0])

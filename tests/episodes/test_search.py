@@ -148,6 +148,28 @@ def test_mark_does_not_move_while_steps_are_left(ada, monkeypatch):
     assert search.read_until().year == 2000 and StepWords.objects.count() == 1
 
 
+def test_few_steps_are_read_in_one_look(ada, monkeypatch):
+    """A look reads all episodes of the last ten minutes: it costs more than what it finds."""
+    one, looks, batch = started(ada, "one"), [], indexing._one_batch
+    add(ada, one, said("apple"))
+    recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    monkeypatch.setattr(indexing, "_one_batch", lambda: [looks.append(1), batch()][1])
+    indexing.work()
+    facts = EpisodeFacts.objects.get()
+    assert len(looks) == 1 and (facts.done, facts.joined_seq) == (True, 1) and keys(ada, q="apple") == ["one"]
+
+
+@pytest.mark.parametrize(("name", "most"), [("JOINED_MOST", 2), ("EPISODES", 1), ("STEPS", 1)])
+def test_all_is_read_and_joined_whatever_a_batch_takes(ada, monkeypatch, name, most):
+    monkeypatch.setattr(indexing, name, most)
+    for key in ("one", "two"):
+        one = started(ada, key)
+        add(ada, one, *(said(f"apple{number}") for number in range(5)))
+        recording.finish(ada, one.pk, Finish(stop_reason="done"))
+    indexing.work()
+    assert set(EpisodeFacts.objects.values_list("done", "read_seq", "joined_seq")) == {(True, 5, 5)}
+
+
 def test_step_that_is_never_read_holds_nothing_up(ada):
     one = started(ada, "one")
     add(ada, one, said("apple"), said("pear"))
