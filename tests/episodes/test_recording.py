@@ -97,6 +97,15 @@ def test_the_same_end_with_another_reported_outcome_is_refused(ada, episode):
             recording.finish(ada, episode.pk, Finish(stop_reason="done", outcome=other))
 
 
+def test_append_of_one_episode_is_planned_once(ada, episode):
+    """Planning it takes PostgreSQL twice as long as doing it."""
+    for number in range(1, 16):
+        recording.append_steps(ada, episode.pk, steps(note(number)))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT generic_plans > 0 FROM pg_prepared_statements WHERE statement LIKE '%string_to_table%'")
+        assert cursor.fetchall() == [(True,)]
+
+
 def test_the_verifiers_word_repeated_is_one_outcome_and_one_step(ada, episode):
     recording.finish(ada, episode.pk, Finish(stop_reason="done"))
     first = recording.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
