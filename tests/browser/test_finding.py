@@ -73,7 +73,7 @@ def test_selected_episodes_are_labeled_by_keyboard(house, person, played):
     expect(page.locator("h1")).to_have_text("2 selected episodes to label")
     page.get_by_role("button", name="Odd").focus()
     page.keyboard.press("Enter")
-    expect(page.locator("#main")).to_contain_text("You labeled 2 of 2.")
+    expect(page.locator("#main")).to_contain_text("You labeled 2 of 2: 2 Odd.")
     expect(page.locator("body")).to_contain_text("Set Kind found on 2 of 2 selected episodes.")
     page.goto(f"{house.url}/episodes/?label_value=found_kind:odd")
     expect(page.locator("tr[data-key]")).to_have_count(2)

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 import pytest
 from playwright.sync_api import expect
+
+from tests.running import until
 
 pytestmark = pytest.mark.browser
 
@@ -143,9 +146,13 @@ def test_phone_gives_verdict_type_and_label_by_taps(house, person):
     expect(following).to_be_visible()  # the script is there
     first = page.locator("main").get_attribute("data-review")
     assert page.evaluate(BEHIND) == []  # what is scrolled to is never behind the bars
-    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-    ends = [page.locator(one).bounding_box() for one in ("#verdict", ".actions", "nav[aria-label=Main]")]
-    assert all(above["y"] + above["height"] <= below["y"] + 1 for above, below in zip(ends, ends[1:], strict=False))
+
+    def ends_above_the_bars():
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        ends = [page.locator(one).bounding_box() for one in ("#verdict", ".actions", "nav[aria-label=Main]")]
+        return all(above["y"] + above["height"] <= below["y"] + 1 for above, below in pairwise(ends))
+
+    until(ends_above_the_bars, 20)  # the step to begin with may come into view meanwhile
     page.locator("a.seq", has_text="2").first.tap()
     page.locator("#step-2 [data-names]").first.tap()
     expect(page.locator("[data-place-title]")).to_have_text("Label selection")
