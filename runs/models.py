@@ -10,8 +10,9 @@ from __future__ import annotations
 from django.db import models
 from django.db.models import Q
 
+from awmenv.health import Health
 from episodes.models import AppendOnly, Episode, ExpertMode, Run
-from people.models import IdField, Project
+from people.models import IdField, JsonText, Project
 
 INFRASTRUCTURE = ("environment", "dashboard", "worker")
 """Faults that an arm cannot cause. A retry replaces them, and a comparison leaves them out."""
@@ -177,8 +178,9 @@ class PlannedTry(models.Model):
 class Probe(AppendOnly):
     """What cheap attempts at a task of a pack came to, and the verifier that judged them (SHA-256 of its code form).
 
-    `attempts` holds `{"outcome", "calls"}` by name: `empty`, `echo_task` and `read_only`. The newest row of a task
-    counts while its verifier is the one that the pack holds.
+    `attempts` holds `{"outcome", "calls"}` by name: `empty`, `echo_task` and `read_only`; `health` is the server's
+    check of the verifier on the unmodified database, empty if it told none. The newest row of a task counts while its
+    verifier is the one that the pack holds.
     """
 
     class State(models.TextChoices):
@@ -194,6 +196,7 @@ class Probe(AppendOnly):
     server = models.CharField(max_length=60, blank=True)
     state = models.CharField(max_length=12, choices=State.choices)
     attempts = models.JSONField(default=dict)
+    health = JsonText(default=dict, blank=True)
     reason = models.TextField(blank=True)
     at = models.DateTimeField(auto_now_add=True)
 
@@ -212,3 +215,7 @@ class Probe(AppendOnly):
     @property
     def task(self) -> str:
         return f"{self.scenario}/{self.task_idx}"
+
+    @property
+    def checked(self) -> Health | None:
+        return Health.from_wire(self.health) if self.health else None

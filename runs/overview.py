@@ -6,8 +6,9 @@ numbers allow to say is `comparison.py`'s.
 
 from __future__ import annotations
 
+import functools
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import groupby
@@ -19,9 +20,9 @@ from django.utils import timezone
 from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import visibility
 from episodes.formatting import duration
-from episodes.models import Episode, EpisodeState, Run
+from episodes.models import Episode, EpisodeState, OutcomeQuerySet, Run
 from people.access import Actor, scoped
-from runs import replaceable
+from runs import probes, replaceable
 from runs.compare import Try
 from runs.comparison import COMPLETE, Comparison
 from runs.models import INFRASTRUCTURE, Plan, PlanState
@@ -103,9 +104,12 @@ class Card:
 
 
 def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
-    """Return these runs with their counts, in five statements however many there are, and four more for each run in
-    which a finished episode has no outcome for this person."""
-    plans = {plan.pk: plan for plan in Plan.objects.filter(run__in=[run.pk for run in runs]).prefetch_related("arms")}
+    """Return these runs with their counts, in seven statements however many there are; and some more for each run that
+    has a task unfit by probe or ruling, or a finished episode without an outcome for this person."""
+    plans = {
+        plan.pk: plan
+        for plan in Plan.objects.filter(run__in=[run.pk for run in runs]).select_related("run").prefetch_related("arms")
+    }
     bars = {
         arm.pk: ArmBar(arm.name, arm.expert, briefing_words(plan.document, arm.name))
         for plan in plans.values()
@@ -129,6 +133,7 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
             bars[arm_id].complete += count
         elif reward_type not in NOT_COUNTED:
             bars[arm_id].others += count
+    _leave_out_unfit(actor, plans, said, bars)
     for plan_id in [pk for pk, without in silent.items() if without]:
         broken[plan_id] = replaceable.tries_of([plan_id]).count()
     loose = scoped(Episode.objects.filter(run__in=[run.pk for run in runs if run.pk not in plans]), actor.project)
@@ -146,6 +151,27 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
         )
         for run in runs
     ]
+
+
+def _leave_out_unfit(
+    actor: Actor, plans: Mapping[str, Plan], judged: OutcomeQuerySet, bars: Mapping[int, ArmBar]
+) -> None:
+    """Count outcomes of tasks that were known to be unfit before the launch as left out, as a comparison does."""
+    tasks = probes.ever_unfit(actor.project)
+    if not tasks:
+        return
+    before = functools.cache(lambda pk: probes.unfit(actor.project, before=plans[pk].run.created_at))
+    rows = judged.filter(episode__scenario__in={task.rpartition("/")[0] for task in tasks})
+    columns = ("episode__planned__plan_id", "episode__planned__arm_id", "episode__scenario", "episode__task_idx")
+    for plan_id, arm_id, scenario, idx, reward_type, count in rows.values_list(*columns, "reward_type").annotate(
+        count=Count("pk")
+    ):
+        task = f"{scenario}/{idx}"
+        if task in tasks and task in before(plan_id):
+            if reward_type == COMPLETE:
+                bars[arm_id].complete -= count
+            elif reward_type not in NOT_COUNTED:
+                bars[arm_id].others -= count
 
 
 def _left(plans: Iterable[Plan]) -> dict[str, float]:

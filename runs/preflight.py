@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from awmenv.health import Health
 from awmenv.packs import Pack
 from episodes import outcomes, visibility
 from episodes.errors import BlindReview
@@ -127,14 +128,26 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
     keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
     if len(document.arms) > 1:
         found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, len(document.arms) - 1))
-    states = [one.state for one in probes.newest() if one.task in keys]
-    clean = f"{states.count(probes.State.CLEAN):,} of {count(len(tasks), 'task')} clean"
-    missing = f", {len(keys) - len(states):,} not probed (manage.py probe)" if len(states) < len(keys) else ""
+    probed = [one for one in probes.newest() if one.task in keys]
+    clean = f"{sum(one.state == probes.State.CLEAN for one in probed):,} of {count(len(keys), 'task')} clean"
+    missing = f", {len(keys) - len(probed):,} not probed (manage.py probe)" if len(probed) < len(keys) else ""
     found.append(f"Probes: {clean}{missing}.")
+    if probed:
+        found.append(_verifiers([one.checked for one in probed], len(keys)))
     listed = SplitTask.objects.filter(split__project=actor.project)
     if listed.exists() and not listed.filter(side=TRAIN, task__in=keys).exists():
         found.append("Splits: no task is a training task.")
     return found
+
+
+def _verifiers(checks: Sequence[Health | None], tasks: int) -> str:
+    """Return how many tasks have a verifier that shows nothing odd on the unmodified database, and what others show."""
+    known = [one for one in checks if one is not None]
+    remarks = Counter(one.remarks[0] for one in known if one.remarks)
+    healthy = f"{len(known) - remarks.total():,} of {count(tasks, 'task')} healthy"
+    others = [f"{number:,}: {remark}" for remark, number in remarks.most_common()]
+    missing = [f"{tasks - len(known):,} not checked"] if len(known) < tasks else []
+    return f"Verifiers: {'; '.join([healthy, *others, *missing])}."
 
 
 def _power(tasks: int, seeds: int, contrasts: int) -> str:

@@ -29,7 +29,8 @@ UNFIT = {
 
 @dataclass(frozen=True)
 class Probed:
-    """How many tasks have a probe that counts, how many are clean, and the others, by task."""
+    """How many tasks have a probe that counts, how many are clean, and by task the others and those with an odd
+    verifier."""
 
     tasks: int
     clean: int
@@ -69,8 +70,15 @@ def unfit(project: Project, before: datetime | None = None) -> dict[str, str]:
     return found
 
 
+def ever_unfit(project: Project) -> set[str]:
+    """Return the tasks that any probe or ruling found unfit, counting or not: no other can be in `unfit`."""
+    probed = Probe.objects.filter(state__in=list(UNFIT)).values_list("scenario", "task_idx")
+    ruled = court.rulings(project).items()
+    return {f"{scenario}/{idx}" for scenario, idx in probed} | {task for task, word in ruled if word != Word.SOUND}
+
+
 def overview() -> Probed:
     """Return what the page Environment shows."""
     found = newest()
-    others = [one for one in found if one.state != State.CLEAN]
-    return Probed(len(found), len(found) - len(others), others[:200])
+    others = [one for one in found if one.state != State.CLEAN or (one.checked and one.checked.remarks)]
+    return Probed(len(found), sum(one.state == State.CLEAN for one in found), others[:200])

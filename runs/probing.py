@@ -16,6 +16,7 @@ from django.conf import settings
 
 from awmenv.client import EnvironmentClient
 from awmenv.errors import EnvironmentFault, ServerUnreachable
+from awmenv.health import Health
 from awmenv.models import Observation, Tool
 from awmenv.packs import Pack
 from episodes.packs import packs
@@ -71,33 +72,43 @@ async def probed(chosen: Sequence[Task]) -> AsyncIterator[Probe]:
     """Probe each task, store and yield what came of it. Raises `NoServer`."""
     server = (await database_sync_to_async(environment.standing)()).version[:60]
     for task in chosen:
-        state, attempts, reason = await _probe(task)
-        about = {"scenario": task.scenario, "task_idx": task.task_idx, "verifier": task.verifier, "server": server}
-        yield await Probe.objects.acreate(state=state, attempts=attempts, reason=clean(reason[:2000]), **about)
+        row = await _probe(task, server)
+        await row.asave()
+        yield row
 
 
-async def _probe(task: Task) -> tuple[State, dict[str, Any], str]:
+async def _probe(task: Task, server: str) -> Probe:
+    row = Probe(scenario=task.scenario, task_idx=task.task_idx, verifier=task.verifier, server=server)
     if not task.verifier:
-        return State.UNVERIFIABLE, {}, "The pack holds no code verifier for it."
+        return _came_to(row, State.UNVERIFIABLE, "The pack holds no code verifier for it.")
     fault = ""
     for _try in range(TRIES):  # an environment can fail by chance; a task is not to be excluded for that
-        attempts: dict[str, Any] = {}
+        row.attempts = {}
         try:
             for name, attempt in ATTEMPTS.items():
                 found, calls = await attempt(task)
+                health = Health.from_wire(found.metadata.get("health"))
+                if health is not None and not health.unchecked:  # the server's check can end after the first attempt
+                    row.health = health.wire()
                 verdict = found.verify_result or {}
                 if verdict.get("execution_status") != "success":
-                    return State.UNVERIFIABLE, attempts, str(verdict.get("error_message") or found.error)
-                attempts[name] = {"outcome": found.reward_type, "calls": calls}
+                    return _came_to(row, State.UNVERIFIABLE, str(verdict.get("error_message") or found.error))
+                row.attempts[name] = {"outcome": found.reward_type, "calls": calls}
         except ServerUnreachable as away:
             raise NoServer(str(away)) from away
         except EnvironmentFault as failed:
             fault = str(failed)
         else:
-            passed = {name for name, one in attempts.items() if one["outcome"] == "complete"}
+            passed = {name for name, one in row.attempts.items() if one["outcome"] == "complete"}
             state = State.TRIVIAL if "empty" in passed else State.ANSWER_ONLY if passed else State.CLEAN
-            return state, attempts, f"Complete by {', '.join(sorted(passed))}." if passed else ""
-    return State.ERROR, {}, fault
+            return _came_to(row, state, f"Complete by {', '.join(sorted(passed))}." if passed else "")
+    row.attempts = {}
+    return _came_to(row, State.ERROR, fault)
+
+
+def _came_to(row: Probe, state: State, reason: str) -> Probe:
+    row.state, row.reason = state, clean(reason[:2000])
+    return row
 
 
 async def _empty(task: Task) -> tuple[Observation, int]:

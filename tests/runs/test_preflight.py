@@ -125,6 +125,7 @@ def test_checks_count_probes_and_name_disjoint_splits(ada):
     briefed = document(tasks=TASKS, arms=[{"name": "a"}, {"name": "b", "briefing": "human"}])
     assert "can also ask, briefed ones read a briefing." in preflight.checked(ada, briefed, tasks)[0]
     assert "Probes: 1 of 3 tasks clean, 2 not probed (manage.py probe)." in said
+    assert "Verifiers: 0 of 3 tasks healthy; 3 not checked." in said
     assert "Splits: no task is a training task." in said and "Power: 3 tasks can hardly show a difference." in said
     six = document(tasks={"limit": 24})
     known = planning.tasks_of(ada, six)

@@ -77,6 +77,8 @@ def test_probe_finds_tasks_that_pass_without_work(environment, ada, tmp_path, ca
     assert [sorted(name for name, one in row["attempts"].items() if one["outcome"] == "complete") for row in rows] == [
         [], ["read_only"], ["echo_task"], [], ["echo_task", "empty", "read_only"], [],
     ]  # fmt: skip
+    assert rows[0]["health"]["code"] == {"state": "runs", "says": "others", "error": "", "judged": False}
+    assert rows[3]["health"]["code"]["state"] == "fails" and rows[5]["health"] == {}
     assert rows[0]["attempts"]["read_only"]["calls"] > 0 and "nothing" in rows[3]["reason"]
     said = capsys.readouterr().out
     assert "nothing" in said and "\x1b" not in said
@@ -84,6 +86,13 @@ def test_probe_finds_tasks_that_pass_without_work(environment, ada, tmp_path, ca
     assert "Probed 6 tasks: 1 clean, 1 trivial, 2 answer only, 2 unverifiable." in said
     assert set(probes.unfit(ada.project)) == {f"notes_1/{idx}" for idx in range(1, 6)}
     page = html(as_person(ada).get("/environment/"))
+    assert "The code form does not run on the unmodified database." in page
+    plan = document(tasks=[f"notes_1/{idx}" for idx in range(6)])
+    said = preflight.checked(ada, plan, planning.tasks_of(ada, plan))
+    assert (
+        "Verifiers: 3 of 6 tasks healthy; 1: the code form does not run on the unmodified database; "
+        "1: returns complete on the unmodified database; 1 not checked."
+    ) in said
     assert "1 of 6 probed tasks is clean" in page and "notes_1/4" in page and "Passes without work" in page
 
 

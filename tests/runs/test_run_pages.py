@@ -11,8 +11,9 @@ from django.utils import timezone
 from awmclient.schema import RunStart
 from episodes import recording
 from episodes.models import Episode, OutcomeHold
-from runs import launching, overview
-from runs.models import Plan
+from episodes.packs import find_pack
+from runs import launching, overview, probes
+from runs.models import Plan, Probe
 from tests.browsing import as_person, html
 from tests.runs.planned import end, launched
 
@@ -85,6 +86,20 @@ def test_run_page_shows_arms_marks_and_the_finding(ada, rita):
     assert as_person(rita).get(f"/runs/{other.pk}/").status_code == 200
     listed = html(as_person(rita).get("/runs/"))
     assert 'aria-label="5 complete, 0 not complete, 1 left out, 0 live of 6"' in listed
+
+
+def test_list_leaves_out_what_a_probe_before_the_launch_passed(ada):
+    plan = launched(ada, tasks={"limit": 3})
+    for one in plan.tries.all():
+        end(one.episode_id)
+    task = plan.tries.first()
+    verifier = probes.digest(find_pack(task.scenario), task.scenario, task.task_idx)
+    Probe.objects.create(scenario=task.scenario, task_idx=task.task_idx, state="trivial", verifier=verifier)
+    client = as_person(ada)
+    assert html(client.get("/runs/")).count('aria-label="3 complete, 0 not complete, 0 left out, 0 live of 3"') == 2
+    Probe.objects.update(at=plan.run.created_at - timedelta(seconds=1))
+    for path in ("/runs/", f"/runs/{plan.pk}/"):
+        assert html(client.get(path)).count('aria-label="2 complete, 0 not complete, 1 left out, 0 live of 3"') == 2
 
 
 def test_running_run_says_how_much_time_is_left(ada):

@@ -35,7 +35,7 @@ class Command(BaseCommand):
         except AppError as refused:
             raise CommandError(refused.message) from refused
         if options["report"]:
-            columns = ("scenario", "task_idx", "state", "attempts", "reason", "verifier", "server")
+            columns = ("scenario", "task_idx", "state", "attempts", "reason", "health", "verifier", "server")
             lines = [json.dumps({name: getattr(row, name) for name in columns}) + "\n" for row in rows]
             options["report"].write_text("".join(lines), encoding="utf-8")
         counts = Counter(row.state for row in rows)
