@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.conf import settings
@@ -46,12 +46,14 @@ from runs.tables import TABLES, in_csv, of_completions, repeats
 PAGE = 30
 REWARDS_DRAWN = 2000
 """Episodes of a run up to which its page draws their shaped rewards; the file has all."""
+OTHER = "other-policy"
 ARMS: dict[str, dict[str, Any]] = {
     "baseline": {"expert": "off"},
     "expert": {"expert": "plain"},
     "informed": {"expert": "informed"},
     "briefed": {"briefing": "human"},
     "distilled": {"briefing": "model"},
+    OTHER: {"expert": "off"},
 }
 ARM_WORDS = {
     "baseline": "no expert",
@@ -59,7 +61,10 @@ ARM_WORDS = {
     "informed": "an expert that sees the verifier",
     "briefed": "no expert, a person's briefing before the start",
     "distilled": "no expert, a model's briefing from earlier episodes",
+    OTHER: "no expert, a policy of its own, selected below",
 }
+ANSWERERS = {"1": "people alone", "0": "models alone", "0.5": "people or models, by draw for each episode"}
+"""Shares of an arm's episodes that people alone answer, and how the form says them."""
 COMMANDS = {
     "pause": (planning.pause, "Paused. Live episodes continue to their end."),
     "resume": (planning.resume, "Resumed."),
@@ -107,7 +112,9 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
         "may_launch": holds(request.actor, may_launch),
         "scenarios": sorted({name for pack in packs() for name in pack.scenarios}),
         "splits": list(scoped(Split.objects.all(), request.project).values_list("name", flat=True).distinct()[:100]),
-        "arms": [(name, ARM_WORDS[name], name in chosen_arms) for name in ARMS],
+        "arms": [_arm_of_form(name, chosen_arms, typed) for name in ARMS],
+        "answerers": ANSWERERS,
+        "own_settings": any(typed.get(f"{of}_{name}") for name in ARMS for of in ("policy", "people")),
         "policies": _policies(),
         "recipes": list(recipes()),
         "yaml": document.get("yaml") or recipes().get(document.get("recipe", ""), ""),
@@ -117,6 +124,16 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
         "open": bool(typed or problem),
     }
     return render(request, "runs/list.html", context, status=status)
+
+
+def _arm_of_form(name: str, chosen: Collection[str], typed: Mapping[str, Any]) -> dict[str, Any]:
+    said = {
+        "name": name,
+        "words": ARM_WORDS[name],
+        "on": name in chosen,
+        "asks": ARMS[name].get("expert", "off") != "off",
+    }
+    return {**said, "policy": typed.get(f"policy_{name}", ""), "people": typed.get(f"people_{name}", "")}
 
 
 def _headline(active: int, some: bool) -> str:
@@ -143,13 +160,25 @@ def document_of(form: QueryDict) -> PlanDocument:
         {
             "name": form.get("name", "").strip(),
             "tasks": listed or {"scenarios": form.getlist("scenario") or ["*"], **split},
-            "arms": [{"name": name, **said} for name, said in ARMS.items() if name in form.getlist("arm")],
+            "arms": [
+                {"name": name, **said, **_own_settings(form, name)}
+                for name, said in ARMS.items()
+                if name in form.getlist("arm")
+            ],
             "policy": form.get("policy", "script:demo"),
             "seeds": form.get("seeds") or 1,
             "parallel": form.get("parallel") or 8,
             "start": form.get("start") != "later",
         }
     )
+
+
+def _own_settings(form: QueryDict, arm: str) -> dict[str, Any]:
+    """Return what the form says of one arm alone: its policy, and who answers it. Raises `BadPlan`."""
+    found = {name: value for name in ("policy", "people") if (value := form.get(f"{name}_{arm}"))}
+    if arm == OTHER and "policy" not in found:
+        raise BadPlan(f"Select a policy for the arm {OTHER}.")
+    return found
 
 
 @require_GET

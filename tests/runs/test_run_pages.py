@@ -41,6 +41,17 @@ def test_form_launches_a_run_and_opens_it(ada):
     assert said.headers["Content-Disposition"].startswith("attachment") and "script:oracle" in html(said)
 
 
+def test_form_gives_single_arms_a_policy_and_who_answers(ada):
+    client, form = as_person(ada), FORM | {"tasks": "helpdesk_1/0", "arm": ["expert", "other-policy"]}
+    assert "Select a policy for the arm other-policy." in html(client.get("/runs/preview", form))
+    form |= {"policy_other-policy": "script:demo", "people_expert": "0.5", "policy_informed": "model"}
+    refused = html(client.post("/runs/", form | {"seeds": "0"}))
+    assert '<option value="0.5" selected>' in re.sub(r"\s+", " ", refused) and not Plan.objects.exists()
+    client.post("/runs/", form)
+    arms = [(one["name"], one["policy"], one["people"]) for one in Plan.objects.get().document["arms"]]
+    assert arms == [("expert", "", 0.5), ("other-policy", "script:demo", None)]
+
+
 def test_recipe_fills_the_plan(ada):
     page = html(as_person(ada).get("/runs/?launch=1&recipe=pr428"))
     assert "name: pr428" in page and "max_asks: 3" in page
