@@ -154,6 +154,14 @@ def runs_named(project: Project, values: Collection[str]) -> list[str]:
     return [pk for pk, _ in found]
 
 
+def run_named(project: Project, value: str) -> Run:
+    """Return the run with an id or a name. Raises `Invalid` where no run has it, or several."""
+    found = runs_named(project, [value])
+    if len(found) > 1:
+        raise Invalid(f"{len(found)} runs are named {value}. Use the ID.")
+    return Run.objects.select_related("project").get(pk=found[0])
+
+
 def _whole(name: str, value: str) -> int:
     digits = value.removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and int(digits) <= WHOLE_MAX):

@@ -29,12 +29,14 @@ def cleaned(page: bytes) -> bytes:
     return _TURNING.sub(lambda found: clean(found[0].decode()).encode(), page)
 
 
-def first_line(text: object, limit: int) -> str:
-    """Return the first line with words in it, at most `limit` characters long.
+def printable(text: object) -> str:
+    """Return text for mail, terminals and files, where no template stands in between: control characters and marks of
+    direction become codes, too. Line breaks and tabs stay."""
+    return _as_codes(_CONTROLS, clean(text))
 
-    Control characters and marks of direction become codes, too: the line leaves for mail, phones and logs, where no
-    template stands in between.
-    """
+
+def first_line(text: object, limit: int) -> str:
+    """Return the first line with words in it, `printable` and at most `limit` characters long."""
     line = next((one.strip() for one in str(text)[:LOOKED_AT].splitlines() if one.strip()), "")
-    line = _as_codes(_CONTROLS, clean(line[:limit]))
+    line = printable(line[:limit])
     return line if len(line) < limit else f"{line[: limit - 1]}…"

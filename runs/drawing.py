@@ -1,92 +1,178 @@
-"""Drawings of a run's report as PNG, without a browser. Only the command that writes reports imports matplotlib."""
+"""Charts as PNG, without a browser: a report has the same figures as the page, drawn by matplotlib.
+
+Knows the grammar of `figures.py` and nothing of what a chart shows. Only commands import it, because it imports
+matplotlib.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+import re
+import textwrap
+from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
+from django.conf import settings
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure as Drawing
+from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
+from matplotlib.ticker import MaxNLocator, MultipleLocator
+from matplotlib.transforms import Transform, blended_transform_factory
 
-from runs.compare import Contrast
-from runs.comparison import Comparison
-from runs.tables import Row, of_completions
+from runs.figures import Chart, Figure
 
-DASHES = ("-", "--", "-.", ":")
-SHOWN = 40
-"""Scenarios of one drawing; its table has all."""
+WIDTH, SMALL_WIDTH, HEAD = 800, 320, 56
+"""Pixels of a page: a chart's width, that of a small one, and the height of the words above it."""
+IN_A_ROW, ACROSS = 3, 130
+"""Small charts in a row, and letters in a line of a note."""
+INCH, POINT = 100, 0.72
+"""Pixels in an inch, and points in a pixel."""
+DASHES: dict[str, Literal["-", "--", "-.", ":"]] = {"solid": "-", "dash": "--", "dashdot": "-.", "dot": ":"}
+SYMBOLS = {"circle": "o", "diamond": "D", "square": "s", "triangle-up": "^", "x": "X"}
+SHAPES = {"linear": "default", "hv": "steps-post", "hvh": "steps-mid"}
+ANCHORS = {"middle": "center", "auto": "center"}
+LAYERS = {"below": 0.5, "between": 1.5}
 matplotlib.rcParams["text.parse_math"] = False  # names come from datasets: a $ in one is a $
 
 
-def differences(contrast: Contrast, path: Path) -> None:
-    """Draw the difference of each scenario, and that of all tasks with its interval."""
-    rows = contrast.scenarios[:SHOWN]
-    figure = Figure(figsize=(8, 1.6 + 0.28 * (len(rows) + 1)), layout="constrained")
-    axes = figure.add_subplot()
-    names = [f"{row.scenario[:40]} ({row.tasks})" for row in rows]
-    for place, row in enumerate(rows):
-        axes.plot(row.delta, place, "o", color="#5a6472")
-    if contrast.delta is not None:
-        scope = contrast.tasks_scope
-        span = scope.interval if scope is not None and scope.interval is not None else contrast.running.interval
-        axes.plot(span, [len(rows)] * 2, color="#6a4fc4", linewidth=2)
-        axes.plot(contrast.delta, len(rows), "s", color="#6a4fc4")
-        names.append(f"All tasks ({contrast.tasks}), 95%")
-    axes.axvline(0, color="#9aa3ad", linestyle=":")
-    axes.set_yticks(range(len(names)), names)
-    axes.invert_yaxis()
-    axes.set_xlim(-1.02, 1.02)
-    axes.set_xlabel(f"completion with {contrast.arm[:40]} minus {contrast.control[:40]}")
-    _save(figure, path)
+def draw(chart: Chart, path: Path) -> None:
+    """Draw one chart with its title and note, as a page in light colors shows it."""
+    height = chart.figure["layout"]["height"] + HEAD
+    drawing = Drawing(figsize=(WIDTH / INCH, height / INCH), layout="constrained", facecolor="white")
+    _fill(drawing.add_subplot(), chart)
+    _save(drawing, path)
 
 
-def completions(found: Comparison, path: Path) -> None:
-    """Draw how many episodes of each arm were complete, over those counted in the planned order."""
-    rows = of_completions(found)
-    lines = {arm.name: [0, *(row["complete"] for row in rows if row["arm"] == arm.name)] for arm in found.arms}
-    figure = _lines({name: list(enumerate(line)) for name, line in lines.items()}, "steps-post")
-    [axes] = figure.axes
-    axes.set_xlabel("counted episodes, planned order")
-    axes.set_ylabel("complete")
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    _save(figure, path)
+def draw_small(charts: Sequence[Chart], path: Path) -> None:
+    """Draw small charts, a few in a row."""
+    rows = -(-len(charts) // IN_A_ROW)
+    height = rows * (charts[0].figure["layout"]["height"] + HEAD)
+    size = (IN_A_ROW * SMALL_WIDTH / INCH, height / INCH)
+    drawing = Drawing(figsize=size, layout="constrained", facecolor="white")
+    for place, chart in enumerate(charts, 1):
+        _fill(drawing.add_subplot(rows, IN_A_ROW, place), chart)
+    _save(drawing, path)
 
 
-def rewards(profile: str, rows: Sequence[Row], path: Path) -> None:
-    """Draw the mean of what a profile paid so far, by arm along the planned order."""
-    paid: dict[str, list[float]] = defaultdict(list)
-    for row in rows:
-        if row["profile"] == profile and row["total"] is not None:
-            paid[row["arm"]].append(row["total"])
-    means = {arm: [(at, total / at) for at, total in enumerate(accumulate(all_), 1)] for arm, all_ in paid.items()}
-    figure = _lines(means)
-    [axes] = figure.axes
-    axes.set_xlabel("paid episodes, planned order")
-    axes.set_ylabel(f"mean reward {profile}")
-    axes.set_title("Not a measure of success", fontsize="small")
-    _save(figure, path)
+def _save(drawing: Drawing, path: Path) -> None:
+    FigureCanvasAgg(drawing)
+    drawing.savefig(path, dpi=1.5 * INCH, metadata={"Software": None})
 
 
-def _lines(lines: Mapping[str, Sequence[tuple[int, float]]], steps: str = "default") -> Figure:
-    """Draw a line for each arm, told apart by color and dash, the later ones thinner: equal ones lie on each other."""
-    figure = Figure(figsize=(8, 4), layout="constrained")
-    axes = figure.add_subplot()
-    for place, (name, line) in enumerate(lines.items()):
-        style: dict[str, Any] = {
-            "drawstyle": steps,
-            "linestyle": DASHES[place % len(DASHES)],
-            "linewidth": max(1.2, 3 - 0.6 * place),
-        }
-        axes.plot([at for at, _ in line], [value for _, value in line], label=f"\u200b{name[:40]}", **style)
-    axes.legend()
-    return figure
+def _fill(axes: Axes, chart: Chart) -> None:
+    layout = chart.figure["layout"]
+    size = layout["font"]["size"] * POINT
+    for trace in chart.figure["data"]:
+        _trace(axes, trace)
+    _axis(axes, "x", layout["xaxis"], size)
+    _axis(axes, "y", layout["yaxis"], size)
+    for shape in layout.get("shapes", ()):
+        axes.add_artist(_shape(axes, shape))
+    for words in layout.get("annotations", ()):
+        _annotation(axes, words, size)
+    above = [chart.title] if chart.is_small else [chart.title, *textwrap.wrap(chart.note, ACROSS)]
+    pad = layout["margin"]["t"] * POINT
+    axes.set_title("\n".join(above), loc="left", fontsize=size, pad=pad, color=_color("--ink"))
 
 
-def _save(figure: Figure, path: Path) -> None:
-    FigureCanvasAgg(figure)
-    figure.savefig(path, dpi=150, metadata={"Software": None})
+def _trace(axes: Axes, trace: Figure) -> None:
+    if trace.get("fill") == "toself":
+        axes.fill(trace["x"], trace["y"], color=_color(trace["fillcolor"]), linewidth=0)
+        return
+    line, marker, edge = (trace.get("line", {}), trace.get("marker", {}), trace.get("marker", {}).get("line", {}))
+    marked = "markers" in trace["mode"]
+    axes.plot(
+        trace["x"],
+        trace["y"],
+        linestyle=DASHES[line.get("dash", "solid")] if "lines" in trace["mode"] else "none",
+        drawstyle=SHAPES[line.get("shape", "linear")],
+        linewidth=line.get("width", 2) * POINT,
+        color=_color(line.get("color", marker.get("color"))),
+        marker=SYMBOLS[marker.get("symbol", "circle")] if marked else "none",
+        markersize=marker.get("size", 6) * POINT,
+        markerfacecolor=_color(marker["color"]) if marked else None,
+        markeredgecolor=_color(edge.get("color", marker["color"])) if marked else None,
+        markeredgewidth=edge.get("width", 0) * POINT,
+        clip_on=False,
+        zorder=3,
+    )
+
+
+def _axis(axes: Axes, name: str, said: Figure, size: float) -> None:
+    axis = axes.xaxis if name == "x" else axes.yaxis
+    reach = axes.set_xlim if name == "x" else axes.set_ylim
+    if "range" in said:
+        reach(*said["range"])
+    elif said.get("rangemode") == "tozero":
+        reach(0, None)
+    if "tickvals" in said:
+        axis.set_ticks(said["tickvals"], [_text(words) for words in said["ticktext"]])
+    elif "dtick" in said:
+        axis.set_major_locator(MultipleLocator(said["dtick"]))
+    elif "nticks" in said:
+        axis.set_major_locator(MaxNLocator(said["nticks"]))
+    ticks = said.get("tickfont", {}).get("color", "--ink-2")
+    axis.set_tick_params(labelsize=size, labelcolor=_color(ticks), length=0)
+    axis.label.set(text=_text(said.get("title", {}).get("text", "")), fontsize=size, color=_color("--ink-2"))
+    if said["showgrid"]:
+        axis.grid(visible=True, color=_color(said["gridcolor"]), linewidth=1 * POINT)
+    axes.spines["bottom" if name == "x" else "left"].set(visible=said["showline"], color=_color(said["linecolor"]))
+    axes.spines["top" if name == "x" else "right"].set_visible(False)
+    axes.set_axisbelow(True)
+
+
+def _shape(axes: Axes, shape: Figure) -> Rectangle | Line2D:
+    """Return a line, or an area, whose places are parts of the drawing (`paper`) or values of an axis."""
+    line, x, y = shape["line"], (shape["x0"], shape["x1"]), (shape["y0"], shape["y1"])
+    how: dict[str, Any] = {"transform": _places(axes, shape), "zorder": LAYERS.get(shape.get("layer", ""), 2)}
+    if shape["type"] == "rect":
+        return Rectangle((x[0], y[0]), x[1] - x[0], y[1] - y[0], facecolor=_color(shape["fillcolor"]), **how)
+    dash = DASHES[line.get("dash", "solid")]
+    return Line2D(x, y, color=_color(line["color"]), linewidth=line["width"] * POINT, linestyle=dash, **how)
+
+
+def _places(axes: Axes, said: Figure) -> Transform:
+    x, y = (axes.transAxes if said.get(f"{name}ref") == "paper" else axes.transData for name in "xy")
+    return blended_transform_factory(x, y)
+
+
+def _annotation(axes: Axes, said: Figure, size: float) -> None:
+    across, up = (said.get(f"{name}anchor", "auto") for name in "xy")
+    axes.annotate(
+        _text(said["text"]),
+        (said["x"], said["y"]),
+        xycoords=_places(axes, said),
+        xytext=(said.get("xshift", 0) * POINT, said.get("yshift", 0) * POINT),
+        textcoords="offset points",
+        horizontalalignment=ANCHORS.get(across, across),
+        verticalalignment=ANCHORS.get(up, up),
+        annotation_clip=False,
+        fontsize=size,
+        fontweight="bold" if "weight" in said.get("font", {}) else "normal",
+        color=_color(said.get("font", {}).get("color", "--ink-2")),
+    )
+
+
+def _text(words: object) -> str:
+    """Return what a page shows of a text with Plotly's markup. matplotlib has no marks for breaks or entities."""
+    return unescape(str(words).replace("<br>", "\n"))
+
+
+def _tokens() -> dict[str, str]:
+    """Return the colors of the light theme by token."""
+    text = (Path(settings.BASE_DIR) / "static" / "tokens.css").read_text(encoding="utf-8")
+    return dict(re.findall(r"(--[\w-]+):light-dark\((#[0-9a-f]{6})", text))
+
+
+TOKENS = _tokens()
+
+
+def _color(name: str) -> tuple[float, float, float, float]:
+    """Return the color of a token, such as `--c2` or, at 16%, `--c2/16`."""
+    token, _, percent = name.partition("/")
+    return to_rgba(TOKENS[token], int(percent or 100) / 100)

@@ -5,57 +5,70 @@ Called by the command `report`. Says only what `compare.py` allows; the episodes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from runs import drawing, rewarding, spending
+from people.plain_text import printable
+from runs import charts, drawing, rewarding, spending
 from runs.compare import Contrast, count, points
 from runs.comparison import Comparison
 from runs.costs import Cost
 from runs.difficulty import ByDifficulty
+from runs.figures import Chart
 from runs.offers import Effect
-from runs.tables import TABLES, Row, in_csv, plan_file, repeats
+from runs.tables import TABLES, Row, in_csv, of_completions, plan_file, repeats
 
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 
 
-def write(found: Comparison, folder: Path) -> list[Path]:
-    """Write the report into a folder, over an earlier one of the same names, and return its files."""
+def write(found: Comparison, folder: Path, more: Sequence[str] = ()) -> list[Path]:
+    """Write the report into a folder, over an earlier one of the same names, and return its files. `more` are sections
+    of Markdown that others write."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in TABLES:
         (folder / f"{name}.csv").write_text(in_csv(name, found), encoding="utf-8")
     (folder / "plan.yaml").write_text(plan_file(found.plan), encoding="utf-8")
-    drawing.completions(found, folder / "completions.png")
-    for place, one in enumerate(found.contrasts, 1):
-        drawing.differences(one, folder / f"differences-{place}.png")
     paid = rewarding.rows(found.plan)
-    profiles = list(dict.fromkeys(profile for profile, *_ in rewarding.means(paid)))
-    for profile in profiles:
-        drawing.rewards(profile, paid, folder / f"rewards-{profile}.png")
-    (folder / "report.md").write_text(markdown(found, paid), encoding="utf-8")
-    drawn = [f"differences-{place}.png" for place in range(1, len(found.contrasts) + 1)]
-    drawn += [f"rewards-{profile}.png" for profile in profiles]
-    names = ["report.md", "plan.yaml", *(f"{name}.csv" for name in TABLES), "completions.png", *drawn]
+    drawings = _drawings(found, paid)
+    for name, chart in drawings.items():
+        drawing.draw(chart, folder / f"{name}.png")
+    (folder / "report.md").write_text(markdown(found, paid, drawings, more), encoding="utf-8")
+    names = ["report.md", "plan.yaml", *(f"{name}.csv" for name in TABLES), *(f"{name}.png" for name in drawings)]
     return [folder / name for name in names]
 
 
-def markdown(found: Comparison, paid: Sequence[Row]) -> str:
-    """Return the report's text; `paid` are the rows of shaped rewards."""
+def _drawings(found: Comparison, paid: Sequence[Row]) -> dict[str, Chart]:
+    """Return the charts of the run's page, by the name of their file."""
+    modes = {arm.name: arm.expert for arm in found.arms}
+    forests = [charts.forest(one, modes[one.arm], "") for one in found.contrasts]
+    groups = {"completions": charts.completions(found.arms, of_completions(found), "")}
+    for profile in dict.fromkeys(row["profile"] for row in paid):
+        mine = [row for row in paid if row["profile"] == profile]
+        groups[f"rewards-{profile}"] = charts.rewards(mine, found.arms, "")
+    named = {f"differences-{place}": chart for place, chart in enumerate(forests, 1) if chart}
+    for name, group in groups.items():  # more arms than one chart tells apart make a second chart
+        named |= {f"{name}-{place}" if place > 1 else name: chart for place, chart in enumerate(group, 1)}
+    return named
+
+
+def markdown(found: Comparison, paid: Sequence[Row], drawings: Mapping[str, Chart], more: Sequence[str] = ()) -> str:
+    """Return the report's text; `paid` are the rows of shaped rewards, `drawings` are by file, `more` are
+    sections that others write."""
     plan = found.plan
     policies = dict(plan.arms.values_list("name", "policy"))
     parts = [
-        f"# {_plain(plan.run.name)}",
-        f"**{_plain(found.sentence)}**",
+        f"# {plain(plan.run.name)}",
+        f"**{plain(found.sentence)}**",
         f"Run {plan.run_id}, {plan.state}. {count(plan.seeds, 'seed')} per task and arm. "
-        f"Control: {_plain(plan.control)}.",
+        f"Control: {plain(plan.control)}.",
         "## Arms",
-        _table(
+        table(
             ["arm", "policy", "expert", "planned", "ended", "complete", "not complete", "left out"],
             [
                 [
-                    _plain(arm.name),
-                    _plain(policies[arm.name]),
-                    f"{arm.expert}, {_plain(arm.briefing)}" if arm.briefing else arm.expert,
+                    plain(arm.name),
+                    plain(policies[arm.name]),
+                    f"{arm.expert}, {plain(arm.briefing)}" if arm.briefing else arm.expert,
                     arm.planned,
                     arm.ended,
                     arm.complete,
@@ -65,50 +78,60 @@ def markdown(found: Comparison, paid: Sequence[Row]) -> str:
                 for arm in found.arms
             ],
         ),
-        "![Complete episodes by arm](completions.png)",
+        *_drawn(drawings, "completions"),
     ]
     if found.ruled_later:
-        named = ", ".join(_plain(task) for task in found.ruled_later[:20])
+        named = ", ".join(plain(task) for task in found.ruled_later[:20])
         parts.append(f"Ruled at fault after the launch, and still counted: {named}.")
     for place, (one, levels) in enumerate(zip(found.contrasts, found.levels, strict=True), 1):
-        parts += _of_contrast(one, place)
+        parts += _of_contrast(one, _drawn(drawings, f"differences-{place}"))
         parts += _of_difficulty(levels)
     for effect in found.effects:
         parts += _of_help(effect)
     if seeds := repeats(found.tries, [arm.name for arm in found.arms]):
         rows = [
-            [one.k, _plain(arm), one.tasks, f"{one.any_of[arm]:.3f}", f"{one.all_of[arm]:.3f}"]
+            [one.k, plain(arm), one.tasks, f"{one.any_of[arm]:.3f}", f"{one.all_of[arm]:.3f}"]
             for one in seeds
             for arm in one.any_of
         ]
-        parts += ["## Repeats", _table(["k", "arm", "tasks", "pass@k", "pass^k"], rows)]
+        parts += ["## Repeats", table(["k", "arm", "tasks", "pass@k", "pass^k"], rows)]
     parts += _of_costs(spending.costs_of(plan.run))
-    parts += _of_rewards(rewarding.means(paid))
+    parts += _of_rewards(rewarding.means(paid), _drawn(drawings, "rewards"))
+    parts += more
     parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
     return "\n\n".join(parts) + "\n"
 
 
-def _of_contrast(one: Contrast, place: int) -> list[str]:
-    parts = [f"## {_plain(one.arm)} against {_plain(one.control)}", _plain(one.sentence)]
+def _drawn(drawings: Mapping[str, Chart], name: str) -> list[str]:
+    """Return the pictures of one file name, and of those that are numbered after it."""
+    return [
+        f"![{plain(chart.says)}]({file}.png)"
+        for file, chart in drawings.items()
+        if file == name or file.startswith(f"{name}-")
+    ]
+
+
+def _of_contrast(one: Contrast, drawn: Sequence[str]) -> list[str]:
+    parts = [f"## {plain(one.arm)} against {plain(one.control)}", plain(one.sentence)]
     said = [("These tasks", one.tasks_scope), ("Scenarios like these", one.scenarios_scope)]
-    lines = [f"- {words}: {_plain(scope.sentence)} Method: {scope.method}." for words, scope in said if scope]
+    lines = [f"- {words}: {plain(scope.sentence)} Method: {scope.method}." for words, scope in said if scope]
     if one.tasks_scope is None:
-        lines.append(f"- At any time: {_plain(one.running.sentence)}")
+        lines.append(f"- At any time: {plain(one.running.sentence)}")
     lost = one.exclusions
     if lost.treated or lost.control:
         low, high = (points(bound) for bound in lost.bounds)
         lines.append(
-            f"- Lost with {_plain(one.arm)}: {_reasons(lost.treated)} (of {lost.treated_planned}); with "
-            f"{_plain(one.control)}: {_reasons(lost.control)} (of {lost.control_planned}). Whatever they were, the "
+            f"- Lost with {plain(one.arm)}: {_reasons(lost.treated)} (of {lost.treated_planned}); with "
+            f"{plain(one.control)}: {_reasons(lost.control)} (of {lost.control_planned}). Whatever they were, the "
             f"difference lies between {low} and {high}."
         )
     if one.sharing:
         lines.append(f"- {count(one.sharing, 'task')} share an answer with another task; those that do are one unit.")
-    rows = [[_plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}"] for row in one.scenarios]
-    table = _table(["scenario", "tasks", "won", "lost", "difference"], rows)
+    rows = [[plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}"] for row in one.scenarios]
+    by_scenario = table(["scenario", "tasks", "won", "lost", "difference"], rows)
     if one.price is not None:
         lines.append(f"- Price: {one.price.sentence}")
-    return [*parts, "\n".join(lines), f"![Differences](differences-{place}.png)", table]
+    return [*parts, "\n".join(lines), *drawn, by_scenario]
 
 
 def _of_difficulty(levels: ByDifficulty | None) -> list[str]:
@@ -119,7 +142,7 @@ def _of_difficulty(levels: ByDifficulty | None) -> list[str]:
         for one in levels.levels
     ]
     words = f"By difficulty: {levels.basis}. Descriptive, without a test."
-    return [words, _table(["level", "tasks", "won", "lost", "control", "difference"], rows)]
+    return [words, table(["level", "tasks", "won", "lost", "control", "difference"], rows)]
 
 
 def _of_help(one: Effect) -> list[str]:
@@ -138,40 +161,39 @@ def _of_help(one: Effect) -> list[str]:
     basis = [(group, "drawn") for group in one.drawn] + [(group, "descriptive") for group in one.described]
     rows = [[group.name, way, group.counted, group.complete] for group, way in basis]
     words = "Who asks was not drawn: the descriptive rows show no effect of asking."
-    table = _table(["episodes", "basis", "counted", "complete"], rows)
-    return [f"## Help offered by draw in {_plain(one.arm)}", _plain(one.sentence), "\n".join(lines), table, words]
+    by_group = table(["episodes", "basis", "counted", "complete"], rows)
+    return [f"## Help offered by draw in {plain(one.arm)}", plain(one.sentence), "\n".join(lines), by_group, words]
 
 
 def _of_costs(costs: Sequence[Cost]) -> list[str]:
     """Return what each arm took, whether or not its episodes count in a rate."""
     columns = ["arm", "episodes", "tokens in", "tokens out", "expert tokens", "episode time", "people's time", "money"]
-    rows = [[_plain(one.arm), one.episodes, *one.counts, *one.minutes, _plain(one.money)] for one in costs]
+    rows = [[plain(one.arm), one.episodes, *one.counts, *one.minutes, plain(one.money)] for one in costs]
     words = (
         "Every episode that began, those included that a retry replaced. Money is at the prices of the launch. "
         "Episode time adds up the ended episodes."
     )
-    return ["## Costs", words, _table(columns, rows)]
+    return ["## Costs", words, table(columns, rows)]
 
 
-def _of_rewards(means: Sequence[tuple[str, str, int, float]]) -> list[str]:
+def _of_rewards(means: Sequence[tuple[str, str, int, float]], drawn: Sequence[str]) -> list[str]:
     """Return shaped rewards apart: they pay solo and helped episodes differently, so they compare no arms."""
     if not means:
         return []
-    rows = [[profile, _plain(arm), episodes, f"{mean:.3f}"] for profile, arm, episodes, mean in means]
+    rows = [[profile, plain(arm), episodes, f"{mean:.3f}"] for profile, arm, episodes, mean in means]
     words = "Mean reward by profile. Profiles pay helped episodes differently, so these numbers do not compare arms."
-    drawn = [f"![Mean {profile}](rewards-{profile}.png)" for profile in dict.fromkeys(profile for profile, *_ in means)]
-    return ["## Shaped rewards", words, _table(["profile", "arm", "episodes", "mean"], rows), *drawn]
+    return ["## Shaped rewards", words, table(["profile", "arm", "episodes", "mean"], rows), *drawn]
 
 
 def _reasons(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {_plain(reason)}" for reason, count in sorted(counts.items())) or "none"
+    return ", ".join(f"{count} {plain(reason)}" for reason, count in sorted(counts.items())) or "none"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Return one line of text that Markdown shows as it is; names come from datasets and plans."""
-    return " ".join(text.split()).translate(MARKS)
+    return printable(" ".join(text.split())).translate(MARKS)
 
 
-def _table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     lines = [columns, ["---"] * len(columns), *rows]
     return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)

@@ -185,6 +185,7 @@ READS = {
         "plans",
         "overview",
         "drawing",
+        "training_report",
         "report",
         "near_tasks",
         "splitting",

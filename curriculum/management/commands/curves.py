@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from curriculum import before_after, drawing, generations, series, snapshots
-from episodes.selection import runs_named
+from curriculum import series, training_report
+from episodes.selection import run_named
 from people.errors import AppError
 from people.members import house_actor
 
@@ -31,21 +30,12 @@ class Command(BaseCommand):
         folder: Path = options["output"]
         try:
             actor = house_actor(options["project"])
-            names = runs_named(actor.project, [options["run"]])
-            if len(names) != 1:
-                raise CommandError(f"{len(names)} runs are named {options['run']}. Use the ID.")
-            run = snapshots.run_of(actor, names[0])
+            run = run_named(actor.project, options["run"])
             found = series.of_run(run)
             if not found:
                 raise CommandError("The run has no training steps.")
             folder.mkdir(parents=True, exist_ok=True)
-            (folder / "training.csv").write_text(series.in_csv(found), encoding="utf-8")
-            (folder / series.events_name(run)).write_bytes(series.in_events(run, found))
-            with (folder / "turns.jsonl").open("w", encoding="utf-8") as file:
-                file.writelines(generations.in_lines(run))
-            if (ends := before_after.of_run(run)) is not None:
-                (folder / "summary.json").write_text(json.dumps(ends.summary(run), indent=2) + "\n", encoding="utf-8")
-                drawing.before_after(ends, folder / "before_after.png")
+            training_report.write_curves(run, found, folder)
         except AppError as refused:
             raise CommandError(refused.message) from refused
         except OSError as error:
