@@ -19,7 +19,7 @@ from curriculum.counting import finished_of
 from curriculum.models import TrainingStep
 from episodes import outcomes, splits
 from episodes.models import Episode, ExpertMode, Run
-from runs.rewarding import Paid, paid
+from runs.rewarding import Judged, Paid, paid, references
 from runs.rewards import Reward
 
 TURNS = 5
@@ -61,7 +61,8 @@ def of_step(run: Run, training_step: int) -> list[Turn]:
     proved = outcomes.proved_of(run.project).filter(episode__in=list(tasks))
     found = proved.values_list("episode_id", "source", "reward_type")
     types = {pk: said for pk, _, said in sorted(found, key=lambda row: row[1] == outcomes.VERIFIER)}  # its word wins
-    return [_turn(one, tasks[one.episode.pk], types, training_step) for one in paid(chosen, types, tasks)]
+    judged = Judged({}, tasks, types, references(types, tasks))
+    return [_turn(one, tasks[one.episode.pk], types, training_step) for one in paid(chosen, judged)]
 
 
 def _tasks(run: Run, chosen: Sequence[str]) -> dict[str, str]:

@@ -34,7 +34,8 @@ class Plan(models.Model):
 
     `waves` counts the times that seeds were planned: 1, and one more for each addition. `prices` are those of the
     models at the launch: a price that changes later changes no run. `server` is what the environment server of the plan
-    said of itself then; empty for the built-in one.
+    said of itself then; empty for the built-in one. `paid_at` is when the shaped rewards of all its ended episodes were
+    stored; more seeds make it older than `ended_at`.
     """
 
     run = models.OneToOneField(Run, primary_key=True, on_delete=models.CASCADE, related_name="plan")
@@ -51,6 +52,7 @@ class Plan(models.Model):
     changed_at = models.DateTimeField(null=True, blank=True)
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    paid_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [models.CheckConstraint(condition=Q(state__in=PlanState.values), name="plan_state_known")]
@@ -219,3 +221,31 @@ class Probe(AppendOnly):
     @property
     def checked(self) -> Health | None:
         return Health.from_wire(self.health) if self.health else None
+
+
+class ShapedReward(AppendOnly):
+    """What a reward profile pays an episode of a run that has ended, part by part (see `rewards/`).
+
+    `total` is None for an excluded outcome. `reference` is the median of calls and asks that the profile was given,
+    None where the task has too few complete episodes: seeds that are added later can change it, and the episode then
+    gets another row.
+    """
+
+    episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="+", db_index=False)
+    profile = models.CharField(max_length=40)
+    reference = models.FloatField(null=True)
+    total = models.FloatField(null=True)
+    pattern = models.CharField(max_length=40, blank=True)
+    flags = models.JSONField(default=list)
+    components = models.JSONField(default=dict)
+    at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["episode", "profile", "reference"], nulls_distinct=False, name="paid_once_by_reference"
+            )
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.profile} {self.total}"

@@ -1,4 +1,5 @@
-"""Reads: what the profiles of `rewards` pay for the ended episodes of a run, with every component.
+"""Reads: what the profiles of `rewards` pay for the ended episodes of a run, with every component, as it is stored or,
+before it is, by the record.
 
 Shown apart from the comparison, which uses the verifier's outcome alone.
 """
@@ -12,9 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from django.db.models import Count
+
 from episodes import outcomes
 from episodes.models import Episode, EpisodeState, ExpertMode, Step, StepKind
-from runs.models import Plan
+from runs.models import Plan, ShapedReward
 from runs.rewards import PROFILES, Played, Reward
 
 BATCH = 200
@@ -26,31 +29,63 @@ FEWEST = 3
 """Complete episodes of a task from which on their median is its reference."""
 
 
-def rows(plan: Plan) -> list[dict[str, Any]]:
-    """Return a row for each finished episode with an outcome and each profile: arm, task, seed, total, components."""
+@dataclass(frozen=True)
+class Judged:
+    """The finished episodes of a plan that have an outcome, in the planned order, by id: arm and seed, task, outcome;
+    and the reference of each task that has one."""
+
+    arms: dict[str, tuple[str, int]]
+    tasks: dict[str, str]
+    types: dict[str, str]
+    references: dict[str, float]
+
+    def reference(self, episode: str) -> float | None:
+        return self.references.get(self.tasks[episode])
+
+
+def judged(plan: Plan) -> Judged:
     tries = plan.tries.filter(episode__state=EpisodeState.FINISHED).order_by("position", "seed", "arm__place")
     places = {row[0]: row[1:] for row in tries.values_list("episode_id", "arm__name", "scenario", "task_idx", "seed")}
-    types = dict(
-        outcomes.of_episodes(list(places)).filter(source=outcomes.VERIFIER).values_list("episode_id", "reward_type")
-    )
-    tasks = {pk: f"{scenario}/{task_idx}" for pk, (_, scenario, task_idx, _) in places.items()}
-    found = []
-    for one in paid([pk for pk in places if pk in types], types, tasks):
-        arm, _, _, seed = places[one.episode.pk]
-        for name, reward in one.rewards.items():
-            found.append(
-                {
-                    "profile": name,
-                    "task": tasks[one.episode.pk],
-                    "arm": arm,
-                    "seed": seed,
-                    "total": reward.total,
-                    "pattern": reward.pattern,
-                    "flags": "; ".join(reward.flags),
-                    **{part: round(value, 6) for part, value in reward.components.items()},
-                }
-            )
+    found = outcomes.of_episodes(list(places)).filter(source=outcomes.VERIFIER)
+    types = dict(found.values_list("episode_id", "reward_type"))
+    tasks = {pk: f"{places[pk][1]}/{places[pk][2]}" for pk in places if pk in types}
+    arms = {pk: (places[pk][0], places[pk][3]) for pk in tasks}
+    return Judged(arms, tasks, types, references(types, tasks))
+
+
+def stored(judged: Judged) -> dict[str, dict[str, Reward]]:
+    """Return the rewards that are stored for these episodes, by episode and profile."""
+    found: dict[str, dict[str, Reward]] = defaultdict(dict)
+    for row in ShapedReward.objects.filter(episode__in=list(judged.tasks), profile__in=list(PROFILES)):
+        if row.reference == judged.reference(row.episode_id):
+            reward = Reward(row.profile, row.total, row.components, row.pattern, tuple(row.flags))
+            found[row.episode_id][row.profile] = reward
     return found
+
+
+def rows(plan: Plan) -> list[dict[str, Any]]:
+    """Return a row for each finished episode with an outcome and each profile: arm, task, seed, total, components.
+
+    They are stored soon after a run's end. Before that, and where a profile is newer, they come from the record.
+    """
+    episodes = judged(plan)
+    known = stored(episodes)
+    missing = [pk for pk in episodes.tasks if len(known.get(pk, ())) < len(PROFILES)]
+    known.update({one.episode.pk: one.rewards for one in paid(missing, episodes)})
+    return [
+        {
+            "profile": name,
+            "task": episodes.tasks[pk],
+            "arm": arm,
+            "seed": seed,
+            "total": known[pk][name].total,
+            "pattern": known[pk][name].pattern,
+            "flags": "; ".join(known[pk][name].flags),
+            **{part: round(value, 6) for part, value in known[pk][name].components.items()},
+        }
+        for pk, (arm, seed) in episodes.arms.items()
+        for name in PROFILES
+    ]
 
 
 @dataclass(frozen=True)
@@ -62,22 +97,19 @@ class Paid:
     rewards: dict[str, Reward]
 
 
-def paid(ids: Sequence[str], types: Mapping[str, str], tasks: Mapping[str, str]) -> Iterator[Paid]:
-    """Yield these episodes in their order. `types` and `tasks` hold the outcome and the task of all episodes that are
-    compared: the complete ones of a task give its reference.
-    """
-    references = _references(types, tasks)
+def paid(ids: Sequence[str], judged: Judged) -> Iterator[Paid]:
+    """Yield these episodes in their order."""
     for episode, steps in _episodes(ids):
         rewards = {}
-        if episode.pk in types:
+        if episode.pk in judged.types:
             played = Played(
                 steps=steps,
-                reward_type=types[episode.pk],
+                reward_type=judged.types[episode.pk],
                 tools=episode.tools or [],
                 final_answer=str(episode.final_answer or ""),
                 expert_available=episode.expert != ExpertMode.OFF,
                 max_turns=episode.max_steps or 15,
-                reference_steps=references.get(tasks[episode.pk]),
+                reference_steps=judged.reference(episode.pk),
             )
             rewards = {name: profile(played) for name, profile in PROFILES.items()}
         yield Paid(episode, steps, rewards)
@@ -92,16 +124,15 @@ def means(table: Sequence[dict[str, Any]]) -> list[tuple[str, str, int, float]]:
     return [(*key, len(values), statistics.fmean(values)) for key, values in totals.items()]
 
 
-def _references(types: Mapping[str, str], tasks: Mapping[str, str]) -> dict[str, float]:
-    """Return the median of calls and asks over a task's complete episodes, where there are enough."""
+def references(types: Mapping[str, str], tasks: Mapping[str, str]) -> dict[str, float]:
+    """Return the median of calls and asks over a task's complete episodes, where there are enough. `types` and `tasks`
+    hold the outcome and the task of all episodes that are compared."""
     complete = [pk for pk, reward_type in types.items() if reward_type == "complete"]
-    taken: dict[str, int] = defaultdict(int)
     acts = Step.objects.filter(episode__in=complete, kind__in=[StepKind.TOOL_CALL, StepKind.ASK])
-    for pk in acts.values_list("episode_id", flat=True).iterator():
-        taken[pk] += 1
+    taken = dict(acts.order_by().values_list("episode_id").annotate(number=Count("pk")))
     by_task: dict[str, list[int]] = defaultdict(list)
     for pk in complete:
-        by_task[tasks[pk]].append(taken[pk])
+        by_task[tasks[pk]].append(taken.get(pk, 0))
     return {task: statistics.median(counts) for task, counts in by_task.items() if len(counts) >= FEWEST}
 
 

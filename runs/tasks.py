@@ -1,4 +1,5 @@
-"""Celery: play one episode, and call again for the forgotten ones. A task takes ids and may run twice."""
+"""Celery: play one episode, call again for the forgotten ones, store the rewards of ended runs. A task takes ids and
+may run twice."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from django.db import close_old_connections
 
 from episodes import recording
 from episodes.models import Episode
-from runs import certifying, launching, parking, planning, playing
+from runs import certifying, launching, parking, paying, planning, playing
 from runs.errors import NoServer
 
 ROLLOUTS = "rollouts"
@@ -40,6 +41,11 @@ def certify(_task: Task[..., None], episode_id: str) -> None:
 def wake() -> None:
     launching.wake_forgotten()
     planning.feed_all()
+
+
+@shared_task
+def pay() -> None:
+    paying.pay_ended()
 
 
 @worker_ready.connect

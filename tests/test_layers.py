@@ -115,6 +115,7 @@ WRITES = {
         "preflight",
         "probing",
         "parking",
+        "paying",
         "certifying",
         "benchmarking",
         "estimating",

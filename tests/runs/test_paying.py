@@ -1,0 +1,72 @@
+"""What reward profiles pay is stored once a run has ended, component by component, and never changes."""
+
+from __future__ import annotations
+
+import pytest
+
+from episodes.models import VerifierOutcome
+from runs import paying, planning, rewarding
+from runs.models import Plan, PlanState, ShapedReward
+from runs.rewards import PROFILES, Reward
+from tests.runs.planned import end, launched
+
+pytestmark = pytest.mark.django_db
+
+
+def ended_run(actor, **said):
+    plan = launched(actor, tasks={"limit": 2}, **said)
+    for one in plan.tries.all():
+        end(one.episode_id, complete=one.position == 0)
+    assert planning.feed(plan.pk) == 0
+    plan.refresh_from_db()
+    return plan
+
+
+def test_ended_run_is_paid_once_with_every_component(ada, monkeypatch):
+    plan = ended_run(ada)
+    assert plan.state == PlanState.FINISHED
+    before = rewarding.rows(plan)
+    assert paying.pay_ended() == 4 and paying.pay_ended() == 0
+    assert ShapedReward.objects.count() == 8 and Plan.objects.get().paid_at > plan.ended_at
+    for row in ShapedReward.objects.filter(profile="bundle.v1"):
+        assert set(row.components) == {"primary", "process", "format", "efficiency"}
+    monkeypatch.setitem(PROFILES, "pr428", lambda played: Reward("pr428", 99.0))
+    assert rewarding.rows(plan) == before, "what was paid stays"
+    monkeypatch.setitem(PROFILES, "later", lambda played: Reward("later", 7.0))
+    added = [row["total"] for row in rewarding.rows(plan) if row["profile"] == "later"]
+    assert added == [7.0] * 4, "a profile that is added later pays by the record"
+
+
+def test_run_is_paid_after_its_last_outcome(ada):
+    plan = launched(ada, tasks={"limit": 1})
+    assert paying.pay_ended() == 0 and not ShapedReward.objects.exists()
+    first, second = plan.tries.all()
+    end(first.episode_id)
+    end(second.episode_id)
+    VerifierOutcome.objects.filter(episode=second.episode_id).delete()
+    planning.feed(plan.pk)
+    assert Plan.objects.get().ended_at and paying.pay_ended() == 0, "the verifier of one has not run yet"
+
+
+def test_more_seeds_pay_again_where_the_reference_changed(ada):
+    plan = ended_run(ada, seeds=2, arms=[{"name": "only"}])
+    paying.pay_ended()
+    assert set(ShapedReward.objects.values_list("reference", flat=True)) == {None}, "2 complete ones are too few"
+    planning.add_seeds(ada, plan.pk, 1)
+    for one in plan.tries.filter(seed=2):
+        end(one.episode_id, complete=True)
+    planning.feed(plan.pk)
+    assert paying.pay_ended() == 4, "2 new ones, and again the 2 of the task that has a reference now"
+    of_first = ShapedReward.objects.filter(episode__planned__seed=0, episode__planned__position=0)
+    assert {(row.profile, row.reference) for row in of_first} == {
+        ("pr428", None), ("bundle.v1", None), ("pr428", 0.0), ("bundle.v1", 0.0),
+    }  # fmt: skip
+    assert len(rewarding.rows(plan)) == 12
+
+
+def test_large_runs_are_paid_a_part_at_a_time(ada, monkeypatch):
+    monkeypatch.setattr(paying, "AT_A_TIME", 3)
+    plan = ended_run(ada)
+    assert [paying.pay_ended() for _ in range(3)] == [3, 1, 0]
+    plan.refresh_from_db()
+    assert plan.paid_at is not None and ShapedReward.objects.count() == 8
