@@ -220,7 +220,7 @@ def start_preflight(request: HttpRequest, payload: PlanBody) -> Status[schema.Ru
 
 def _planned(actor: Actor, payload: PlanBody) -> tuple[PlanDocument, list[planning.Task]]:
     document = plan_of({"name": payload.name, **payload.plan})
-    briefings.check(document)
+    planning.check(document)
     return document, planning.tasks_of(actor, document)
 
 

@@ -116,6 +116,7 @@ def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", s
         "answerers": ANSWERERS,
         "own_settings": any(typed.get(f"{of}_{name}") for name in ARMS for of in ("policy", "people")),
         "policies": _policies(),
+        "environments": list(settings.ENVIRONMENTS),
         "recipes": list(recipes()),
         "yaml": document.get("yaml") or recipes().get(document.get("recipe", ""), ""),
         "typed": document,
@@ -166,6 +167,7 @@ def document_of(form: QueryDict) -> PlanDocument:
                 if name in form.getlist("arm")
             ],
             "policy": form.get("policy", "script:demo"),
+            "environment": form.get("environment") or servers.BUILTIN,
             "seeds": form.get("seeds") or 1,
             "parallel": form.get("parallel") or 8,
             "start": form.get("start") != "later",
@@ -189,7 +191,7 @@ def preview(request: MemberRequest) -> HttpResponse:
     context: dict[str, Any] = {}
     try:
         document = document_of(request.GET)
-        briefings.check(document)
+        planning.check(document)
         tasks = planning.tasks_of(request.actor, document)
         sizes = {
             "task": len(tasks),

@@ -103,12 +103,18 @@ class Cell:
         return ExpertMode.OFF if self.offered is False else self.arm.expert
 
 
+def check(document: PlanDocument) -> servers.Profile:
+    """Return the environment server of a plan. Raises `UnknownEnvironment`, or `NoExpertModel` for a briefing by a
+    model that is not configured."""
+    briefings.check(document)
+    return servers.profile(document.environment)
+
+
 def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, bool]:
     """1. check the right, 2. ask a further environment server what it is, before any lock is held, 3. the run with all
     its tries; the same key and plan give the same run back, and false."""
     may_launch(actor)
-    briefings.check(document)
-    at = servers.profile(document.environment)
+    at = check(document)
     said = servers.probe(at).stored() if at.name != servers.BUILTIN else {}
     return _launch(actor, document, key, said)
 

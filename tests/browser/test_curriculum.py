@@ -53,6 +53,7 @@ def test_page_follows_a_trainer_and_takes_a_decision_by_keys(house, person):
         assert (coming.phase, coming.decided_by, coming.ratio.expert, len(coming.tasks)) == ("scaffold", "person", 6, 3)
         assert dash.next_tasks(3, run=run, seed=1, snapshot=coming.snapshot) == coming
         expect(page.locator("#snapshot")).to_have_text(coming.snapshot)
+        expect(page.locator("#connection-words")).to_have_text("Live")  # this page's scripts are there
         page.keyboard.press("j")
         expect(page.locator("tr[aria-selected=true]")).to_have_count(1)
         page.get_by_role("button", name="Undo").click()

@@ -1,8 +1,10 @@
-"""A run in a browser: launched from a plan, paused, resumed, and compared when its last episode has ended."""
+"""A run in a browser: launched, paused, resumed after a kill of its worker, and compared after its last episode."""
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 
 import pytest
 from playwright.sync_api import expect
@@ -62,7 +64,7 @@ def point_at_the_charts(page):
             assert hovered(completions, place, int(row[0])) == [f"{arm}: {row[1 + place]} of {row[0]}"]
 
 
-def test_run_is_launched_paused_resumed_and_compared(house, person, tmp_path):
+def test_run_is_launched_paused_killed_resumed_and_compared(house, person, tmp_path):
     page = person(house.link("mira", "admin"))
     page.goto(f"{house.url}/runs/")
     page.get_by_text("Plan as YAML").click()
@@ -76,6 +78,10 @@ def test_run_is_launched_paused_resumed_and_compared(house, person, tmp_path):
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
     expect(page.locator("#run")).to_contain_text("Paused by mira")
     assert page.locator(".try.open").count() > 0, "paused before its end"
+    killed = house.children()["rollouts"]
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: house.children().get("rollouts", killed) != killed, 120)
+    page.reload()
     page.get_by_role("button", name="Resume").click()
     expect(page.locator("h1")).to_have_text(re.compile("^Better on these 6 tasks"))
     expect(page.locator(".try.complete")).to_have_count(6)

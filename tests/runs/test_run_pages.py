@@ -52,6 +52,17 @@ def test_form_gives_single_arms_a_policy_and_who_answers(ada):
     assert arms == [("expert", "", 0.5), ("other-policy", "script:demo", None)]
 
 
+def test_form_offers_further_environment_servers(ada, settings):
+    assert "Environment server" not in html(as_person(ada).get("/runs/"))
+    settings.ENVIRONMENTS = {"lab<b>": {"url": "http://127.0.0.1:9"}}
+    page = html(as_person(ada).get("/runs/"))
+    assert "Environment server" in page and '<option value="lab&lt;b&gt;"' in re.sub(r"\s+", " ", page)
+    form = FORM | {"tasks": "helpdesk_1/0", "environment": "lab<b>"}
+    as_person(ada).post("/runs/", form)
+    assert Plan.objects.get().document["environment"] == "lab<b>"
+    assert "names no server" in html(as_person(ada).get("/runs/preview", form | {"environment": "other"}))
+
+
 def test_recipe_fills_the_plan(ada):
     page = html(as_person(ada).get("/runs/?launch=1&recipe=pr428"))
     assert "name: pr428" in page and "max_asks: 3" in page
