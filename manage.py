@@ -9,7 +9,9 @@ from django.core.management import execute_from_command_line
 from awmweb.embedded import known_settings, nothing_runs_on
 
 NEED_THE_PRODUCT = {
-    *("createproject", "createtoken", "loginlink", "rollout", "export", "build_export"),
+    *("createproject", "createtoken", "loginlink", "export", "build_export", "explain", "diff", "push", "push_export"),
+    *("rollout", "run", "report", "benchmark", "briefing", "probe", "certify", "build_split", "curves"),
+    *("import", "read_import"),
     *("migrate", "shell", "dbshell", "sqlmigrate", "showmigrations"),
 }
 """Commands that talk to the database of a running product. Asked before the settings are read, which make keys."""
