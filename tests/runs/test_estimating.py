@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from awmclient.schema import STEP, AskOpen
@@ -80,4 +80,9 @@ def test_page_and_command_say_what_a_plan_takes(ada, tmp_path, capsys):
     call_command("run", str(file), estimate=True, project="lab")
     said = capsys.readouterr().out
     assert "12 episodes. No earlier episodes of these arms" in said and "Probes: 0 of 6 tasks clean" in said
+    file.write_text(to_yaml(document(environment="nowhere")))
+    with pytest.raises(CommandError, match="names no server 'nowhere'"):
+        call_command("run", str(file), estimate=True, project="lab")
+    with pytest.raises(CommandError, match="There is no file"):
+        call_command("run", str(tmp_path), estimate=True, project="lab")
     assert not Episode.objects.exists()

@@ -49,13 +49,14 @@ class Command(BaseCommand):
         actor = house_actor(options["project"])
         if options["plan"]:
             file = Path(options["plan"])
-            if not file.is_file():
+            if not file.exists() or file.is_dir():  # a pipe is as good as a file
                 raise CommandError(f"There is no file {file}.")
             try:
                 document = plan_from_yaml(file.read_text(encoding="utf-8"))
             except UnicodeDecodeError as error:
                 raise CommandError(f"{file} is not UTF-8: {error.reason} at byte {error.start}.") from error
             if options["estimate"]:
+                planning.check(document)
                 tasks = planning.tasks_of(actor, document)
                 found = estimating.estimate(actor, document, len(tasks))
                 self.stdout.write(f"{count(found.episodes, 'episode')}. {found.words}")
