@@ -52,7 +52,7 @@ def _chosen(request: MemberRequest) -> list[Episode]:
 
 def _side_by_side(actor: Actor, pair: Sequence[Episode]) -> dict[str, Any]:
     """Return what the page shows of two: aligned actions, the first divergence, answers, and the final databases."""
-    steps = [_steps(one) for one in pair]
+    steps = [_steps(actor, one) for one in pair]
     pairs = align(*(acts_of(side) for side in steps))
     first = divergence(pairs)
     found = differences(*_changes(actor, pair, steps))
@@ -69,9 +69,9 @@ def _side_by_side(actor: Actor, pair: Sequence[Episode]) -> dict[str, Any]:
     }
 
 
-def _steps(one: Episode) -> list[dict[str, Any]]:
+def _steps(actor: Actor, one: Episode) -> list[dict[str, Any]]:
     rows = Step.objects.filter(episode=one).exclude(kind="verification")
-    return [row.wire() for row in windows.shown(rows, STEPS)]
+    return [row.wire() for row in windows.shown(rows, STEPS, is_blind=visibility.is_withheld(actor, one))]
 
 
 def _changes(

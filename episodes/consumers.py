@@ -280,7 +280,8 @@ class EpisodeConsumer(LiveConsumer):
             return
         while True:
             async with REPLAYS.turn(self.actor.key, SOCKET_WAIT_S):
-                told, more = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, verification=self.sees_all)
+                how = {"verification": self.sees_all, "is_blind": not self.sees_all and sees_outcomes(self.actor)}
+                told, more = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, **how)
             for part in list(events.parted([text for _, text in told])) or [[]]:
                 yield events.steps_frame(pk, part)
             if not more:

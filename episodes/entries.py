@@ -27,6 +27,11 @@ from people.errors import Invalid, TooLarge
 # Keys keep their order: it is the order in which a model wrote its arguments and read its results.
 _DIGITS = bytes.maketrans(b"012345678", b"9" * 9)
 _LONG_NUMBER = b"9" * 19
+REWARDED = ("reward", "done", "reward_type")
+OF_CALLS = frozenset(
+    {"tool_call_ok", "tool_call_error", "tool_not_found", "invalid_args", "invalid_action", "timeout", "server_error"}
+)
+"""Reward types that say how a call went, and nothing of the task."""
 _WRITER = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
 
 
@@ -192,6 +197,18 @@ def for_agents(text: str, *, marks: bool = False) -> str:
     if isinstance(meta, dict) and hidden & set(meta):
         body["meta"] = {name: value for name, value in meta.items() if name not in hidden}
     return _WRITER.encode(body)
+
+
+def without_rewards(text: str) -> str:
+    """Return a stored text without what an environment of others said of success at this step: its reward, whether the
+    episode was done, and a reward type that is not one of a call's. For those who must not see the outcome."""
+    if not any(f'"{name}":' in text for name in REWARDED):
+        return text
+    body = json.loads(text)
+    kept = {name: value for name, value in body.items() if name not in REWARDED}
+    if body.get("reward_type") in OF_CALLS:
+        kept["reward_type"] = body["reward_type"]
+    return _WRITER.encode(kept)
 
 
 def tells_outcomes(text: str) -> bool:

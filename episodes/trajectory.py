@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 
 from awmclient.schema import EpisodeView, Outcome, Trajectory
 from episodes import outcomes, visibility
-from episodes.entries import for_agents, tells_outcomes, veiled, with_time
+from episodes.entries import for_agents, tells_outcomes, veiled, with_time, without_rewards
 from episodes.models import Episode, Origin, Step, VerifierOutcome
 from episodes.truncation import cut_text
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
@@ -64,7 +64,11 @@ def holding(actor: Actor, episode: Episode, text: str, limit: int = 500) -> tupl
     rows = _rows(episode, 0, visibility.sees_outcome(actor, episode)).filter(body__icontains=stored)
     if visibility.withholds_briefing(actor, episode):
         rows = rows.exclude(kind="briefing")
-    found = list(rows.values_list("seq", flat=True)[: limit + 1])
+    if visibility.is_withheld(actor, episode):
+        bodies = rows.values_list("seq", "body")[: limit + 1]
+        found = [seq for seq, body in bodies if stored.lower() in without_rewards(body).lower()]
+    else:
+        found = list(rows.values_list("seq", flat=True)[: limit + 1])
     return found[:limit], len(found) > limit
 
 
@@ -81,7 +85,9 @@ def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) 
     episode = visible_episode(actor, episode_id)
     rows = _rows(episode, since, visibility.sees_outcome(actor, episode_id))
     count, more = _fitting(rows, "body", min(limit, MAX_PAGE), PAGE_BYTES)
-    steps = ",".join(_told_to(actor, episode, body, at) for body, at in rows.values_list("body", "at")[:count])
+    is_blind = visibility.is_withheld(actor, episode)
+    found = rows.values_list("body", "at")[:count]
+    steps = ",".join(_told_to(actor, episode, body, at, is_blind) for body, at in found)
     return f'{{"steps": [{steps}], "more": {"true" if more else "false"}}}'
 
 
@@ -92,12 +98,14 @@ def step_text(actor: Actor, episode_id: str, seq: int) -> str:
     found = rows.values_list("body", "at").first()
     if found is None:
         raise NotFound
-    return _told_to(actor, episode, *found)
+    return _told_to(actor, episode, *found, visibility.is_withheld(actor, episode))
 
 
-def _told_to(actor: Actor, episode: Episode, body: str, at: datetime) -> str:
+def _told_to(actor: Actor, episode: Episode, body: str, at: datetime, is_blind: bool) -> str:
     if tells_outcomes(body) and visibility.withholds_briefing(actor, episode):
         body = veiled(body)
+    if is_blind:
+        body = without_rewards(body)
     return with_time(body if sees_outcomes(actor) else for_agents(body, marks=_keeps_marks(episode)), at)
 
 
@@ -106,12 +114,15 @@ def _keeps_marks(episode: Episode) -> bool:
     return episode.origin == Origin.EXTERNAL
 
 
-def told_after(episode_id: str, since: int, limit: int, *, verification: bool) -> tuple[list[tuple[int, str]], bool]:
+def told_after(
+    episode_id: str, since: int, limit: int, *, verification: bool, is_blind: bool = False
+) -> tuple[list[tuple[int, str]], bool]:
     """Return number and text of steps as the stream carries them, large ones cut, and whether more follow."""
     rows = _rows(episode_id, since, verification).annotate(told=Coalesce("cut", "body"))
     count, more = _fitting(rows, "told", limit, TOLD_BYTES)
     told = rows.values_list("seq", "told", "at")[:count]
-    return [(seq, with_time(veiled(for_agents(cut_text(text))), at)) for seq, text, at in told], more
+    seen = [(seq, veiled(for_agents(cut_text(text))), at) for seq, text, at in told]
+    return [(seq, with_time(without_rewards(text) if is_blind else text, at)) for seq, text, at in seen], more
 
 
 def _rows(episode: Episode | str, since: int, verification: bool) -> QuerySet[Step]:

@@ -7,7 +7,7 @@ fetched by number. Leaves HTML to `templatetags/marks.py`. Called by the views o
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -15,6 +15,7 @@ from django.db.models import Max, QuerySet
 from django.db.models.functions import Coalesce
 
 from episodes import visibility
+from episodes.entries import without_rewards
 from episodes.models import Episode, Step
 from episodes.strip import Mark, code_of, marks_of
 from people.access import Actor
@@ -39,6 +40,8 @@ class Shown:
     kind: str
     told: str
     at: datetime
+    is_blind: bool = False
+    """Without rewards, for who must not see the outcome."""
 
     def wire(self) -> dict[str, Any]:
         step: dict[str, Any] = json.loads(self.told)
@@ -74,7 +77,7 @@ def last_of(episode: Episode | str, actor: Actor | None = None) -> int:
     """Return the last number that stands, the verifier's step included, which the episode's own count leaves out; for
     an actor, the last that they see.
     """
-    found = _steps(episode, actor).aggregate(last=Max("seq"))["last"]
+    found = _steps(episode, _is_blind(actor, episode)).aggregate(last=Max("seq"))["last"]
     return int(found or 0)
 
 
@@ -134,25 +137,34 @@ def _places(codes: str, letters: str) -> list[int]:
     return [n for n, code in enumerate(codes, 1) if code in letters]
 
 
-def shown(rows: QuerySet[Step], limit: int = MOST) -> list[Shown]:
+def shown(rows: QuerySet[Step], limit: int = MOST, *, is_blind: bool = False) -> list[Shown]:
     """Return stored steps in order, as pages show them."""
     told = rows.order_by("seq").annotate(told=Coalesce("cut", "body"))
-    return [Shown(*row) for row in told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]]
+    found = [Shown(*row) for row in told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]]
+    return [replace(one, told=without_rewards(one.told), is_blind=True) for one in found] if is_blind else found
 
 
-def _steps(episode: Episode | str, actor: Actor | None) -> QuerySet[Step]:
-    """Return the steps that an actor sees; without one, all."""
+def _steps(episode: Episode | str, is_blind: bool) -> QuerySet[Step]:
     rows = Step.objects.filter(episode=episode)
-    return rows if actor is None or visibility.sees_outcome(actor, episode) else rows.exclude(kind="verification")
+    return rows.exclude(kind="verification") if is_blind else rows
+
+
+def _is_blind(actor: Actor | None, episode: Episode | str) -> bool:
+    """Return whether the outcome is withheld; without an actor it is not."""
+    return actor is not None and not visibility.sees_outcome(actor, episode)
 
 
 def _above(actor: Actor, episode: Episode, since: int, limit: int) -> list[Shown]:
-    return shown(_steps(episode, actor).filter(seq__gt=since), limit)
+    is_blind = _is_blind(actor, episode)
+    return shown(_steps(episode, is_blind).filter(seq__gt=since), limit, is_blind=is_blind)
 
 
 def at(episode_id: str, seqs: list[int], actor: Actor | None = None) -> list[Shown]:
     """Return the steps with these numbers, for an actor those that they see."""
-    return shown(_steps(episode_id, actor).filter(seq__in=seqs[:MOST])) if seqs else []
+    if not seqs:
+        return []
+    is_blind = _is_blind(actor, episode_id)
+    return shown(_steps(episode_id, is_blind).filter(seq__in=seqs[:MOST]), is_blind=is_blind)
 
 
 def letters(actor: Actor, episode: Episode, last: int) -> str:

@@ -143,7 +143,9 @@ def start_export(request: HttpRequest, payload: Body[dict[str, Any]]) -> Status[
 
 @router.get("/exports", response={200: ExportList, **REFUSALS})
 def list_exports(request: HttpRequest) -> ExportList:
-    return ExportList(exports=[_view(export) for export in requesting.exports_of(actor_of(request))[:100]])
+    actor = actor_of(request)
+    may_open(actor)
+    return ExportList(exports=[_view(export) for export in requesting.exports_of(actor)[:100]])
 
 
 @router.get("/exports/{export_id}", response={200: ExportView, **REFUSALS})

@@ -218,6 +218,7 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
             if name != "run"
         ],
         "exports": list(requesting.exports_of(request.actor)[:LISTED]),
+        "shows_rows": holds(request.actor, may_open),  # how many rows an export has can tell an outcome
     }
 
 

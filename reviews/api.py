@@ -200,12 +200,11 @@ def explanation(request: HttpRequest, review_id: str, payload: ExplanationBody) 
 def annotate(request: HttpRequest, episode_id: str, payload: AnnotationBody) -> Status[AnnotationView]:
     actor = actor_of(request)
     episode = annotating.visible_episode(actor, episode_id)
-    schema = None
-    if payload.version is not None:
-        versions = LabelSchema.objects.filter(project=actor.project, name=payload.label)
-        schema = versions.filter(version=payload.version).first()
-        if schema is None:
-            raise NotFound("This project has no such label in this version.")
+    versions = LabelSchema.objects.filter(project=actor.project, name=payload.label)
+    wanted = versions if payload.version is None else versions.filter(version=payload.version)
+    schema = wanted.order_by("-version").first()  # a name that is no schema's is a label of the sender's own
+    if schema is None and payload.version is not None:
+        raise NotFound("This project has no such label in this version.")
     pinned = None
     if payload.review:
         rows = Review.objects.select_related("queue").filter(episode=episode)

@@ -13,6 +13,8 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from episodes import visibility
+from episodes.errors import BlindReview
 from episodes.models import Episode
 from episodes.splits import task_key
 from people.access import Actor, may_see_reviews, may_set_reviews, scoped, visible_or_404
@@ -35,10 +37,24 @@ def doubt(episode: Episode) -> CourtCase:
     return case
 
 
-def open_cases(project: Project) -> QuerySet[CourtCase]:
+def open_cases(actor: Actor) -> QuerySet[CourtCase]:
     """Return those without a ruling since the last doubt, the oldest doubt first."""
     waiting = Q(ruled_at__isnull=True) | Q(ruled_at__lt=F("doubted_at"))
-    return scoped(CourtCase.objects.filter(waiting), project).order_by("doubted_at")
+    return cases_of(actor).filter(waiting).order_by("doubted_at")
+
+
+def cases_of(actor: Actor) -> QuerySet[CourtCase]:
+    """Return the cases that an actor may know of: none of a task that they still have to judge blind, whose doubts and
+    rulings tell what its verifier says."""
+    held = Episode.objects.filter(pk__in=visibility.held(actor), project=actor.project)
+    places = held.values_list("scenario", "task_idx", "task")
+    return scoped(CourtCase.objects.exclude(task_key__in={task_key(*place) for place in places}), actor.project)
+
+
+def refuse_while_blind(actor: Actor, case: CourtCase) -> None:
+    """Raise `BlindReview` while this actor has to judge an episode of the case's task blind."""
+    if not cases_of(actor).filter(pk=case.pk).exists():
+        raise BlindReview
 
 
 @transaction.atomic
@@ -50,6 +66,7 @@ def rule(actor: Actor, case_id: str, word: str, reason: str) -> Ruling:
     if not reason.strip() or len(reason) > REASON_MAX:
         raise Invalid("A ruling needs a reason of at most 20,000 characters.")
     case = visible_or_404(CourtCase.objects.select_for_update(), actor, case_id)
+    refuse_while_blind(actor, case)
     by = annotating.author(actor, Episode())
     ruling = Ruling.objects.create(case=case, word=word, reason=reason, **{**by, "privilege": "sees_verifier"})
     CourtCase.objects.filter(pk=case.pk).update(ruled_at=ruling.created_at)
@@ -75,7 +92,7 @@ def rulings(project: Project, *, before: datetime | None = None) -> dict[str, st
 def report(actor: Actor) -> list[dict[str, Any]]:
     """Return every ruling of the project for the makers of the dataset, with the doubts that led to it."""
     may_see_reviews(actor)
-    rows = scoped(Ruling.objects.select_related("case"), actor.project, "case__project").order_by("created_at", "pk")
+    rows = Ruling.objects.filter(case__in=cases_of(actor)).select_related("case").order_by("created_at", "pk")
     return [
         {
             "task": one.case.task_key,

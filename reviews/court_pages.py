@@ -22,7 +22,6 @@ from people.access import (
     may_see_reviews,
     may_set_reviews,
     member_required,
-    scoped,
     visible_or_404,
 )
 from people.errors import AppError
@@ -37,8 +36,8 @@ CASES, CHANGES = 200, 60
 @member_required(may_see_reviews)
 def court_page(request: MemberRequest) -> HttpResponse:
     """Show the tasks that someone doubts."""
-    cases = court.open_cases(request.actor.project)
-    ruled = scoped(CourtCase.objects.exclude(pk__in=cases), request.actor.project).order_by("-ruled_at")
+    cases = court.open_cases(request.actor)
+    ruled = court.cases_of(request.actor).exclude(pk__in=cases).order_by("-ruled_at")
     n = cases.count()
     headline = f"{n or 'No'} {'task waits' if n == 1 else 'tasks wait'} for a ruling."
     context = {"headline": headline, "cases": cases[:CASES], "ruled": ruled[:CASES]}
@@ -51,6 +50,7 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     """Show everything about one doubted task, and rule on it. Refused to who still has to judge one of its episodes."""
     actor, problem = request.actor, ""
     case = visible_or_404(CourtCase.objects.select_related("project"), actor, pk)
+    court.refuse_while_blind(actor, case)
     if request.method == "POST":
         try:
             court.rule(actor, pk, request.POST.get("word", ""), request.POST.get("reason", ""))

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from episodes import visibility
@@ -19,9 +19,17 @@ from people import leasing
 from people.access import Actor, may_review, visible_or_404
 from people.errors import Invalid
 from people.leasing import SlotState
-from reviews import annotating, court, withholding, worth
+from reviews import annotating, court, reports, withholding, worth
 from reviews.errors import AlreadyReviewed, LeaseLost, NotBeforeVerdict, NotYours, TooLate
-from reviews.models import Confidence, Decision, Disagreement, Explanation, Review, ReviewSlot, Verdict
+from reviews.models import (
+    Confidence,
+    Decision,
+    Disagreement,
+    Explanation,
+    Review,
+    ReviewSlot,
+    Verdict,
+)
 
 NOTE_MAX = 20_000
 
@@ -93,11 +101,12 @@ def _refuse_misfit(review: Review, wanted: Wanted) -> None:
 
 
 def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wanted) -> Verdict:
-    """Return the verdict as a row. It was blind if the outcome was withheld until now."""
+    """Return the verdict as a row. It was blind if the outcome was withheld until now, and never opened before."""
     by = annotating.author(actor, review.episode)
     if wanted.model and actor.user is None:
         by |= {"author": wanted.model[:160], "author_kind": "model"}
     held = OutcomeHold.objects.filter(actor_key=actor.key, episode=review.episode, by=review.pk).exists()
+    is_blind = held and not _has_been_told(actor, review)
     began = slot.claimed_at if slot is not None else None
     return Verdict.objects.create(
         review=review,
@@ -108,12 +117,21 @@ def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wante
         confidence=wanted.confidence,
         note=wanted.note,
         nonce=wanted.nonce,
-        is_blind=held,
+        is_blind=is_blind,
         is_late=slot is None,
         adjudicates=slot is not None and not slot.is_gold and slot.number > review.queue.reviews_required,
         took_s=(timezone.now() - began).total_seconds() if began else None,
         **by,
     )
+
+
+def _has_been_told(actor: Actor, review: Review) -> bool:
+    """Return whether a review of the same episode in another queue, judged or declined before this one was queued, has
+    opened its outcome."""
+    before, mine = review.created_at, actor.key
+    judged = Q(verdicts__author_key=mine, verdicts__is_late=False, verdicts__created_at__lt=before)
+    declined = Q(declines__author_key=mine, declines__at__lt=before)
+    return Review.objects.filter(judged | declined, episode=review.episode).exists()
 
 
 def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
@@ -143,20 +161,6 @@ def counted(review: Review) -> list[str]:
     return list(rows.order_by("created_at", "pk").values_list("decision", flat=True))
 
 
-def consensus(verdicts: list[Verdict]) -> str:
-    """Return what the verdicts of one review come to: a third person's word, else the majority; empty if they are
-    level.
-
-    A derived view; no verdict is changed by it.
-    """
-    settled = [one.decision for one in verdicts if one.adjudicates and not one.is_late]
-    if settled:
-        return settled[-1]
-    said = [one.decision for one in verdicts if not one.is_late]
-    ahead = 2 * said.count(Decision.ACCEPT) - len(said)
-    return "" if not ahead else str(Decision.ACCEPT if ahead > 0 else Decision.REJECT)
-
-
 def blind_of(episodes: QuerySet[Episode]) -> dict[str, str]:
     """Return the consensus of people who read neither outcome nor verifier, by episode. Episodes whose reviews come to
     different ends have none; gold items test the reviewer and say nothing."""
@@ -173,7 +177,7 @@ def blind_of(episodes: QuerySet[Episode]) -> dict[str, str]:
         reviews.setdefault((one.episode_id, one.review_id), []).append(one)
     found: dict[str, set[str]] = {}
     for (episode, _), verdicts in reviews.items():
-        if said := consensus(verdicts):
+        if said := reports.consensus(verdicts):
             found.setdefault(episode, set()).add(said)
     return {episode: said.pop() for episode, said in found.items() if len(said) == 1}
 
@@ -200,11 +204,12 @@ def reveal(actor: Actor, review_id: str) -> Revealed:
     if mine is None:
         raise NotBeforeVerdict
     outcome = visibility.of_episode(actor, review.episode)
+    is_withheld = outcome is None and visibility.is_withheld(actor, review.episode)
     return Revealed(
         mine=mine,
         outcome=outcome,
-        is_withheld=outcome is None and visibility.is_withheld(actor, review.episode),
-        others=[one for one in rows if one.pk != mine.pk],
+        is_withheld=is_withheld,
+        others=[] if is_withheld else [one for one in rows if one.pk != mine.pk],
         differs=outcome is not None and worth.SAYS.get(outcome.reward_type, mine.decision) != mine.decision,
         explanation=mine.disagreement.explanation if hasattr(mine, "disagreement") else "",
     )

@@ -86,7 +86,7 @@ def reviews(request: MemberRequest) -> HttpResponse:
     queues = scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES]
     rows = [(queue, reports.progress(actor, queue)) for queue in queues]
     to_do = sum(told.total - told.done for queue, told in rows if queue.closed_at is None)
-    cases = court.open_cases(actor.project).count()
+    cases = court.open_cases(actor).count()
     context = {
         "headline": _headline(len(rows), to_do, cases),
         "rows": rows,
@@ -159,7 +159,7 @@ def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
         "told": told,
         "reasons": ["This queue is closed."] if queue.closed_at else reasons,
         "gold": reports.gold_lines(queue),
-        "sampled": reports.accepted_in_sample(queue),
+        "sampled": reports.accepted_in_sample(actor, queue),
         "differing": reports.disagreeing(actor, queue)[:50],
         "may_review": holds(actor, may_review),
         "may_set": holds(actor, may_set_reviews),
@@ -250,7 +250,7 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
         "revealed": shown,
         "late": None if shown else deciding.late_of(actor, review),
         "outcome_words": outcome_words(shown.outcome.reward_type) if shown and shown.outcome else "",
-        "ruling": court.ruling_of(review.episode) if shown else None,
+        "ruling": court.ruling_of(review.episode) if shown and not shown.is_withheld else None,
         "explanations": Explanation.choices,
         "confidences": Confidence.choices,
         "nonce": request.POST.get("nonce") or secrets.token_urlsafe(12),
@@ -458,7 +458,7 @@ def agreement_page(request: MemberRequest) -> HttpResponse:
         "only_sample": only_sample,
         "lines": found,
         "headline": found[0].finding if found else "No episode has two judges yet.",
-        "differing": reports.disagreeing(actor, chosen)[:100] if chosen else [],
+        "differing": reports.disagreeing(actor, chosen, only_sample=only_sample)[:100] if chosen else [],
     }
     return render(request, "reviews/agreement.html", context)
 

@@ -21,14 +21,24 @@ from people.leasing import SlotState
 from reviews import worth
 from reviews.agreement import Agreement, Item, Share, agreement, share
 from reviews.annotated import current
-from reviews.models import Annotation, LabelSchema, Review, ReviewDecline, ReviewQueue, ReviewSlot, SchemaKind, Verdict
+from reviews.models import (
+    Annotation,
+    Decision,
+    LabelSchema,
+    Review,
+    ReviewDecline,
+    ReviewQueue,
+    ReviewSlot,
+    SchemaKind,
+    Verdict,
+)
 
 VERIFIER = "verifier"
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a queue is: slots of its reviews, gold left out."""
+    """How far a queue is: slots and verdicts of its reviews, gold left out but among the claimed ones."""
 
     done: int
     total: int
@@ -38,14 +48,15 @@ class Progress:
 
 
 def progress(actor: Actor, queue: ReviewQueue) -> Progress:
-    slots = ReviewSlot.objects.filter(queue=queue, is_gold=False).exclude(state=SlotState.VOID)
-    states = dict(slots.values_list("state").annotate(n=Count("pk")))
-    given = Verdict.objects.filter(review__queue=queue, is_late=False).values_list("author", "author_key")
+    every = ReviewSlot.objects.filter(queue=queue).exclude(state=SlotState.VOID)
+    states = dict(every.filter(is_gold=False).values_list("state").annotate(n=Count("pk")))
+    rows = Verdict.objects.filter(review__queue=queue, review__gold="", is_late=False)
+    given = rows.values_list("author", "author_key")
     by = Counter(given)
     return Progress(
         done=states.get(SlotState.SUBMITTED, 0),
         total=sum(states.values()),
-        claimed=states.get(SlotState.CLAIMED, 0),
+        claimed=every.filter(state=SlotState.CLAIMED).count(),  # who holds a gold one must not see that it is
         people=[(name, n) for (name, _), n in by.most_common(20)],
         mine=sum(n for (_, key), n in by.items() if key == actor.key),
     )
@@ -70,7 +81,8 @@ def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
         return ["The queue has no episodes yet."]
     held = slots.filter(state=SlotState.CLAIMED, lease_until__gt=now).order_by("lease_until")
     names = sorted({one.holder_name for one in held})
-    mine = Verdict.objects.filter(review__queue=queue, author_key=actor.key, is_late=False).count()
+    given = Verdict.objects.filter(review__queue=queue, review__gold="", is_late=False)
+    mine = given.filter(author_key=actor.key).count()
     declined = queue.reviews.filter(declines__author_key=actor.key).count()
     done = slots.filter(state=SlotState.SUBMITTED).count()
     reasons = [f"{done} of {slots.count()} reviews are given, {mine} by you."]
@@ -155,7 +167,7 @@ def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> lis
         Line("People and verifier, verdict", agreement(_against(people, verifier))),
         Line("Models and verifier, verdict", agreement(_against(models, verifier))),
     ]
-    return [line for line in [*found, *_label_lines(actor, queue)] if line.figures.items]
+    return [line for line in [*found, *_label_lines(actor, queue, only_sample)] if line.figures.items]
 
 
 def _kinds(queue: ReviewQueue) -> dict[str, str]:
@@ -181,10 +193,12 @@ def _majority(judges: Item) -> str:
     return ranked[0][0]
 
 
-def _label_lines(actor: Actor, queue: ReviewQueue) -> list[Line]:
+def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Line]:
     """Return, by label schema of the queue with one value each, agreement on steps and episodes."""
     found = []
-    rows = Annotation.objects.filter(episode__in=_open_to(actor, queue).values("episode"))
+    told = _open_to(actor, queue)
+    told = told.filter(review__in_sample=True) if only_sample else told
+    rows = Annotation.objects.filter(episode__in=told.values("episode"))
     for schema in LabelSchema.objects.filter(pk__in=queue.schemas).exclude(kind=SchemaKind.TEXT).order_by("name"):
         items: dict[Any, dict[str, str]] = {}
         for one in current(rows.filter(schema=schema)):
@@ -194,15 +208,33 @@ def _label_lines(actor: Actor, queue: ReviewQueue) -> list[Line]:
     return found
 
 
-def disagreeing(actor: Actor, queue: ReviewQueue) -> list[Review]:
+def disagreeing(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Review]:
     """Return reviews whose judges, the verifier among them, do not all say the same."""
-    table = judged(actor, queue)
+    table = judged(actor, queue, only_sample=only_sample)
     ids = [review for review, judges in table.items() if len(set(judges.values())) > 1]
     return list(queue.reviews.filter(pk__in=ids).select_related("episode").order_by("-worth", "pk"))
 
 
-def accepted_in_sample(queue: ReviewQueue) -> Share:
-    """Return the honest rate: the share of accepted reviews among those drawn by the seed."""
-    rows = Verdict.objects.filter(review__queue=queue, review__in_sample=True, is_late=False)
-    said = list(rows.values_list("decision", flat=True))
-    return share(said.count("accept"), len(said))
+def accepted_in_sample(actor: Actor, queue: ReviewQueue) -> Share:
+    """Return the honest rate: the share of accepted episodes among those drawn by the seed, each by the consensus of
+    its verdicts that this actor may read. Those without one are left out."""
+    rows = _open_to(actor, queue).filter(review__in_sample=True).order_by("created_at", "pk")
+    by_review: dict[str, list[Verdict]] = {}
+    for one in rows:
+        by_review.setdefault(one.review_id, []).append(one)
+    said = [consensus(verdicts) for verdicts in by_review.values()]
+    return share(said.count(Decision.ACCEPT), len(said) - said.count(""))
+
+
+def consensus(verdicts: list[Verdict]) -> str:
+    """Return what the verdicts of one review come to: a third person's word, else the majority; empty if they are
+    level.
+
+    A derived view; no verdict is changed by it.
+    """
+    settled = [one.decision for one in verdicts if one.adjudicates and not one.is_late]
+    if settled:
+        return settled[-1]
+    said = [one.decision for one in verdicts if not one.is_late]
+    ahead = 2 * said.count(Decision.ACCEPT) - len(said)
+    return "" if not ahead else str(Decision.ACCEPT if ahead > 0 else Decision.REJECT)

@@ -64,6 +64,10 @@ def test_label_by_version_and_correction_by_call(ada, rita, program, episode):
     ended = program(f"/episodes/{episode.pk}/annotations", {**body, "value": "good"})
     assert (ended.status_code, ended.json()["error"]["code"]) == (409, "schema_ended")
     assert Annotation.objects.get().text == "bad"
+    newest = {"label": "quality", "value": "bad", "seq": 1}
+    assert program(f"/episodes/{episode.pk}/annotations", newest).status_code == 422, "no option of the newest version"
+    newest["value"] = "wrong"
+    assert program(f"/episodes/{episode.pk}/annotations", newest).json()["version"] == 2
     assert program(f"/annotations/{made.json()['id']}/undo").status_code == 200
     call = {"seq": 2, "kind": "call", "name": "update", "arguments": {"id": 7, "status": "shut"}}
     assert program(f"/episodes/{episode.pk}/corrections", call).json()["state"] == "unverified"

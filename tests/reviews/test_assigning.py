@@ -15,7 +15,7 @@ from episodes import recording
 from episodes.models import Episode
 from people import members
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
-from reviews import assigning, deciding, worth
+from reviews import assigning, deciding, reports, worth
 from reviews.deciding import Wanted
 from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
 from reviews.models import Review, ReviewSlot, Verdict
@@ -189,10 +189,10 @@ def test_two_that_differ_call_a_third_person(rita, edo, ada, queue, review):
         with pytest.raises(AlreadyReviewed):
             assigning.claim(actor, review.pk)
     rows = list(review.verdicts.all())
-    assert deciding.consensus(rows) == ""
+    assert reports.consensus(rows) == ""
     lease = assigning.pull(ada, queue.pk)
     assert deciding.decide(ada, review.pk, lease.lease_token, Wanted("reject")).adjudicates
-    assert deciding.consensus(list(review.verdicts.all())) == "reject"
+    assert reports.consensus(list(review.verdicts.all())) == "reject"
     assert {one.decision for one in rows} == {"accept", "reject"}  # originals stay
 
 

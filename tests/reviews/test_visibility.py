@@ -12,14 +12,17 @@ import pytest
 from django.db import connection, transaction
 from django.urls import reverse
 
-from episodes import visibility
+from awmclient.schema import EpisodeStart, Finish, StepBatch
+from episodes import recording, trajectory, visibility
 from episodes.models import Episode, OutcomeHold
 from people import members
 from people.access import person, system
 from people.models import Role
-from reviews import assigning, deciding, worth
+from reviews import annotating, assigning, court, deciding, reports, schemas, worth
 from reviews.deciding import Wanted
 from reviews.errors import TooLate
+from reviews.models import CourtCase
+from reviews.places import Place
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.reviews.conftest import ended
@@ -54,6 +57,11 @@ def addresses(episode: Episode, review) -> list[str]:
 
 
 API = ("/api/v1/episodes", "/api/v1/episodes/{pk}", "/api/v1/episodes/{pk}/steps", "/api/v1/reviews?queue={queue}")
+
+
+@pytest.fixture
+def ron(project):
+    return person(members.ensure_member(project, "ron", Role.REVIEWER))
 
 
 def test_agreement_begins_with_the_newest_judged_queue(ada, rita, review):
@@ -303,7 +311,7 @@ def test_verdict_next_takes_few_statements_for_both(ada, rita, queue, review, dj
     client, lease = as_person(rita), assigning.claim(rita, review.pk)
     drawn = client.get(reverse("review_ahead", args=[review.pk])).json()["review"]
     form = {"lease_token": lease.lease_token, "decision": "reject", "ahead": drawn}
-    with django_assert_max_num_queries(30):
+    with django_assert_max_num_queries(31):
         told = client.post(reverse("verdict_next", args=[review.pk]), form, HTTP_ACCEPT="application/json").json()
     assert told["next"] == reverse("review", args=[drawn])
 
@@ -312,3 +320,118 @@ def test_shown_review_of_another_queue_is_not_claimed(ada, rita, queue, review):
     other = assigning.create_queue(ada, "Other")
     assigning.fill(ada, other.pk, Episode.objects.filter(pk=ended(ada, "two").pk))
     assert assigning.pull(rita, queue.pk, first=other.reviews.get().pk).review_id == review.pk
+
+
+def test_rewards_of_steps_are_withheld_from_a_blind_reviewer(ada, rita, queue):
+    """A loop of one's own records what its environment paid at each step, and its own look at the verifier."""
+    paid = {"reward": 0.875, "done": True}
+    start = EpisodeStart(key="paid", task="Shut ticket 8", scenario="desk_1", task_idx=8)
+    episode, _ = recording.start_episode(ada, start)
+    steps = [
+        {"seq": 1, "kind": "action", "action": {"x": 1}, **paid},
+        {"seq": 2, "kind": "tool_call", "name": "look", "arguments": {}, "result": 1, "reward_type": "tool_call_ok"},
+        {
+            "seq": 3,
+            "kind": "tool_call",
+            "name": "verify",
+            "arguments": {},
+            "result": 1,
+            "reward_type": "complete",
+            **paid,
+        },
+    ]
+    recording.append_steps(ada, episode.pk, StepBatch.model_validate({"steps": steps}).steps)
+    recording.finish(ada, episode.pk, Finish(stop_reason="done"))
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
+    review = queue.reviews.get()
+    pages = [f"/episodes/{episode.pk}/{more}" for more in ("", "replay/?step=1", "steps.html?since=0", "?raw=1")]
+    pages += [f"/reviews/{review.pk}/", f"/api/v1/episodes/{episode.pk}/steps"]
+    open_, blind = as_person(ada), as_person(rita)
+    for path in pages:
+        assert "0.875" in read(open_, path), path
+        assert "0.875" not in (text := read(blind, path)) and "zebra_type" not in text, path
+    assert '"reward_type":"tool_call_ok"' in read(blind, pages[-1]), "how a call went stays"
+    assert blind.get(f"/episodes/{episode.pk}/find?q=0.875").json()["seqs"] == []
+    assert open_.get(f"/episodes/{episode.pk}/find?q=0.875").json()["seqs"] == [1, 3]
+    told, _ = trajectory.told_after(episode.pk, 0, 10, verification=False, is_blind=True)
+    assert "0.875" not in str(told)
+
+
+def test_court_is_withheld_from_who_still_judges_the_task(ada, rita, ron, review, episode):
+    lease = assigning.claim(rita, review.pk)
+    verdict = deciding.decide(rita, review.pk, lease.lease_token, Wanted("accept"))
+    deciding.explain(rita, verdict.pk, "verifier_wrong")
+    case = CourtCase.objects.get()
+    court.rule(ada, case.pk, "too_strict", "zebra-reason")
+    client, told = as_person(ron), as_person(rita)
+    for path in ("/reviews/court/", "/reviews/court.json"):
+        assert "desk_1" in told.get(path).content.decode() and "desk_1" not in client.get(path).content.decode()
+    assert "zebra-reason" in html(told.get(f"/reviews/court/{case.pk}/"))
+    refused = client.get(f"/reviews/court/{case.pk}/")
+    assert refused.status_code == 409 and "zebra-reason" not in html(refused)
+    lease = assigning.claim(ron, review.pk)
+    deciding.decide(ron, review.pk, lease.lease_token, Wanted("accept"))
+    assert "zebra-reason" in html(client.get(f"/reviews/court/{case.pk}/"))
+
+
+def test_others_stay_withheld_while_another_blind_queue_waits(ada, rita, ron, review, episode):
+    other = assigning.create_queue(ada, "Other")
+    assigning.fill(ada, other.pk, Episode.objects.filter(pk=episode.pk))
+    for actor, said in ((rita, "zebra-note"), (ron, "mine")):
+        lease = assigning.claim(actor, review.pk)
+        deciding.decide(actor, review.pk, lease.lease_token, Wanted("accept", note=said))
+    assert deciding.reveal(ron, review.pk).others == []
+    assert "zebra-note" not in read(as_person(ron), f"/reviews/{review.pk}/")
+
+
+def test_sample_rate_counts_episodes_and_only_told_verdicts(ada, rita, ron, queue, episode):
+    assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk), sample=1, seed=1)
+    review = queue.reviews.get()
+    lease = assigning.claim(rita, review.pk)
+    deciding.decide(rita, review.pk, lease.lease_token, Wanted("reject"))
+    assert "Random sample" not in read(as_person(ron), f"/reviews/queues/{queue.pk}/")
+    lease = assigning.claim(ron, review.pk)
+    deciding.decide(ron, review.pk, lease.lease_token, Wanted("reject"))
+    rate = reports.accepted_in_sample(ada, queue)
+    assert (rate.part, rate.of) == (0, 1), "two verdicts on one episode are one"
+
+
+def test_figures_of_the_sample_leave_the_other_labels_out(ada, rita, ron, queue, review, episode):
+    label = schemas.define(ada, "cause", "Cause", "single", ["Tool", "Task"])
+    type(queue).objects.filter(pk=queue.pk).update(schemas=[label.pk])
+    queue.refresh_from_db()
+    for actor, cause, said in ((rita, "tool", "accept"), (ron, "task", "reject")):
+        lease = assigning.claim(actor, review.pk)
+        annotating.annotate(actor, episode, Place(), "cause", cause, schema=label, queue=queue)
+        deciding.decide(actor, review.pk, lease.lease_token, Wanted(said))
+    assert "Label Cause" in [line.title for line in reports.lines(ada, queue)]
+    assert reports.lines(ada, queue, only_sample=True) == [] == reports.disagreeing(ada, queue, only_sample=True)
+    assert reports.disagreeing(ada, queue) == [review]
+
+
+def test_list_of_exports_is_refused_while_judging_blind(ada, queue, review):
+    made = {"format": "sft", "filter": {"outcome": ["others"]}}
+    client = as_person(ada)
+    assert client.post("/api/v1/exports", made, content_type="application/json").status_code == 202
+    assert client.get("/api/v1/exports").status_code == 200
+    assigning.claim(ada, review.pk)
+    assert client.get("/api/v1/exports").json()["error"]["code"] == "blind_review"
+    assert "withheld" in html(client.get("/exports/"))
+
+
+def test_gold_item_counts_as_claimed_and_in_no_progress(ada, rita, queue):
+    gold = assigning.add_gold(ada, queue.pk, ended(ada, "known", task_idx=9).pk, "reject")
+    lease = assigning.claim(rita, gold.pk)
+    assert (reports.progress(rita, queue).claimed, reports.progress(rita, queue).total) == (1, 0)
+    deciding.decide(rita, gold.pk, lease.lease_token, Wanted("reject"))
+    assert reports.progress(rita, queue).mine == 0 and reports.progress(rita, queue).people == []
+
+
+def test_verdict_after_an_earlier_reveal_is_not_blind(ada, rita, review, episode):
+    lease = assigning.claim(rita, review.pk)
+    assert deciding.decide(rita, review.pk, lease.lease_token, Wanted("accept")).is_blind
+    later = assigning.create_queue(ada, "Later")
+    assigning.fill(ada, later.pk, Episode.objects.filter(pk=episode.pk))
+    second = later.reviews.get()
+    lease = assigning.claim(rita, second.pk)
+    assert not deciding.decide(rita, second.pk, lease.lease_token, Wanted("reject")).is_blind
