@@ -61,10 +61,11 @@ def help_of(run: Run) -> list[Help]:
 
 
 def sides(run: Run) -> dict[str, str]:
-    """Return the tasks that a run could play, with their side: those of packs, and those of the project's splits."""
+    """Return the tasks that a run could play, with their side: those of packs, without partial scenarios, and those of
+    the project's splits."""
     found: dict[str, str] = {}
     for pack in packs.packs():
-        for scenario in pack.scenarios:
+        for scenario in (name for name, known in pack.scenarios.items() if not known.partial):
             found |= {f"{scenario}/{number}": TRAIN for number in range(len(pack.tasks(scenario)))}
     rows = scoped(SplitTask.objects.all(), run.project, "split__project").values_list("task", "side")
     for task, side in rows.iterator(chunk_size=5000):

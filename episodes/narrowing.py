@@ -12,8 +12,10 @@ from typing import Protocol
 
 from django.db.models import Q, QuerySet
 
+from awmclient.schema import NOT_COUNTED
 from episodes import selection, visibility
 from episodes.models import Episode
+from episodes.strip import OUTCOME_WORDS
 from people.access import Actor, sees_outcomes
 from people.errors import Invalid, WrongScope
 from people.models import Project
@@ -60,8 +62,18 @@ def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episod
     told = [name for name in said if name in (*selection.TOLD_BY_OUTCOME, *SAID)]
     if told and not sees_outcomes(actor):
         raise WrongScope(f"Agent tokens cannot filter by {told[0]}.")
+    _refuse_unknown_outcomes(actor, said.get("outcome", ()))
     rows = selection.filtered(actor.project, {name: values for name, values in said.items() if name not in SAID})
     for name, values in said.items():
         if name in SAID and values:
             rows = rows.filter(sayings().condition(actor, name, values))
     return visibility.told(actor, rows) if selection.TOLD_BY_OUTCOME & set(said) else rows
+
+
+def _refuse_unknown_outcomes(actor: Actor, values: Sequence[str]) -> None:
+    """Raise for an outcome that neither a verifier of ours gives nor any episode has whose outcome the actor sees."""
+    own = {*OUTCOME_WORDS, *NOT_COUNTED, "incomplete", "agent_error", "timeout", selection.NOT_VERIFIED}
+    for value in values:
+        seen = visibility.of_project(actor).filter(reward_type=value.replace("\x00", ""))
+        if value not in own and not seen.exists():
+            raise Invalid(f"Unknown filter value: outcome={value}. No episode has this outcome.")

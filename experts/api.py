@@ -12,11 +12,11 @@ from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
 from awmclient.metrics import DeskNumbers
+from episodes.selection import run_named
 from experts import advising, closing, queue
 from experts.metrics import records
 from experts.reading import ask_view, open_asks, page_of_asks
-from people.errors import Invalid
-from people.http import REFUSALS, actor_of
+from people.http import REFUSALS, actor_of, refuse_unknown
 
 router = Router(tags=["asks"])
 CURSOR = P(max_length=200, description="The value of `next` of the page before.")
@@ -42,8 +42,7 @@ def list_asks(
 ) -> schema.AskList:
     """List the queue in turn; with `limit` or `cursor` the asks of a status by pages, newest first."""
     actor, wanted = actor_of(request), {"run": run, "episode": episode, "tier": tier or ""}
-    if unknown := sorted(set(request.GET) - {"status", "cursor", "limit", *wanted}):
-        raise Invalid(f"Unknown filter: {unknown[0]}. Use one of status, {', '.join(wanted)}.")
+    refuse_unknown(request, "status", *wanted, "cursor", "limit")
     if not limit and not cursor:
         return schema.AskList(asks=open_asks(actor, status, **wanted))
     asks, cursor_next = page_of_asks(actor, status, cursor, limit or 50, **wanted)
@@ -111,7 +110,11 @@ def desk_numbers(
     drawn: bool = False,
 ) -> DeskNumbers:
     """Return how the desk works, by person, model, run and arm; never for an agent. `since` and `until` are days."""
+    actor = actor_of(request)
+    refuse_unknown(request, "time", "since", "until", "run", "arm", "drawn")
+    if run:
+        run = run_named(actor.project, run).pk
     days = {name: day.isoformat() for name, day in (("since", since), ("until", until)) if day}
     look = records.Look.read({"time": time, **days, "run": run, "arm": arm, "drawn": str(int(drawn))})
-    found = records.numbers_of(actor_of(request), look, timezone.now())
+    found = records.numbers_of(actor, look, timezone.now())
     return DeskNumbers.model_validate({"note": records.NOTE, **asdict(found)})

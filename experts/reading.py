@@ -11,9 +11,11 @@ from datetime import datetime
 from django.utils import timezone
 
 from awmclient.schema import AskListing, AskView
-from episodes.selection import newest
+from episodes.models import Episode
+from episodes.selection import newest, run_named
 from experts.models import Ask, AskQuerySet
 from people.access import Actor, may_see_queue, scoped
+from people.errors import Invalid
 
 LISTED = 500
 NOT_LISTED = ("episode__tools", "episode__policy", "episode__final_answer")
@@ -56,6 +58,11 @@ def _listed(actor: Actor, status: str, wanted: Mapping[str, str]) -> AskQuerySet
     may_see_queue(actor)
     fields = {"run": "episode__run", "episode": "episode", "tier": "tier"}
     narrowed = {fields[name]: value.replace("\x00", "") for name, value in wanted.items() if value}
+    if run := narrowed.get("episode__run"):
+        narrowed["episode__run"] = run_named(actor.project, run).pk
+    episode = narrowed.get("episode")
+    if episode and not scoped(Episode.objects.filter(pk=episode), actor.project).exists():
+        raise Invalid(f"Unknown filter value: episode={episode}. No episode has this id.")
     return asks_of(actor).filter(status=status, **narrowed).defer(*NOT_LISTED)
 
 

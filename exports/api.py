@@ -15,7 +15,7 @@ from exports.models import Export
 from exports.recipe import Recipe
 from exports.selecting import may_open
 from people.access import visible_or_404
-from people.http import REFUSALS, actor_of
+from people.http import REFUSALS, actor_of, refuse_unknown
 
 router = Router(tags=["exports"])
 
@@ -144,6 +144,7 @@ def start_export(request: HttpRequest, payload: Body[dict[str, Any]]) -> Status[
 @router.get("/exports", response={200: ExportList, **REFUSALS})
 def list_exports(request: HttpRequest) -> ExportList:
     actor = actor_of(request)
+    refuse_unknown(request)
     may_open(actor)
     return ExportList(exports=[_view(export) for export in requesting.exports_of(actor)[:100]])
 

@@ -12,7 +12,7 @@ from ninja.files import UploadedFile
 from imports import importing
 from imports.models import Import
 from people.access import may_launch, visible_or_404
-from people.http import REFUSALS, actor_of
+from people.http import REFUSALS, actor_of, refuse_unknown
 
 router = Router(tags=["imports"])
 
@@ -76,6 +76,7 @@ def start_import(request: HttpRequest, file: File[UploadedFile], format: Form[st
 @router.get("/imports", response={200: ImportList, **REFUSALS})
 def list_imports(request: HttpRequest) -> ImportList:
     """List the newest hundred."""
+    refuse_unknown(request)
     return ImportList(imports=[_view(one) for one in importing.imports_of(actor_of(request))[:100]])
 
 

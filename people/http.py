@@ -352,3 +352,11 @@ def build_api(**options: Any) -> Api:
         return refusal(Away())
 
     return api
+
+
+def refuse_unknown(request: HttpRequest, *known: str) -> None:
+    """Raise `Invalid` for a name in the query that a list does not know: a filter that is ignored would answer
+    everything."""
+    if unknown := sorted(set(request.GET) - set(known)):
+        use = f"Use one of {', '.join(known)}." if known else "This list has none."
+        raise Invalid(f"Unknown filter: {unknown[0]}. {use}")

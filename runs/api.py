@@ -16,7 +16,7 @@ from episodes import lists, recording
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
 from episodes.models import Run
 from people.access import Actor, may_launch, may_read, visible_or_404
-from people.http import REFUSALS, actor_of
+from people.http import REFUSALS, actor_of, refuse_unknown
 from runs import briefings, certifying, estimating, planning, preflight, spending
 from runs.comparison import Comparison, compare_run
 from runs.costs import Cost
@@ -289,6 +289,7 @@ def add_seeds(request: HttpRequest, run_id: str, payload: SeedsBody) -> schema.R
 @router.get("/runs/{run_id}/comparison", response={200: ComparisonView, **REFUSALS})
 def comparison(request: HttpRequest, run_id: str) -> ComparisonView:
     """Compare the arms of a planned run. Not for agent tokens."""
+    refuse_unknown(request)
     return view_of(compare_run(actor_of(request), run_id))
 
 

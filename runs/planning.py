@@ -170,7 +170,7 @@ def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
         (scenario, idx, text)
         for pack in packs()
         for scenario in sorted(pack.scenarios)
-        if _matches(scenario, wanted)
+        if _matches(scenario, wanted) and (wanted.partial or not pack.scenario(scenario).partial)
         for idx, text in enumerate(pack.tasks(scenario))
         if _is_playable(document, scenario, idx)
     ]

@@ -42,12 +42,14 @@ class Strict(BaseModel):
 
 
 class TaskFilter(Strict):
-    """Tasks of loaded packs. `scenarios` are names with `*`; `split` is a pinned split and `side` its list."""
+    """Tasks of loaded packs. `scenarios` are names with `*`; `split` is a pinned split and `side` its list. Without
+    one, partial scenarios are left out unless `partial`."""
 
     scenarios: list[str] = ["*"]
     split: str = ""
     side: str = Field("val", pattern="^(train|val)$")
     limit: int | None = Field(None, ge=1)
+    partial: bool = False
 
 
 def _which(tasks: Any) -> str:
@@ -133,6 +135,8 @@ class PlanDocument(Strict):
             del plan["environment"]  # so had plans that were launched before there were others
         if self.texts is None:
             del plan["texts"]
+        if isinstance(plan["tasks"], dict) and not plan["tasks"]["partial"]:
+            del plan["tasks"]["partial"]
         for arm in plan["arms"]:
             for name in ADDED:
                 if arm[name] is None:

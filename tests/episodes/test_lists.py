@@ -65,11 +65,29 @@ def test_filters_mean_what_they_say(ada, played, filters, found):
         ({"run": ["weekly"]}, "Unknown filter value: run=weekly"),
         ({"seed": ["x"]}, "Use a whole number"),
         ({"arm": ["a\x00"]}, "Unknown filter value: arm"),
+        ({"outcome": ["complete", "foo"]}, "Unknown filter value: outcome=foo. No episode has this outcome."),
     ],
 )
 def test_an_unknown_filter_or_value_is_named(ada, played, filters, words):
     with pytest.raises(Invalid, match=words):
         lists.episodes(ada, filters, "", 50)
+
+
+@pytest.mark.parametrize(
+    ("path", "words"),
+    [
+        ("asks?run=nope", "run=nope. No run has this name or id."),
+        ("asks?episode=nope", "episode=nope. No episode has this id."),
+        ("desk/numbers?run=nope", "run=nope"),
+        ("desk/numbers?foo=1", "Unknown filter: foo. Use one of time, since"),
+        ("exports?foo=1", "Unknown filter: foo. This list has none."),
+        ("imports?foo=1", "Unknown filter: foo."),
+        ("runs/x/comparison?foo=1", "Unknown filter: foo."),
+    ],
+)
+def test_every_list_names_an_unknown_filter_or_value(ada, path, words):
+    refused = as_person(ada).get(f"/api/v1/{path}")
+    assert refused.status_code == 422 and words in refused.json()["error"]["message"]
 
 
 @pytest.mark.parametrize("cursor", ["x", "====", "bm90IGE", "MjAyNi0wMS0wMSBh", "é"])

@@ -6,18 +6,20 @@ import json
 
 import pytest
 
-from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
+from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
 from awmenv.models import BuildReport
+from curriculum import next_tasks
 from episodes import packs, recording
 from episodes.models import Episode
 from exports.preview import preview
 from exports.recipe import Recipe
 from people.members import issue_token
-from runs import launching, playing
+from runs import launching, planning, playing
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.awmenv.hostile_packs import pack
 from tests.awmenv.test_partial import partial_pack
 from tests.browsing import as_person, html
+from tests.runs.planned import document
 
 HOSTILE = BuildReport(9, 0, 1, 1, [], ["t: <b>near</b> \u202e"])
 SCRIPT = [{"call": {"name": "add_row", "arguments": {}}}, {"answer": "done"}]
@@ -79,6 +81,20 @@ def test_demo_plays_no_partial_scenario(settings, monkeypatch):
     monkeypatch.setattr(pack_.known[left], "partial", "1 of 3 SQL statements fail")
     monkeypatch.setattr(launching, "packs", lambda: [pack_])
     assert left not in {start.scenario for start in launching.demo_starts()}
+
+
+def test_plans_and_next_tasks_leave_partial_scenarios_out(ada, monkeypatch):
+    pack_ = packs.find_pack("helpdesk_1")
+    whole = planning.tasks_of(ada, document(tasks={"limit": 100}))
+    monkeypatch.setattr(pack_.known["helpdesk_1"], "partial", "1 of 3 SQL statements fail")
+    run, _ = recording.start_run(ada, RunStart(name="training"))
+    assert "helpdesk_1/0" not in next_tasks.sides(run) and "library_1/0" in next_tasks.sides(run)
+    left = planning.tasks_of(ada, document(tasks={"limit": 100}))
+    assert {scenario for scenario, _, _ in whole} - {scenario for scenario, _, _ in left} == {"helpdesk_1"}
+    asked = document(tasks={"limit": 100, "partial": True})
+    assert planning.tasks_of(ada, asked) == whole
+    assert planning.tasks_of(ada, document(tasks=["helpdesk_1/0"])), "who names one asks for it"
+    assert document().digest == document(tasks={"limit": 6, "partial": False}).digest != asked.digest
 
 
 def test_text_of_a_failed_statement_stays_text(ada, project):
