@@ -241,8 +241,10 @@ def test_file_without_rows_is_refused(rows_of, content, why):
         rows_of(content)
 
 
-def test_deep_json_is_refused(one):
-    assert "128 levels" in one(b'{"messages": ' + b"[" * 300 + b"]" * 300 + b"}").refusal
+@pytest.mark.parametrize("depth", [300, 5_000, 100_000])
+def test_deep_json_is_refused(one, depth):
+    found = one(b'{"messages": ' + b"[" * depth + b"]" * depth + b"}")
+    assert found.refusal == "It nests deeper than 128 levels."
 
 
 def test_numbers_that_json_does_not_have_are_refused(one):
