@@ -283,6 +283,21 @@ def test_too_many_steps_are_refused(one, monkeypatch):
     assert "more than 3 steps" in one(OPENAI).refusal
 
 
+@pytest.mark.parametrize("name", ["openai", "atif", "tau_bench"])
+def test_byte_order_mark_is_accepted(rows_of, name):
+    mark = b"\xef\xbb\xbf"
+    plain, marked = rows_of(text_of(name)), rows_of(mark + text_of(name))
+    assert [(row.place, row.digest, row.refusal) for row in marked] == [(row.place, row.digest, "") for row in plain]
+    if name == "openai":
+        assert [row.refusal for row in rows_of(mark + text_of(name) * 2)] == ["", ""]
+        assert [row.place for row in rows_of(mark + b"\n" + text_of(name) * 2)] == ["line 2", "line 3"]
+
+
+def test_file_of_a_byte_order_mark_is_empty(rows_of):
+    with pytest.raises(readers.BadFile, match="The file is empty"):
+        rows_of(b"\xef\xbb\xbf")
+
+
 def test_hostile_text_is_kept_inside_steps(one):
     text = "\ud800\x00\x1b[2J<script>\u202e"
     found = one({"messages": [MESSAGES[1], {"role": "assistant", "content": text}]})
