@@ -28,6 +28,7 @@ from episodes import admitting
 from imports import readers
 from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
+from imports.readers.found import FURTHER
 from imports.spooling import Spool, Waiting, spooling
 from people.access import Actor, may_launch, scoped, system
 from people.errors import AppError, Invalid, TooLarge
@@ -41,6 +42,8 @@ SILENT_AFTER = timedelta(seconds=60)
 ATTEMPTS_MAX = 3
 TELL_EVERY_S = 1.0
 REFUSALS_KEPT = 100
+KINDS_MAX = 200
+"""Kinds of losses of a file that are named."""
 Tell = Callable[[int, int], object]
 """Called with the bytes that were read and the size of the file."""
 
@@ -63,7 +66,8 @@ class Reading:
 
     def take(self, row: Waiting) -> None:
         self.steps += row.arrival.episode["last_seq"]
-        self.lost.update(row.lost)
+        for what, count in row.lost.items():
+            self.lost[what if what in self.lost or len(self.lost) < KINDS_MAX else FURTHER] += count
 
 
 def _shown(text: str) -> str:
@@ -247,7 +251,9 @@ def _waiting(found: readers.Found, given: Import) -> Waiting:
         raise Invalid(found.refusal)
     place = _shown(found.place)
     lost = "; ".join(lost_words(found.lost))
-    about = f"{given.name}, {place}, format {found.format}{f'. Not imported: {lost}' if lost else ''}"
+    source_id = _shown(found.trajectory.episode)
+    origin = f"{given.name}, {place}, format {found.format}{f', ID {source_id}' if source_id else ''}"
+    about = f"{origin}{f'. Not imported: {lost}' if lost else ''}"
     return Waiting(place, dict(found.lost), admitting.arrival_of(found.start, found.trajectory, about))
 
 

@@ -49,6 +49,7 @@ KNOWN_S = 3.0
 KNOWN_TOKENS = 10_000
 MAX_DEPTH = 128
 """Deeper JSON is no record of a tool call; everything that walks a value may count on this."""
+TOO_DEEP = f"The body nests deeper than {MAX_DEPTH} levels."
 _SHAPE = bytes.maketrans(b"012345678E", b"999999999e")
 _BOXES = (dict, list)
 _LONG_NUMBER = b"9" * 19
@@ -81,7 +82,7 @@ def parse_json(raw: bytes) -> Any:
     except orjson.JSONDecodeError:
         value = _read(raw)
     if raw.count(b"{") + raw.count(b"[") > MAX_DEPTH and _is_deep(value):
-        raise BadJson(f"The body nests deeper than {MAX_DEPTH} levels.")
+        raise BadJson(TOO_DEEP)
     return value
 
 
@@ -99,7 +100,9 @@ def _read(raw: bytes) -> Any:
         if _may_overflow(raw):  # rare; hooks in the reader cost time for every number
             exact = {"parse_int": _whole, "parse_float": _number}
         return json.loads(text, parse_constant=_refuse_constant, **exact)
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise BadJson(TOO_DEEP) from error
+    except ValueError as error:
         raise BadJson(f"The body is not JSON: {error}") from error
 
 

@@ -8,11 +8,26 @@ from typing import Any
 
 from awmclient.schema import Trajectory
 from imports.readers.chats import outcome_of
-from imports.readers.found import Draft, Unreadable, tools_of, wants, whole
-from imports.readers.messages import add_call, add_result, settle, text_of
+from imports.readers.found import EMPTY, Draft, Unreadable, tools_of, wants
+from imports.readers.messages import add_call, add_result, arguments_of, settle, text_of
 
 ATIF = re.compile(r"ATIF-v1\.([0-8])")
 RESULTS = ("tool_result", "result", "data")
+AWM = frozenset({"steps", "task", "scenario", "task_idx", "tools", "reward"})
+AWM_ACTION = frozenset({"type", "tool_name", "arguments"})
+AWM_SEEN = frozenset({"done", "reward_type"})
+AWM_DONE = frozenset({"done", "tool_name"})
+AWM_VERIFIED = AWM_DONE | {"reward", "reward_type"}
+ATIF_FIELDS = frozenset(
+    {
+        *("schema_version", "session_id", "trajectory_id", "agent", "steps", "extra", "final_metrics"),
+        "subagent_trajectories",
+    }
+)
+ATIF_STEP = frozenset({"step_id", "source", "message", "timestamp", "metrics", "observation"})
+ATIF_TURN = ATIF_STEP | {"tool_calls", "reasoning_content", "model_name", "reasoning_effort"}
+SWE = frozenset({"environment", "trajectory", "history", "info"})
+SWE_STEP = frozenset({"action", "observation", "state", "execution_time"})
 
 
 def knows_awm(row: Mapping[str, Any]) -> bool:
@@ -22,41 +37,63 @@ def knows_awm(row: Mapping[str, Any]) -> bool:
 
 
 def read_awm(row: Mapping[str, Any], draft: Draft) -> Trajectory:
-    """Return calls of the environment with what they returned. `verify` is no call of the agent: it is the outcome."""
+    """Return calls of the environment with what they returned. `verify` is no call of the agent: it is the outcome,
+    without its details, which may hold the solution.
+    """
     for number, step in enumerate(wants(row, "steps", list, "a list of steps"), 1):
         action = step.get("action") if isinstance(step, Mapping) else None
         seen = step.get("observation") if isinstance(step, Mapping) else None
         if not isinstance(action, Mapping) or not isinstance(seen, Mapping):
             raise Unreadable(f"Step {number} has no action with an observation.")
-        if isinstance(name := action.get("tool_name"), str):
-            if name not in ("verify", "done"):
-                _called(draft, name, action, seen)
-        else:
+        draft.lose_fields(step, {"action", "observation"}, "steps")
+        if not isinstance(name := action.get("tool_name"), str):
             draft.lose(f"actions of type {str(action.get('type'))[:40]}")
+        elif name in ("verify", "done"):
+            draft.lose_fields(action, {"type", "tool_name"}, name)
+            known = AWM_VERIFIED if name == "verify" else AWM_DONE
+            draft.lose_fields(seen, known | {one for one in AWM if seen.get(one) == row.get(one)}, name)
+        else:
+            _called(draft, name, action, seen)
+    draft.lose_fields(row, AWM)
     verified = [one["observation"] for one in row["steps"] if one["action"].get("tool_name") == "verify"]
-    kind = verified[-1].get("reward_type") if verified else None
+    last: Mapping[str, Any] = verified[-1] if verified else {}
+    draft.lose("earlier verifications", max(0, len(verified) - 1))
+    reward = row.get("reward") if row.get("reward") is not None else last.get("reward")
+    draft.lose("reward of verify", int(last.get("reward") not in (None, reward)))
     return draft.trajectory(
         task=draft.task(row.get("task")),
         environment="awm",
         scenario=draft.line(row.get("scenario"), "scenario"),
-        task_idx=whole(row.get("task_idx")),
+        task_idx=draft.whole(row.get("task_idx"), "task index"),
         tools=tools_of(row.get("tools"), draft),
         stop_reason="done",
-        outcome=outcome_of(row.get("reward"), kind),
+        outcome=outcome_of(draft, reward, last.get("reward_type")),
     )
 
 
 def _called(draft: Draft, name: str, action: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
     draft.turn += 1
-    arguments = action.get("arguments")
     step = draft.add("tool_call", name=name, turn=draft.turn)
-    step["arguments"] = arguments if isinstance(arguments, dict) else {}
-    if isinstance(error := seen.get("error"), str) and error:
+    step["arguments"] = arguments_of(action.get("arguments"), draft)
+    source = next((one for one in RESULTS if seen.get(one) is not None), "result")
+    known = {*AWM_SEEN, source, *(["tool_name"] if seen.get("tool_name") == name else [])}
+    error, reward = seen.get("error"), seen.get("reward")
+    if isinstance(error, str) and error:
         step["error"] = error
+        if seen.get(source) not in (*EMPTY, error):
+            step["meta"] = {"result_beside_error": seen[source]}
+        known.add("error")
     else:
-        step["result"] = next((seen[one] for one in RESULTS if seen.get(one) is not None), None)
-    if isinstance(kind := seen.get("reward_type"), str) and kind:
-        step["reward_type"] = kind[:200]
+        step["result"] = seen.get(source)
+    if kind := draft.line(seen.get("reward_type"), "reward type"):
+        step["reward_type"] = kind
+    if seen.get("done") is True:
+        step["done"] = True
+    if isinstance(reward, int | float) and not isinstance(reward, bool):
+        step["reward"] = reward
+        known.add("reward")
+    draft.lose_fields(action, AWM_ACTION, "actions")
+    draft.lose_fields(seen, known, "observations")
 
 
 def knows_atif(row: Mapping[str, Any]) -> bool:
@@ -66,32 +103,42 @@ def knows_atif(row: Mapping[str, Any]) -> bool:
 def read_atif(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     if not ATIF.fullmatch(str(row.get("schema_version"))):
         raise Unreadable(f"{str(row.get('schema_version'))[:40]!r} is not ATIF-v1.0 to ATIF-v1.8.")
+    agent = draft.inner(row, "agent")
     for number, step in enumerate(wants(row, "steps", list, "a list of steps"), 1):
         if not isinstance(step, Mapping) or step.get("source") not in ("system", "user", "agent"):
             raise Unreadable(f"Step {number} is not of source system, user or agent.")
-        _told(draft, step)
+        _told(draft, step, agent.get("model_name"))
     draft.lose("final metrics", int(bool(row.get("final_metrics"))))
-    draft.lose("trajectories of subagents", len(row.get("subagent_trajectories") or []))
-    agent: Mapping[str, Any] = row["agent"] if isinstance(row.get("agent"), Mapping) else {}
-    extra = row.get("extra")
-    ours = extra.get("awm") if isinstance(extra, Mapping) else None
-    about: Mapping[str, Any] = ours if isinstance(ours, Mapping) else {}
-    policy = {"name": draft.line(agent.get("name"), "agent"), "model": draft.line(agent.get("model_name"), "model")}
+    draft.lose("trajectories of subagents", _length(row.get("subagent_trajectories")))
+    extra = draft.inner(row, "extra")
+    about = draft.inner(extra, "awm")
+    draft.lose_fields(row, ATIF_FIELDS)
+    draft.lose_fields(agent, {"name", "version", "model_name", "tool_definitions"}, "agent")
+    draft.lose_fields(extra, {"awm"}, "extra")
+    draft.lose_fields(about, {"task", "scenario", "task_idx", "reward", "reward_type"}, "extra.awm")
+    named = {"name": "name", "version": "version", "model": "model_name"}
+    policy = {name: draft.line(agent.get(source), f"{name} of the agent") for name, source in named.items()}
     return draft.trajectory(
         episode=draft.line(row.get("trajectory_id") or row.get("session_id"), "session id"),
         task=draft.task(about.get("task") or draft.first_user_text()),
         scenario=draft.line(about.get("scenario"), "scenario"),
-        task_idx=whole(about.get("task_idx")),
+        task_idx=draft.whole(about.get("task_idx"), "task index"),
         tools=tools_of(agent.get("tool_definitions"), draft),
         policy={name: value for name, value in policy.items() if value},
         stop_reason="done",
         final_answer=draft.last_answer(),
-        outcome=outcome_of(about.get("reward"), about.get("reward_type")),
+        outcome=outcome_of(draft, about.get("reward"), about.get("reward_type")),
     )
 
 
-def _told(draft: Draft, step: Mapping[str, Any]) -> None:
-    """Add one step: what was said, its calls, and what came back, all at its time."""
+def _length(given: Any) -> int:
+    return len(given) if isinstance(given, list) else int(given not in EMPTY)
+
+
+def _told(draft: Draft, step: Mapping[str, Any], model: Any) -> None:
+    """Add one step: what was said, its calls, and what came back, all at its time. Another model than the agent's, and
+    the effort of its reasoning, are kept with the first of it.
+    """
     first = len(draft.steps)
     draft.lose("metrics of steps", int(bool(step.get("metrics"))))
     text = text_of(step.get("message"), draft)
@@ -100,6 +147,7 @@ def _told(draft: Draft, step: Mapping[str, Any]) -> None:
         raise Unreadable("The tool calls of a step are not a list.")
     if step["source"] != "agent":
         draft.add("message", role=step["source"], content=text)
+        draft.lose_fields(step, ATIF_STEP, "steps")
     else:
         draft.turn += 1
         thought = step.get("reasoning_content")
@@ -108,12 +156,17 @@ def _told(draft: Draft, step: Mapping[str, Any]) -> None:
             draft.add("message", role="assistant", content=text, turn=draft.turn, meta=meta)
         for call in calls:
             add_call(draft, call)
-    observed = step.get("observation")
-    results = observed.get("results") if isinstance(observed, Mapping) else []
+        beside = {one: step[one] for one in ("model_name", "reasoning_effort") if step.get(one) not in (*EMPTY, model)}
+        if beside:
+            draft.steps[first]["meta"] = {**draft.steps[first].get("meta", {}), **beside}
+        draft.lose_fields(step, ATIF_TURN if meta else ATIF_TURN - {"reasoning_content"}, "steps")
+    observed = draft.inner(step, "observation")
+    results = observed.get("results")
+    draft.lose_fields(observed, {"results"} if isinstance(results, list) else set(), "observations")
     for result in results if isinstance(results, list) else []:
         if not isinstance(result, Mapping):
             raise Unreadable("A result is not an object.")
-        draft.lose("links to subagents", len(result.get("subagent_trajectory_ref") or []))
+        draft.lose("links to subagents", _length(result.get("subagent_trajectory_ref")))
         _came_back(draft, result)
     settle(draft)
     at = draft.moment(step.get("timestamp"))
@@ -123,6 +176,10 @@ def _told(draft: Draft, step: Mapping[str, Any]) -> None:
 
 def _came_back(draft: Draft, result: Mapping[str, Any]) -> None:
     text = text_of(result.get("content"), draft)
+    known = {"source_call_id", "content", "subagent_trajectory_ref"} - (
+        set() if draft.unanswered else {"source_call_id"}
+    )
+    draft.lose_fields(result, known, "results")
     if draft.unanswered:
         add_result(draft, {"tool_call_id": result.get("source_call_id")}, text)
     else:
@@ -136,26 +193,32 @@ def knows_swe(row: Mapping[str, Any]) -> bool:
 
 def read_swe(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     """Return the prompts of the history up to the first answer, then each command with its output."""
-    for message in row["history"] if isinstance(row.get("history"), list) else []:
+    history = row.get("history")
+    for message in history if isinstance(history, list) else []:
         if not isinstance(message, Mapping) or message.get("role") not in ("system", "user"):
             break
         if message.get("is_demo"):
             draft.lose("demonstrations")
         else:
             draft.add("message", role=message["role"], content=text_of(message.get("content"), draft))
+            draft.lose_fields(message, {"role", "content", "is_demo"}, "messages")
     for number, step in enumerate(wants(row, "trajectory", list, "a list of steps"), 1):
         if not isinstance(step, Mapping) or not isinstance(step.get("action"), str):
             raise Unreadable(f"Step {number} has no action.")
         draft.turn += 1
-        said = step.get("thought") or step.get("response")
-        if isinstance(said, str) and said.strip():
-            draft.add("message", role="assistant", content=said, turn=draft.turn)
-        meta = {"state": step["state"]} if step.get("state") else None
-        done = draft.add("action", action={"command": step["action"]}, turn=draft.turn, meta=meta)
+        said = {name: str(step[name]) for name in ("thought", "response") if isinstance(step.get(name), str)}
+        texts = [text for text in said.values() if text.strip()]
+        if texts:
+            beside = {"response": texts[1]} if texts[1:] not in ([], texts[:1]) else None
+            draft.add("message", role="assistant", content=texts[0], turn=draft.turn, meta=beside)
+        meta = {name: step[name] for name in ("state", "execution_time") if step.get(name) not in EMPTY}
+        done = draft.add("action", action={"command": step["action"]}, turn=draft.turn, meta=meta or None)
         done["observation"] = {"output": step.get("observation")}
-    info = row.get("info")
-    about: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
+        draft.lose_fields(step, SWE_STEP | said.keys(), "steps")
+    about = draft.inner(row, "info")
     submitted = isinstance(about.get("submission"), str) and about.get("submission")
+    draft.lose_fields(row, SWE if isinstance(history, list) else SWE - {"history"})
+    draft.lose_fields(about, {"submission"} if submitted else set(), "info")
     return draft.trajectory(
         task=draft.task(draft.first_user_text()),
         environment="swe-agent",

@@ -7,8 +7,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from awmclient.schema import Trajectory
-from imports.readers.found import Draft, Unreadable, tools_of, wants, whole
+from imports.readers.found import EMPTY, Draft, Unreadable, tools_of, wants, whole
 from imports.readers.messages import add_messages, text_of
+
+LOGGED = ("events", "transcript", "store", "attachments")
+INSPECT = frozenset({"id", "epoch", "input", "messages", "scores", "uuid", "error", *LOGGED})
+OPENENV = frozenset(
+    {
+        *("episode_id", "messages", "reward", "done", "tool_trace", "task", "extra"),
+        *("metrics", "artifacts", "verify_metrics"),
+    }
+)
 
 
 def knows_openai(row: Mapping[str, Any]) -> bool:
@@ -17,14 +26,13 @@ def knows_openai(row: Mapping[str, Any]) -> bool:
 
 def read_openai(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     add_messages(draft, wants(row, "messages", list, "a list of messages"))
-    known = {"messages", "tools", "functions", "parallel_tool_calls", "model", "task", "id"}
-    for name in sorted(set(row) - known)[:20]:
-        draft.lose(f"field {name[:60]}")
+    tools = "tools" if row.get("tools") else "functions"
+    draft.lose_fields(row, {"messages", tools, "parallel_tool_calls", "model", "task", "id"})
     model = draft.line(row.get("model"), "model")
     return draft.trajectory(
         episode=draft.line(row.get("id"), "id"),
         task=draft.task(row.get("task") or draft.first_user_text()),
-        tools=tools_of(row.get("tools") or row.get("functions"), draft),
+        tools=tools_of(row.get(tools), draft),
         policy={"model": model} if model else None,
         stop_reason="done" if draft.last_answer() is not None else None,
         final_answer=draft.last_answer(),
@@ -38,26 +46,28 @@ def knows_openenv(row: Mapping[str, Any]) -> bool:
 def read_openenv(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     add_messages(draft, wants(row, "messages", list, "a list of messages"))
     task = row.get("task")
-    about: Mapping[str, Any] = task if isinstance(task, Mapping) else {}
-    extra: Mapping[str, Any] = row["extra"] if isinstance(row.get("extra"), Mapping) else {}
+    about: Mapping[str, Any] = {} if isinstance(task, str) else draft.inner(row, "task")
+    extra, checked = draft.inner(row, "extra"), draft.inner(row, "verify_metrics")
     trace = row.get("tool_trace")
     calls = sum(step["kind"] == "tool_call" for step in draft.steps)
     if isinstance(trace, list) and len(trace) > calls:
         draft.lose("calls of the tool trace that no message holds", len(trace) - calls)
     draft.lose("metrics", int(bool(row.get("metrics"))))
     draft.lose("artifacts", int(bool(row.get("artifacts"))))
+    draft.lose_fields(row, OPENENV if isinstance(trace, list) else OPENENV - {"tool_trace"})
+    draft.lose_fields(about, {"scenario", "task_idx", "task" if about.get("task") else "prompt"}, "task")
+    draft.lose_fields(extra, {"tools"}, "extra")
     text = task if isinstance(task, str) else about.get("task") or about.get("prompt") or draft.first_user_text()
-    measured = row.get("verify_metrics")
-    named = measured.get("reward_type") if isinstance(measured, Mapping) else None
+    draft.lose_fields(checked, {"reward_type"}, "verify_metrics")
     return draft.trajectory(
         episode=draft.line(row.get("episode_id"), "episode id"),
         task=draft.task(text),
         scenario=draft.line(about.get("scenario"), "scenario"),
-        task_idx=whole(about.get("task_idx")),
+        task_idx=draft.whole(about.get("task_idx"), "task index"),
         tools=tools_of(extra.get("tools"), draft),
         stop_reason="done" if row.get("done") is True else None,
         final_answer=draft.last_answer(),
-        outcome=outcome_of(row.get("reward"), named),
+        outcome=outcome_of(draft, row.get("reward"), checked.get("reward_type")),
     )
 
 
@@ -70,10 +80,11 @@ def read_tau(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     the solution.
     """
     add_messages(draft, wants(row, "traj", list, "a list of messages"))
-    info = row.get("info") if isinstance(row.get("info"), Mapping) else {}
-    task = info.get("task") if isinstance(info, Mapping) else None
+    info = draft.inner(row, "info")
+    task = info.get("task")
     instruction = task.get("instruction") if isinstance(task, Mapping) else None
     draft.lose("the grader's details", int(bool(info)))
+    draft.lose_fields(row, {"traj", "task_id", "trial", "reward", "info"})
     return draft.trajectory(
         episode=f"{row['task_id']}.{row.get('trial', 0)}"[:200],
         environment="tau-bench",
@@ -81,7 +92,7 @@ def read_tau(row: Mapping[str, Any], draft: Draft) -> Trajectory:
         task_idx=whole(row.get("task_id")),
         stop_reason="done",
         final_answer=draft.last_answer(),
-        outcome=outcome_of(row.get("reward")),
+        outcome=outcome_of(draft, row.get("reward")),
     )
 
 
@@ -90,17 +101,24 @@ def knows_inspect(row: Mapping[str, Any]) -> bool:
 
 
 def read_inspect(row: Mapping[str, Any], draft: Draft) -> Trajectory:
-    """Read one sample of a log. Its first score is the outcome; the target, which is the solution, stays out."""
+    """Read one sample of a log. Its first score is the outcome; the target, which is the solution, stays out. So does
+    what a scorer says of its score, which may quote the target.
+    """
     about, sample = row["eval"], row["sample"]
     if not isinstance(about, Mapping) or not isinstance(sample, Mapping):
         raise Unreadable("The sample or the head of the log is not an object.")
     add_messages(draft, wants(sample, "messages", list, "a list of messages"))
-    for name in ("events", "transcript", "store", "attachments"):
+    for name in LOGGED:
         draft.lose(name, int(bool(sample.get(name))))
     scores = sample.get("scores")
     named = list(scores.items()) if isinstance(scores, Mapping) else []
     draft.lose("further scores", max(0, len(named) - 1))
+    draft.lose_fields(sample, INSPECT if isinstance(scores, Mapping) else INSPECT - {"scores"})
+    draft.lose("settings of the log", int(any(about[name] not in EMPTY for name in about.keys() - {"task", "model"})))
     model, error = draft.line(about.get("model"), "model"), sample.get("error")
+    draft.lose("text of the error", int(bool(error)))
+    number = whole(sample.get("id"))
+    draft.lose("field id", int(number is None and bool(sample.get("id") and sample.get("uuid"))))
     task = sample.get("input")
     return draft.trajectory(
         episode=f"{sample.get('uuid') or sample.get('id')}"[:200],
@@ -109,12 +127,12 @@ def read_inspect(row: Mapping[str, Any], draft: Draft) -> Trajectory:
         fault="environment" if error else None,
         task=draft.task(task if isinstance(task, str) else _asked(task, draft)),
         scenario=draft.line(about.get("task"), "name of the task"),
-        task_idx=whole(sample.get("id")),
-        seed=whole(sample.get("epoch")),
+        task_idx=number,
+        seed=draft.whole(sample.get("epoch"), "epoch"),
         policy={"model": model, "kind": "model"} if model else None,
         stop_reason="error" if error else "done",
         final_answer=draft.last_answer(),
-        outcome=_scored(*named[0]) if named else None,
+        outcome=_scored(draft, *named[0]) if named else None,
     )
 
 
@@ -129,20 +147,24 @@ def _asked(messages: Any, draft: Draft) -> str:
 GRADES = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 
 
-def _scored(name: str, score: Any) -> dict[str, Any] | None:
-    value = score.get("value") if isinstance(score, Mapping) else None
-    number = GRADES.get(value) if isinstance(value, str) else value
-    about = score.get("metadata") if isinstance(score, Mapping) else None
-    kind = about.get("reward_type") if isinstance(about, Mapping) else None
-    found = outcome_of(number, kind)
+def _scored(draft: Draft, name: str, given: Any) -> dict[str, Any] | None:
+    score: Mapping[str, Any] = given if isinstance(given, Mapping) else {"value": given}
+    value, about = score.get("value"), draft.inner(score, "metadata")
+    draft.lose_fields(score, {"value", "metadata"}, "scores")
+    draft.lose_fields(about, {"reward_type"}, "metadata of scores")
+    number = GRADES.get(value, value) if isinstance(value, str) else value
+    found = outcome_of(draft, number, about.get("reward_type"), "score")
     return {**found, "details": {"scorer": str(name)[:200], "value": value}} if found else None
 
 
-def outcome_of(reward: Any, kind: Any = None) -> dict[str, Any] | None:
-    """Return a reported outcome: *complete* for a reward of 1, unless the source names its type."""
+def outcome_of(draft: Draft, reward: Any, kind: Any = None, what: str = "reward") -> dict[str, Any] | None:
+    """Return a reported outcome: *complete* for a reward of 1, unless the source names its type. A reward that is no
+    number makes none and is counted as lost."""
     if isinstance(reward, bool):
         reward = float(reward)
     if not isinstance(reward, int | float) or not math.isfinite(reward):
+        draft.lose(f"{what} that is not a number", int(reward not in EMPTY))
+        draft.lose("reward type without a reward", int(kind not in EMPTY))
         return None
-    named = kind[:200] if isinstance(kind, str) and kind else "complete" if reward >= 1 else "others"
+    named = draft.line(kind, "reward type") or ("complete" if reward >= 1 else "others")
     return {"reward_type": named, "reward": float(reward), "source": "reported"}

@@ -27,6 +27,8 @@ RATIO_MAX = 200
 """Bytes that one packed byte may become, above `RATIO_FROM`: logs pack 5 to 30 times."""
 RATIO_FROM = 8 * 1024 * 1024
 BLOCK = 1 << 20
+MARK = b"\xef\xbb\xbf"
+"""The byte order mark of UTF-8, which some editors write before the first byte. It carries nothing."""
 ZIP = b"PK\x03\x04"
 PACKED = {
     b"\x1f\x8b": "gzip",
@@ -50,7 +52,7 @@ def rows(path: Path) -> Iterator[tuple[str, Any, int]]:
     with path.open("rb") as file:
         start = file.read(8)
         file.seek(0)
-        if not start.strip():
+        if not start.removeprefix(MARK).strip():
             raise BadFile("The file is empty.")
         if start.startswith(ZIP):
             found = _of_log(file)
@@ -110,7 +112,7 @@ def _lines(file: IO[bytes]) -> Iterator[tuple[str, Any, int]]:
         if len(line) > LINE_MAX:
             yield f"line {number}", Unreadable(f"The line has more than {LINE_MAX // 1024**2} MB."), behind
             return
-        if line.strip():
+        if line.removeprefix(MARK).strip():
             yield f"line {number}", _value(line), behind
 
 
@@ -118,7 +120,7 @@ def _value(raw: bytes) -> Any:
     if len(raw) > LINE_MAX:
         return Unreadable(f"It has more than {LINE_MAX // 1024**2} MB.")
     try:
-        return parse_json(raw)
+        return parse_json(raw.removeprefix(MARK))
     except BadJson as error:
         return Unreadable(error.message.replace("The body", "It"))
 

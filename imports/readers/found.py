@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,8 +19,17 @@ TASK_MAX, LINE_MAX = 20_000, 200
 MOMENT: TypeAdapter[Any] = TypeAdapter(Moment)
 STEPS_MAX = 100_000
 """Steps of one trajectory."""
+EMPTY: tuple[Any, ...] = (None, "", [], {})
+"""Values that carry nothing: a field of one is no loss."""
+KINDS_MAX = 100
+"""Kinds of losses of a row that are named: names of fields come from the file. The others are counted together."""
+FURTHER = "further kinds"
 KNOWN_LISTS, KNOWN_CHARACTERS = 8, 256 * 1024
 """Lists of tools that are remembered, and the longest of them."""
+
+
+NESTED_TOOL = frozenset({"type", "function"})
+FLAT_TOOL = frozenset({"type", "name", "description", "input_schema", "inputSchema", "parameters"})
 
 
 class Unreadable(Exception):
@@ -46,7 +55,24 @@ class Draft:
 
     def lose(self, what: str, count: int = 1) -> None:
         if count:
-            self.lost[what] += count
+            kind = readable(what)
+            self.lost[kind if kind in self.lost or len(self.lost) < KINDS_MAX else FURTHER] += count
+
+    def lose_fields(self, given: Mapping[str, Any], known: Set[str], of: str = "") -> None:
+        """Count the fields that hold something and are not among those that a reader knows."""
+        if given.keys() <= known:  # as nearly always
+            return
+        for name in sorted(given.keys() - known):
+            if given[name] not in EMPTY:
+                self.lose(f"field {name[:60]}{f' of {of}' if of else ''}")
+
+    def inner(self, given: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+        """Return the object in a field, or an empty one; anything else in the field is counted as lost."""
+        value = given.get(name)
+        if isinstance(value, Mapping):
+            return value
+        self.lose_fields({name: value}, frozenset())
+        return {}
 
     def line(self, value: Any, what: str) -> str | None:
         """Return a short text for a column, or None; what is too long or no text is counted as lost."""
@@ -56,6 +82,12 @@ class Draft:
         if not text or len(text) > LINE_MAX:
             self.lose(what)
         return text[:LINE_MAX] or None
+
+    def whole(self, value: Any, what: str) -> int | None:
+        """Return a whole number for a column, or None; what is none is counted as lost. Exports write -1 for none."""
+        number = whole(value)
+        self.lose(what, int(number is None and value not in (*EMPTY, -1)))
+        return number
 
     def moment(self, value: Any) -> str | None:
         """Return a time in ISO 8601, or None; what is none is counted as lost."""
@@ -113,12 +145,13 @@ def whole(value: Any, least: int = 0) -> int | None:
 def tools_of(given: Any, draft: Draft) -> list[dict[str, Any]]:
     """Return tools in any of the three forms of `ToolSpec`; a bare name is a tool without a schema."""
     kept = []
+    draft.lose("tools that are not a list", int(not isinstance(given, list) and given not in EMPTY))
     for tool in given if isinstance(given, list) else []:
         if isinstance(tool, str) and tool:
             kept.append({"name": tool})
             draft.lose("schemas of tools")
         elif isinstance(tool, dict) and (tool.get("type") == "function" or "name" in tool):
-            kept.append(_tool(tool))
+            kept.append(_tool(tool, draft))
         else:
             draft.lose("tools without a name")
     return kept
@@ -139,7 +172,13 @@ def _checked(text: str) -> list[ToolSpec]:
     return EpisodeStart.model_validate({"key": "key", "task": "task", "tools": json.loads(text)}).tools or []
 
 
-def _tool(tool: dict[str, Any]) -> dict[str, Any]:
+def _tool(tool: dict[str, Any], draft: Draft) -> dict[str, Any]:
+    inner = tool.get("function")
+    if tool.get("type") == "function" and isinstance(inner, dict):
+        draft.lose_fields(tool, NESTED_TOOL, "tools")
+        draft.lose_fields(inner, FLAT_TOOL, "tools")
+    else:
+        draft.lose_fields(tool, FLAT_TOOL, "tools")
     if tool.get("type") == "function" or "inputSchema" in tool:
         return tool
     schema = tool.get("input_schema", tool.get("parameters"))

@@ -16,6 +16,14 @@ from people.http import parse_json
 
 ROLES = {"developer": "system", "function": "tool", "human": "user", "gpt": "assistant"}
 ERROR = "Error: "
+SAID = frozenset({"role", "content"})
+TURN = SAID | {"tool_calls"}
+RESULT = SAID | {"tool_call_id"}
+THOUGHTS = ("reasoning_content", "reasoning")
+PART = frozenset({"type", "text"})
+OUTER_CALL = frozenset({"id", "tool_call_id", "type", "function"})
+INNER_CALL = frozenset({"name", "arguments"})
+FLAT_CALL = OUTER_CALL | {"function_name", "arguments"}
 
 
 def add_messages(draft: Draft, messages: Sequence[Any], *, own_errors: bool = False) -> None:
@@ -31,6 +39,7 @@ def add_messages(draft: Draft, messages: Sequence[Any], *, own_errors: bool = Fa
             add_result(draft, message, text, own_errors=own_errors)
         elif role in ("system", "user"):
             draft.add("message", role=role, content=text)
+            draft.lose_fields(message, SAID, "messages")
         else:
             raise Unreadable(f"Message {number} has the unknown role {role[:40]!r}.")
     settle(draft)
@@ -50,6 +59,7 @@ def text_of(content: Any, draft: Draft) -> str:
             texts.append(part)
         elif isinstance(part, Mapping) and isinstance(part.get("text"), str):
             texts.append(part["text"])
+            draft.lose_fields(part, PART, "parts of messages")
         elif isinstance(part, Mapping) and part.get("type") == "reasoning":
             draft.lose("reasoning in parts of a message")
         else:
@@ -62,10 +72,14 @@ def _add_turn(draft: Draft, message: Mapping[str, Any], text: str, number: int) 
     calls = message.get("tool_calls") or []
     if not isinstance(calls, list):
         raise Unreadable(f"Message {number} has tool calls that are not a list.")
+    known = set(TURN)
     if isinstance(message.get("function_call"), Mapping):
         calls = [*calls, {"function": message["function_call"]}]
-    thought = message.get("reasoning_content") or message.get("reasoning")
+        known.add("function_call")
+    thought = next((message[one] for one in THOUGHTS if message.get(one)), None)
     meta = {"reasoning": thought} if isinstance(thought, str) else None
+    known.update(one for one in THOUGHTS if meta and message.get(one) == thought)
+    draft.lose_fields(message, known, "messages")
     if text or meta or not calls:
         draft.add("message", role="assistant", content=text, turn=draft.turn, meta=meta)
     for call in calls:
@@ -78,17 +92,22 @@ def add_call(draft: Draft, call: Any) -> None:
         raise Unreadable("A tool call is not an object.")
     inner = call.get("function")
     said = inner if isinstance(inner, Mapping) else {**call, "name": inner or call.get("function_name")}
+    if said is inner:
+        draft.lose_fields(call, OUTER_CALL, "calls")
+        draft.lose_fields(said, INNER_CALL, "calls")
+    else:
+        draft.lose_fields(call, FLAT_CALL, "calls")
     if not isinstance(said.get("name"), str) or not said["name"]:
         raise Unreadable("A tool call has no name.")
     call_id = draft.line(call.get("id") or call.get("tool_call_id"), "ids of calls")
     step = draft.add("tool_call", name=said["name"], turn=draft.turn, call_id=call_id)
-    step["arguments"] = _arguments(said.get("arguments"), draft)
+    step["arguments"] = arguments_of(said.get("arguments"), draft)
     if call_id:
         draft.calls[call_id] = step
     draft.unanswered.append(step)
 
 
-def _arguments(given: Any, draft: Draft) -> dict[str, Any]:
+def arguments_of(given: Any, draft: Draft) -> dict[str, Any]:
     """Return arguments as an object; a text that is none is kept under a name of its own."""
     if isinstance(given, str):
         try:
@@ -111,18 +130,23 @@ def add_result(draft: Draft, message: Mapping[str, Any], text: str, *, own_error
     if not open_:
         draft.add("message", role="tool", content=text)
         draft.lose("results without a call (kept as messages)")
+        draft.lose_fields(message, SAID, "messages")
         return
     step = open_[0]
     draft.unanswered = [one for one in draft.unanswered if one is not step]
     error = message.get("error")
+    known = RESULT | {one for one in ("name", "function") if message.get(one) == step["name"]}
     if own_errors and text.startswith(ERROR):
         step["error"] = text.removeprefix(ERROR)
     elif isinstance(error, Mapping) or isinstance(error, str) and error:
         step["error"] = str(error.get("message", "")) if isinstance(error, Mapping) else error
+        draft.lose_fields(error if isinstance(error, Mapping) else {}, {"message"}, "errors")
+        known |= {"error"}
         if text and text != step["error"]:
             step["meta"] = {"result_beside_error": text}
     else:
         step["result"] = text
+    draft.lose_fields(message, known, "messages")
 
 
 def settle(draft: Draft) -> None:

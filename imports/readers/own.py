@@ -8,10 +8,18 @@ from typing import Any
 
 from awmclient.conversation import BRIEFED
 from awmclient.schema import ASK_TOOL, Trajectory
-from imports.readers.found import STEPS_MAX, Draft, Unreadable, checked_tools, tools_of, wants, whole
+from imports.readers.found import STEPS_MAX, Draft, Unreadable, checked_tools, tools_of, wants
 from imports.readers.messages import add_messages
 
 RECORD, SFT = re.compile(r"awmweb\.trajectory/(\d+)"), re.compile(r"awmweb\.sft/(\d+)")
+SFT_FIELDS = frozenset(
+    {
+        *("schema_version", "episode_id", "messages", "tools", "loss", "scenario", "task_idx", "arm", "split", "seed"),
+        *("training_step", "checkpoint", "policy_name", "policy_kind", "model", "condition", "reward", "reward_type"),
+        *("prompt_sha256", "content_sha256", "tool_protocol", "expert_calls"),
+    }
+)
+"""Fields of an SFT row that are read, and in the last line those that follow from its messages."""
 SOURCES = {"verified": "verifier"}
 DROPPED = "verification steps"
 
@@ -68,6 +76,8 @@ def read_sft(row: Mapping[str, Any], draft: Draft) -> Trajectory:
     draft.lose("who answered an ask (kept as a tool call)", asked)
     draft.lose("who wrote a briefing (kept as a message)", sum(_is_briefing(step) for step in draft.steps))
     draft.lose("loss mask", int("loss" in row))
+    draft.lose_fields(row, SFT_FIELDS)
+    draft.lose("reward without a reward type", int(row.get("reward") is not None and not row.get("reward_type")))
     kind, model = row.get("reward_type"), draft.line(row.get("model"), "model")
     policy = {"name": draft.line(row.get("policy_name"), "policy"), "kind": row.get("policy_kind"), "model": model}
     outcome = {"reward_type": kind, "reward": row.get("reward"), "source": "reported"} if kind else None
@@ -78,11 +88,11 @@ def read_sft(row: Mapping[str, Any], draft: Draft) -> Trajectory:
         task=draft.task(draft.first_user_text()),
         tools=tools,
         scenario=draft.line(row.get("scenario"), "scenario"),
-        task_idx=whole(row.get("task_idx")),
+        task_idx=draft.whole(row.get("task_idx"), "task index"),
         arm=draft.line(row.get("arm"), "arm"),
         split=draft.line(row.get("split"), "split"),
         seed=row.get("seed"),
-        training_step=whole(row.get("training_step")),
+        training_step=draft.whole(row.get("training_step"), "training step"),
         checkpoint=draft.line(row.get("checkpoint"), "checkpoint"),
         policy={name: value for name, value in policy.items() if value},
         expert="off" if row.get("condition") in ("baseline", "briefed") else "plain",

@@ -126,6 +126,16 @@ def test_lossy_import_says_what_was_lost(ada, file_of):
     assert "Not imported: links to subagents (1)" in Episode.objects.get().events.get().reason
 
 
+def test_lost_fields_of_any_name_are_stored(ada, file_of, monkeypatch):
+    monkeypatch.setattr(importing, "KINDS_MAX", 2)
+    given = importing.take(
+        ada, file_of({**asked("a", 1), "id": "row\x00 9", "x\x00\ud800": 1}, asked("a", 2) | {"y": 1, "z": 1})
+    )
+    assert given.lost == {"field x??": 1, "field y": 1, "further kinds": 1}
+    reasons = [one.events.get().reason for one in Episode.objects.order_by("task")]
+    assert "line 1, format openai, ID row? 9. Not imported: field x?? (1)" in reasons[0] and ", ID" not in reasons[1]
+
+
 def test_imported_copy_is_no_training_row_by_default(ada, file_of, tmp_path):
     importing.take(ada, file_of(RECORD))
     rows = tmp_path / "out.jsonl"

@@ -14,13 +14,20 @@ from tests.exports.records import record, walk
 from tests.exports.test_briefed_episodes import steps as briefed_steps
 from tests.imports.files import (
     ATIF,
+    AWM,
+    CALL,
+    HEAD,
     LINES,
     MESSAGES,
     OPENAI,
+    OPENENV,
     RECORD,
     ROWS,
     SAMPLE,
+    SFT,
+    SWE,
     TASK,
+    TAU,
     VERIFICATION,
     eval_log,
     text_of,
@@ -241,8 +248,10 @@ def test_file_without_rows_is_refused(rows_of, content, why):
         rows_of(content)
 
 
-def test_deep_json_is_refused(one):
-    assert "128 levels" in one(b'{"messages": ' + b"[" * 300 + b"]" * 300 + b"}").refusal
+@pytest.mark.parametrize("depth", [300, 5_000, 100_000])
+def test_deep_json_is_refused(one, depth):
+    found = one(b'{"messages": ' + b"[" * depth + b"]" * depth + b"}")
+    assert found.refusal == "It nests deeper than 128 levels."
 
 
 def test_numbers_that_json_does_not_have_are_refused(one):
@@ -279,6 +288,149 @@ def test_too_many_rows_are_refused(rows_of, monkeypatch):
 def test_too_many_steps_are_refused(one, monkeypatch):
     monkeypatch.setattr("imports.readers.found.STEPS_MAX", 3)
     assert "more than 3 steps" in one(OPENAI).refusal
+
+
+SEEN = {"tool_result": "r", "data": {"a": 1}, "metadata": {"b": 1}, "done": False, "tool_name": "x", "reward": 0.5}
+ACTED = {"action": {"tool_name": "x", "arguments": [7], "why": "w"}, "observation": SEEN, "took": 3}
+VERIFIED = {"action": {"tool_name": "verify"}, "observation": {"task": TASK, "verify_result": {"r": 1}, "reward": 1.0}}
+SPOKEN = {"role": "assistant", "content": "x", "name": "n", "refusal": "r", "audio": {"id": 1}, "annotations": [1]}
+CALLED = {"role": "assistant", "tool_calls": [{**CALL, "index": 0, "function": {**CALL["function"], "strict": True}}]}
+RESULT = {"role": "tool", "tool_call_id": "c1", "name": "get_ticket", "content": [{"text": "x", "cited": [1]}]}
+AGENT = {"name": "a", "version": "1", "model_name": "m-1", "extra": {"parser": "json"}}
+OBSERVED = {"results": [{"content": "c", "extra": {"c": 1}}], "extra": {"o": 1}}
+TOLD = {"source": "agent", "message": "m", "extra": {"e": 1}, "llm_call_count": 2, "observation": OBSERVED}
+LOSSES = {
+    "awm": (
+        {**AWM, "steps": [ACTED, VERIFIED], "notes": "n", "reward": None},
+        {
+            **{"field data of observations": 1, "field metadata of observations": 1, "field why of actions": 1},
+            **{"field took of steps": 1, "field verify_result of verify": 1, "field notes": 1, "schemas of tools": 1},
+            "arguments that are not a JSON object (kept as text)": 1,
+        },
+    ),
+    "inspect": (
+        {
+            "eval": {**HEAD["eval"], "config": {"limit": 1}},
+            "sample": {
+                **{name: value for name, value in SAMPLE.items() if name != "events"},
+                **{"metadata": {"m": 1}, "output": {"o": 1}, "model_usage": {"u": 1}, "choices": ["c"]},
+                "scores": {"parts": {"value": {"a": 1}, "answer": "a", "metadata": {"reward_type": "x", "b": 1}}},
+            },
+        },
+        {
+            **{"field target": 1, "field metadata": 1, "field output": 1, "field model_usage": 1, "field choices": 1},
+            **{"score that is not a number": 1, "reward type without a reward": 1, "field answer of scores": 1},
+            **{"field b of metadata of scores": 1, "settings of the log": 1, "field type of errors": 1},
+        },
+    ),
+    "atif": (
+        {**ATIF, "agent": AGENT, "notes": "n", "extra": {"run": 1}, "steps": [ATIF["steps"][0], TOLD]},
+        {
+            **{"field extra of agent": 1, "field notes": 1, "field run of extra": 1, "field extra of steps": 1},
+            **{"field llm_call_count of steps": 1, "field extra of observations": 1, "field extra of results": 1},
+        },
+    ),
+    "swe_agent": (
+        {
+            **{**SWE, "replay_config": "{}", "history": [{**SWE["history"][2], "agent": "primary"}]},
+            "trajectory": [{**SWE["trajectory"][0], "query": [1]}],
+            "info": {"exit_status": "exit_cost", "submission": None, "model_stats": {"api_calls": 1}},
+        },
+        {
+            **{"field replay_config": 1, "field agent of messages": 1, "field query of steps": 1},
+            **{"field exit_status of info": 1, "field model_stats of info": 1},
+        },
+    ),
+    "openai": (
+        {"messages": [MESSAGES[1], SPOKEN, CALLED, RESULT], "seed": 1},
+        {
+            **{"field name of messages": 1, "field refusal of messages": 1, "field audio of messages": 1},
+            **{"field annotations of messages": 1, "field index of calls": 1, "field strict of calls": 1},
+            **{"field cited of parts of messages": 1, "field seed": 1},
+        },
+    ),
+    "openenv": (
+        {**OPENENV, "metrics": {}, "tool_trace": [], "verify_metrics": {"n": 1}, "extra": {"loss": [1]}, "notes": "n"},
+        {"field n of verify_metrics": 1, "field loss of extra": 1, "field notes": 1},
+    ),
+    "tau_bench": (
+        {**TAU, "info": "i", "notes": "n", "reward": "high"},
+        {"field info": 1, "field notes": 1, "reward that is not a number": 1},
+    ),
+    "sft": (
+        {**SFT, "reward_type": "", "phase": "warm", "task_idx": "third"},
+        {"field phase": 1, "loss mask": 1, "reward without a reward type": 1, "task index": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_fields_without_a_place_are_counted_as_lost(one, name):
+    row, lost = LOSSES[name]
+    found = one(row, name)
+    assert not found.refusal and found.lost == lost
+
+
+@pytest.mark.parametrize("name", ["openai", "atif", "awm", "swe_agent", "openenv"])
+def test_fields_that_hold_nothing_are_no_loss(one, name):
+    nothing = {"nothing": None, "blank": "", "list": [], "object": {}}
+    inner = {"openai": "messages", "openenv": "messages", "swe_agent": "trajectory"}.get(name, "steps")
+    row = ROWS[name]
+    filled = {**row, **nothing, inner: [{**step, **nothing} for step in row[inner]]}
+    assert one(filled, name).lost == one(row, name).lost
+
+
+def test_names_of_lost_fields_are_bounded_and_readable(one):
+    found = one({**OPENAI, "a\x00\ud800" + "b" * 100: 1, **{f"field{number:03}": 1 for number in range(300)}})
+    assert found.lost[f"field a??{'b' * 57}"] == 1
+    assert (len(found.lost), found.lost["further kinds"], sum(found.lost.values())) == (101, 201, 301)
+
+
+def test_awm_keeps_a_result_beside_an_error_and_its_reward(one):
+    seen = {"error": "late", "tool_result": "half", "reward": 0.5, "done": True}
+    (step,) = steps_of(one({**AWM, "steps": [{"action": {"tool_name": "x", "arguments": [7]}, "observation": seen}]}))
+    assert (step["error"], step["meta"]) == ("late", {"result_beside_error": "half"})
+    assert (step["arguments"], step["reward"], step["done"]) == ({"_text": "[7]"}, 0.5, True)
+
+
+def test_reward_of_verify_counts_where_the_row_has_none(one):
+    found = one({**AWM, "steps": [ACTED, VERIFIED], "reward": None})
+    assert found.trajectory.outcome.reward == 1.0
+
+
+def test_subagents_of_atif_that_are_no_list_are_counted(one):
+    found = one({**ATIF, "subagent_trajectories": 5})
+    assert found.lost["trajectories of subagents"] == 1
+
+
+def test_atif_keeps_another_model_and_the_effort(one):
+    told = {**TOLD, "model_name": "m-2", "reasoning_effort": "high", "reasoning_content": "so"}
+    same = {"source": "agent", "message": "m", "model_name": "m-1"}
+    found = one({**ATIF, "steps": [ATIF["steps"][0], told, same]})
+    metas = [step.get("meta") for step in steps_of(found) if step.get("role") == "assistant"]
+    assert metas == [{"reasoning": "so", "model_name": "m-2", "reasoning_effort": "high"}, None]
+    assert found.trajectory.policy == {"name": "a", "version": "1", "model": "m-1"}
+
+
+def test_swe_agent_keeps_response_and_time_of_a_step(one):
+    said, done = steps_of(one({**SWE, "trajectory": [{**SWE["trajectory"][0], "execution_time": 0.2}]}))[-2:]
+    assert (said["content"], said["meta"]) == ("I look.", {"response": "x"})
+    assert done["meta"] == {"state": "{}", "execution_time": 0.2}
+
+
+@pytest.mark.parametrize("name", ["openai", "atif", "tau_bench"])
+def test_byte_order_mark_is_accepted(rows_of, name):
+    mark = b"\xef\xbb\xbf"
+    plain, marked = rows_of(text_of(name)), rows_of(mark + text_of(name))
+    assert [(row.place, row.digest, row.refusal) for row in marked] == [(row.place, row.digest, "") for row in plain]
+    if name == "openai":
+        assert [row.refusal for row in rows_of(mark + text_of(name) * 2)] == ["", ""]
+        assert [row.place for row in rows_of(mark + b"\n" + text_of(name) * 2)] == ["line 2", "line 3"]
+
+
+def test_file_of_a_byte_order_mark_is_empty(rows_of):
+    with pytest.raises(readers.BadFile, match="The file is empty"):
+        rows_of(b"\xef\xbb\xbf")
 
 
 def test_hostile_text_is_kept_inside_steps(one):
