@@ -14,6 +14,7 @@ from django.db.models import Q, QuerySet
 
 from episodes import selection, visibility
 from episodes.models import Episode
+from episodes.search import Hit
 from people.access import Actor, sees_outcomes
 from people.errors import Invalid, WrongScope
 from people.models import Project
@@ -34,6 +35,12 @@ class Sayings(Protocol):
 
     def words(self, project: Project, name: str) -> Mapping[str, str]:
         """Return what a page calls the values."""
+
+    def with_words(self, actor: Actor, search: str) -> Collection[str]:
+        """Return the episodes of which a label or comment has the words of a search."""
+
+    def hits(self, actor: Actor, search: str, episodes: Collection[str]) -> Mapping[str, Hit]:
+        """Return the newest label or comment of each of these episodes that has the words of a search."""
 
 
 _sources: list[Sayings] = []
@@ -60,8 +67,26 @@ def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episod
     told = [name for name in said if name in (*selection.TOLD_BY_OUTCOME, *SAID)]
     if told and not sees_outcomes(actor):
         raise WrongScope(f"Agent tokens cannot filter by {told[0]}.")
-    rows = selection.filtered(actor.project, {name: values for name, values in said.items() if name not in SAID})
+    plain = {name: values for name, values in said.items() if name not in ("q", *SAID)}
+    rows = selection.filtered(actor.project, plain)
+    if words := said.get("q"):
+        rows = rows.filter(by_words(actor, dict.fromkeys(words, "")))
     for name, values in said.items():
         if name in SAID and values:
             rows = rows.filter(sayings().condition(actor, name, values))
     return visibility.told(actor, rows) if selection.TOLD_BY_OUTCOME & set(said) else rows
+
+
+def by_words(actor: Actor, searches: Mapping[str, str]) -> Q:
+    """Filter by words of steps, as `selection.by_words` does, or of labels and comments that the actor may read now;
+    an agent finds none of those."""
+    if any("\x00" in word for word in searches):
+        raise Invalid("Unknown filter value: q.")
+    found = selection.by_words(searches)
+    said = {pk for word in searches for pk in sayings().with_words(actor, word)} if sees_outcomes(actor) else set()
+    return found | Q(pk__in=selection.among(sorted(said))) if said else found
+
+
+def hits(actor: Actor, episodes: Collection[str], search: str) -> Mapping[str, Hit]:
+    """Return what people said of each of these episodes with the words of a search, where the actor may read it."""
+    return sayings().hits(actor, search, episodes) if episodes and search and sees_outcomes(actor) else {}

@@ -17,7 +17,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from episodes import facets, recording, saved_views, search, visibility, wall
+from episodes import facets, narrowing, recording, saved_views, search, visibility, wall
 from episodes.facets import COUNTED, Facet, Wish
 from episodes.models import Episode
 from episodes.narrowing import SAID, matching
@@ -61,6 +61,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
     tally = {"total": wall.total_of(actor)} if wish.said else wall.tallies(actor)
     words = wish.first("q")
     hits = search.hits(found, words)
+    hits |= narrowing.hits(actor, [one.pk for one in found if one.pk not in hits], words)
     context = {
         "rows": [{"row": row, "hit": hits.get(row.episode.pk)} for row in wall.rows_with_outcomes(actor, found)],
         "older": f"{wish.query()}&{urlencode({'cursor': older})}" if older else "",
