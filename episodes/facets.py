@@ -18,8 +18,8 @@ from django.http import QueryDict
 
 from episodes import narrowing, outcomes, search, visibility
 from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
-from episodes.narrowing import SAID, matching
-from episodes.selection import LENGTHS, NOT_VERIFIED, by_words
+from episodes.narrowing import SAID, by_words, matching
+from episodes.selection import LENGTHS, NOT_VERIFIED
 from episodes.strip import BRIEFED, OUTCOME_WORDS
 from people.access import Actor, scoped, sees_outcomes
 from people.models import Project
@@ -239,10 +239,11 @@ def _statement(actor: Actor, asked: Sequence[Asked], window: Window | None) -> t
         (f"searched_{number}", *query) for number, query in enumerate(queries) if query
     ]
     parts: list[tuple[str, list[Any]]] = []
+    searched = by_words(actor, gathered) if gathered else None
     for place, (said, names) in enumerate(asked):
         rows = matching(actor, {name: values for name, values in said.items() if name != "q"})
-        if "q" in said:
-            rows = rows.filter(by_words({word: gathered[word] for word in said["q"]}))
+        if searched is not None:
+            rows = rows.filter(searched)
         if window:
             rows = rows.filter(created_at__gt=window.after)
         tables.append((f"found_{place}", *_newest(rows, names)))

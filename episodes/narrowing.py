@@ -15,6 +15,7 @@ from django.db.models import Q, QuerySet
 from awmclient.schema import NOT_COUNTED
 from episodes import selection, visibility
 from episodes.models import Episode
+from episodes.search import Hit
 from episodes.strip import OUTCOME_WORDS
 from people.access import Actor, sees_outcomes
 from people.errors import Invalid, WrongScope
@@ -36,6 +37,12 @@ class Sayings(Protocol):
 
     def words(self, project: Project, name: str) -> Mapping[str, str]:
         """Return what a page calls the values."""
+
+    def with_words(self, actor: Actor, search: str) -> Collection[str]:
+        """Return the episodes of which a label or comment has the words of a search."""
+
+    def hits(self, actor: Actor, search: str, episodes: Collection[str]) -> Mapping[str, Hit]:
+        """Return the newest label or comment of each of these episodes that has the words of a search."""
 
 
 _sources: list[Sayings] = []
@@ -63,7 +70,10 @@ def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episod
     if told and not sees_outcomes(actor):
         raise WrongScope(f"Agent tokens cannot filter by {told[0]}.")
     _refuse_unknown_outcomes(actor, said.get("outcome", ()))
-    rows = selection.filtered(actor.project, {name: values for name, values in said.items() if name not in SAID})
+    plain = {name: values for name, values in said.items() if name not in ("q", *SAID)}
+    rows = selection.filtered(actor.project, plain)
+    if words := said.get("q"):
+        rows = rows.filter(by_words(actor, dict.fromkeys(words, "")))
     for name, values in said.items():
         if name in SAID and values:
             rows = rows.filter(sayings().condition(actor, name, values))
@@ -77,3 +87,18 @@ def _refuse_unknown_outcomes(actor: Actor, values: Sequence[str]) -> None:
         seen = visibility.of_project(actor).filter(reward_type=value.replace("\x00", ""))
         if value not in own and not seen.exists():
             raise Invalid(f"Unknown filter value: outcome={value}. No episode has this outcome.")
+
+
+def by_words(actor: Actor, searches: Mapping[str, str]) -> Q:
+    """Filter by words of steps, as `selection.by_words` does, or of labels and comments that the actor may read now;
+    an agent finds none of those."""
+    if any("\x00" in word for word in searches):
+        raise Invalid("Unknown filter value: q.")
+    found = selection.by_words(searches)
+    said = {pk for word in searches for pk in sayings().with_words(actor, word)} if sees_outcomes(actor) else set()
+    return found | Q(pk__in=selection.among(sorted(said))) if said else found
+
+
+def hits(actor: Actor, episodes: Collection[str], search: str) -> Mapping[str, Hit]:
+    """Return what people said of each of these episodes with the words of a search, where the actor may read it."""
+    return sayings().hits(actor, search, episodes) if episodes and search and sees_outcomes(actor) else {}

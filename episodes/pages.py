@@ -7,6 +7,7 @@ Owns HTTP status and which template. Leaves what a filter means to `selection.py
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from urllib.parse import urlencode
 
@@ -17,7 +18,7 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from episodes import facets, recording, saved_views, search, visibility, wall
+from episodes import facets, narrowing, recording, saved_views, search, visibility, wall
 from episodes.facets import COUNTED, Facet, Wish
 from episodes.models import Episode
 from episodes.narrowing import SAID, matching
@@ -40,6 +41,7 @@ NO_MATCH = "No episodes match."
 LAG_S = 10
 NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length", *SAID)
 """Filters of the list that an export does not have."""
+_DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
 
 @require_GET
@@ -59,14 +61,19 @@ def episodes(request: MemberRequest) -> HttpResponse:
     except Invalid as error:
         refused = error.message
     tally = {"total": wall.total_of(actor)} if wish.said else wall.tallies(actor)
-    words = wish.first("q")
+    words, days = wish.first("q"), {name: _day(wish, name) for name in ("since", "until")}
     hits = search.hits(found, words)
+    hits |= narrowing.hits(actor, [one.pk for one in found if one.pk not in hits], words)
     context = {
         "rows": [{"row": row, "hit": hits.get(row.episode.pk)} for row in wall.rows_with_outcomes(actor, found)],
         "older": f"{wish.query()}&{urlencode({'cursor': older})}" if older else "",
         "later": wish.query() if request.GET.get("cursor") else "",
         "wish": wish,
-        "hidden": [(name, value) for name, values in wish.without("q").items() for value in values],
+        "days": days,
+        "has_days": any(days.values()),
+        "hidden": [
+            (name, value) for name, values in wish.without("q").items() for value in values if value != days.get(name)
+        ],
         "facets": sieve,
         "chips": facets.chips(actor.project, wish),
         "refused": refused,
@@ -83,6 +90,11 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "may_queue": holds(actor, may_set_reviews),
     }
     return render(request, "episodes/list.html", context)
+
+
+def _day(wish: Wish, name: str) -> str:
+    """Return the first plain date of a filter, for its field; moments of the API are chips alone."""
+    return next((value for value in wish.said.get(name, []) if _DAY.fullmatch(value)), "")
 
 
 def _found(count: int, total: int) -> str:

@@ -38,9 +38,9 @@ SELECT most_common_elem_freqs[array_position(most_common_elems::text::text[], %s
 @dataclass(frozen=True)
 class Hit:
     """The first step of an episode that holds the words: its excerpt in parts, those with a mark hit, and how many
-    steps more hold them."""
+    steps more hold them. Of a label or comment on a whole episode `seq` is None."""
 
-    seq: int
+    seq: int | None
     name: str
     parts: list[tuple[str, bool]]
     more: int

@@ -56,6 +56,14 @@ def terms_of(search: str) -> list[tuple[bool, str]]:
     return found
 
 
+def matches(text: str, search: str) -> bool:
+    """Return whether a text has all words and phrases of a search that are wanted, at least one, and none that is
+    not: what PostgreSQL finds in a step."""
+    said, terms = f" {' '.join(indexed(text).lower().split())} ", terms_of(search)
+    has_wanted = any(wanted for wanted, _ in terms)
+    return has_wanted and all((f" {term.lower()} " in said) == wanted for wanted, term in terms)
+
+
 def excerpt_of(text: str, search: str) -> list[tuple[str, bool]]:
     """Return the neighbourhood of the first hit, in parts of which each is a hit or not."""
     words = {re.escape(word) for wanted, said in terms_of(search) if wanted for word in said.split()}

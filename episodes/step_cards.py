@@ -44,8 +44,10 @@ class Argument:
 
 @dataclass(frozen=True)
 class Table:
+    """Rows of a result; a cell is None for null."""
+
     columns: list[str]
-    rows: list[list[str]]
+    rows: list[list[str | None]]
     hidden: int = 0
 
 
@@ -328,8 +330,13 @@ def table_of(value: object) -> Table | None:
     if any(isinstance(item, list | Mapping) for row in value for item in row.values()):
         return None
     columns = list(dict.fromkeys(name for row in value for name in row))[:TABLE_COLUMNS]
-    rows = [[cell_of(row.get(column)) for column in columns] for row in value[:TABLE_ROWS]]
+    rows = [[null_or_text(row.get(column, "")) for column in columns] for row in value[:TABLE_ROWS]]
     return Table([clean(column) for column in columns], rows, max(0, len(value) - TABLE_ROWS))
+
+
+def null_or_text(value: object) -> str | None:
+    """Return what a cell of a table shows; None is null, which is no empty text."""
+    return None if value is None else cell_of(value)
 
 
 def cell_of(value: object) -> str:

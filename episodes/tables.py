@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from episodes.state_lines import row_key
-from episodes.step_cards import cell_of
+from episodes.step_cards import null_or_text
 from people.plain_text import clean
 
 COLUMNS = 24
@@ -22,10 +22,10 @@ SIGNS = {"unchanged": "", "added": "+", "changed": "~", "removed": "−", "added
 
 @dataclass(frozen=True)
 class Cell:
-    """A value before and after; `told` where a step said it."""
+    """A value before and after; `told` where a step said it. None is null."""
 
-    before: str = ""
-    after: str = ""
+    before: str | None = ""
+    after: str | None = ""
     changed: bool = False
     told: bool = False
 
@@ -53,7 +53,7 @@ class Touched:
 
     def cell(self, column: str) -> Cell:
         before, after = ({} if side is None else side for side in (self.before, self.after))
-        old, new = cell_of(before.get(column)), cell_of(after.get(column))
+        old, new = null_or_text(before.get(column, "")), null_or_text(after.get(column, ""))
         changed = self.word == "changed" and before.get(column) != after.get(column)
         return Cell(old, new, changed, column in before or column in after)
 

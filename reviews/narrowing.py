@@ -1,4 +1,5 @@
-"""Reads: verdicts and labels as filters of the list of episodes, with counts. Registered with `episodes.narrowing`.
+"""Reads: verdicts and labels as filters of the list of episodes, with counts, and the words of labels and comments for
+its search. Registered with `episodes.narrowing`.
 
 To someone who judges an episode blind it is one without verdicts, under which no filter by verdict finds it, and its
 only labels are their own.
@@ -6,22 +7,33 @@ only labels are their own.
 
 from __future__ import annotations
 
+import functools
+import operator
+import re
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet, Value
+from django.db.models.functions import Lower, StrIndex
+from django.db.models.lookups import GreaterThan
 
 from episodes import visibility
+from episodes.search import WORDS_MAX, Hit
+from episodes.search_text import excerpt_of, matches, terms_of
 from episodes.selection import among
-from people.access import Actor, sees_outcomes
+from people.access import Actor, scoped, sees_outcomes
 from people.errors import Invalid
 from people.models import Project
+from people.plain_text import clean
 from reviews.models import COMMENT, Annotation, Decision, LabelSchema, SchemaKind, Verdict
 
 NO_VERDICT = "none"
 VERDICTS = {**dict(Decision.choices), NO_VERDICT: "No verdict"}
 COUNTABLE = (SchemaKind.SINGLE, SchemaKind.MULTI, SchemaKind.SCORE)
 """Kinds of labels whose values are few enough to filter by; what people write freely is not."""
+READ = 5_000
+"""A search reads up to this many labels and comments that may match, the newest first."""
+_PLAIN = re.compile(r"[a-z0-9]+")
 
 
 class Sayings:
@@ -62,6 +74,18 @@ class Sayings:
             elif schema.kind in (SchemaKind.SINGLE, SchemaKind.MULTI):
                 words |= {f"{schema.name}:{one['value']}": f"{one['label']} ({schema.title})" for one in schema.options}
         return words
+
+    def with_words(self, actor: Actor, search: str) -> Collection[str]:
+        return {episode for episode, *_ in _saying(actor, search, _labels(actor))}
+
+    def hits(self, actor: Actor, search: str, episodes: Collection[str]) -> Mapping[str, Hit]:
+        found: dict[str, Hit] = {}
+        for episode, seq, label, text in _saying(actor, search, _labels(actor).filter(episode__in=episodes)):
+            if episode not in found:
+                name = "Comment" if label == COMMENT else "Label"
+                parts = [(clean(part), marked) for part, marked in excerpt_of(text, search[:WORDS_MAX])]
+                found[episode] = Hit(seq, name, parts, 0)
+        return found
 
 
 def _verdicts() -> QuerySet[Verdict]:
@@ -109,3 +133,49 @@ def _number(text: str) -> float | None:
 
 def _each(value: object) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else [str(value)]
+
+
+def _saying(actor: Actor, search: str, rows: QuerySet[Annotation]) -> Iterator[tuple[str, int | None, str, str]]:
+    """Yield of these labels and comments those that have the words of a search, the newest first: episode, step, name,
+    and what it says.
+
+    A value is stored as ASCII text of JSON, so PostgreSQL looks for the plain letters of each word and Python for all.
+    """
+    search = search[:WORDS_MAX]
+    wanted = [word for is_wanted, said in terms_of(search) if is_wanted for word in said.lower().split()]
+    if not wanted:
+        return
+    schemas = {one.pk: one for one in LabelSchema.objects.filter(project=actor.project)}
+    rows = scoped(rows, actor.project, "episode__project").order_by("-created_at", "-pk")
+    for letters in {max(_PLAIN.findall(word), key=len, default="") for word in wanted} - {""}:
+        named = [pk for pk, schema in schemas.items() if letters in _words_of(schema).lower()]
+        parts = (StrIndex(Lower(name), Value(letters)) for name in ("text", "label"))
+        rows = rows.filter(
+            functools.reduce(operator.or_, (Q(GreaterThan(one, 0)) for one in parts), Q(schema__in=named))
+        )
+    for episode, seq, label, value, schema in rows.values_list("episode_id", "seq", "label", "text", "schema_id")[
+        :READ
+    ]:
+        text = _text_of(label, value, schemas.get(schema or ""))
+        if matches(text, search):
+            yield episode, seq, label, text
+
+
+def _words_of(schema: LabelSchema) -> str:
+    return " ".join([schema.title, *_called(schema).values()])
+
+
+def _called(schema: LabelSchema) -> dict[str, str]:
+    """Return what pages call the values of a label with options."""
+    options = schema.options if schema.kind in (SchemaKind.SINGLE, SchemaKind.MULTI) else []
+    return {one["value"]: str(one["label"]) for one in options}
+
+
+def _text_of(label: str, value: object, schema: LabelSchema | None) -> str:
+    """Return a comment as it was written, and a label as its names and those of its values."""
+    if label == COMMENT or schema is None:
+        said = ", ".join(_each(value))
+        return said if label == COMMENT else f"{label}: {said}"
+    called = _called(schema)
+    values = [f"{called[one]} ({one})" if one in called else one for one in _each(value)]
+    return f"{schema.title} ({label}): {', '.join(values)}"

@@ -12,15 +12,16 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpResponse, JsonResponse
+from django.http import HttpResponse, JsonResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes import visibility, windows
+from episodes import saved_views, windows
+from episodes.facets import Wish
 from episodes.models import Episode
-from episodes.selection import TOLD_BY_OUTCOME, filtered
+from episodes.narrowing import matching
 from episodes.step_cards import card_of
 from episodes.strip import outcome_words
 from people.access import (
@@ -161,6 +162,8 @@ def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
         "gold": reports.gold_lines(queue),
         "sampled": reports.accepted_in_sample(actor, queue),
         "differing": reports.disagreeing(actor, queue)[:50],
+        "views": list(saved_views.views_of(actor)),
+        "me": actor.key,
         "may_review": holds(actor, may_review),
         "may_set": holds(actor, may_set_reviews),
     }
@@ -170,7 +173,7 @@ def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @member_required(may_set_reviews, rows=ReviewQueue.objects.all)
 def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
-    """Add selected episodes, those of a filter, or a seeded sample of them; or close the queue."""
+    """Add selected episodes, those of a saved view and of a filter, or a seeded sample of them; or close the queue."""
     actor, given = request.actor, request.POST
     if given.get("close") == "1":
         assigning.close_queue(actor, pk)
@@ -181,9 +184,11 @@ def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
         return redirect("review_queue", pk)
     names = ("run", "scenario", "outcome", "state", "arm")
     filters = {name: [given[name]] for name in names if given.get(name)}
-    episodes = filtered(actor.project, filters)
-    if TOLD_BY_OUTCOME & set(filters):
-        episodes = visibility.told(actor, episodes)
+    episodes = matching(actor, filters)
+    if view := given.get("view"):
+        chosen = visible_or_404(saved_views.views_of(actor), actor, view)
+        said = Wish.read(QueryDict(chosen.query.removeprefix("?"))).said
+        episodes = episodes.filter(pk__in=matching(actor, said).values("pk"))
     sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
     added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)
     messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")

@@ -83,6 +83,8 @@ export const KEYS = [
   { id: "back-error", keys: "Shift+E", words: "previous error", page: "replay" },
   { id: "forth-write", keys: "w", words: "next write", page: "replay" },
   { id: "back-write", keys: "Shift+W", words: "previous write", page: "replay" },
+  { id: "forth-said", keys: "l", words: "next label or comment", page: "replay" },
+  { id: "back-said", keys: "Shift+L", words: "previous label or comment", page: "replay" },
   { id: "first", keys: "Home", words: "first step", page: "live replay review", line: true },
   { id: "last", keys: "End", words: "last step", page: "live replay review", line: true },
   { id: "play", keys: "Space", words: "play", page: "replay review", line: true },

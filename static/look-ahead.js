@@ -23,9 +23,10 @@ export function jumpsFrom(letters, at, kinds, said = []) {
       }
     }
   }
-  const [before, behind] = [[...said].filter((seq) => seq < at), [...said].filter((seq) => seq > at)];
-  if (before.length) found.add(Math.max(...before));
-  if (behind.length) found.add(Math.min(...behind));
+  const near = [...said].sort((one, other) => Math.abs(one - at) - Math.abs(other - at));
+  for (const step of [1, -1]) {
+    for (const seq of near.filter((one) => (one - at) * step > 0).slice(0, DEEP)) found.add(seq);
+  }
   return [...found].filter((seq) => seq >= 1).sort((one, other) => Math.abs(one - at) - Math.abs(other - at));
 }
 

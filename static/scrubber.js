@@ -28,6 +28,17 @@ export function nextMark(letters, at, step, marks = MARKS) {
 }
 
 /**
+ * The number of the nearest step after `at` in direction `step` of which people said something; `at` if there is none.
+ * @param {Iterable<number>} said
+ * @param {number} at
+ * @param {number} step
+ */
+export function nextSaid(said, at, step) {
+  const beyond = [...said].filter((seq) => (seq - at) * step > 0);
+  return beyond.length ? at + step * Math.min(...beyond.map((seq) => Math.abs(seq - at))) : at;
+}
+
+/**
  * `url` with `?step=` set to `seq`.
  * @param {string} url
  * @param {number} seq
@@ -67,7 +78,7 @@ function tickOf(seq, code) {
 /** The steps of which people said something, as far as this page shows it. */
 function saidOf() {
   const parts = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-seqs]"));
-  return new Set([...parts].flatMap((part) => part.dataset.seqs.split(" ").map(Number)));
+  return new Set([...parts].flatMap((part) => part.dataset.seqs.split(" ").map(Number).filter(Boolean)));
 }
 
 /** The places around a step; those that are there already stay, with their names. */
@@ -167,6 +178,8 @@ export function start(onStep) {
   bind("forth-error", () => show(mark(1, KINDS.error)));
   bind("back-write", () => show(mark(-1, KINDS.write)));
   bind("forth-write", () => show(mark(1, KINDS.write)));
+  bind("back-said", () => show(nextSaid(saidOf(), here(), -1)));
+  bind("forth-said", () => show(nextSaid(saidOf(), here(), 1)));
   document.querySelector("[data-speed]")?.addEventListener("change", () => {
     if (!playing) return;
     play();

@@ -33,6 +33,7 @@ register.filter("clock", clock)
 register.filter("duration", duration)
 
 PITCH, RING = 13, 50.27
+_NULL = SafeString('<i class="dim">null</i>')
 STATES = {
     "queued": ("e-queued", "idle", "Queued"),
     "running": ("e-running", "run", "Running"),
@@ -125,6 +126,12 @@ def tier_words(tier: str) -> str:
 def grouped(count: int) -> str:
     """Return a count with its thousands apart."""
     return f"{count:,}"
+
+
+@register.filter
+def or_null(cell: str | None) -> str:
+    """Return what a cell of a table shows, null as a quiet word."""
+    return _NULL if cell is None else cell
 
 
 @register.filter

@@ -55,6 +55,24 @@ def test_word_leads_to_its_step_and_two_hits_are_compared(house, person, played)
     expect(page.locator("tr.same")).to_have_count(2)
 
 
+def test_dates_are_chosen_and_removed(house, person, played):
+    page = person(house.link("mira", "admin"))
+    page.goto(f"{house.url}/episodes/?q=persimmon")
+    filters = page.get_by_role("navigation", name="Filters")
+    filters.get_by_text("Ended", exact=True).click()
+    filters.get_by_label("Since").fill("2020-01-02")
+    page.get_by_role("button", name="Filter by date").click()
+    expect(page).to_have_url(re.compile("q=persimmon.*since=2020-01-02"))
+    expect(page.locator("tr[data-key]")).to_have_count(2)
+    expect(filters.get_by_label("Since")).to_have_value("2020-01-02")
+    filters.get_by_label("Before").fill("2020-01-03")
+    page.get_by_role("button", name="Filter by date").click()
+    expect(page.locator("h1")).to_have_text("No episodes match.")
+    page.get_by_role("link", name="Remove filter Ended before: 2020-01-03").click()
+    expect(page.locator("tr[data-key]")).to_have_count(2)
+    expect(page).to_have_url(re.compile("since=2020-01-02"))
+
+
 def test_selected_episodes_are_labeled_by_keyboard(house, person, played):
     admin = person(house.link("mira", "admin"))
     admin.goto(f"{house.url}/reviews/")

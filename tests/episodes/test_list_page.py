@@ -185,3 +185,18 @@ def test_selected_episodes_become_a_recipe(ada, rita, desk):
 @pytest.mark.parametrize("form", [{}, {"act": "explode", "episode": ["x"]}, {"act": "cancel", "episode": ["x"] * 201}])
 def test_selection_that_makes_no_sense_is_refused(ada, form):
     assert as_person(ada).post("/episodes/selected", form).status_code == 422
+
+
+def test_dates_are_fields_with_removable_chips(ada, desk, page):
+    field = '<input type="date" name="{}" form="find-episodes" value="{}" max="9999-12-31">'.format
+    assert field("since", "") in page() and field("until", "") in page()
+    indexing.work()
+    found = page("?since=2020-01-01&until=&scenario=desk_1")
+    assert "2 of 3 episodes match." in found and field("since", "2020-01-01") in found
+    assert 'name="since" value=' not in found and '<input type="hidden" name="scenario" value="desk_1">' in found
+    chip = re.search(r'href="([^"]*)" aria-label="Remove filter Ended since: 2020-01-01"', found)
+    assert chip and chip[1] == "?scenario=desk_1"
+    both = page("?since=2020-01-01&until=2020-01-02")
+    assert "No episodes match." in both and 'aria-label="Remove filter Ended before: 2020-01-02"' in both
+    moment = page("?since=2020-01-01T10:00:00")
+    assert field("since", "") in moment and '<input type="hidden" name="since" value="2020-01-01T10:00:00">' in moment

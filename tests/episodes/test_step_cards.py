@@ -50,7 +50,7 @@ def test_json_inside_a_string_is_read_as_json():
 
 def test_flat_object_list_is_a_table_and_nested_is_not():
     table = table_of({"tickets": [{"id": 1, "status": "open"}, {"id": 2, "by": None}]})
-    assert table.columns == ["id", "status", "by"] and table.rows[1] == ["2", "", ""]
+    assert table.columns == ["id", "status", "by"] and table.rows[1] == ["2", "", None]
     assert table_of([{"id": {"deep": 1}}]) is None
     assert table_of([]) is None
 
@@ -194,3 +194,9 @@ def test_a_key_of_several_columns_names_its_row():
 def test_an_empty_message_of_the_agent_makes_no_row(role, content, hidden):
     row = re.search(r"<li[^>]*>", drawn({"seq": 2, "kind": "message", "role": role, "content": content}))[0]
     assert (" hidden" in row) is hidden
+
+
+def test_returned_rows_draw_null_and_no_empty_text():
+    page = drawn({**CALL, "result": [{"id": 1, "by": None, "why": ""}, {"id": 2, "why": "null"}]})
+    assert '<td>1</td><td><i class="dim">null</i></td><td></td>' in page
+    assert "<td>2</td><td></td><td>null</td>" in page

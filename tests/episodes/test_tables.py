@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from django.template.loader import render_to_string
+
 from episodes.tables import at_step, touched, with_start
 
 
@@ -22,7 +24,7 @@ def test_row_changed_twice_shows_first_and_last_values():
     steps += [step(5, tickets=changed(7, {"status": "open", "by": None}, {"status": "solved", "by": "Edo"}))]
     [table] = touched(steps)
     assert (table.name, table.columns, table.hidden) == ("tickets", ["id", "status", "by"], 0)
-    assert shown(table) == [("changed", [("7", "7"), ("new", "solved"), ("", "Edo")], [3, 5])]
+    assert shown(table) == [("changed", [("7", "7"), ("new", "solved"), (None, "Edo")], [3, 5])]
 
 
 def test_added_removed_and_both_are_told_apart():
@@ -97,3 +99,18 @@ def test_row_with_a_key_of_two_columns_is_found_under_both_names():
     steps = [step(1, tags={"changed": [{"key": {"a": 1, "b": 2}, "before": {"n": 1}, "after": {"n": 5}}]})]
     table = with_start(steps, 1, "tags", [{"a": 1, "b": 2, "n": 1}, {"a": 1, "b": 3, "n": 1}], ["a", "b"])
     assert [(row.word, row.steps) for row, _ in table.rows] == [("changed", [1]), ("unchanged", [])]
+
+
+def test_null_is_told_from_an_empty_text():
+    steps = [step(2, tickets=changed(7, {"by": None, "note": ""}, {"by": "", "note": None}))]
+    steps += [step(3, tickets={"removed": [{"id": 8, "by": None, "note": ""}], "added": [{"id": 9, "by": None}]})]
+    [table] = touched(steps)
+    assert [cells for _, cells, _ in shown(table)] == [
+        [("7", "7"), (None, ""), ("", None)],
+        [("8", ""), (None, ""), ("", "")],
+        [("", "9"), ("", None), ("", "")],
+    ]
+    page = "".join(render_to_string("episodes/_rows.html", {"tables": [table]}).split())
+    null = '<iclass="dim">null</i>'
+    assert page.count(null) == 4 and f"<del>{null}</del>" in page and f"<ins>{null}</ins>" in page
+    assert "<del></del>" in page and "<ins></ins>" in page

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from reviews import assigning, schemas
+from episodes import saved_views
+from reviews import annotating, assigning, schemas
 from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
+from reviews.places import Place
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.reviews.conftest import ended
@@ -145,3 +147,27 @@ def test_selected_episodes_are_queued_in_an_old_or_new_queue(ada, rita, queue, e
     made = ReviewQueue.objects.get(name="Second look")
     assert [one.episode_id for one in made.reviews.all()] == [other.pk]
     assert "Added 1 of 1 selected episode." in html(judge.get(f"/reviews/queues/{made.pk}/"))
+
+
+def test_queue_is_filled_from_a_saved_view(ada, rita, max_, queue, episode):
+    other = ended(ada, "two", task_idx=4)
+    ended(ada, "three", task_idx=5)
+    view = saved_views.save(ada, "Doubtful", "?key=two&key=one&label=comment", shared=False)
+    foreign = saved_views.save(max_, "Foreign", "?key=one", shared=True)
+    private = saved_views.save(rita, "Private", "?key=one", shared=False)
+    judge, address = as_person(ada), f"/reviews/queues/{queue.pk}/"
+    page = html(judge.get(address))
+    assert f'<option value="{view.pk}">Doubtful</option>' in page and "Foreign" not in page and "Private" not in page
+    judge.post(f"{address}fill", {"view": view.pk})
+    assert not queue.reviews.exists()
+    for one in (episode, other):
+        annotating.annotate(ada, one, Place(), "comment", "Look at this")
+    judge.post(f"{address}fill", {"view": view.pk, "scenario": "desk_2"})
+    assert not queue.reviews.exists()
+    judge.post(f"{address}fill", {"view": view.pk, "scenario": "desk_1", "sample": "1"})
+    assert queue.reviews.get().in_sample
+    judge.post(f"{address}fill", {"view": view.pk})
+    assert {one.episode_id for one in queue.reviews.all()} == {episode.pk, other.pk}
+    assert "Added 1 episode." in html(judge.get(address))
+    for stranger in (foreign, private):
+        assert judge.post(f"{address}fill", {"view": stranger.pk}).status_code == 404

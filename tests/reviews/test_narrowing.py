@@ -154,3 +154,74 @@ def test_api_filters_by_verdict_and_label(ada, rita, review, episode, cause):
     assert [one["key"] for one in client.get(query).json()["items"]] == ["one"]
     refused = client.get("/api/v1/episodes?verdicts=reject")
     assert refused.status_code == 422 and "label_value" in refused.json()["error"]["message"]
+
+
+@pytest.fixture
+def searched(found):
+    """Find by words, over the API's list and in the counts and on the page, which must agree."""
+
+    def keys(word, actor):
+        listed = found(actor, q=word)
+        ids, facets = counted(actor, Wish({"q": [word]}))
+        told = {one.value: one.count for each in facets if each.name == "scenario" for one in each.choices}
+        assert len(ids) == len(listed) == sum(told.values()), word
+        page = html(as_person(actor).get("/episodes/", {"q": word}))
+        assert page.count('data-row="open"') == len(listed), word
+        return listed
+
+    return keys
+
+
+@pytest.mark.parametrize(
+    "word", ["zorkmidword", "ZÜRICH", "zürich -tram", '"zorkmidword in"', "zorkmidword zürich", "late fee"]
+)
+def test_words_of_comments_are_searched(ada, episode, searched, word):
+    ended(ada, "two")
+    label(ada, episode, "comment", "A zorkmidword in Zürich: <late_fee>")
+    assert searched(word, ada) == ["one"]
+
+
+@pytest.mark.parametrize("word", ["zork", "zorkmidword -zürich", "-zorkmidword zebra", "comment", "-", "A: tram"])
+def test_search_of_comments_takes_whole_words(ada, episode, searched, word):
+    label(ada, episode, "comment", "A zorkmidword in Zürich")
+    assert searched(word, ada) == []
+
+
+@pytest.mark.parametrize("word", ["cause", "reason", '"wrong tool"', "tool", "reason wrong"])
+def test_names_and_values_of_labels_are_searched(ada, episode, searched, word):
+    label(ada, episode, "cause", "tool", schemas.define(ada, "cause", "Main reason", "single", OPTIONS))
+    label(ada, ended(ada, "two"), "speed", 3, schemas.define(ada, "speed", "Pace", "score", [{"low": 1, "high": 5}]))
+    assert searched(word, ada) == ["one"] and searched("pace 3", ada) == ["two"] and searched("plan", ada) == []
+
+
+def test_search_reads_only_what_counts(ada, episode, searched):
+    first = label(ada, episode, "comment", "zorkmidword")
+    later = annotating.reword(ada, first.pk, "grueword")
+    assert searched("zorkmidword", ada) == [] and searched("grueword", ada) == ["one"]
+    annotating.undo(ada, later.pk)
+    assert searched("grueword", ada) == []
+
+
+def test_blind_reviewer_searches_only_their_own_comments(ada, rita, review, episode, searched):
+    label(ada, episode, "comment", "zorkmidword")
+    label(rita, episode, "comment", "grueword")
+    assert searched("zorkmidword", ada) == ["one"] == searched("grueword", rita)
+    assert searched("zorkmidword", rita) == []
+    judge(rita, review, "accept")
+    assert searched("zorkmidword", rita) == ["one"]
+
+
+def test_agents_and_other_projects_search_no_comments(project, ada, max_, episode, found):
+    label(ada, episode, "comment", "zorkmidword")
+    agent, _ = token(project, "agent")
+    assert found(agent, q="zorkmidword") == [] == found(max_, q="zorkmidword")
+    assert found(agent, q="ticket") == ["one"]
+
+
+def test_list_shows_the_comment_that_was_found(ada, episode):
+    label(ada, episode, "comment", "A <b>zorkmidword</b> here")
+    page = html(as_person(ada).get("/episodes/?q=zorkmidword"))
+    assert f'href="/episodes/{episode.pk}/replay/?step=2"' in page and "<mark>zorkmidword</mark>" in page
+    assert "&lt;b&gt;" in page and "Comment" in page
+    api = as_person(ada).get("/api/v1/episodes?q=zorkmidword").json()["items"]
+    assert [one["key"] for one in api] == ["one"]

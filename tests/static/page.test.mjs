@@ -8,7 +8,7 @@ import { visible } from "../../static/visible-text.js";
 import { leaseWords } from "../../static/lease.js";
 import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/schema-form.js";
 import { jumpsFrom } from "../../static/look-ahead.js";
-import { nextMark, withStep } from "../../static/scrubber.js";
+import { nextMark, nextSaid, withStep } from "../../static/scrubber.js";
 import { backWords, nearestOf, noteAsk, ripe } from "../../static/shell.js";
 
 test("seconds read as a clock and never below zero", () => {
@@ -38,6 +38,12 @@ test("the scrubber jumps to the next of one kind", () => {
   const letters = "trweaorewt";
   assert.deepEqual([nextMark(letters, 0, 1, "e"), nextMark(letters, 3, 1, "e"), nextMark(letters, 9, -1, "oa")], [3, 7, 5]);
   assert.equal(nextMark(letters, 7, 1, "e"), 7);
+});
+
+test("the scrubber jumps to the next step with labels", () => {
+  const said = new Set([70, 2, 9]);
+  assert.deepEqual([nextSaid(said, 1, 1), nextSaid(said, 2, 1), nextSaid(said, 9, 1), nextSaid(said, 70, 1)], [2, 9, 70, 70]);
+  assert.deepEqual([nextSaid(said, 80, -1), nextSaid(said, 70, -1), nextSaid(said, 2, -1), nextSaid([], 5, 1)], [70, 9, 2, 5]);
 });
 
 test("the scrubber jumps to the next write, error, ask or verification", () => {
@@ -205,5 +211,6 @@ test("the steps that keys jump to are known before they are pressed, the nearest
   const letters = `${"r".repeat(9)}o${"r".repeat(9)}e${"r".repeat(9)}ooooo`;
   assert.deepEqual(jumpsFrom(letters, 15, ["o", "e"]), [10, 20, 1, 30, 31, 32, 34]);
   assert.deepEqual(jumpsFrom("rrrrr", 3, ["o"], [1, 2, 5]), [2, 1, 5]);
+  assert.deepEqual(jumpsFrom("r".repeat(50), 10, [], [40, 9, 30, 12, 20]), [9, 12, 1, 20, 30, 50]);
   assert.deepEqual([jumpsFrom("", 1, ["o"]), jumpsFrom("r", 1, ["o"])], [[1], [1]]);
 });

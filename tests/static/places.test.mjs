@@ -133,3 +133,9 @@ test("a place is found again where it is shown", () => {
   assert.deepEqual(at({ path: "$.result.more" }), ['"more": {\n    "a": 1\n  }']);
   assert.deepEqual(at({ path: "$.result.mo" }), []);
 });
+
+test("null in a returned row is drawn as it is stored", () => {
+  const root = parse('{"result": [{"id": 1, "by": null}]}');
+  const cell = cellOf(nodeAt(root, "$.result"), 0, 1);
+  assert.ok(unitsOf("null", cell)?.length && unitsOf("", cell) === null);
+});
