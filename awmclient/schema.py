@@ -141,7 +141,7 @@ class Advice(Record):
 class StepCommon(Record):
     """The fields that any step may carry. `seq` counts from 1 without gaps inside its episode."""
 
-    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
+    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
     at: Moment | None = None
     turn: Count | None = None
     call_id: Line | None = None
@@ -452,7 +452,7 @@ class RunPage(Record):
 class TrainingStepReport(Record):
     """A finished training step in a trainer's words. Format errors are counted from the record, not reported."""
 
-    training_step: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
+    training_step: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
     losses: Annotated[dict[Line, Number], Field(max_length=200)] | None = None
     components: Annotated[dict[Line, Number], Field(max_length=200)] | None = None
     checkpoint: Line | None = None
@@ -573,7 +573,7 @@ class AskOpen(Record):
 
     key: Line
     episode: Line
-    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
+    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
     question: Question
     context: Context | None = None
     deadline_s: Annotated[StrictInt, Field(ge=1, le=MAX_DEADLINE_S), WHOLE] = 300
