@@ -18,7 +18,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from awmclient.schema import AT_WORK_STATES, EpisodeStart, Finish, Outcome, RunStart, StepCommon
+from awmclient.schema import AT_WORK_STATES, DETAIL_MAX, EpisodeStart, Finish, Outcome, RunStart, StepCommon
 from awmenv.attesting import NotAttested
 from awmenv.health import Health
 from awmenv.models import BuildReport
@@ -344,8 +344,8 @@ def unpark(episode: Episode) -> None:
 
 @transaction.atomic
 def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = None) -> Episode:
-    """1. lock, 2. accept the same end again, 3. end it and close its asks, 4. keep the reported outcome, and what the
-    environment server attests of it, 5. tell."""
+    """1. lock, 2. accept the same end again, 3. end it, with the fault that its loop names, and close its asks, 4. keep
+    the reported outcome, and what the environment server attests of it, 5. tell."""
     may_record(actor)
     episode = _locked(actor, episode_id, attempt)
     if not episode.is_live and _is_same_end(episode, end):
@@ -353,14 +353,23 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
     reopen_or_refuse(episode, actor)
     episode.final_answer = end.final_answer
     episode.stop_reason = end.stop_reason
+    reason: str = end.stop_reason
+    if end.fault is not None:
+        episode.fault, episode.fault_detail = end.fault, _storable(end.detail or "")
+        reason = f"{end.fault}: {episode.fault_detail[:200]}"
     state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
     if end.outcome is not None:
         told = end.outcome.model_dump(exclude_none=True, exclude={"attestation"})
         _outcome(episode, Outcome(source="reported", **told)).save()
-    _end(episode, state, actor, end.stop_reason)
+    _end(episode, state, actor, reason)
     if end.outcome is not None and end.outcome.attestation is not None:
         _attest(actor, episode, end.outcome.attestation)
     return episode
+
+
+def _storable(detail: str) -> str:
+    """Return the words of a fault as a column of text can hold them."""
+    return detail[:DETAIL_MAX].replace("\x00", "").encode("utf-8", "replace").decode()
 
 
 def _attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None:
@@ -377,7 +386,8 @@ def _attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None
 
 
 def _is_same_end(episode: Episode, end: Finish) -> bool:
-    if (episode.stop_reason, episode.final_answer) != (end.stop_reason, end.final_answer):
+    stored = (episode.stop_reason, episode.final_answer, episode.fault, episode.fault_detail)
+    if stored != (end.stop_reason, end.final_answer, end.fault or "", _storable(end.detail or "")):
         return False
     kept = VerifierOutcome.objects.filter(episode=episode, source="reported").first()
     if kept is None or end.outcome is None:
@@ -411,8 +421,8 @@ def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | 
     episode = _locked(actor, episode_id, attempt)
     if not episode.is_live:
         return False
-    episode.fault, episode.fault_detail, episode.stop_reason = fault, detail[:4000].replace("\x00", ""), "error"
-    _end(episode, EpisodeState.FAILED, actor, f"{fault}: {detail[:200]}".replace("\x00", ""))
+    episode.fault, episode.fault_detail, episode.stop_reason = fault, _storable(detail), "error"
+    _end(episode, EpisodeState.FAILED, actor, f"{fault}: {episode.fault_detail[:200]}")
     return True
 
 
