@@ -19,17 +19,28 @@ import threading
 from collections.abc import Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from types import TracebackType
-from typing import Any, Self, TypeVar, Unpack
+from typing import Any, Self, TypeVar, Unpack, cast, get_args
 from urllib.parse import urlencode
 
 from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body
 from awmclient.errors import ClientError, Parked, Refused, Unreachable
 from awmclient.outbox import Outbox, Question
-from awmclient.schema import Advice, CurriculumNext, EpisodeView, Fault, ReportedOutcome, StopReason, TrainingStepView
+from awmclient.schema import (
+    DETAIL_MAX,
+    Advice,
+    CurriculumNext,
+    EpisodeView,
+    Fault,
+    OwnFault,
+    ReportedOutcome,
+    StopReason,
+    TrainingStepView,
+)
 from awmclient.wire import Wire
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+OWN_FAULTS = get_args(OwnFault)
 POLL_S = 25
 GRACE_S = 1.5
 """After the deadline the dashboard has this long to say what became of the question; then the loop decides alone."""
@@ -213,9 +224,11 @@ class HttpEpisode:
         *,
         final_answer: str | None = None,
         outcome: ReportedOutcome | Mapping[str, Any] | None = None,
+        fault: OwnFault | None = None,
+        detail: str = "",
     ) -> None:
-        """Say why the loop ended. An `outcome` is your own judgement and is kept as *reported*. The same again is a
-        quiet yes.
+        """Say why the loop ended. An `outcome` is your own judgement and is kept as *reported*. With `error`, a `fault`
+        and its `detail` say which boundary failed. The same again changes nothing.
 
         await episode.finish("done", final_answer="42", outcome={"reward_type": "exact_match", "reward": 1.0})
         """
@@ -227,12 +240,19 @@ class HttpEpisode:
             body["outcome"] = (
                 outcome.model_dump(exclude_none=True) if isinstance(outcome, ReportedOutcome) else dict(outcome)
             )
+        if fault is not None:
+            body |= {"fault": fault} | ({"detail": detail[:DETAIL_MAX]} if detail else {})
         await self._wire.send("POST", f"/episodes/{self.id}/finish", body)
 
     async def fail(self, fault: Fault, detail: str) -> None:
-        """End because a boundary broke: a note that names it, then `error`. Never counted as a failed task."""
+        """End because a boundary failed: a note that names it, then `error`. Never counted as a failed task. The
+        dashboard stores a fault of the environment, the policy or the expert as such.
+        """
         await self.append({"kind": "note", "content": f"{fault}: {detail}", "meta": {"fault": fault}})
-        await self.finish("error")
+        if fault in OWN_FAULTS:
+            await self.finish("error", fault=cast(OwnFault, fault), detail=detail)
+        else:
+            await self.finish("error")
 
 
 def _advice(view: Mapping[str, Any]) -> Advice:
@@ -440,8 +460,11 @@ class SyncEpisode:
         *,
         final_answer: str | None = None,
         outcome: ReportedOutcome | Mapping[str, Any] | None = None,
+        fault: OwnFault | None = None,
+        detail: str = "",
     ) -> None:
-        self._portal.call(self._episode.finish(stop_reason, final_answer=final_answer, outcome=outcome))
+        end = self._episode.finish(stop_reason, final_answer=final_answer, outcome=outcome, fault=fault, detail=detail)
+        self._portal.call(end)
 
     def fail(self, fault: Fault, detail: str) -> None:
         self._portal.call(self._episode.fail(fault, detail))

@@ -128,10 +128,11 @@ class Book:
         end = _checked(Finish, body)
         entry = self.entry(episode)
         if not entry.is_live:
-            if (entry.stop_reason, entry.final_answer) == (end.stop_reason, end.final_answer):
+            stored = (entry.stop_reason, entry.final_answer, entry.fault, entry.detail)
+            if stored == (end.stop_reason, end.final_answer, end.fault, end.detail):
                 return
             raise EpisodeEnded
-        entry.final_answer = end.final_answer
+        entry.final_answer, entry.fault, entry.detail = end.final_answer, end.fault, end.detail
         entry.reported = end.outcome.model_dump(exclude_none=True) if end.outcome else None
         self._end(entry, "failed" if end.stop_reason == "error" else "finished", end.stop_reason)
 

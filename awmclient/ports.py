@@ -67,7 +67,8 @@ class EpisodePort(Protocol):
     ) -> None: ...
 
     async def fail(self, fault: Fault, detail: str) -> None:
-        """End the episode because a boundary broke. Over HTTP: a note that says so, then finish with `error`."""
+        """End the episode because a boundary broke. Over HTTP: a note that says so, then finish with `error` and, where
+        a loop can say it of itself, the fault."""
 
 
 class Dashboard(Protocol):

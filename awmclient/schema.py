@@ -67,6 +67,8 @@ LIVE_STATES: tuple[EpisodeState, ...] = ("queued", *AT_WORK_STATES, "parked")
 """The episode has not ended."""
 StopReason = Literal["done", "max_steps", "gave_up", "timeout", "error"]
 Fault = Literal["policy", "environment", "expert", "dashboard", "worker"]
+OwnFault = Literal["environment", "policy", "expert"]
+"""What a loop can say of its own boundaries as it ends; the other faults are the dashboard's to find."""
 AskStatus = Literal["open", "answered", "fell_back", "cancelled"]
 Tier = Literal["cache", "llm", "people", "senior"]
 AdviceSource = Literal["human", "llm", "cache", "fallback"]
@@ -141,7 +143,7 @@ class Advice(Record):
 class StepCommon(Record):
     """The fields that any step may carry. `seq` counts from 1 without gaps inside its episode."""
 
-    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
+    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
     at: Moment | None = None
     turn: Count | None = None
     call_id: Line | None = None
@@ -452,7 +454,7 @@ class RunPage(Record):
 class TrainingStepReport(Record):
     """A finished training step in a trainer's words. Format errors are counted from the record, not reported."""
 
-    training_step: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
+    training_step: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
     losses: Annotated[dict[Line, Number], Field(max_length=200)] | None = None
     components: Annotated[dict[Line, Number], Field(max_length=200)] | None = None
     checkpoint: Line | None = None
@@ -546,10 +548,28 @@ class ReportedOutcome(Record):
     )
 
 
+DETAIL_MAX = 4000
+
+
 class Finish(Record):
+    """Why a loop ended. With `error` it can name the boundary that failed, and how: a `fault` is no result of the
+    agent."""
+
     stop_reason: StopReason
     final_answer: Text | None = None
     outcome: ReportedOutcome | None = None
+    fault: OwnFault | None = None
+    detail: Annotated[Any, bounded(DETAIL_MAX), WithJsonSchema(
+        {"type": "string", "maxLength": DETAIL_MAX, "description": "what failed, in words"}
+    )] | None = None  # fmt: skip
+
+    @model_validator(mode="after")
+    def _has_a_fault_only_with_error(self) -> Finish:
+        if self.fault is not None and self.stop_reason != "error":
+            raise PydanticCustomError("fault", "A fault needs the stop_reason error")
+        if self.detail is not None and self.fault is None:
+            raise PydanticCustomError("detail", "A detail needs a fault")
+        return self
 
 
 QUESTION_MAX = 20_000
@@ -573,7 +593,7 @@ class AskOpen(Record):
 
     key: Line
     episode: Line
-    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT)]
+    seq: Annotated[StrictInt, Field(ge=1, le=MAX_INT), WHOLE]
     question: Question
     context: Context | None = None
     deadline_s: Annotated[StrictInt, Field(ge=1, le=MAX_DEADLINE_S), WHOLE] = 300

@@ -18,7 +18,7 @@ from typing import Any, Unpack
 
 from awmclient.bodies import AskFields, EpisodeFields, StepLike, ask_body, episode_body, numbered
 from awmclient.memory_store import Ask, Book
-from awmclient.schema import Advice, Fault, ReportedOutcome, StopReason, ToolSpec
+from awmclient.schema import DETAIL_MAX, Advice, Fault, OwnFault, ReportedOutcome, StopReason, ToolSpec
 
 Answer = Advice | str | None
 Expert = Callable[[str], Answer | Awaitable[Answer]]
@@ -82,8 +82,11 @@ class MemoryEpisode:
         *,
         final_answer: str | None = None,
         outcome: ReportedOutcome | Mapping[str, Any] | None = None,
+        fault: OwnFault | None = None,
+        detail: str = "",
     ) -> None:
-        body: dict[str, Any] = {"stop_reason": stop_reason, "final_answer": final_answer}
+        body: dict[str, Any] = {"stop_reason": stop_reason, "final_answer": final_answer, "fault": fault}
+        body["detail"] = detail[:DETAIL_MAX] if fault is not None and detail else None
         if outcome is not None:
             body["outcome"] = outcome.model_dump() if isinstance(outcome, ReportedOutcome) else dict(outcome)
         self._book.finish(self.id, body)

@@ -14,7 +14,7 @@ from curriculum import counting, next_tasks, ratio
 from curriculum.errors import StepReported
 from curriculum.models import TrainingStep
 from curriculum.plan import Plan
-from episodes import events
+from episodes import events, recording
 from episodes.models import Run
 from people.access import Actor, may_read, may_record, visible_or_404
 
@@ -22,7 +22,8 @@ from people.access import Actor, may_read, may_record, visible_or_404
 def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepView:
     """1. check the right and the plan, 2. count the record, 3. insert, 4. tell the pages.
 
-    The same report again changes nothing. Raises `StepReported` if another one holds this step.
+    The same report again changes nothing. Raises `StepReported`, which names the fields that differ, if
+    another one holds this step.
     """
     may_record(actor)
     run = visible_or_404(Run.objects.select_related("project"), actor, run_pk)
@@ -39,8 +40,9 @@ def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepV
             events.publish(events.queue_topic(run.project_id), frame)
     except IntegrityError:
         step = TrainingStep.objects.get(run=run, training_step=said.training_step)
-        if any(getattr(step, name) != value for name, value in words.items()):
-            raise StepReported from None
+        if others := recording.differing(step, words):
+            used = f"Training step {said.training_step} was already reported"
+            raise StepReported(recording.other_values(used, others)) from None
     return view(step, run)
 
 

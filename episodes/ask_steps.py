@@ -41,6 +41,12 @@ def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
     episode.last_seq = append_alone(Append(actor, episode.pk, [entry]))
 
 
+def body_of(episode_id: str, seq: int) -> dict[str, Any]:
+    """Return the stored step of an ask."""
+    body: dict[str, Any] = json.loads(Step.objects.get(episode=episode_id, seq=seq).body)
+    return body
+
+
 def close_ask_step(
     episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool, by_script: bool = False
 ) -> None:

@@ -93,12 +93,18 @@ def entries_of_read(steps: Sequence[StepCommon]) -> list[Entry]:
 
 def entries_of_batch(raw: Sequence[Mapping[str, Any]], steps: Sequence[StepCommon]) -> list[Entry]:
     """Return the same from the JSON objects that the steps were validated from: validation changes nothing but the
-    time, so the objects need not be written out of the models again.
+    time and whole numbers with a decimal point, so the objects need not be written out of the models again.
     """
     now = timezone.now()
     stamp = events.stamp(now)
-    bodies = [body_of(body, step.at) for body, step in zip(raw, steps, strict=True)]
+    bodies = [body_of(_without_point(body, step), step.at) for body, step in zip(raw, steps, strict=True)]
     return [_entry(body, text_of(body, _written), now, stamp) for body in bodies]
+
+
+def _without_point(body: Mapping[str, Any], step: StepCommon) -> Mapping[str, Any]:
+    if isinstance(body["seq"], int) and not isinstance(body.get("turn"), float):
+        return body
+    return {**body, "seq": step.seq, **({"turn": step.turn} if "turn" in body else {})}
 
 
 def body_of(said: Mapping[str, Any], at: datetime | None) -> Mapping[str, Any]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -18,7 +18,7 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from awmclient.schema import AT_WORK_STATES, EpisodeStart, Finish, Outcome, RunStart, StepCommon
+from awmclient.schema import AT_WORK_STATES, DETAIL_MAX, EpisodeStart, Finish, Outcome, RunStart, StepCommon
 from awmenv.attesting import NotAttested
 from awmenv.health import Health
 from awmenv.models import BuildReport
@@ -109,25 +109,34 @@ def refuse_archive(project: Project) -> None:
 
 def start_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
     """Create a run; one of an agent's token allows its episodes at most a plain expert. The same key gives the same run
-    back, and false.
+    back, and false. Raises `KeyConflict` if that run was started with another body.
     """
+    run, made = open_run(actor, plan)
+    if not made:
+        others = differing(run, _run_fields(plan))
+        if hasattr(run, "plan"):  # its expert mode follows from its arms, and what is said now has no plan
+            others = [name for name in others if name != "expert" or "expert" in plan.model_fields_set] + ["plan"]
+        if others:
+            raise KeyConflict(other_values(f"The key {plan.key!r} was already used for a run", others))
+    return run, made
+
+
+def open_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
+    """Create a run, or return the one of this key, and false. Caller compares what that one was started with."""
     may_start_runs(actor)
     if plan.expert == "informed" and not holds(actor, may_launch):
         raise WrongScope("Creating a run with expert mode informed requires a token of scope launch.")
-    said = {
-        "name": plan.name,
-        "arm": plan.arm or "",
-        "policy": plan.policy or {},
-        "metadata": plan.metadata or {},
-        "expert": plan.expert,
-    }
+    about = {"key": plan.key or "", "created_by": actor.name, **_run_fields(plan)}
     try:
         with transaction.atomic():
-            return Run.objects.create(project=actor.project, key=plan.key or "", created_by=actor.name, **said), True
+            return Run.objects.create(project=actor.project, **about), True
     except IntegrityError:
-        run = Run.objects.get(project=actor.project, key=plan.key)
-        _refuse_other(run, plan.key, said)
-        return run, False
+        return Run.objects.get(project=actor.project, key=plan.key), False
+
+
+def _run_fields(plan: RunStart) -> dict[str, Any]:
+    said = {"arm": plan.arm or "", "policy": plan.policy or {}, "metadata": plan.metadata or {}}
+    return {"name": plan.name, **said, "expert": plan.expert}
 
 
 def start_episode(
@@ -171,20 +180,25 @@ def start_episode(
         episode = Episode.objects.get(project=actor.project, key=plan.key)
         if episode.body_digest != digest:
             said = plan.model_dump(exclude={"key", "run"})
-            _refuse_other(episode, plan.key, {**said, "run_id": run.pk if run else None})
+            others = differing(episode, {**said, "run_id": run.pk if run else None})
+            if others:
+                used = f"The key {plan.key!r} was already used for an episode"
+                raise KeyConflict(other_values(used, others)) from None
         return episode, False
     return episode, True
 
 
-def _refuse_other(known: Episode | Run, key: str | None, said: dict[str, Any]) -> None:
-    """Raise `KeyConflict`, which names the fields, if what was started under this key is not what is said now."""
+def differing(known: object, said: Mapping[str, Any]) -> list[str]:
+    """Return the fields in which what is said now differs from what is stored; an empty value is as good as none."""
     unsaid: tuple[Any, ...] = (None, "", [], {})
     both = {name: (getattr(known, name), value) for name, value in said.items()}
     others = [name for name, (one, other) in both.items() if one != other and not (one in unsaid and other in unsaid)]
-    if others:
-        names = ", ".join(name.removesuffix("_id") for name in others)
-        what = "a run" if isinstance(known, Run) else "an episode"
-        raise KeyConflict(f"The key {key!r} was already used for {what} with different values of: {names}.")
+    return [name.removesuffix("_id") for name in others]
+
+
+def other_values(used: str, others: Sequence[str]) -> str:
+    """Return the message of a conflict, which names the fields."""
+    return f"{used} with different values of: {', '.join(others)}."
 
 
 def refuse_help(actor: Actor, run: Run | None, wanted: str) -> None:
@@ -330,8 +344,8 @@ def unpark(episode: Episode) -> None:
 
 @transaction.atomic
 def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = None) -> Episode:
-    """1. lock, 2. accept the same end again, 3. end it and close its asks, 4. keep the reported outcome, and what the
-    environment server attests of it, 5. tell."""
+    """1. lock, 2. accept the same end again, 3. end it, with the fault that its loop names, and close its asks, 4. keep
+    the reported outcome, and what the environment server attests of it, 5. tell."""
     may_record(actor)
     episode = _locked(actor, episode_id, attempt)
     if not episode.is_live and _is_same_end(episode, end):
@@ -339,14 +353,23 @@ def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = Non
     reopen_or_refuse(episode, actor)
     episode.final_answer = end.final_answer
     episode.stop_reason = end.stop_reason
+    reason: str = end.stop_reason
+    if end.fault is not None:
+        episode.fault, episode.fault_detail = end.fault, _storable(end.detail or "")
+        reason = f"{end.fault}: {episode.fault_detail[:200]}"
     state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
     if end.outcome is not None:
         told = end.outcome.model_dump(exclude_none=True, exclude={"attestation"})
         _outcome(episode, Outcome(source="reported", **told)).save()
-    _end(episode, state, actor, end.stop_reason)
+    _end(episode, state, actor, reason)
     if end.outcome is not None and end.outcome.attestation is not None:
         _attest(actor, episode, end.outcome.attestation)
     return episode
+
+
+def _storable(detail: str) -> str:
+    """Return the words of a fault as a column of text can hold them."""
+    return detail[:DETAIL_MAX].replace("\x00", "").encode("utf-8", "replace").decode()
 
 
 def _attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None:
@@ -363,7 +386,8 @@ def _attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None
 
 
 def _is_same_end(episode: Episode, end: Finish) -> bool:
-    if (episode.stop_reason, episode.final_answer) != (end.stop_reason, end.final_answer):
+    stored = (episode.stop_reason, episode.final_answer, episode.fault, episode.fault_detail)
+    if stored != (end.stop_reason, end.final_answer, end.fault or "", _storable(end.detail or "")):
         return False
     kept = VerifierOutcome.objects.filter(episode=episode, source="reported").first()
     if kept is None or end.outcome is None:
@@ -397,8 +421,8 @@ def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | 
     episode = _locked(actor, episode_id, attempt)
     if not episode.is_live:
         return False
-    episode.fault, episode.fault_detail, episode.stop_reason = fault, detail[:4000].replace("\x00", ""), "error"
-    _end(episode, EpisodeState.FAILED, actor, f"{fault}: {detail[:200]}".replace("\x00", ""))
+    episode.fault, episode.fault_detail, episode.stop_reason = fault, _storable(detail), "error"
+    _end(episode, EpisodeState.FAILED, actor, f"{fault}: {episode.fault_detail[:200]}")
     return True
 
 

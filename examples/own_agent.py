@@ -8,7 +8,6 @@ import asyncio
 import os
 
 from awmclient.client import HttpDashboard
-from awmclient.schema import Advice
 
 STOCK = {"tea": 4, "coffee": 0}
 WAIT_S = int(os.environ.get("AWMWEB_ASK_S", "300"))
@@ -31,8 +30,8 @@ async def main() -> None:
             call = {"kind": "tool_call", "name": "look_up", "arguments": {"item": item}}
             if not any(step.get("arguments") == call["arguments"] for step in done):
                 await episode.append({**call, "result": look_up(item)})
-        if told := next((step["advice"] for step in done if step.get("advice")), None):
-            advice = Advice.model_validate(told)
+        if asked := next((step["ask"] for step in done if step["kind"] == "ask"), None):
+            advice = await episode.wait_for_advice(asked, deadline_s=WAIT_S)
         else:
             advice = await episode.ask("How many coffees do I order?", context="none are left", deadline_s=WAIT_S)
         words = "no answer, I order 10" if advice.is_fallback else f"I was told: {advice.text}"

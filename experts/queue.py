@@ -50,6 +50,8 @@ from people.leasing import SlotState
 OPEN_MAX = 50
 """Open asks of one episode; more would push everybody else's off the queue's page."""
 PRIORITY_MAX = 100
+SLOW_S = 2
+"""An ask can be stored this long after its deadlines were counted from: they are nearer to it then."""
 AT_ONCE = {"budget", "backpressure", "no_model"}
 """Reasons for which an ask that no model can take falls back in the moment in which it is asked."""
 
@@ -75,7 +77,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
         known = Ask.objects.select_related("accepted").filter(episode=episode, key=wanted.key).first()
         if known is not None:
             if known.body_digest != digest:
-                raise AskConflict
+                raise AskConflict(_conflict(known, wanted))
             recording.hear(actor, episode.pk)
             return known, False
         if episode.expert == ExpertMode.OFF:
@@ -86,6 +88,31 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
             raise TooManyAsks(f"This episode has {OPEN_MAX} open asks, the maximum. Wait until one is closed.")
         reopen_or_refuse(episode, actor)
         return _insert(actor, episode, wanted, digest), True
+
+
+def _conflict(known: Ask, wanted: AskOpen) -> str | None:
+    """Return the message for another body under a known key, with the fields that differ; None if none is found."""
+    said = wanted.model_dump(include={"seq", "question", "context", "skills", "group_key"})
+    if not known.events.filter(verb="priority").exists():  # otherwise a person changed it
+        said["priority"] = wanted.priority
+    others = recording.differing(known, said)
+    step = ask_steps.body_of(known.episode_id, known.seq)
+    others += [name for name in ("turn", "call_id") if step.get(name) != getattr(wanted, name)]
+    apart = {
+        "deadline_s": _apart(known, known.deadline_at, wanted.deadline_s),
+        "human_deadline_s": _apart(known, known.human_deadline_at, wanted.human_deadline_s),
+    }
+    others += [name for name, seconds in apart.items() if seconds >= SLOW_S]
+    others = others or [name for name, seconds in apart.items() if seconds >= 0.5]
+    others.sort(key=list(AskOpen.model_fields).index)
+    return recording.other_values(f"The key {known.key!r} was already used for an ask", others) if others else None
+
+
+def _apart(known: Ask, at: datetime | None, wanted_s: int | None) -> float:
+    """Return by how much a stored deadline differs from a wanted one, in seconds."""
+    if at is None or wanted_s is None:
+        return 0 if at is None and wanted_s is None else math.inf
+    return abs((at - known.created_at).total_seconds() - wanted_s)
 
 
 def _insert(actor: Actor, episode: Episode, wanted: AskOpen, digest: str) -> Ask:

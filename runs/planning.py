@@ -124,12 +124,9 @@ def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, An
     """1. the run, 2. find tasks and policies, 3. insert every try and its queued episode, 4. start, unless it is
     planned for later."""
     most = ExpertMode.most(arm.expert for arm in document.arms)
-    run, made = recording.start_run(actor, RunStart(name=document.name, key=key or None, expert=most))
+    run, made = recording.open_run(actor, RunStart(name=document.name, key=key or None, expert=most))
     if not made:
-        known = Plan.objects.filter(run=run).first()
-        if known is None or known.digest != document.digest:
-            raise KeyConflict(f"The key {key!r} was already used for a run with another plan.")
-        return known, False
+        return _known(run, document), False
     tasks = shuffled(tasks_of(actor, document), document.shuffle)
     if not tasks:
         raise BadPlan("The plan selects no task.")
@@ -154,6 +151,35 @@ def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, An
     if document.start:
         _begin(actor, plan)
     return plan, True
+
+
+def _known(run: Run, document: PlanDocument) -> Plan:
+    """Return the plan of a run that has this key already. Raises `KeyConflict`, which names the fields that differ."""
+    known = Plan.objects.filter(run=run).first()
+    if known is not None and known.digest == document.digest:
+        return known
+    others = ["name"] if run.name != document.name else []
+    if known is not None:
+        stored, said = _said_in(known.document), _said_in(document.model_dump())
+        fields = [name for name in PlanDocument.model_fields if name != "name"]
+        others += [f"plan.{name}" for name in fields if stored.get(name) != said.get(name)]
+    if known is None or not others:
+        others.append("plan")
+    raise KeyConflict(recording.other_values(f"The key {run.key!r} was already used for a run", others))
+
+
+def _said_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan's fields without those that are empty or follow from others; older plans may not have them."""
+    said: dict[str, Any] = {"environment": servers.BUILTIN, **_without_none(document)}
+    if said["control"] == said["arms"][0]["name"]:
+        del said["control"]
+    return said
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_none(one) for name, one in value.items() if one is not None}
+    return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
 def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:

@@ -10,7 +10,11 @@ from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Re
 from awmclient import client
 from awmclient.client import HttpDashboard, SyncHttpDashboard
 from awmclient.errors import BadToken, EpisodeEnded, Invalid, KeyConflict, Refused, SeqGap, StepConflict, Unreachable
+from awmclient.policies import Turn
+from awmclient.rollout import rollout
 from awmclient.schema import Advice, ToolCallStep
+from awmclient.testing import FakeEnv
+from awmclient.toolcalls import Call
 from tests.awmclient.http_dashboard import TOKEN, FakeHttpDashboard
 
 NOTE = {"kind": "note", "content": "looked"}
@@ -376,6 +380,32 @@ async def test_a_fault_is_named_before_the_end(server, dash):
     await episode.fail("environment", "gone")
     entry = server.book.entry(episode.id)
     assert (entry.state, entry.stop_reason, entry.steps[0]["meta"]) == ("failed", "error", {"fault": "environment"})
+    assert (entry.fault, entry.detail) == ("environment", "gone")
+
+
+async def test_fail_sends_only_faults_a_loop_can_name(server, dash):
+    """The others are the dashboard's to find; the note has them."""
+    for fault, stored in (("policy", "policy"), ("expert", "expert"), ("worker", None), ("dashboard", None)):
+        episode = await dash.start_episode("Look")
+        await episode.fail(fault, "x" * 5000)
+        entry = server.book.entry(episode.id)
+        assert (entry.state, entry.fault, entry.steps[0]["meta"]) == ("failed", stored, {"fault": fault})
+        assert len(entry.detail or "") == (4000 if stored else 0)
+
+
+async def test_lost_world_of_an_own_loop_is_recorded_as_fault(server, dash):
+    class Lost(FakeEnv):
+        async def call_tool(self, name, arguments):
+            raise ConnectionError("the session is lost")
+
+    class Looking:
+        async def act(self, view):
+            return Turn(calls=[Call("list_items", {})])
+
+    result = await rollout(Looking(), Lost(), dash, task="Look")
+    entry = server.book.entry(result.episode)
+    assert (result.fault, entry.fault, entry.state) == ("environment", "environment", "failed")
+    assert entry.detail == result.detail and "the session is lost" in entry.detail
 
 
 async def test_the_sync_face_does_the_same(server):

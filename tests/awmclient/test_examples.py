@@ -53,16 +53,30 @@ async def test_the_own_agent_asks_and_does_as_it_is_told(server):
     assert (entry.state, entry.final_answer) == ("finished", "I was told: Twelve.")
 
 
-async def test_killed_example_agent_resumes_by_key(server):
+@pytest.mark.parametrize("answered", ["while it is down", "while it waits again"])
+async def test_killed_example_agent_resumes_by_key(server, answered):
+    """It is killed while it waits for the answer, and asks nothing a second time."""
     first = await run(server, "own_agent.py", PYTHONPATH=str(ROOT), AWMWEB_KEY="orders-1")
     while not any(ask.status == "open" for ask in server.book.asks.values()):
         assert first.returncode is None
         await asyncio.sleep(0.02)
     first.kill()
     await first.wait()
-    server.book.close(next(iter(server.book.asks.values())), "answered", Advice(text="Twelve.", source="human"))
-    code, out = await ended(await run(server, "own_agent.py", PYTHONPATH=str(ROOT), AWMWEB_KEY="orders-1"))
-    assert code == 0, out
+    (ask,) = server.book.asks.values()
+    poll = ("GET", f"/asks/{ask.id}")
+    polls = server.requests.count(poll)
+    second = None
+    if answered == "while it waits again":
+        second = await run(server, "own_agent.py", PYTHONPATH=str(ROOT), AWMWEB_KEY="orders-1")
+        while len(server.book.asks) == 1 and server.requests.count(poll) == polls:
+            assert second.returncode is None
+            await asyncio.sleep(0.02)
+    server.book.close(ask, "answered", Advice(text="Twelve.", source="human"))
+    second = second or await run(server, "own_agent.py", PYTHONPATH=str(ROOT), AWMWEB_KEY="orders-1")
+    if len(server.book.asks) > 1:
+        second.kill()
+    code, out = await ended(second)
+    assert (code, len(server.book.asks)) == (0, 1), out
     (entry,) = server.book.episodes.values()
     assert [step["kind"] for step in entry.steps] == ["tool_call", "tool_call", "ask", "message"]
     assert (entry.state, entry.final_answer) == ("finished", "I was told: Twelve.")

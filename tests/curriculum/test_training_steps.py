@@ -37,8 +37,11 @@ def test_report_twice_is_one_step_and_another_is_refused(train):
     first = train.report(3, checkpoint="c3")
     train.play(3)
     assert train.report(3, checkpoint="c3") == first and TrainingStep.objects.count() == 1
-    status, said = train.report(3, checkpoint="other")
+    status, said = train.report(3, checkpoint="other", losses={"policy": 0.5})
     assert (status, said["error"]["code"]) == (409, "step_conflict")
+    assert said["error"]["message"] == (
+        "Training step 3 was already reported with different values of: losses, checkpoint."
+    )
 
 
 @pytest.mark.parametrize("body", [{"training_step": 0}, {"training_step": 1, "format_errors": 0}, {"losses": {}}])

@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from django.db import connection
 from django.utils import timezone
+from pydantic import ValidationError
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes import recording, trajectory
@@ -194,3 +195,40 @@ def test_two_writers_of_the_same_number_leave_one_step(project, ada):
         writer.join()
     assert sorted(map(str, results)) == ["1", "conflict", "conflict", "conflict"]
     assert Step.objects.filter(episode=episode).count() == 1
+
+
+def test_finish_stores_the_fault_that_its_loop_names(ada, episode):
+    end = Finish(stop_reason="error", fault="environment", detail="lost\x00 \ud800" + "x" * 3000)
+    for _ in range(2):
+        recording.finish(ada, episode.pk, end)
+    found = Episode.objects.get(pk=episode.pk)
+    assert (found.state, found.stop_reason, found.fault) == ("failed", "error", "environment")
+    assert found.fault_detail == "lost ?" + "x" * 3000
+    last = found.events.order_by("pk").last()
+    assert (last.verb, last.reason[:20]) == ("failed", "environment: lost ?x")
+    assert trajectory.view_of(found).fault == "environment"
+    for other in ({}, {"fault": "policy"}, {"fault": "environment", "detail": "other"}):
+        with pytest.raises(EpisodeEnded):
+            recording.finish(ada, episode.pk, Finish(stop_reason="error", **other))
+
+
+def test_finish_without_a_fault_fails_with_none(ada, episode):
+    for _ in range(2):
+        recording.finish(ada, episode.pk, Finish(stop_reason="error"))
+    found = Episode.objects.get(pk=episode.pk)
+    assert (found.state, found.fault, found.fault_detail) == ("failed", "", "")
+    assert found.events.order_by("pk").last().reason == "error"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"stop_reason": "done", "fault": "environment"},
+        {"stop_reason": "error", "detail": "lost"},
+        {"stop_reason": "error", "fault": "environment", "detail": "x" * 4001},
+        *({"stop_reason": "error", "fault": fault} for fault in ("worker", "dashboard", "agent")),
+    ],
+)
+def test_finish_takes_only_faults_a_loop_can_name(wrong):
+    with pytest.raises(ValidationError):
+        Finish.model_validate(wrong)

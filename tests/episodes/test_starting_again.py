@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from awmclient.schema import AskOpen, EpisodeStart, RunStart, ToolSpec
+from awmclient.schema import AskOpen, EpisodeStart, RunStart, StepBatch, ToolSpec, TrainingStepReport
 from episodes import recording
+from episodes.entries import entries_of_batch
 from episodes.errors import KeyConflict
+from tests.people_by_name import token
 
 pytestmark = pytest.mark.django_db
 
@@ -71,3 +73,41 @@ def test_a_whole_number_may_be_written_with_a_point():
     for wrong in (15.5, True, "15"):
         with pytest.raises(ValidationError):
             AskOpen.model_validate({**ask, "deadline_s": wrong})
+
+
+def test_step_numbers_may_be_written_with_a_point():
+    ask = {"key": "k", "episode": "e", "question": "q"}
+    note = {"kind": "note", "content": "a"}
+    for model, body in (
+        (lambda seq: AskOpen.model_validate({**ask, "seq": seq}).seq, 2.0),
+        (lambda seq: StepBatch.model_validate({"steps": [{**note, "seq": seq}]}).steps[0].seq, 2.0),
+        (lambda step: TrainingStepReport.model_validate({"training_step": step}).training_step, 2.0),
+    ):
+        found = model(body)
+        assert (found, type(found)) == (2, int)
+        for wrong in (2.5, 0.0, True, "2"):
+            with pytest.raises(ValidationError):
+                model(wrong)
+
+
+def test_batch_of_the_intake_stores_no_decimal_point():
+    raw = [{"seq": 1.0, "kind": "note", "content": "a", "turn": 3.0}, {"seq": 2.0, "kind": "note", "content": "b"}]
+    plain = [{**raw[0], "seq": 1, "turn": 3}, {**raw[1], "seq": 2}]
+    pointed, others = (entries_of_batch(one, StepBatch.model_validate({"steps": one}).steps) for one in (raw, plain))
+    assert [(one.seq, one.text) for one in pointed] == [(one.seq, one.text) for one in others]
+    assert {type(one.seq) for one in pointed} == {int}
+
+
+def test_step_with_a_pointed_number_is_the_same_over_http(ada, client):
+    """The first body has a decimal point and the second has none."""
+    _, secret = token(ada.project, "agent")
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="e", task="t"))
+    for seq in ("1.0", "1"):
+        body = f'{{"steps": [{{"seq": {seq}, "kind": "note", "content": "a", "turn": {seq}}}]}}'
+        answer = client.post(
+            f"/api/v1/episodes/{episode.pk}/steps",
+            body,
+            content_type="application/json",
+            headers={"Authorization": f"Bearer {secret}"},
+        )
+        assert (answer.status_code, answer.json()) == (200, {"acknowledged": 1})

@@ -146,8 +146,31 @@ def test_a_pass_frees_the_ask_for_the_others(ada, edo, ask):
 def test_ask_key_with_another_body_is_a_conflict(ada, episode, ask):
     again, made = queue.open_ask(ada, wanted(episode))
     assert (again.pk, made) == (ask.pk, False)
-    with pytest.raises(AskConflict):
+    with pytest.raises(
+        AskConflict, match="The key 'q1' was already used for an ask with different values of: question"
+    ):
         queue.open_ask(ada, wanted(episode, question="Something else?"))
+
+
+@pytest.mark.parametrize(
+    ("other", "names"),
+    [
+        ({"question": "Which?", "context": "none left", "turn": 2}, "question, context, turn"),
+        ({"seq": 2, "priority": 3, "skills": ["law"]}, "seq, priority, skills"),
+        ({"deadline_s": 299}, "deadline_s"),
+        ({"human_deadline_s": 60, "group_key": "g", "call_id": "c"}, "human_deadline_s, group_key, call_id"),
+    ],
+)
+def test_conflict_of_asks_names_the_fields_that_differ(ada, episode, ask, other, names):
+    with pytest.raises(AskConflict) as refused:
+        queue.open_ask(ada, wanted(episode, **other))
+    assert str(refused.value) == f"The key 'q1' was already used for an ask with different values of: {names}."
+
+
+def test_conflict_leaves_out_a_priority_that_a_person_set(ada, episode, ask):
+    queue.set_priority(ada, ask.pk, 7)
+    with pytest.raises(AskConflict, match="of: question.$"):
+        queue.open_ask(ada, wanted(episode, question="Which?"))
 
 
 def test_ask_is_refused_if_expert_off_ended_or_number_taken(ada, episode, ask):

@@ -105,6 +105,12 @@ class TestLiveDashboard(DashboardContract):
         assert [step["kind"] for step in await world.steps(episode)] == ["tool_call", "tool_call", "ask", "message"]
         assert await world.ended(episode) == ("finished", "done")
 
+    async def test_fault_of_an_own_loop_is_in_its_episode(self, world):
+        episode = await world.dash.start_episode("Look at the mug")
+        await episode.fail("environment", "the session is lost")
+        view = await episode.view()
+        assert (view.state, view.stop_reason, view.fault) == ("failed", "error", "environment")
+
     async def test_the_own_environment_of_the_docs_is_recorded(self, world, tokens):
         environment = {
             **os.environ,

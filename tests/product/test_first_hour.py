@@ -66,7 +66,7 @@ async def resumed_by_key(house, token: str) -> None:
 
 def asked_in_http_words(agent: httpx.Client, expert: httpx.Client) -> None:
     episode = agent.post("/episodes", json={"key": "curl", "task": "refund", "expert": "plain"}).json()["id"]
-    step = {"seq": 1, "kind": "tool_call", "name": "look_up", "arguments": {}, "result": 0}
+    step = {"seq": 1.0, "kind": "tool_call", "name": "look_up", "arguments": {}, "result": 0}
     assert agent.post(f"/episodes/{episode}/steps", json={"steps": [step]}).json() == {"acknowledged": 1}
     body = {"key": "curl-q1", "episode": episode, "seq": 2, "question": "May I refund the fee?", "deadline_s": 120.0}
     ask = agent.post("/asks", json=body).raise_for_status().json()["id"]

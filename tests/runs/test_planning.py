@@ -12,7 +12,7 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 
 from awmclient.chat import EndpointConfig
-from awmclient.schema import Finish
+from awmclient.schema import Finish, RunStart
 from episodes import recording, splits
 from episodes.errors import KeyConflict
 from episodes.models import Episode
@@ -88,9 +88,34 @@ def test_arms_name_agent_models_of_their_own(ada, calls, settings):
 def test_launch_with_the_same_key_gives_the_same_run(ada, calls):
     plan, made = planning.launch(ada, document(), "k")
     assert made and planning.launch(ada, document(), "k") == (plan, False)
-    with pytest.raises(KeyConflict):
-        planning.launch(ada, document(seeds=2), "k")
+    used = "The key 'k' was already used for a run with different values of: "
+    arms = [{"name": "on", "expert": "plain"}]
+    for other, names in (
+        ({"seeds": 2}, "plan.seeds."),
+        ({"name": "other", "arms": arms}, "name, plan.arms."),
+    ):
+        with pytest.raises(KeyConflict, match=f"^{used}{names}$"):
+            planning.launch(ada, document(**other), "k")
     assert Episode.objects.count() == 12
+
+
+def test_key_of_a_plan_is_no_key_of_a_plain_run(ada, calls):
+    """The mode of a plan's run follows from its arms: `expert` is named only where it was sent."""
+    planning.launch(ada, document(arms=[{"name": "off"}]), "k")
+    for said, names in (({}, "plan"), ({"expert": "plain"}, "expert, plan"), ({"expert": "off"}, "plan")):
+        with pytest.raises(KeyConflict, match=f"for a run with different values of: {names}.$"):
+            recording.start_run(ada, RunStart(name=document().name, key="k", **said))
+    recording.start_run(ada, RunStart(name=document().name, key="l"))
+    with pytest.raises(KeyConflict, match="for a run with different values of: plan.$"):
+        planning.launch(ada, document(arms=[{"name": "off"}]), "l")
+
+
+def test_conflict_with_an_older_plan_names_what_differs(ada, calls):
+    plan, _ = planning.launch(ada, document(), "k")
+    del plan.document["texts"], plan.document["arms"][0]["parallel"]
+    plan.save(update_fields=["document"])
+    with pytest.raises(KeyConflict, match="of: plan.max_steps.$"):
+        planning.launch(ada, document(max_steps=3), "k")
 
 
 def test_launch_twice_at_once_makes_one_run(ada, calls):
