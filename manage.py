@@ -6,7 +6,7 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-from awmweb.embedded import known_settings, nothing_runs_on
+from awmweb.embedded import known_settings, nothing_runs_on, nothing_to_save
 
 NEED_THE_PRODUCT = {
     *("createproject", "createtoken", "loginlink", "export", "build_export", "explain", "diff", "push", "push_export"),
@@ -18,7 +18,10 @@ NEED_THE_PRODUCT = {
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
-    needs_it = sys.argv[1:2] and sys.argv[1] in NEED_THE_PRODUCT and not {"-h", "--help"} & set(sys.argv)
+    command = "" if {"-h", "--help"} & set(sys.argv) else (*sys.argv[1:2], "")[0]
+    if command == "backup" and (folder := nothing_to_save(os.environ)):
+        sys.exit(f"Nothing is running on {folder}. Is AWMWEB_VAR set?")
+    needs_it = command in NEED_THE_PRODUCT
     if needs_it and (folder := nothing_runs_on(os.environ)):
         sys.exit(f"Nothing is running on {folder}. Is AWMWEB_VAR set? Start it with `make run`.")
     if needs_it:

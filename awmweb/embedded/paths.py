@@ -171,6 +171,15 @@ def nothing_runs_on(environ: Mapping[str, str]) -> str:
     return ""
 
 
+def nothing_to_save(environ: Mapping[str, str]) -> str:
+    """Return the data folder that this environment names, if it is missing, or has no database and runs none; empty if
+    there is something to back up."""
+    var = data_folder(environ)
+    if not var.is_dir():
+        return str(var)
+    return "" if data_paths(var).database.exists() else nothing_runs_on(environ)
+
+
 def secret_key(var: Path) -> str:
     """Return the key that signs sessions: read from the data folder, generated there once."""
     file = Path(var) / "secret_key"
