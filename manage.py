@@ -31,7 +31,7 @@ if __name__ == "__main__":
     missing = nothing_runs_on if command in NEED_THE_PRODUCT | NEED_THE_DATABASE else missing_folder
     if command in NEED_THE_PRODUCT | NEED_THE_DATABASE | NEED_THE_FOLDER and (folder := missing(os.environ)):
         sys.exit(f"Nothing is running on {folder}. Is AWMWEB_VAR set? Start it with `make run`.")
-    if command in NEED_THE_PRODUCT:
+    if command in NEED_THE_PRODUCT | NEED_THE_FOLDER:
         product = known_settings.environment(os.environ)
         os.environ.clear()
         os.environ.update(product)

@@ -30,7 +30,7 @@ FORMAT = 1
 KEPT_BEFORE_UPGRADES = 5
 # What belongs to this machine or this minute: server data, sockets, passwords of the embedded servers, logs.
 LEFT_OUT = {"postgres", "postgres.new", "sockets", "programs", "logs", "backups", "lock", "children.json", "elsewhere"}
-LEFT_OUT |= {"credentials.json", "beat", "cache"}
+LEFT_OUT |= {"credentials.json", "settings.json", "beat", "cache"}
 LEFT_OUT_PREFIXES = ("valkey", "beat-schedule", "tmp", ".", "restore-")
 QUERY_VARIABLES = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY"}
 

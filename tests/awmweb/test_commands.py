@@ -71,6 +71,7 @@ def test_restore_into_an_empty_folder_is_complete(filled, own_folder):
     var, _ = filled
     (var / "media").mkdir(exist_ok=True)
     (var / "media" / "blob").write_bytes(b"\0" * 5000)
+    (var / "settings.json").write_text('{"AWMENV_PORT": "8123"}')  # of this machine
     file, other = own_folder / "saved.tar", own_folder / "other"
     assert "the database and 4 files" in manage(var, "backup", str(file))
     said = manage(other, "restore", str(file))
