@@ -132,6 +132,19 @@ def test_archived_project_is_read_only(ada, client):
     assert page.status_code == 422 and "archived and read-only" in html(page)
 
 
+def test_archived_project_takes_no_member_by_command(ada, edo, capsys):
+    projects.archive(ada)
+    slug, name = ada.project.slug, edo.user.get_username()
+    for who, role in (("bob", "viewer"), ("bob", None), (name, "viewer")):
+        with pytest.raises(CommandError, match="archived and read-only"):
+            call_command("loginlink", who, project=slug, role=role)
+    assert not Membership.objects.filter(user__username="bob").exists()
+    for role in (None, "expert"):
+        call_command("loginlink", name, project=slug, role=role)
+        assert "/login/once/" in capsys.readouterr().out
+    assert Membership.objects.get(user=edo.user, project=ada.project).role == "expert"
+
+
 def test_only_admins_manage_projects_and_read_the_audit_log(edo, ada):
     client = as_person(edo)
     assert 'value="create"' not in html(client.get("/projects/"))
