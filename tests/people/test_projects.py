@@ -50,11 +50,18 @@ def test_a_login_link_opens_the_project_that_it_was_made_for(client):
 @pytest.mark.django_db
 @pytest.mark.parametrize(("said", "days"), [("%Y-%m-%d", 3), ("%Y-%m-%dT%H:%M+00:00", 2)])
 def test_a_token_has_the_end_that_is_asked_for(project, said, days):
-    """A day ends at its midnight."""
+    """A day ends before the next one begins."""
     then = timezone.now() + timedelta(days=2)
     end = then.strftime(said)
     call_command("createtoken", "--project", project.slug, "--scope", "agent", "--expires", end, "loop")
     assert timedelta(days=2, minutes=-2) < ApiToken.objects.get().ends_at - timezone.now() <= timedelta(days=days)
+
+
+def test_token_page_shows_the_day_that_was_asked_for(ada):
+    call_command("createtoken", "--project", ada.project.slug, "--scope", "agent", "--expires", "2199-12-01", "loop")
+    assert ApiToken.objects.get().ends_at.isoformat() == "2199-12-01T23:59:59.999999+00:00"
+    page = html(as_person(ada).get("/tokens/"))
+    assert "Dec 1, 2199" in page and "Dec 2" not in page
 
 
 @pytest.mark.django_db
