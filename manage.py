@@ -6,7 +6,7 @@ import sys
 
 from django.core.management import execute_from_command_line
 
-from awmweb.embedded import known_settings, nothing_runs_on
+from awmweb.embedded import known_settings, missing_folder, nothing_runs_on, nothing_to_save
 
 NEED_THE_PRODUCT = {
     *("createproject", "createtoken", "loginlink", "export", "build_export", "explain", "diff", "push", "push_export"),
@@ -15,13 +15,23 @@ NEED_THE_PRODUCT = {
     *("migrate", "shell", "dbshell", "sqlmigrate", "showmigrations"),
 }
 """Commands that talk to the database of a running product. Asked before the settings are read, which make keys."""
+NEED_THE_DATABASE = {
+    *("prepare", "bootstrap"),  # called by `up` while the settings of its last start may still be in the folder
+    *("createsuperuser", "changepassword", "dumpdata", "loaddata", "flush"),
+}
+"""Commands that talk to the database, too, and take no settings from the product."""
+NEED_THE_FOLDER = {"loadpack", "fetchpack", "checkpack"}
+"""Commands that use the data folder, whether the product is running or not."""
 
 if __name__ == "__main__":
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "awmweb.settings")
-    needs_it = sys.argv[1:2] and sys.argv[1] in NEED_THE_PRODUCT and not {"-h", "--help"} & set(sys.argv)
-    if needs_it and (folder := nothing_runs_on(os.environ)):
+    command = "" if {"-h", "--help"} & set(sys.argv) else (*sys.argv[1:2], "")[0]
+    if command == "backup" and (folder := nothing_to_save(os.environ)):
+        sys.exit(f"Nothing is running on {folder}. Is AWMWEB_VAR set?")
+    missing = nothing_runs_on if command in NEED_THE_PRODUCT | NEED_THE_DATABASE else missing_folder
+    if command in NEED_THE_PRODUCT | NEED_THE_DATABASE | NEED_THE_FOLDER and (folder := missing(os.environ)):
         sys.exit(f"Nothing is running on {folder}. Is AWMWEB_VAR set? Start it with `make run`.")
-    if needs_it:
+    if command in NEED_THE_PRODUCT | NEED_THE_FOLDER:
         product = known_settings.environment(os.environ)
         os.environ.clear()
         os.environ.update(product)

@@ -187,7 +187,13 @@ def exports_storage(folder: Path) -> dict[str, object]:
     return {"BACKEND": "storages.backends.s3.S3Storage", "OPTIONS": options}
 
 
+def runs_on(var: Path) -> bool:
+    """Return whether the database of a data folder answers; true with a database of the operator's own."""
+    return not embedded.nothing_runs_on(os.environ | {"AWMWEB_VAR": str(var)})
+
+
 VAR = Path(text("AWMWEB_VAR", str(BASE_DIR / "var"))).resolve()
+RUNS_ON = runs_on
 AWMWEB_HOST = text("AWMWEB_HOST", "127.0.0.1")
 AWMWEB_PORT = number("AWMWEB_PORT", 8000, 1, 65535)
 AWMWEB_PUBLIC_URL = web_address("AWMWEB_PUBLIC_URL", f"http://127.0.0.1:{AWMWEB_PORT}")

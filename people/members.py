@@ -165,7 +165,8 @@ def link_for(actor: Actor, username: str, role: str | None = None, life: timedel
     if actor.user is not None:
         may_manage_people(actor)
     known = scoped(Membership.objects.select_related("user"), actor.project).filter(user__username=username).first()
-    if known is None or role is not None:
+    if known is None or role not in (None, known.role):
+        may_manage_people(actor)  # also for a command: an archived project takes no member and no other role
         end = known.ends_at if known is not None else None
         known = ensure_member(actor.project, username, role or Role.EXPERT, end)
     record(actor, "made a link for", username, f"as {known.role}")

@@ -5,6 +5,28 @@ runs inside them. The package is standard library only, so that the supervising 
 `awmweb.settings` (addresses, secret key), by `manage.py up`, `backup` and `restore`, and by the tests.
 """
 
-from awmweb.embedded.paths import EmbeddedError, Urls, address, attest_key, nothing_runs_on, secret_key, urls, vapid_key
+from awmweb.embedded.paths import (
+    EmbeddedError,
+    Urls,
+    address,
+    attest_key,
+    missing_folder,
+    nothing_runs_on,
+    nothing_to_save,
+    secret_key,
+    urls,
+    vapid_key,
+)
 
-__all__ = ["EmbeddedError", "Urls", "address", "attest_key", "nothing_runs_on", "secret_key", "urls", "vapid_key"]
+__all__ = [
+    "EmbeddedError",
+    "Urls",
+    "address",
+    "attest_key",
+    "missing_folder",
+    "nothing_runs_on",
+    "nothing_to_save",
+    "secret_key",
+    "urls",
+    "vapid_key",
+]

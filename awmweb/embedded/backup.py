@@ -30,7 +30,7 @@ FORMAT = 1
 KEPT_BEFORE_UPGRADES = 5
 # What belongs to this machine or this minute: server data, sockets, passwords of the embedded servers, logs.
 LEFT_OUT = {"postgres", "postgres.new", "sockets", "programs", "logs", "backups", "lock", "children.json", "elsewhere"}
-LEFT_OUT |= {"credentials.json", "beat", "cache"}
+LEFT_OUT |= {"credentials.json", "settings.json", "beat", "cache"}
 LEFT_OUT_PREFIXES = ("valkey", "beat-schedule", "tmp", ".", "restore-")
 QUERY_VARIABLES = {"sslmode": "PGSSLMODE", "sslrootcert": "PGSSLROOTCERT", "sslcert": "PGSSLCERT", "sslkey": "PGSSLKEY"}
 
@@ -107,8 +107,11 @@ def database(url: str, here: Paths) -> Database:
 def save(file: Path, source: Database, here: Paths, version: str) -> Manifest:
     """Write a backup while everything runs. The file appears under its name only when it is complete.
 
-    The database is copied first: files are written before the rows that name them, so each named file is there.
+    The database is copied first: files are written before the rows that name them, so each named file is there. A
+    database without migrations is that of no product, and is refused.
     """
+    if not _migrations(source):
+        raise EmbeddedError("The database has no migrations, so there is nothing to back up. Is AWMWEB_VAR set?")
     unfinished = file.with_name(file.name + ".unfinished")
     handle = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)  # it holds the key and password hashes
     try:
@@ -139,13 +142,15 @@ def save_before_upgrade(source: Database, here: Paths, version: str) -> Path:
 def restore(file: Path, target: Database, here: Paths, known_migrations: set[str], force: bool = False) -> Manifest:
     """Put a backup in place of whatever the database holds, all or nothing.
 
-    1. unpack, check every checksum; 2. refuse a backup of a newer version; 3. refuse to overwrite unless forced; 4. the
-    database in one transaction; 5. the files.
+    1. unpack, check every checksum; 2. refuse a backup of an empty database or of a newer version; 3. refuse to
+    overwrite unless forced; 4. the database in one transaction; 5. the files.
     """
     make_var(here.var)
     with tempfile.TemporaryDirectory(dir=here.var, prefix="restore-") as name:
         unpacked = Path(name)
         manifest = _unpack(file, unpacked)
+        if not manifest.migrations:
+            raise EmbeddedError(f"{file} is a backup of a database without migrations. Nothing was changed.")
         newer = sorted(set(manifest.migrations) - known_migrations)
         if newer:
             raise EmbeddedError(

@@ -13,9 +13,14 @@ from pathlib import Path
 from awmweb.embedded.paths import data_folder
 
 FILE = "settings.json"
-# Keys, headers and queries of endpoints are secrets and stay with the processes that call the endpoints.
+# Keys, headers and queries of endpoints are secrets and stay with the processes that call the endpoints. What a server
+# cannot share with a command, its folder of sessions and its users, stays with it, too.
 NAMES = re.compile(
-    r"AWMWEB_(AGENT|EXPERT|PRICE|ENVIRONMENT)S|AWMWEB_ENVIRONMENT_[A-Z0-9_]+_(URL|TIMEOUT_S)|AWMENV_(URL|PORT)|AWMWEB_(AGENT|EXPERT)_([A-Z0-9_]+_)?(BASE_URL|MODEL|TIMEOUT_S|PARALLEL)"
+    r"AWMWEB_(AGENT|EXPERT|PRICE|ENVIRONMENT)S"
+    r"|AWMWEB_ENVIRONMENT_[A-Z0-9_]+_(URL|TIMEOUT_S)"
+    r"|AWMWEB_(AGENT|EXPERT)_([A-Z0-9_]+_)?(BASE_URL|MODEL|TIMEOUT_S|PARALLEL)"
+    r"|AWMENV_(URL|PORT|PARTIAL|PACKS|CACHE_DIR|MIN_TIER|DECLARED_TIER)"
+    r"|AWMENV_(LOAD_TIMEOUT|CALL_TIMEOUT|VERIFIER_TIMEOUT|VERIFIER_SLOTS|SESSION_(CPU_S|MEMORY_MB|DISK_MB))"
 )
 
 

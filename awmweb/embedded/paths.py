@@ -171,6 +171,20 @@ def nothing_runs_on(environ: Mapping[str, str]) -> str:
     return ""
 
 
+def missing_folder(environ: Mapping[str, str]) -> str:
+    """Return the data folder that this environment names if it does not exist: no product was ever started there."""
+    var = data_folder(environ)
+    return "" if var.is_dir() else str(var)
+
+
+def nothing_to_save(environ: Mapping[str, str]) -> str:
+    """Return the data folder that this environment names, if it is missing, or has no database and runs none; empty if
+    there is something to back up."""
+    if folder := missing_folder(environ):
+        return folder
+    return "" if data_paths(data_folder(environ)).database.exists() else nothing_runs_on(environ)
+
+
 def secret_key(var: Path) -> str:
     """Return the key that signs sessions: read from the data folder, generated there once."""
     file = Path(var) / "secret_key"

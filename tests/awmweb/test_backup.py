@@ -131,6 +131,17 @@ def test_a_backup_of_a_newer_version_is_refused_untouched(person):
 
 
 @as_self
+def test_database_without_migrations_is_neither_saved_nor_loaded(person):
+    said = refused(person, "save(var, 'saved.tar')")
+    assert "The database has no migrations" in said and not list(person.folder.glob("saved.tar*"))
+    older = "found = iter([['a.0001'], []]); backup._migrations = lambda source: next(found)"
+    person.run(PROLOGUE + f"fill(var); {older}; save(var, 'saved.tar')")
+    said = refused(person, "restore(other, 'saved.tar')")
+    assert "is a backup of a database without migrations. Nothing was changed." in said
+    assert not (person.folder / "other" / "media").exists()
+
+
+@as_self
 @pytest.mark.parametrize("damage", ["cut", "changed", "no tar"])
 def test_a_damaged_backup_changes_nothing(person, damage):
     person.run(PROLOGUE + "fill(var); save(var, 'saved.tar')")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from awmweb.embedded import backup
+from awmweb.embedded import backup, nothing_to_save
 from awmweb.embedded.paths import data_paths
 from awmweb.embedded.servers import running
 from tests.awmweb.somebody import ROOT
@@ -71,10 +71,11 @@ def test_restore_into_an_empty_folder_is_complete(filled, own_folder):
     var, _ = filled
     (var / "media").mkdir(exist_ok=True)
     (var / "media" / "blob").write_bytes(b"\0" * 5000)
+    (var / "settings.json").write_text('{"AWMENV_PORT": "8123"}')  # of this machine
     file, other = own_folder / "saved.tar", own_folder / "other"
     assert "the database and 4 files" in manage(var, "backup", str(file))
     said = manage(other, "restore", str(file))
-    assert "Restored a backup made by 0." in said
+    assert said.splitlines()[-1].startswith(f"Restored to {other} a backup made by 0.")
     expected = content(var)
     assert content(other) == expected and len(expected) > 15
     assert (other / "media" / "blob").read_bytes() == b"\0" * 5000
@@ -116,6 +117,25 @@ def test_a_database_changed_by_newer_code_is_refused(filled):
 def test_a_backup_into_a_folder_that_is_not_there_says_so(filled):
     var, _ = filled
     assert "is not a folder" in manage(var, "backup", "/nowhere/at/all.tar", fails=True)
+
+
+@pytest.mark.parametrize("found", [None, "secret_key"])
+def test_backup_of_folder_without_database_writes_nothing(own_folder, found):
+    var = own_folder / "wrong"
+    if found:
+        var.mkdir()
+        (var / found).write_text("a key")
+    said = manage(var, "backup", str(own_folder / "x.bak"), fails=True)
+    assert said == f"Nothing is running on {var}. Is AWMWEB_VAR set?\n"
+    assert not (own_folder / "x.bak").exists()
+    assert [path.name for path in var.glob("*")] == [found] * bool(found)
+
+
+def test_backup_needs_a_data_folder_beside_its_own_database(own_folder, monkeypatch):
+    monkeypatch.setenv("DATABASE_URL", "postgres://me@127.0.0.1:9/awmweb")
+    environment = os.environ | {"AWMWEB_VAR": str(own_folder / "wrong")}
+    assert nothing_to_save(environment) == str(own_folder / "wrong")
+    assert nothing_to_save(environment | {"AWMWEB_VAR": str(own_folder)}) == ""
 
 
 def test_a_file_that_is_no_backup_says_so(filled, own_folder):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
+import manage
 from awmweb.embedded import known_settings
 from awmweb.embedded.paths import DATABASE_SOCKET, data_paths
+from tests.awmenv.hostile_packs import pack
+from tests.awmenv.test_partial import partial_pack
 from tests.commands import ROOT
 
 PRODUCT = {
@@ -25,7 +30,30 @@ PRODUCT = {
     "AWMWEB_EXPERT_SMALL_QUERY": "key=secret-3",
     "AWMWEB_MAIL_URL": "smtps://me:secret-4@mail.example.org",
     "DATABASE_URL": "postgres://me:secret-5@db/awmweb",
+    "AWMENV_PARTIAL": "0",
+    "AWMENV_VERIFIER_TIMEOUT": "7",
+    "AWMENV_JUDGE_API_KEY": "secret-6",
+    "AWMENV_JUDGE_HEADERS": '{"X-Key": "secret-7"}',
+    "AWMENV_ATTEST_KEY_FILE": "/etc/secret-8",
 }
+
+
+def another_shell(var: Path, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command that knows only the data folder, while something answers in place of its database."""
+    sockets = data_paths(var).sockets
+    sockets.mkdir(parents=True, exist_ok=True)
+    shell = {name: value for name, value in os.environ.items() if not name.startswith(("AWM", "DATABASE"))}
+    with socket.socket(socket.AF_UNIX) as database:
+        database.bind(str(sockets / DATABASE_SOCKET))
+        database.listen()
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env={**shell, "AWMWEB_VAR": str(var), **more},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
 
 
 def test_settings_left_for_commands_hold_no_secret(tmp_path):
@@ -36,23 +64,37 @@ def test_settings_left_for_commands_hold_no_secret(tmp_path):
 
 
 def test_command_in_another_shell_knows_the_model(tmp_path):
-    sockets = data_paths(tmp_path).sockets
-    sockets.mkdir(parents=True, exist_ok=True)
     known_settings.leave(tmp_path, PRODUCT)
-    shell = {name: value for name, value in os.environ.items() if not name.startswith(("AWM", "DATABASE"))}
     look = (
         "from django.conf import settings as s; print(*[one.model for one in s.AGENT_ENDPOINTS.values()],"
         " list(s.EXPERT_ENDPOINTS))"
     )
-    with socket.socket(socket.AF_UNIX) as database:
-        database.bind(str(sockets / DATABASE_SOCKET))
-        database.listen()
-        done = subprocess.run(
-            [sys.executable, "manage.py", "shell", "--no-imports", "-c", look],
-            cwd=ROOT,
-            env={**shell, "AWMWEB_VAR": str(tmp_path), "AWMWEB_AGENT_MODEL": "another"},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
+    done = another_shell(tmp_path, "shell", "--no-imports", "-c", look, AWMWEB_AGENT_MODEL="another")
     assert done.stdout.strip() == "wise wiser ['small']", done.stderr
+
+
+def test_loadpack_in_another_shell_rejects_partial_scenarios(tmp_path):
+    var = tmp_path / "var"
+    var.mkdir()
+    known_settings.leave(var, PRODUCT)
+    folder = pack(partial_pack(tmp_path / "mine"), name="whole_1")
+    done = another_shell(var, "loadpack", str(folder), "--unchecked", AWMENV_PARTIAL="1")
+    assert f"1 scenarios in {var}/packs/mine, 1 rejected" in done.stdout, done.stderr
+    assert done.stdout.splitlines()[-1] == "A running environment server loads them within 5 s."
+
+
+def test_settings_for_commands_leave_out_what_is_not_shared():
+    named = {name for name in server_settings_read() if known_settings.NAMES.fullmatch(name)}
+    assert {"AWMENV_PARTIAL", "AWMENV_CACHE_DIR", "AWMENV_VERIFIER_TIMEOUT", "AWMENV_MIN_TIER"} <= named
+    assert not [name for name in named if "KEY" in name or "JUDGE" in name]
+    assert not named & {"AWMENV_RUN_DIR", "AWMENV_SANDBOX_UID"}
+
+
+def server_settings_read() -> set[str]:
+    """Every name that the environment server reads."""
+    return set(re.findall(r"AWMENV_[A-Z_]+", (ROOT / "awmenv" / "server" / "settings.py").read_text()))
+
+
+def test_start_takes_no_settings_from_an_earlier_one():
+    assert {"prepare", "bootstrap"} <= manage.NEED_THE_DATABASE
+    assert not manage.NEED_THE_DATABASE & (manage.NEED_THE_PRODUCT | manage.NEED_THE_FOLDER)

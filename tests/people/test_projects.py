@@ -50,11 +50,18 @@ def test_a_login_link_opens_the_project_that_it_was_made_for(client):
 @pytest.mark.django_db
 @pytest.mark.parametrize(("said", "days"), [("%Y-%m-%d", 3), ("%Y-%m-%dT%H:%M+00:00", 2)])
 def test_a_token_has_the_end_that_is_asked_for(project, said, days):
-    """A day ends at its midnight."""
+    """A day ends before the next one begins."""
     then = timezone.now() + timedelta(days=2)
     end = then.strftime(said)
     call_command("createtoken", "--project", project.slug, "--scope", "agent", "--expires", end, "loop")
     assert timedelta(days=2, minutes=-2) < ApiToken.objects.get().ends_at - timezone.now() <= timedelta(days=days)
+
+
+def test_token_page_shows_the_day_that_was_asked_for(ada):
+    call_command("createtoken", "--project", ada.project.slug, "--scope", "agent", "--expires", "2199-12-01", "loop")
+    assert ApiToken.objects.get().ends_at.isoformat() == "2199-12-01T23:59:59.999999+00:00"
+    page = html(as_person(ada).get("/tokens/"))
+    assert "Dec 1, 2199" in page and "Dec 2" not in page
 
 
 @pytest.mark.django_db
@@ -65,11 +72,11 @@ def test_an_end_that_is_none_is_refused(project, said):
 
 
 OWN = {path.stem for path in ROOT.glob("*/management/commands/*.py")} - {"__init__"}
-WITHOUT_PRODUCT = {"up", "prepare", "bootstrap", "backup", "restore", "loadpack", "fetchpack", "checkpack"}
-"""Commands that start it, that `up` calls on its way, or that only read and write files."""
+WITHOUT_PRODUCT = {"up", "backup", "restore"}
+"""Commands that start it, or its database."""
 
 
-@pytest.mark.parametrize("command", sorted(OWN - WITHOUT_PRODUCT) + ["shell"])
+@pytest.mark.parametrize("command", [*sorted(OWN - WITHOUT_PRODUCT), "shell", "createsuperuser"])
 def test_command_without_running_product_fails_without_writing(command, tmp_path):
     environment = {**os.environ, "AWMWEB_VAR": str(tmp_path / "var"), "DATABASE_URL": ""}
     done = subprocess.run(
@@ -130,6 +137,19 @@ def test_archived_project_is_read_only(ada, client):
     assert client.get(f"/api/v1/episodes/{started}", **bearer).status_code == 200
     page = as_person(ada).post("/people/", {"do": "invite", "name": "Mina", "role": "expert"})
     assert page.status_code == 422 and "archived and read-only" in html(page)
+
+
+def test_archived_project_takes_no_member_by_command(ada, edo, capsys):
+    projects.archive(ada)
+    slug, name = ada.project.slug, edo.user.get_username()
+    for who, role in (("bob", "viewer"), ("bob", None), (name, "viewer")):
+        with pytest.raises(CommandError, match="archived and read-only"):
+            call_command("loginlink", who, project=slug, role=role)
+    assert not Membership.objects.filter(user__username="bob").exists()
+    for role in (None, "expert"):
+        call_command("loginlink", name, project=slug, role=role)
+        assert "/login/once/" in capsys.readouterr().out
+    assert Membership.objects.get(user=edo.user, project=ada.project).role == "expert"
 
 
 def test_only_admins_manage_projects_and_read_the_audit_log(edo, ada):

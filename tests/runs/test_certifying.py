@@ -9,6 +9,7 @@ from django.core.management import CommandError, call_command
 
 from awmenv.packs import load_pack
 from episodes.models import Certificate, Episode
+from people import projects
 from people.members import issue_token
 from runs import certifying, launching, tasks
 from tests.awmenv.conftest import ROOT, OpenFolders, start_server
@@ -49,6 +50,16 @@ def test_certificate_names_the_first_difference(environment, ada):
         call_command("certify", episode=episode.pk)
     certificate = Certificate.objects.get(episode=episode)
     assert (certificate.grade, certificate.difference) == ("refused", "The world was not recorded.")
+
+
+def test_certify_of_an_archived_episode_is_refused(ada):
+    episode = Episode.objects.create(
+        project=ada.project, key="k", body_digest="", task="t", scenario="helpdesk_1", state="finished"
+    )
+    projects.archive(ada)
+    with pytest.raises(CommandError, match="archived and read-only"):
+        call_command("certify", episode=episode.pk)
+    assert not Certificate.objects.exists()
 
 
 def certified_over_http(client, token, episode):

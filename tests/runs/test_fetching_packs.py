@@ -69,6 +69,7 @@ def hub():
 
 
 def fetchpack(folder, address):
+    (folder / "var").mkdir()
     environment = {
         **os.environ,
         "AWMWEB_VAR": str(folder / "var"),

@@ -49,6 +49,7 @@ def manage(var: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str]
 def loaded(tmp_path_factory) -> tuple[Path, subprocess.CompletedProcess[str], float]:
     """A pack with a scenario for each attack and two good ones, taken in by `loadpack`."""
     folder = tmp_path_factory.mktemp("rows")
+    (folder / "var").mkdir()
     pack(folder / "rows", name="good_1")
     for name, (inserts, _) in ROWS.items():
         pack(folder / "rows", name=name, inserts=inserts)

@@ -26,7 +26,9 @@ def var(settings, tmp_path):
 
 def test_a_good_folder_is_found_afterwards(var, capsys):
     call_command("loadpack", str(TINY))
-    assert "2 scenarios" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "2 scenarios" in said
+    assert said.splitlines()[-1] == f"Nothing is running on {var}. The next start loads them."
     assert {pack.name for pack in packs.packs()} == {"starter", "tiny"}
     with pytest.raises(CommandError, match="exists"):
         call_command("loadpack", str(TINY))

@@ -37,8 +37,8 @@ class Command(BaseCommand):
         except EmbeddedError as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"Restored a backup made by {manifest.version} on {manifest.created_at}. Restart awmweb if it is running: "
-            "sessions are signed with the restored key."
+            f"Restored to {settings.VAR} a backup made by {manifest.version} on {manifest.created_at}. Restart awmweb "
+            "if it is running: sessions are signed with the restored key."
         )
 
     def migrate(self) -> None:

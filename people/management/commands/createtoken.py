@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentTypeError
-from datetime import datetime, time, timedelta
+from datetime import datetime, time
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -16,10 +16,10 @@ from people.models import TokenScope
 
 
 def moment(said: str) -> datetime:
-    """Read a day, which ends at its midnight, or a time; without a zone it is UTC."""
+    """Read a day, up to its last microsecond, or a time; without a zone it is UTC."""
     try:
         day = parse_date(said)
-        found = datetime.combine(day + timedelta(days=1), time()) if day else parse_datetime(said)
+        found = datetime.combine(day, time.max) if day else parse_datetime(said)
     except ValueError:
         found = None
     if found is None:

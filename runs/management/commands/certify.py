@@ -13,6 +13,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from episodes.models import Certificate, Episode
+from people.access import may_launch, system
 from people.errors import AppError
 from people.plain_text import first_line
 from runs import certifying
@@ -44,9 +45,10 @@ class Command(BaseCommand):
 
     async def _rows(self, scenario: str, episode_id: str) -> list[Row]:
         if episode_id:
-            episode = await Episode.objects.filter(pk=episode_id).afirst()
+            episode = await Episode.objects.filter(pk=episode_id).select_related("project").afirst()
             if episode is None:
                 raise CommandError(f"There is no episode {episode_id!r}.")
+            may_launch(system(episode.project))
             return [{"episode": episode_id, **asdict(await certifying.certify_episode(episode))}]
         chosen = await asyncio.to_thread(certifying.tasks, scenario)
         if not chosen:

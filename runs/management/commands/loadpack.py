@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from django.conf import settings
 from django.core.management import call_command
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
@@ -38,7 +39,10 @@ class Command(BaseCommand):
         self.stdout.write(f"{len(pack.scenarios)} scenarios in {pack.folder}{told}, {len(pack.rejected)} rejected")
         if not options["unchecked"]:
             self._verifiers(pack.name)
-        self.stdout.write("A running environment server loads them within 5 s.")
+        if settings.RUNS_ON(settings.VAR):
+            self.stdout.write("A running environment server loads them within 5 s.")
+        else:
+            self.stdout.write(f"Nothing is running on {settings.VAR}. The next start loads them.")
 
     def _built(self, done: int, total: int) -> None:
         if done % STEP == 0:
