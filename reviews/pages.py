@@ -428,8 +428,8 @@ def _correct(request: MemberRequest, pk: str) -> None:
     correcting.correct(request.actor, review.episode, whole(given.get("seq", "")), better)
 
 
-DRAWN = ("label", "undo")
-"""Commands after which an open page draws its list of labels and comments again."""
+DRAWN = ("label", "undo", "correct")
+"""Commands after which an open page draws its list of labels, comments and corrections again."""
 COMMANDS: dict[str, Any] = {
     "claim": _claim,
     "renew": _renew,

@@ -1,5 +1,5 @@
 // The review page: the scrubber of the replay, forms that follow the step in view or a part of it, keys, and the lease.
-// Labels and comments are saved without leaving the page, so that a verdict that is being made stays as it is.
+// Labels, comments and corrections are saved without leaving the page, so that a verdict that is being made stays as it is.
 
 import { bind, print } from "./keys.js";
 import { startNext } from "./next-review.js";
@@ -101,6 +101,14 @@ function startCorrection() {
   bind("should-have", () => { box.open = true; field(form, "arguments").focus(); });
 }
 
+/** A correction is saved: the next one begins with the recorded call. @param {HTMLFormElement} form */
+function endCorrection(form) {
+  delete form.dataset.typed;
+  delete form.dataset.at;
+  /** @type {HTMLSelectElement} */ (form.querySelector("select")).selectedIndex = 0;
+  /** @type {HTMLDetailsElement} */ (form.closest("[data-correct]")).open = false;
+}
+
 function startLease() {
   const line = /** @type {HTMLElement | null} */ (document.querySelector("[data-lease]"));
   const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-verdict-form]"));
@@ -152,7 +160,7 @@ function startVerdict() {
 let saved = Promise.resolve();
 
 /**
- * Save a label, a comment or its withdrawal, and draw the list of them again.
+ * Save a label, a comment, a correction or a withdrawal, and draw the list of them again.
  * @param {HTMLFormElement} form
  * @param {HTMLElement | null} button
  */
@@ -161,6 +169,7 @@ async function saveHere(form, button) {
   refuse(ok ? "" : error.message);
   if (!ok) return;
   for (const text of form.querySelectorAll("textarea")) text.value = "";
+  if ("correctForm" in form.dataset) endCorrection(form);
   document.querySelector("[data-said-part]").innerHTML = answer.said;
   document.dispatchEvent(new CustomEvent("awm:said"));
   print();

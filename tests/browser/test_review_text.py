@@ -1,0 +1,104 @@
+"""What a reviewer typed is never lost: not by another form, a key, a slow server, another step or a reload."""
+
+from __future__ import annotations
+
+import re
+import zlib
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.test_reviewing import TOOL, press
+
+pytestmark = pytest.mark.browser
+
+PROJECT = "review-text"
+QUEUED = """
+from awmclient.schema import Outcome
+from episodes import recording
+from episodes.models import Episode
+from people.access import person, system
+from people.models import Membership
+from reviews import assigning, schemas
+rows = Episode.objects.filter(project__slug={project!r})
+for one in rows:
+    found = Outcome(reward_type="others", reward=0.0, details={{}}, source="verifier")
+    recording.record_outcome(system(one.project), one.pk, found)
+mila = person(Membership.objects.get(user__username="mila", project__slug={project!r}))
+schemas.define(mila, "quality", "Quality", "single", ["Good", "Wrong argument"])
+queue = assigning.create_queue(mila, "Typing", rubric=["Right ticket", "Polite"])
+assigning.fill(mila, queue.pk, rows)
+print(queue.pk)
+"""
+
+
+@pytest.fixture(scope="module")
+def queue(house):
+    """The address of a queue with enough episodes of five steps for every test here."""
+    house.manage("createproject", PROJECT)
+    house.link("mila", "admin", PROJECT)
+    with house.http(house.token("agent", PROJECT)) as loop:
+        for number in range(10):
+            start = {"key": str(number), "task": "Shut ticket 7.", "scenario": "typing_1", "task_idx": number}
+            episode = loop.post("/episodes", json={**start, "tools": [TOOL]}).json()["id"]
+            steps = [
+                {"seq": seq, "kind": "tool_call", "name": "update", "arguments": {"id": 10 + seq}, "result": "ok"}
+                for seq in range(1, 6)
+            ]
+            for path, body in (("steps", {"steps": steps}), ("finish", {"stop_reason": "done"})):
+                assert loop.post(f"/episodes/{episode}/{path}", json=body).is_success
+    return f"{house.url}/reviews/queues/{house.manage('shell', '-c', QUEUED.format(project=PROJECT)).split()[-1]}/"
+
+
+@pytest.fixture
+def page(house, person, queue, request):
+    """A review that a person of this test alone has claimed, at step 1, with its script running."""
+    one = person(house.link(f"r{zlib.crc32(request.node.name.encode())}", "reviewer", PROJECT))
+    one.goto(queue)
+    press(one, "Enter")
+    expect(one.locator("[data-verdict-next]")).to_be_visible()
+    return one
+
+
+def judge(page):
+    """Fill the whole form of the verdict without giving it."""
+    page.get_by_role("checkbox", name="Right ticket").check()
+    page.get_by_role("radio", name="missed_step").check()
+    page.get_by_label("Confidence").select_option("low")
+    page.locator("#verdict").get_by_label("Note", exact=True).fill("Shut the wrong one.")
+
+
+def is_judged(page):
+    expect(page.get_by_role("checkbox", name="Right ticket")).to_be_checked()
+    expect(page.get_by_role("checkbox", name="Polite")).not_to_be_checked()
+    expect(page.get_by_role("radio", name="Reject")).to_be_checked()
+    expect(page.get_by_role("radio", name="missed_step")).to_be_checked()
+    expect(page.get_by_label("Confidence")).to_have_value("low")
+    expect(page.locator("#verdict").get_by_label("Note", exact=True)).to_have_value("Shut the wrong one.")
+
+
+def comment(page):
+    return page.get_by_label(re.compile("^Comment on"))
+
+
+def test_correction_is_saved_beside_a_verdict_in_the_making(page):
+    judge(page)
+    comment(page).fill("Half a thought")
+    press(page, "Escape")
+    page.locator("h1").click()
+    page.keyboard.press("w")
+    arguments = page.get_by_label("Arguments, JSON")
+    expect(arguments).to_have_value(re.compile('"id": 11'))
+    arguments.fill('{"id": "seven"}')
+    page.get_by_role("button", name="Save correction").click()
+    expect(page.locator(".problem")).to_contain_text("update: id")
+    expect(arguments).to_have_value('{"id": "seven"}')
+    arguments.fill('{"id": 7}')
+    page.get_by_role("button", name="Save correction").click()
+    expect(page.locator("[data-said-list]")).to_contain_text("unverified")
+    expect(page.locator(".problem")).to_be_hidden()
+    is_judged(page)
+    expect(comment(page)).to_have_value("Half a thought")
+    page.locator("h1").click()
+    page.keyboard.press("w")
+    expect(arguments).to_have_value(re.compile('"id": 11'))
