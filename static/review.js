@@ -159,20 +159,45 @@ function startVerdict() {
 /** @type {Promise<unknown>} what is being saved; a verdict waits for it */
 let saved = Promise.resolve();
 
+/** @type {WeakMap<HTMLFormElement, string>} what is on its way of a form with text */
+const sending = new WeakMap();
+
+/** What a person typed or chose in a form. @param {HTMLFormElement} form */
+const typedIn = (form) => [...form.querySelectorAll("textarea, select, input:not([type=hidden])")].map((one) => {
+  const { name, type, value, checked } = /** @type {HTMLInputElement} */ (one);
+  return [name, ["checkbox", "radio"].includes(type) ? String(checked && value) : value];
+});
+
 /**
- * Save a label, a comment, a correction or a withdrawal, and draw the list of them again.
+ * Save a label, a comment, a correction or a withdrawal as it is now, and draw the list of them again. What was typed
+ * meanwhile stays.
  * @param {HTMLFormElement} form
- * @param {HTMLElement | null} button
+ * @param {FormData} body
+ * @param {string} sent
  */
-async function saveHere(form, button) {
-  const { ok, answer, error } = await post(form.action, new FormData(form, button), { token: csrf() });
+async function saveHere(form, body, sent) {
+  const { ok, answer, error } = await post(form.action, body, { token: csrf() });
+  sending.delete(form);
   refuse(ok ? "" : error.message);
   if (!ok) return;
-  for (const text of form.querySelectorAll("textarea")) text.value = "";
-  if ("correctForm" in form.dataset) endCorrection(form);
+  const same = JSON.stringify(typedIn(form)) === sent;
+  for (const text of form.querySelectorAll("textarea")) if (text.value === textIn(body, text.name)) text.value = "";
+  if (same && "correctForm" in form.dataset) endCorrection(form);
   document.querySelector("[data-said-part]").innerHTML = answer.said;
   document.dispatchEvent(new CustomEvent("awm:said"));
   print();
+}
+
+/** A text as its field has it: forms send other line ends. @param {FormData} body @param {string} name */
+const textIn = (body, name) => String(body.get(name)).replaceAll("\r\n", "\n");
+
+/** Save a form after those before it. @param {HTMLFormElement} form @param {HTMLElement | null} [button] */
+function save(form, button = null) {
+  const sent = JSON.stringify(typedIn(form));
+  if (form.querySelector("textarea") && sending.get(form) === sent) return;
+  sending.set(form, sent);
+  const body = new FormData(form, button);
+  saved = saved.then(() => saveHere(form, body, sent));
 }
 
 function startSaying() {
@@ -180,8 +205,7 @@ function startSaying() {
     const form = /** @type {HTMLFormElement} */ (event.target);
     if (!("inPlace" in form.dataset)) return;
     event.preventDefault();
-    const button = /** @type {SubmitEvent} */ (event).submitter;
-    saved = saved.then(() => saveHere(form, button));
+    save(form, /** @type {SubmitEvent} */ (event).submitter);
   });
 }
 

@@ -102,3 +102,21 @@ def test_correction_is_saved_beside_a_verdict_in_the_making(page):
     page.locator("h1").click()
     page.keyboard.press("w")
     expect(arguments).to_have_value(re.compile('"id": 11'))
+
+
+def test_text_typed_while_a_comment_is_saved_stays(page):
+    held = []
+    page.route("**/label", lambda route: held.append(route))
+    comment(page).fill("First\nthought")
+    button = page.get_by_role("button", name="Comment", exact=True)
+    with page.expect_request("**/label"):
+        button.click()
+    button.click()  # the same again is one comment
+    comment(page).fill("Second thought")
+    held[0].continue_()
+    expect(page.locator("[data-said-list] li")).to_have_count(1)
+    expect(comment(page)).to_have_value("Second thought")
+    page.unroute("**/label")
+    button.click()
+    expect(page.locator("[data-said-list] li")).to_have_count(2)
+    expect(comment(page)).to_have_value("")
