@@ -156,8 +156,9 @@ function startVerdict() {
   }
 }
 
-/** @type {Promise<unknown>} what is being saved; a verdict waits for it */
-let saved = Promise.resolve();
+/** @type {Promise<boolean>} what is being saved, and whether the last was; a verdict waits for it */
+let saved = Promise.resolve(true);
+let saving = 0;
 
 /** @type {WeakMap<HTMLFormElement, string>} what is on its way of a form with text */
 const sending = new WeakMap();
@@ -174,39 +175,100 @@ const typedIn = (form) => [...form.querySelectorAll("textarea, select, input:not
  * @param {HTMLFormElement} form
  * @param {FormData} body
  * @param {string} sent
+ * @returns {Promise<boolean>}
  */
 async function saveHere(form, body, sent) {
   const { ok, answer, error } = await post(form.action, body, { token: csrf() });
   sending.delete(form);
   refuse(ok ? "" : error.message);
-  if (!ok) return;
+  if (!ok) return false;
   const same = JSON.stringify(typedIn(form)) === sent;
   for (const text of form.querySelectorAll("textarea")) if (text.value === textIn(body, text.name)) text.value = "";
   if (same && "correctForm" in form.dataset) endCorrection(form);
+  if (same) delete form.dataset.typed;
   document.querySelector("[data-said-part]").innerHTML = answer.said;
   document.dispatchEvent(new CustomEvent("awm:said"));
   print();
+  return true;
 }
 
 /** A text as its field has it: forms send other line ends. @param {FormData} body @param {string} name */
 const textIn = (body, name) => String(body.get(name)).replaceAll("\r\n", "\n");
 
-/** Save a form after those before it. @param {HTMLFormElement} form @param {HTMLElement | null} [button] */
+/**
+ * Save a form after those before it.
+ * @param {HTMLFormElement} form
+ * @param {HTMLElement | null} [button]
+ * @returns {Promise<boolean>} whether it was saved
+ */
 function save(form, button = null) {
   const sent = JSON.stringify(typedIn(form));
-  if (form.querySelector("textarea") && sending.get(form) === sent) return;
+  if (form.querySelector("textarea") && sending.get(form) === sent) return saved;
   sending.set(form, sent);
   const body = new FormData(form, button);
-  saved = saved.then(() => saveHere(form, body, sent));
+  saving += 1;
+  saved = saved.then(() => saveHere(form, body, sent)).catch((error) => {
+    reportError(error);
+    return false;
+  }).finally(() => { saving -= 1; });
+  return saved;
+}
+
+const unsaved = () => /** @type {HTMLFormElement[]} */ ([...document.querySelectorAll("form[data-in-place]")])
+  .filter((form) => form.dataset.typed && typedIn(form).some(([, value]) => value.trim() && value !== "false"));
+
+/** Save all that was typed before the page is left. False, with the reason on the page, if something is refused. */
+async function settle() {
+  await saved;
+  for (let forms = unsaved(); forms.length; forms = unsaved()) {
+    for (const form of forms) {
+      if (await save(form)) continue;
+      refuse(`Not sent, because your text in another form is not saved. ${document.querySelector("[data-problem]").textContent}`);
+      return false;
+    }
+  }
+  return true;
+}
+
+/**
+ * A key in a field of another form than the verdict's sends that form.
+ * @param {Event} event
+ */
+function sendsOther(event) {
+  const field = event.target instanceof Element ? event.target.closest("textarea, select, input") : null;
+  const form = /** @type {HTMLFormElement | null} */ (field?.closest("form[data-in-place]"));
+  form?.requestSubmit();
+  return Boolean(form);
+}
+
+/** @param {SubmitEvent} event */
+async function afterText(event) {
+  const form = /** @type {HTMLFormElement} */ (event.target);
+  if (document.body.hasAttribute("aria-busy")) return event.preventDefault();
+  if (saving === 0 && !unsaved().length) return;
+  event.preventDefault();
+  document.body.setAttribute("aria-busy", "true");
+  const fine = await settle();
+  document.body.removeAttribute("aria-busy");
+  if (fine) form.requestSubmit(event.submitter);
 }
 
 function startSaying() {
-  document.getElementById("main").addEventListener("submit", (event) => {
+  const main = document.getElementById("main");
+  main.addEventListener("submit", (event) => {
     const form = /** @type {HTMLFormElement} */ (event.target);
+    if ("afterText" in form.dataset) afterText(event);
     if (!("inPlace" in form.dataset)) return;
     event.preventDefault();
-    save(form, /** @type {SubmitEvent} */ (event).submitter);
+    save(form, event.submitter);
   });
+  main.addEventListener("input", (event) => {
+    const form = /** @type {HTMLFormElement | null} */ (/** @type {Element} */ (event.target).closest("form[data-in-place]"));
+    if (form) form.dataset.typed = "1";
+  });
+  for (const text of main.querySelectorAll("form[data-in-place] textarea")) {
+    if (/** @type {HTMLTextAreaElement} */ (text).value.trim()) text.closest("form").dataset.typed = "1"; // it was refused
+  }
 }
 
 function startKeys() {
@@ -220,6 +282,8 @@ function startKeys() {
   if (verdict) bind("verdict", () => verdict.focus());
   const note = /** @type {HTMLElement | null} */ (document.querySelector("[data-note]"));
   if (note) bind("note", () => note.focus());
+  const button = /** @type {HTMLButtonElement | null} */ (document.querySelector('[data-act="complete"]'));
+  if (button) bind("complete", (event) => { if (!sendsOther(event)) button.form.requestSubmit(button); });
 }
 
 /** Bind what is on the page: once with the page, and again for each review that is swapped in. */
@@ -232,7 +296,7 @@ function start() {
   startLease();
   startPlaces(show);
   startScrubber(onStep);
-  startNext(start, () => saved);
+  startNext(start, settle, sendsOther);
   print();
 }
 

@@ -120,3 +120,33 @@ def test_text_typed_while_a_comment_is_saved_stays(page):
     button.click()
     expect(page.locator("[data-said-list] li")).to_have_count(2)
     expect(comment(page)).to_have_value("")
+
+
+@pytest.mark.parametrize("keys", ["Control+Enter", "Control+Shift+Enter"])
+def test_key_in_a_comment_saves_it_and_gives_no_verdict(page, keys):
+    judge(page)
+    comment(page).press_sequentially("Why 11?")
+    comment(page).press(keys)
+    expect(page.locator("[data-said-list]")).to_contain_text("Why 11?")
+    expect(comment(page)).to_have_value("")
+    is_judged(page)
+
+
+def test_verdict_saves_typed_text_first_or_waits(page):
+    judge(page)
+    comment(page).fill("Keep me")
+    page.locator("h1").click()
+    page.keyboard.press("w")
+    arguments = page.get_by_label("Arguments, JSON")
+    expect(arguments).to_have_value(re.compile('"id": 11'))
+    arguments.fill("no JSON")
+    for name in ("Give and next", "Give verdict"):
+        page.get_by_role("button", name=name).click()
+        expect(page.locator(".problem")).to_contain_text("Not sent, because your text in another form is not saved.")
+        expect(arguments).to_have_value("no JSON")
+    is_judged(page)
+    arguments.fill('{"id": 7}')
+    page.get_by_role("button", name="Give verdict").click()
+    expect(page.locator("section[aria-labelledby='h-revealed']")).to_contain_text("Reject")
+    expect(page.locator("[data-said-list]")).to_contain_text("Keep me")
+    expect(page.locator("[data-said-list]")).to_contain_text("unverified")
