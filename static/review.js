@@ -1,6 +1,7 @@
 // The review page: the scrubber of the replay, forms that follow the step in view or a part of it, keys, and the lease.
 // Labels, comments and corrections are saved without leaving the page, so that a verdict that is being made stays as it is.
 
+import { endCorrection, follow as followCorrection, startCorrection } from "./correction.js";
 import { bind, print } from "./keys.js";
 import { startNext } from "./next-review.js";
 import { begin, every } from "./page-life.js";
@@ -20,48 +21,7 @@ const FAILURES = [
   ["failure-6", "6"], ["failure-7", "7"], ["failure-8", "8"], ["failure-9", "9"],
 ];
 
-/**
- * Lines of a change from one call's arguments to another's: [sign, text], with unchanged ones between.
- * @param {Record<string, any>} before
- * @param {Record<string, any>} after
- */
-export function difference(before, after) {
-  const lines = [];
-  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
-    const [was, is] = [JSON.stringify(before[name]), JSON.stringify(after[name])];
-    if (was === is) lines.push([" ", `${name} ${is}`]);
-    else {
-      if (was !== undefined) lines.push(["−", `${name} ${was}`]);
-      if (is !== undefined) lines.push(["+", `${name} ${is}`]);
-    }
-  }
-  return lines;
-}
-
 const csrf = () => document.querySelector('meta[name="csrf"]').content;
-
-/** @type {{name: string, arguments: Record<string, any>} | null} */
-let recorded = null;
-
-/** @param {HTMLFormElement} form */
-function drawDifference(form) {
-  const box = /** @type {HTMLElement} */ (form.querySelector("[data-diff]"));
-  let wanted = null;
-  try {
-    wanted = JSON.parse(field(form, "arguments").value);
-  } catch {
-    // what is no JSON yet has no difference; the server names the fault when it is saved
-  }
-  box.hidden = recorded === null || wanted === null || typeof wanted !== "object";
-  if (box.hidden) return;
-  const rows = difference(recorded.arguments, wanted).map(([sign, text]) => {
-    const row = document.createElement("div");
-    row.className = sign === "+" ? "ad" : sign === "−" ? "rm" : "";
-    for (const words of [sign, text]) row.append(Object.assign(document.createElement("span"), { textContent: words }));
-    return row;
-  });
-  box.replaceChildren(...rows);
-}
 
 /**
  * @param {HTMLFormElement} form
@@ -69,44 +29,10 @@ function drawDifference(form) {
  */
 const field = (form, name) => /** @type {HTMLInputElement} */ (form.elements.namedItem(name));
 
-/** Fetch the call of a step and put it into the form of a correction, unless something was typed. */
-async function prefill(at) {
-  const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-correct-form]"));
-  if (!form || form.dataset.at === String(at) || form.dataset.typed) return;
-  form.dataset.at = String(at);
-  const answer = await fetch(`/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${at}`);
-  if (!answer.ok || form.dataset.at !== String(at) || form.dataset.typed) return;
-  const step = await answer.json();
-  recorded = step.kind === "tool_call" ? { name: step.name, arguments: step.arguments || {} } : null;
-  field(form, "name").value = recorded ? recorded.name : "";
-  field(form, "arguments").value = recorded ? JSON.stringify(recorded.arguments, null, 2) : "";
-  drawDifference(form);
-}
-
 function onStep(at) {
   for (const one of document.querySelectorAll("[data-seq-field]")) /** @type {HTMLInputElement} */ (one).value = String(at);
   followPlace(at);
-  const box = /** @type {HTMLDetailsElement | null} */ (document.querySelector("[data-correct]"));
-  if (box?.open) prefill(at);
-}
-
-function startCorrection() {
-  const box = /** @type {HTMLDetailsElement | null} */ (document.querySelector("[data-correct]"));
-  const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-correct-form]"));
-  if (!box || !form) return;
-  const at = () => Number(field(form, "seq").value);
-  if (box.open) form.dataset.typed = "1";
-  form.addEventListener("input", () => { form.dataset.typed = "1"; drawDifference(form); });
-  box.addEventListener("toggle", () => { if (box.open) prefill(at()); });
-  bind("should-have", () => { box.open = true; field(form, "arguments").focus(); });
-}
-
-/** A correction is saved: the next one begins with the recorded call. @param {HTMLFormElement} form */
-function endCorrection(form) {
-  delete form.dataset.typed;
-  delete form.dataset.at;
-  /** @type {HTMLSelectElement} */ (form.querySelector("select")).selectedIndex = 0;
-  /** @type {HTMLDetailsElement} */ (form.closest("[data-correct]")).open = false;
+  followCorrection(at);
 }
 
 function startLease() {
@@ -184,8 +110,8 @@ async function saveHere(form, body, sent) {
   if (!ok) return false;
   const same = JSON.stringify(typedIn(form)) === sent;
   for (const text of form.querySelectorAll("textarea")) if (text.value === textIn(body, text.name)) text.value = "";
-  if (same && "correctForm" in form.dataset) endCorrection(form);
   if (same) delete form.dataset.typed;
+  if (same && "correctForm" in form.dataset) endCorrection(form);
   document.querySelector("[data-said-part]").innerHTML = answer.said;
   document.dispatchEvent(new CustomEvent("awm:said"));
   print();
@@ -264,7 +190,7 @@ function startSaying() {
   });
   main.addEventListener("input", (event) => {
     const form = /** @type {HTMLFormElement | null} */ (/** @type {Element} */ (event.target).closest("form[data-in-place]"));
-    if (form) form.dataset.typed = "1";
+    if (form && !("correctForm" in form.dataset)) form.dataset.typed = "1";
   });
   for (const text of main.querySelectorAll("form[data-in-place] textarea")) {
     if (/** @type {HTMLTextAreaElement} */ (text).value.trim()) text.closest("form").dataset.typed = "1"; // it was refused
