@@ -236,6 +236,7 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
     shown = deciding.reveal(actor, pk) if submitted else None
     # anyone who looks before the claim could learn here what the claim would withhold
     last = review.episode.last_seq if review.queue.is_blind and not submitted else None
+    late = None if shown else deciding.late_of(actor, review)
     context = {
         **replay_of(request, review.episode, last=last),
         **_said(request, review, shown is not None or not review.queue.is_blind),
@@ -248,13 +249,15 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
         "lease_until": slot.lease_until if slot is not None else None,
         "expired": slot is not None and mine and not slot.is_held(now),
         "revealed": shown,
-        "late": None if shown else deciding.late_of(actor, review),
+        "late": late,
+        "late_rubric": list(late.rubric.items()) if late is not None else [],
         "outcome_words": outcome_words(shown.outcome.reward_type) if shown and shown.outcome else "",
         "ruling": court.ruling_of(review.episode) if shown else None,
         "explanations": Explanation.choices,
         "confidences": Confidence.choices,
         "nonce": request.POST.get("nonce") or secrets.token_urlsafe(12),
         "given": request.POST,
+        "met": request.POST.getlist("met"),
         "may_review": holds(actor, may_review),
         "why_not": "" if mine or shown else assigning.why_not(actor, review),
         "blind": review.queue.is_blind and not submitted,
