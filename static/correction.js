@@ -151,6 +151,9 @@ export function startCorrection() {
     else goOn(form);
   });
   box.addEventListener("toggle", () => { if (box.open) load(form, Number(field(form, "seq").value)); });
-  part(form, "discard").addEventListener("click", () => endCorrection(form));
+  part(form, "discard").addEventListener("click", () => {
+    endCorrection(form);
+    form.dispatchEvent(new Event("change", { bubbles: true })); // it is kept nowhere
+  });
   bind("should-have", () => { box.open = true; field(form, "arguments").focus(); });
 }

@@ -4,6 +4,7 @@
 import { bind } from "./keys.js";
 import { end, every, whenOver } from "./page-life.js";
 import { post } from "./post.js";
+import { forget } from "./review-drafts.js";
 import { announce, renew } from "./shell.js";
 import { refuse, say } from "./toast.js";
 
@@ -90,6 +91,7 @@ async function give(button, start, settle) {
   const { ok, answer, error } = await post(button.dataset.verdictNext, body, { token: String(body.get("csrfmiddlewaretoken")) });
   sending = false;
   document.body.removeAttribute("aria-busy");
+  if (ok) forget();
   if (!ok) refuse(error.message);
   else if (answer.lease) show(answer.page ? contentOf(answer.page) : known.content, answer, start);
   else location.assign(answer.next);

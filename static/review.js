@@ -8,6 +8,7 @@ import { begin, every } from "./page-life.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
 import { post } from "./post.js";
 import { show, start as startScrubber } from "./scrubber.js";
+import { startDrafts } from "./review-drafts.js";
 import { refuse } from "./toast.js";
 
 const RENEW_MS = 60_000;
@@ -220,6 +221,7 @@ function start() {
   startSaying();
   startCorrection();
   startLease();
+  startDrafts();
   startPlaces(show);
   startScrubber(onStep);
   startNext(start, settle, sendsOther);

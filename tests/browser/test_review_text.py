@@ -176,3 +176,66 @@ def test_correction_stays_on_the_step_it_was_begun_on(page):
     arguments.fill("{}")
     page.get_by_role("button", name="Discard correction").click()
     expect(arguments).to_be_hidden()
+
+
+TAKEN = """
+from reviews.models import ReviewSlot
+ReviewSlot.objects.filter(review={pk!r}).update(holder="user:0", holder_name="Other", lease_token="other")
+"""
+
+
+def correct(page, text):
+    page.locator("h1").click()
+    page.keyboard.press("w")
+    arguments = page.get_by_label("Arguments, JSON")
+    expect(arguments).to_have_value(re.compile(r'"id": 1\d'))
+    arguments.fill(text)
+    return arguments
+
+
+def test_reload_brings_back_all_that_was_typed(page):
+    judge(page)
+    comment(page).fill("Half a\nthought")
+    arguments = correct(page, '{"id": 7}')
+    page.locator("h1").click()
+    page.keyboard.press("ArrowRight")
+    expect(page).to_have_url(re.compile(r"step=2"))
+    page.reload()
+    is_judged(page)
+    expect(comment(page)).to_have_value("Half a\nthought")
+    expect(arguments).to_have_value('{"id": 7}')
+    expect(page.locator("[data-correct-form]")).to_contain_text("Correction of step 1")
+    expect(page.locator("[data-diff] .rm")).to_contain_text("id 11")
+    expect(page.locator("[data-kept]")).to_be_hidden()
+    page.get_by_role("button", name="Give verdict").click()
+    expect(page.locator("section[aria-labelledby='h-revealed']")).to_contain_text("Reject")
+    expect(page.locator("[data-said-list]")).to_contain_text("Half a thought")
+    page.wait_for_function("!Object.keys(localStorage).some((key) => key.startsWith('awmweb-draft-review'))")
+
+
+def test_given_verdict_leaves_no_text_on_the_device(page):
+    page.get_by_role("radio", name="Accept").check()
+    page.locator("#verdict").get_by_label("Note", exact=True).fill("Fine.")
+    first = page.locator("main").get_attribute("data-review")
+    kept = f"Object.keys(localStorage).filter((key) => key.includes('{first}'))"
+    assert len(page.evaluate(kept)) == 1
+    page.get_by_role("button", name="Give and next").click()
+    expect(page.locator("section[aria-labelledby='h-revealed']")).to_contain_text("Your verdict differs")
+    assert page.evaluate(kept) == []
+
+
+def test_text_of_a_review_that_was_taken_over_is_readable(house, page):
+    judge(page)
+    comment(page).fill("Half a thought")
+    house.manage("shell", "-c", TAKEN.format(pk=page.locator("main").get_attribute("data-review")))
+    page.reload()
+    kept = page.get_by_role("textbox", name="Typed on this device, not sent")
+    for words in ("Half a thought", "Failure type: missed_step", "Rubric, met: Right ticket", "Shut the wrong one."):
+        expect(kept).to_have_value(re.compile(words))
+    page.reload()
+    expect(kept).to_have_value(re.compile("Half a thought"))
+    page.get_by_role("button", name="Discard text").click()
+    expect(kept).to_be_hidden()
+    page.reload()
+    expect(page.locator(".hatch").first).to_contain_text("You have not claimed this review.")
+    expect(kept).to_be_hidden()
