@@ -83,6 +83,12 @@ def reviews(request: MemberRequest) -> HttpResponse:
             return redirect("review_queue", made.pk)
         except AppError as refused:
             problem = refused.message
+    return _queues_page(request, problem, 422 if problem else 200, given=given)
+
+
+def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any) -> HttpResponse:
+    """Show the queues; a refused form comes with what was typed: `given` of a new queue, `label_given` of a label."""
+    actor = request.actor
     queues = scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES]
     rows = [(queue, reports.progress(actor, queue)) for queue in queues]
     to_do = sum(told.total - told.done for queue, told in rows if queue.closed_at is None)
@@ -97,9 +103,9 @@ def reviews(request: MemberRequest) -> HttpResponse:
         "may_set": holds(actor, may_set_reviews),
         "chosen": _ids(request),
         "problem": problem,
-        "given": given,
+        **given,
     }
-    return render(request, "reviews/reviews.html", context, status=422 if problem else 200)
+    return render(request, "reviews/reviews.html", context, status=status)
 
 
 def _headline(queues: int, to_do: int, cases: int) -> str:
@@ -139,7 +145,12 @@ def define_label(request: MemberRequest) -> HttpResponse:
     """Add a label or its next version; an option per line."""
     given = request.POST
     options = [line.strip() for line in given.get("options", "").splitlines() if line.strip()]
-    made = schemas.define(request.actor, given.get("name", ""), given.get("title", ""), given.get("kind", ""), options)
+    try:
+        made = schemas.define(
+            request.actor, given.get("name", ""), given.get("title", ""), given.get("kind", ""), options
+        )
+    except AppError as refused:
+        return _queues_page(request, refused.message, refused.status, label_given=given)
     messages.success(request, f"Label {made.title} is version {made.version}. New queues use it.")
     return redirect("reviews")
 
@@ -147,7 +158,13 @@ def define_label(request: MemberRequest) -> HttpResponse:
 @require_GET
 @queue_of
 def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show how far a queue is, why it is empty for this person, and the figures of its judges."""
+    return _queue_page(request, pk)
+
+
+def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int = 200) -> HttpResponse:
+    """Show how far a queue is, why it is empty for this person, and the figures of its judges; with `problem`, what was
+    typed comes back.
+    """
     actor = request.actor
     queue = visible_or_404(ReviewQueue.objects.all(), actor, pk)
     told, reasons = reports.progress(actor, queue), reports.why_empty(actor, queue, timezone.now())
@@ -163,22 +180,38 @@ def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
         "differing": reports.disagreeing(actor, queue)[:50],
         "may_review": holds(actor, may_review),
         "may_set": holds(actor, may_set_reviews),
+        "problem": problem,
+        "given": request.POST,
     }
-    return render(request, "reviews/queue.html", context)
+    return render(request, "reviews/queue.html", context, status=status)
 
 
 @require_POST
 @member_required(may_set_reviews, rows=ReviewQueue.objects.all)
 def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
     """Add selected episodes, those of a filter, or a seeded sample of them; or close the queue."""
+    try:
+        with transaction.atomic():
+            _fill(request, pk)
+    except NotFound:  # only an open queue is filled, and this person sees it
+        problem, status = "This queue is closed. Nothing was added.", 409
+    except AppError as refused:
+        problem, status = refused.message, refused.status
+    else:
+        return redirect("review_queue", pk)
+    if "episode" in request.POST:  # the page that has the selection
+        return _queues_page(request, problem, status)
+    return _queue_page(request, pk, problem, status)
+
+
+def _fill(request: MemberRequest, pk: str) -> None:
     actor, given = request.actor, request.POST
     if given.get("close") == "1":
         assigning.close_queue(actor, pk)
         messages.success(request, "Queue closed.")
-        return redirect("review_queue", pk)
+        return
     if "episode" in given:  # a selection of nothing that exists is not the filter "all"
-        _add(request, pk, _ids(request))
-        return redirect("review_queue", pk)
+        return _add(request, pk, _ids(request))
     names = ("run", "scenario", "outcome", "state", "arm")
     filters = {name: [given[name]] for name in names if given.get(name)}
     episodes = filtered(actor.project, filters)
@@ -187,7 +220,6 @@ def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
     sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
     added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)
     messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")
-    return redirect("review_queue", pk)
 
 
 @require_POST

@@ -53,3 +53,27 @@ def test_late_verdict_shows_rubric_and_confidence(rita, edo, review):
     for page in (html(answer), html(as_person(rita).get(reverse("review", args=[review.pk])))):
         said = " ".join(page.split())
         assert "Confidence: Low" in said and "Right ticket: not met" in said and "items: met" in said
+
+
+def test_refused_label_keeps_what_was_typed(ada):
+    given = {"name": "Bad Name", "title": "My title", "kind": "multi", "options": "First one\nSecond one"}
+    answer = as_person(ada).post("/reviews/labels", given)
+    page = html(answer)
+    assert answer.status_code == 422 and "A label name must be 1 to 60 lowercase letters" in page
+    assert 'value="Bad Name"' in page and 'value="My title"' in page and "Second one</textarea>" in page
+    assert "selected" in tag(page, '<option value="multi"') and page.count("Bad Name") == 1
+
+
+def test_refused_fill_keeps_what_was_typed(ada, queue, episode):
+    given = {"scenario": "desk_1", "sample": "abc", "seed": "5"}
+    answer = as_person(ada).post(reverse("fill_review_queue", args=[queue.pk]), given)
+    page = html(answer)
+    assert answer.status_code == 422 and "Enter a whole number instead of abc." in page
+    assert 'value="desk_1"' in tag(page, 'name="scenario"') and 'value="abc"' in tag(page, 'name="sample"')
+    assert 'value="5"' in tag(page, 'name="seed"') and not queue.reviews.exists()
+
+
+def test_refused_selection_stays_selected(ada, queue, episode):
+    assigning.close_queue(ada, queue.pk)
+    answer = as_person(ada).post(reverse("fill_review_queue", args=[queue.pk]), {"episode": [episode.pk]})
+    assert answer.status_code == 409 and f'name="episode" value="{episode.pk}"' in html(answer)
