@@ -463,7 +463,12 @@ def _correct(request: MemberRequest, pk: str) -> None:
     correcting.correct(request.actor, review.episode, whole(given.get("seq", "")), better)
 
 
-DRAWN = ("label", "undo", "correct")
+def _withdraw(request: MemberRequest, pk: str) -> None:
+    """Withdraw the named correction of this person."""
+    correcting.withdraw(request.actor, request.POST.get("correction", ""))
+
+
+DRAWN = ("label", "undo", "correct", "withdraw")
 """Commands after which an open page draws its list of labels, comments and corrections again."""
 COMMANDS: dict[str, Any] = {
     "claim": _claim,
@@ -475,6 +480,7 @@ COMMANDS: dict[str, Any] = {
     "label": _label,
     "undo": _undo,
     "correct": _correct,
+    "withdraw": _withdraw,
 }
 
 

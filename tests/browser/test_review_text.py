@@ -102,6 +102,9 @@ def test_correction_is_saved_beside_a_verdict_in_the_making(page):
     page.locator("h1").click()
     page.keyboard.press("w")
     expect(arguments).to_have_value(re.compile('"id": 11'))
+    page.get_by_role("button", name="Withdraw correction").click()
+    expect(page.locator("[data-said-list]")).to_have_count(0)
+    is_judged(page)
 
 
 def test_text_typed_while_a_comment_is_saved_stays(page):

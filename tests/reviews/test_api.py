@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from reviews import assigning, schemas
+from reviews import assigning, correcting, schemas
 from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
 from tests.browsing import as_person, html
 from tests.people_by_name import token
@@ -66,7 +66,9 @@ def test_label_by_version_and_correction_by_call(ada, rita, program, episode):
     assert Annotation.objects.get().text == "bad"
     assert program(f"/annotations/{made.json()['id']}/undo").status_code == 200
     call = {"seq": 2, "kind": "call", "name": "update", "arguments": {"id": 7, "status": "shut"}}
-    assert program(f"/episodes/{episode.pk}/corrections", call).json()["state"] == "unverified"
+    said = program(f"/episodes/{episode.pk}/corrections", call).json()
+    assert said["state"] == "unverified"
+    assert program(f"/corrections/{said['id']}/undo").status_code == 200 and correcting.current(episode) == []
     call["arguments"] = {"id": "x"}
     assert program(f"/episodes/{episode.pk}/corrections", call).status_code == 422
 
