@@ -244,3 +244,10 @@ def correct(request: HttpRequest, episode_id: str, payload: CorrectionBody) -> S
     better = Better(**payload.model_dump(exclude={"seq"}))
     said = correcting.correct(actor, annotating.visible_episode(actor, episode_id), payload.seq, better)
     return Status(201, CorrectionView(id=said.pk, seq=said.seq, kind=said.kind, state=UNVERIFIED))
+
+
+@router.post("/corrections/{correction_id}/undo", response={200: Done, **REFUSALS})
+def undo_correction(request: HttpRequest, correction_id: str) -> Done:
+    """Withdraw one's own correction by a row that supersedes it."""
+    correcting.withdraw(actor_of(request), correction_id)
+    return Done()

@@ -1,6 +1,7 @@
 """Writes: what the agent should have done at a step, checked against the schema of the tool.
 
-One correction per reviewer and step counts, the newest. None is verified here: that takes a branch which proves it.
+One correction per reviewer and step counts, the newest, until a row that supersedes it withdraws it. None is verified
+here: that takes a branch which proves it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid
 from people.plain_text import clean
 from reviews import annotating
+from reviews.errors import NotYours
 from reviews.models import Correction, CorrectionKind
 
 TEXT_MAX = 20_000
@@ -48,10 +50,30 @@ def correct(actor: Actor, episode: Episode, seq: int, better: Better) -> Correct
         rows = Correction.objects.filter(episode=episode, seq=seq, author_key=actor.key)
         before = rows.order_by("-created_at", "-pk").first()
         said = {name: getattr(better, name) for name in ("kind", "name", "arguments", "text", "why")}
-        if before is not None and all(getattr(before, name) == value for name, value in said.items()):
+        if (
+            before is not None
+            and not before.withdrawn
+            and all(getattr(before, name) == value for name, value in said.items())
+        ):
             return before
         by = annotating.author(actor, episode)
         return Correction.objects.create(episode=episode, seq=seq, supersedes=before, **said, **by)
+
+
+def withdraw(actor: Actor, correction_id: str) -> Correction:
+    """Withdraw one's own correction by a row that supersedes it; it stays readable in the history."""
+    may_annotate(actor)
+    with transaction.atomic():
+        row = visible_or_404(Correction.objects.select_related("episode"), actor, correction_id, "episode__project")
+        Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
+        if row.author_key != actor.key:
+            raise NotYours
+        later = Correction.objects.filter(supersedes=row).first()
+        if later is not None or row.withdrawn:
+            return later or row
+        said = {name: getattr(row, name) for name in ("episode", "seq", "kind", "name")}
+        by = annotating.author(actor, row.episode, row.privilege)
+        return Correction.objects.create(supersedes=row, withdrawn=True, **said, **by)
 
 
 def _refuse_misfit(episode: Episode, step: Step, better: Better) -> None:
@@ -83,7 +105,8 @@ def misfit(episode: Episode, name: str, arguments: Any) -> str:
 
 def current(episode: Episode) -> list[Correction]:
     """Return the corrections that count, by step."""
-    return list(Correction.objects.filter(episode=episode, superseded_by__isnull=True).order_by("seq", "created_at"))
+    rows = Correction.objects.filter(episode=episode, superseded_by__isnull=True, withdrawn=False)
+    return list(rows.order_by("seq", "created_at"))
 
 
 def blind_of(episodes: QuerySet[Episode]) -> dict[str, list[str]]:
@@ -91,6 +114,7 @@ def blind_of(episodes: QuerySet[Episode]) -> dict[str, list[str]]:
     rows = Correction.objects.filter(
         episode__in=episodes.order_by().values("pk"),
         superseded_by__isnull=True,
+        withdrawn=False,
         privilege=Privilege.BLIND,
         kind__in=[CorrectionKind.CALL, CorrectionKind.MESSAGE],
     )

@@ -163,7 +163,9 @@ class CorrectionKind(models.TextChoices):
 
 
 class Correction(Authored):
-    """What the agent should have done at a step; the newest of a reviewer counts. Unverified: no branch proves it."""
+    """What the agent should have done at a step; the newest of a reviewer counts, unless it withdraws. Unverified: no
+    branch proves it.
+    """
 
     id = IdField()
     episode = models.ForeignKey(Episode, on_delete=models.CASCADE, related_name="corrections")
@@ -176,6 +178,7 @@ class Correction(Authored):
     supersedes = models.OneToOneField(
         "self", null=True, blank=True, on_delete=models.PROTECT, related_name="superseded_by"
     )
+    withdrawn = models.BooleanField(default=False)
 
     class Meta:
         constraints = [

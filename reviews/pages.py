@@ -20,7 +20,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from episodes import saved_views, windows
 from episodes.facets import Wish
-from episodes.models import Episode
+from episodes.models import Episode, SavedView
 from episodes.narrowing import matching
 from episodes.step_cards import card_of
 from episodes.strip import outcome_words
@@ -84,6 +84,12 @@ def reviews(request: MemberRequest) -> HttpResponse:
             return redirect("review_queue", made.pk)
         except AppError as refused:
             problem = refused.message
+    return _queues_page(request, problem, 422 if problem else 200, given=given)
+
+
+def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any) -> HttpResponse:
+    """Show the queues; a refused form comes with what was typed: `given` of a new queue, `label_given` of a label."""
+    actor = request.actor
     queues = scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES]
     rows = [(queue, reports.progress(actor, queue)) for queue in queues]
     to_do = sum(told.total - told.done for queue, told in rows if queue.closed_at is None)
@@ -98,9 +104,9 @@ def reviews(request: MemberRequest) -> HttpResponse:
         "may_set": holds(actor, may_set_reviews),
         "chosen": _ids(request),
         "problem": problem,
-        "given": given,
+        **given,
     }
-    return render(request, "reviews/reviews.html", context, status=422 if problem else 200)
+    return render(request, "reviews/reviews.html", context, status=status)
 
 
 def _headline(queues: int, to_do: int, cases: int) -> str:
@@ -140,7 +146,12 @@ def define_label(request: MemberRequest) -> HttpResponse:
     """Add a label or its next version; an option per line."""
     given = request.POST
     options = [line.strip() for line in given.get("options", "").splitlines() if line.strip()]
-    made = schemas.define(request.actor, given.get("name", ""), given.get("title", ""), given.get("kind", ""), options)
+    try:
+        made = schemas.define(
+            request.actor, given.get("name", ""), given.get("title", ""), given.get("kind", ""), options
+        )
+    except AppError as refused:
+        return _queues_page(request, refused.message, refused.status, label_given=given)
     messages.success(request, f"Label {made.title} is version {made.version}. New queues use it.")
     return redirect("reviews")
 
@@ -148,7 +159,13 @@ def define_label(request: MemberRequest) -> HttpResponse:
 @require_GET
 @queue_of
 def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show how far a queue is, why it is empty for this person, and the figures of its judges."""
+    return _queue_page(request, pk)
+
+
+def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int = 200) -> HttpResponse:
+    """Show how far a queue is, why it is empty for this person, and the figures of its judges; with `problem`, what was
+    typed comes back.
+    """
     actor = request.actor
     queue = visible_or_404(ReviewQueue.objects.all(), actor, pk)
     told, reasons = reports.progress(actor, queue), reports.why_empty(actor, queue, timezone.now())
@@ -166,33 +183,49 @@ def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
         "me": actor.key,
         "may_review": holds(actor, may_review),
         "may_set": holds(actor, may_set_reviews),
+        "problem": problem,
+        "given": request.POST,
     }
-    return render(request, "reviews/queue.html", context)
+    return render(request, "reviews/queue.html", context, status=status)
 
 
 @require_POST
 @member_required(may_set_reviews, rows=ReviewQueue.objects.all)
 def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
     """Add selected episodes, those of a saved view and of a filter, or a seeded sample of them; or close the queue."""
+    actor, view = request.actor, request.POST.get("view")
+    chosen = visible_or_404(saved_views.views_of(actor), actor, view) if view else None
+    try:
+        with transaction.atomic():
+            _fill(request, pk, chosen)
+    except NotFound:  # only an open queue is filled, and this person sees it
+        problem, status = "This queue is closed. Nothing was added.", 409
+    except AppError as refused:
+        problem, status = refused.message, refused.status
+    else:
+        return redirect("review_queue", pk)
+    if "episode" in request.POST:  # the page that has the selection
+        return _queues_page(request, problem, status)
+    return _queue_page(request, pk, problem, status)
+
+
+def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
     actor, given = request.actor, request.POST
     if given.get("close") == "1":
         assigning.close_queue(actor, pk)
         messages.success(request, "Queue closed.")
-        return redirect("review_queue", pk)
+        return
     if "episode" in given:  # a selection of nothing that exists is not the filter "all"
-        _add(request, pk, _ids(request))
-        return redirect("review_queue", pk)
+        return _add(request, pk, _ids(request))
     names = ("run", "scenario", "outcome", "state", "arm")
     filters = {name: [given[name]] for name in names if given.get(name)}
     episodes = matching(actor, filters)
-    if view := given.get("view"):
-        chosen = visible_or_404(saved_views.views_of(actor), actor, view)
-        said = Wish.read(QueryDict(chosen.query.removeprefix("?"))).said
+    if view is not None:
+        said = Wish.read(QueryDict(view.query.removeprefix("?"))).said
         episodes = episodes.filter(pk__in=matching(actor, said).values("pk"))
     sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
     added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)
     messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")
-    return redirect("review_queue", pk)
 
 
 @require_POST
@@ -241,6 +274,7 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
     shown = deciding.reveal(actor, pk) if submitted else None
     # anyone who looks before the claim could learn here what the claim would withhold
     last = review.episode.last_seq if review.queue.is_blind and not submitted else None
+    late = None if shown else deciding.late_of(actor, review)
     context = {
         **replay_of(request, review.episode, last=last),
         **_said(request, review, shown is not None or not review.queue.is_blind),
@@ -253,13 +287,15 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
         "lease_until": slot.lease_until if slot is not None else None,
         "expired": slot is not None and mine and not slot.is_held(now),
         "revealed": shown,
-        "late": None if shown else deciding.late_of(actor, review),
+        "late": late,
+        "late_rubric": list(late.rubric.items()) if late is not None else [],
         "outcome_words": outcome_words(shown.outcome.reward_type) if shown and shown.outcome else "",
         "ruling": court.ruling_of(review.episode) if shown and not shown.is_withheld else None,
         "explanations": Explanation.choices,
         "confidences": Confidence.choices,
         "nonce": request.POST.get("nonce") or secrets.token_urlsafe(12),
         "given": request.POST,
+        "met": request.POST.getlist("met"),
         "may_review": holds(actor, may_review),
         "why_not": "" if mine or shown else assigning.why_not(actor, review),
         "blind": review.queue.is_blind and not submitted,
@@ -433,8 +469,13 @@ def _correct(request: MemberRequest, pk: str) -> None:
     correcting.correct(request.actor, review.episode, whole(given.get("seq", "")), better)
 
 
-DRAWN = ("label", "undo")
-"""Commands after which an open page draws its list of labels and comments again."""
+def _withdraw(request: MemberRequest, pk: str) -> None:
+    """Withdraw the named correction of this person."""
+    correcting.withdraw(request.actor, request.POST.get("correction", ""))
+
+
+DRAWN = ("label", "undo", "correct", "withdraw")
+"""Commands after which an open page draws its list of labels, comments and corrections again."""
 COMMANDS: dict[str, Any] = {
     "claim": _claim,
     "renew": _renew,
@@ -445,6 +486,7 @@ COMMANDS: dict[str, Any] = {
     "label": _label,
     "undo": _undo,
     "correct": _correct,
+    "withdraw": _withdraw,
 }
 
 

@@ -104,6 +104,15 @@ export class Store {
     }
   }
 
+  /** Mine says nothing any more. */
+  drop() {
+    try {
+      this.storage.removeItem(this.own);
+    } catch {
+      // this device keeps nothing
+    }
+  }
+
   /** Mine holds all that they held. */
   dropOthers() {
     for (const key of this.#keys()) if (key !== this.own) this.storage.removeItem(key);

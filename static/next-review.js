@@ -4,6 +4,7 @@
 import { bind } from "./keys.js";
 import { end, every, whenOver } from "./page-life.js";
 import { post } from "./post.js";
+import { forget } from "./review-drafts.js";
 import { announce, renew } from "./shell.js";
 import { refuse, say } from "./toast.js";
 
@@ -71,31 +72,39 @@ function show({ main, title }, { next, lease, verifier }, start) {
 /**
  * @param {HTMLButtonElement} button
  * @param {() => void} start
- * @param {() => Promise<unknown>} saved
+ * @param {() => Promise<boolean>} settle
  */
-async function give(button, start, saved) {
+async function give(button, start, settle) {
   const form = /** @type {HTMLFormElement} */ (document.querySelector("[data-verdict-form]"));
   if (sending || !form.reportValidity()) return;
   sending = true;
   document.body.setAttribute("aria-busy", "true");
-  await saved();
+  const fine = await settle();
+  if (!fine) {
+    sending = false;
+    document.body.removeAttribute("aria-busy");
+    return;
+  }
   const known = (await drawn) || NONE;
   const body = new FormData(form);
   body.set("ahead", known.review);
   const { ok, answer, error } = await post(button.dataset.verdictNext, body, { token: String(body.get("csrfmiddlewaretoken")) });
   sending = false;
   document.body.removeAttribute("aria-busy");
+  if (ok) forget();
   if (!ok) refuse(error.message);
   else if (answer.lease) show(answer.page ? contentOf(answer.page) : known.content, answer, start);
   else location.assign(answer.next);
 }
 
 /**
- * Draw ahead and listen for the verdict; `start` binds a page that was swapped in, `saved` is what a verdict waits for.
+ * Draw ahead and listen for the verdict; `start` binds a page that was swapped in, `settle` saves what was typed before the
+ * verdict is given, `sendsOther` takes a key that is pressed in another form.
  * @param {() => void} start
- * @param {() => Promise<unknown>} saved
+ * @param {() => Promise<boolean>} settle
+ * @param {(event: Event) => boolean} sendsOther
  */
-export function startNext(start, saved) {
+export function startNext(start, settle, sendsOther) {
   const { ahead } = document.getElementById("main").dataset;
   const button = /** @type {HTMLButtonElement | null} */ (document.querySelector("[data-verdict-next]"));
   if (!ahead || !button) return;
@@ -105,7 +114,7 @@ export function startNext(start, saved) {
   const timer = setTimeout(look, BREATH_MS);
   whenOver(() => clearTimeout(timer));
   every(look, OLD_MS); // another reviewer may have claimed it meanwhile
-  bind("complete-next", () => { give(button, start, saved); });
+  bind("complete-next", (event) => { if (!sendsOther(event)) give(button, start, settle); });
 }
 
 /** Load the page of the address if another review is shown: someone went back. */

@@ -1,12 +1,14 @@
 // The review page: the scrubber of the replay, forms that follow the step in view or a part of it, keys, and the lease.
-// Labels and comments are saved without leaving the page, so that a verdict that is being made stays as it is.
+// Labels, comments and corrections are saved without leaving the page, so that a verdict that is being made stays as it is.
 
+import { endCorrection, follow as followCorrection, startCorrection } from "./correction.js";
 import { bind, print } from "./keys.js";
 import { startNext } from "./next-review.js";
 import { begin, every } from "./page-life.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
 import { post } from "./post.js";
 import { show, start as startScrubber } from "./scrubber.js";
+import { startDrafts } from "./review-drafts.js";
 import { refuse } from "./toast.js";
 
 const RENEW_MS = 60_000;
@@ -20,48 +22,7 @@ const FAILURES = [
   ["failure-6", "6"], ["failure-7", "7"], ["failure-8", "8"], ["failure-9", "9"],
 ];
 
-/**
- * Lines of a change from one call's arguments to another's: [sign, text], with unchanged ones between.
- * @param {Record<string, any>} before
- * @param {Record<string, any>} after
- */
-export function difference(before, after) {
-  const lines = [];
-  for (const name of new Set([...Object.keys(before), ...Object.keys(after)])) {
-    const [was, is] = [JSON.stringify(before[name]), JSON.stringify(after[name])];
-    if (was === is) lines.push([" ", `${name} ${is}`]);
-    else {
-      if (was !== undefined) lines.push(["−", `${name} ${was}`]);
-      if (is !== undefined) lines.push(["+", `${name} ${is}`]);
-    }
-  }
-  return lines;
-}
-
 const csrf = () => document.querySelector('meta[name="csrf"]').content;
-
-/** @type {{name: string, arguments: Record<string, any>} | null} */
-let recorded = null;
-
-/** @param {HTMLFormElement} form */
-function drawDifference(form) {
-  const box = /** @type {HTMLElement} */ (form.querySelector("[data-diff]"));
-  let wanted = null;
-  try {
-    wanted = JSON.parse(field(form, "arguments").value);
-  } catch {
-    // what is no JSON yet has no difference; the server names the fault when it is saved
-  }
-  box.hidden = recorded === null || wanted === null || typeof wanted !== "object";
-  if (box.hidden) return;
-  const rows = difference(recorded.arguments, wanted).map(([sign, text]) => {
-    const row = document.createElement("div");
-    row.className = sign === "+" ? "ad" : sign === "−" ? "rm" : "";
-    for (const words of [sign, text]) row.append(Object.assign(document.createElement("span"), { textContent: words }));
-    return row;
-  });
-  box.replaceChildren(...rows);
-}
 
 /**
  * @param {HTMLFormElement} form
@@ -69,36 +30,10 @@ function drawDifference(form) {
  */
 const field = (form, name) => /** @type {HTMLInputElement} */ (form.elements.namedItem(name));
 
-/** Fetch the call of a step and put it into the form of a correction, unless something was typed. */
-async function prefill(at) {
-  const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-correct-form]"));
-  if (!form || form.dataset.at === String(at) || form.dataset.typed) return;
-  form.dataset.at = String(at);
-  const answer = await fetch(`/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${at}`);
-  if (!answer.ok || form.dataset.at !== String(at) || form.dataset.typed) return;
-  const step = await answer.json();
-  recorded = step.kind === "tool_call" ? { name: step.name, arguments: step.arguments || {} } : null;
-  field(form, "name").value = recorded ? recorded.name : "";
-  field(form, "arguments").value = recorded ? JSON.stringify(recorded.arguments, null, 2) : "";
-  drawDifference(form);
-}
-
 function onStep(at) {
   for (const one of document.querySelectorAll("[data-seq-field]")) /** @type {HTMLInputElement} */ (one).value = String(at);
   followPlace(at);
-  const box = /** @type {HTMLDetailsElement | null} */ (document.querySelector("[data-correct]"));
-  if (box?.open) prefill(at);
-}
-
-function startCorrection() {
-  const box = /** @type {HTMLDetailsElement | null} */ (document.querySelector("[data-correct]"));
-  const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-correct-form]"));
-  if (!box || !form) return;
-  const at = () => Number(field(form, "seq").value);
-  if (box.open) form.dataset.typed = "1";
-  form.addEventListener("input", () => { form.dataset.typed = "1"; drawDifference(form); });
-  box.addEventListener("toggle", () => { if (box.open) prefill(at()); });
-  bind("should-have", () => { box.open = true; field(form, "arguments").focus(); });
+  followCorrection(at);
 }
 
 function startLease() {
@@ -148,32 +83,119 @@ function startVerdict() {
   }
 }
 
-/** @type {Promise<unknown>} what is being saved; a verdict waits for it */
-let saved = Promise.resolve();
+/** @type {Promise<boolean>} what is being saved, and whether the last was; a verdict waits for it */
+let saved = Promise.resolve(true);
+let saving = 0;
+
+/** @type {WeakMap<HTMLFormElement, string>} what is on its way of a form with text */
+const sending = new WeakMap();
+
+/** What a person typed or chose in a form. @param {HTMLFormElement} form */
+const typedIn = (form) => [...form.querySelectorAll("textarea, select, input:not([type=hidden])")].map((one) => {
+  const { name, type, value, checked } = /** @type {HTMLInputElement} */ (one);
+  return [name, ["checkbox", "radio"].includes(type) ? String(checked && value) : value];
+});
 
 /**
- * Save a label, a comment or its withdrawal, and draw the list of them again.
+ * Save a label, a comment, a correction or a withdrawal as it is now, and draw the list of them again. What was typed
+ * meanwhile stays.
  * @param {HTMLFormElement} form
- * @param {HTMLElement | null} button
+ * @param {FormData} body
+ * @param {string} sent
+ * @returns {Promise<boolean>}
  */
-async function saveHere(form, button) {
-  const { ok, answer, error } = await post(form.action, new FormData(form, button), { token: csrf() });
+async function saveHere(form, body, sent) {
+  const { ok, answer, error } = await post(form.action, body, { token: csrf() });
+  sending.delete(form);
   refuse(ok ? "" : error.message);
-  if (!ok) return;
-  for (const text of form.querySelectorAll("textarea")) text.value = "";
+  if (!ok) return false;
+  const same = JSON.stringify(typedIn(form)) === sent;
+  for (const text of form.querySelectorAll("textarea")) if (text.value === textIn(body, text.name)) text.value = "";
+  if (same) delete form.dataset.typed;
+  if (same && "correctForm" in form.dataset) endCorrection(form);
   document.querySelector("[data-said-part]").innerHTML = answer.said;
   document.dispatchEvent(new CustomEvent("awm:said"));
   print();
+  return true;
+}
+
+/** A text as its field has it: forms send other line ends. @param {FormData} body @param {string} name */
+const textIn = (body, name) => String(body.get(name)).replaceAll("\r\n", "\n");
+
+/**
+ * Save a form after those before it.
+ * @param {HTMLFormElement} form
+ * @param {HTMLElement | null} [button]
+ * @returns {Promise<boolean>} whether it was saved
+ */
+function save(form, button = null) {
+  const sent = JSON.stringify(typedIn(form));
+  if (form.querySelector("textarea") && sending.get(form) === sent) return saved;
+  sending.set(form, sent);
+  const body = new FormData(form, button);
+  saving += 1;
+  saved = saved.then(() => saveHere(form, body, sent)).catch((error) => {
+    reportError(error);
+    return false;
+  }).finally(() => { saving -= 1; });
+  return saved;
+}
+
+const unsaved = () => /** @type {HTMLFormElement[]} */ ([...document.querySelectorAll("form[data-in-place]")])
+  .filter((form) => form.dataset.typed && typedIn(form).some(([, value]) => value.trim() && value !== "false"));
+
+/** Save all that was typed before the page is left. False, with the reason on the page, if something is refused. */
+async function settle() {
+  await saved;
+  for (let forms = unsaved(); forms.length; forms = unsaved()) {
+    for (const form of forms) {
+      if (await save(form)) continue;
+      refuse(`Not sent, because your text in another form is not saved. ${document.querySelector("[data-problem]").textContent}`);
+      return false;
+    }
+  }
+  return true;
+}
+
+/**
+ * A key in a field of another form than the verdict's sends that form.
+ * @param {Event} event
+ */
+function sendsOther(event) {
+  const field = event.target instanceof Element ? event.target.closest("textarea, select, input") : null;
+  const form = /** @type {HTMLFormElement | null} */ (field?.closest("form[data-in-place]"));
+  form?.requestSubmit();
+  return Boolean(form);
+}
+
+/** @param {SubmitEvent} event */
+async function afterText(event) {
+  const form = /** @type {HTMLFormElement} */ (event.target);
+  if (document.body.hasAttribute("aria-busy")) return event.preventDefault();
+  if (saving === 0 && !unsaved().length) return;
+  event.preventDefault();
+  document.body.setAttribute("aria-busy", "true");
+  const fine = await settle();
+  document.body.removeAttribute("aria-busy");
+  if (fine) form.requestSubmit(event.submitter);
 }
 
 function startSaying() {
-  document.getElementById("main").addEventListener("submit", (event) => {
+  const main = document.getElementById("main");
+  main.addEventListener("submit", (event) => {
     const form = /** @type {HTMLFormElement} */ (event.target);
+    if ("afterText" in form.dataset) afterText(event);
     if (!("inPlace" in form.dataset)) return;
     event.preventDefault();
-    const button = /** @type {SubmitEvent} */ (event).submitter;
-    saved = saved.then(() => saveHere(form, button));
+    save(form, event.submitter);
   });
+  main.addEventListener("input", (event) => {
+    const form = /** @type {HTMLFormElement | null} */ (/** @type {Element} */ (event.target).closest("form[data-in-place]"));
+    if (form && !("correctForm" in form.dataset)) form.dataset.typed = "1";
+  });
+  for (const text of main.querySelectorAll("form[data-in-place] textarea")) {
+    if (/** @type {HTMLTextAreaElement} */ (text).value.trim()) text.closest("form").dataset.typed = "1"; // it was refused
+  }
 }
 
 function startKeys() {
@@ -187,6 +209,8 @@ function startKeys() {
   if (verdict) bind("verdict", () => verdict.focus());
   const note = /** @type {HTMLElement | null} */ (document.querySelector("[data-note]"));
   if (note) bind("note", () => note.focus());
+  const button = /** @type {HTMLButtonElement | null} */ (document.querySelector('[data-act="complete"]'));
+  if (button) bind("complete", (event) => { if (!sendsOther(event)) button.form.requestSubmit(button); });
 }
 
 /** Bind what is on the page: once with the page, and again for each review that is swapped in. */
@@ -197,9 +221,10 @@ function start() {
   startSaying();
   startCorrection();
   startLease();
+  startDrafts();
   startPlaces(show);
   startScrubber(onStep);
-  startNext(start, () => saved);
+  startNext(start, settle, sendsOther);
   print();
 }
 

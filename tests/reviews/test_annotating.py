@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from episodes.models import Episode
 from people.errors import Forbidden, Invalid, NotFound
 from reviews import annotating, assigning, correcting, schemas
 from reviews.annotated import current
@@ -127,3 +128,20 @@ def test_one_correction_per_reviewer_and_step_counts(rita, edo, episode):
     correcting.correct(edo, episode, 2, Better("call", "update", {"id": 8}))
     assert second.supersedes == first
     assert {(one.author, one.kind) for one in correcting.current(episode)} == {("rita", "ask"), ("edo", "call")}
+
+
+def test_withdrawn_correction_counts_nowhere(rita, edo, max_, episode):
+    call = Better("call", "update", {"id": 7, "status": "shut"}, why="It said so")
+    first = correcting.correct(rita, episode, 2, call)
+    other = correcting.correct(edo, episode, 2, Better("call", "update", {"id": 8}))
+    with pytest.raises(NotYours):
+        correcting.withdraw(edo, first.pk)
+    with pytest.raises(NotFound):
+        correcting.withdraw(max_, first.pk)
+    gone = correcting.withdraw(rita, first.pk)
+    assert gone.supersedes == first and correcting.withdraw(rita, first.pk) == gone
+    assert correcting.current(episode) == [other]
+    rows = Episode.objects.filter(pk=episode.pk)
+    assert correcting.blind_of(rows) == {episode.pk: [other.pk]}
+    again = correcting.correct(rita, episode, 2, call)
+    assert again.supersedes == gone and again in correcting.current(episode)

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from episodes import saved_views
-from reviews import annotating, assigning, schemas
+from reviews import annotating, assigning, correcting, schemas
 from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
 from reviews.places import Place
 from tests.browsing import as_person, html
@@ -72,7 +72,9 @@ def test_label_by_version_and_correction_by_call(ada, rita, program, episode):
     assert program(f"/episodes/{episode.pk}/annotations", newest).json()["version"] == 2
     assert program(f"/annotations/{made.json()['id']}/undo").status_code == 200
     call = {"seq": 2, "kind": "call", "name": "update", "arguments": {"id": 7, "status": "shut"}}
-    assert program(f"/episodes/{episode.pk}/corrections", call).json()["state"] == "unverified"
+    said = program(f"/episodes/{episode.pk}/corrections", call).json()
+    assert said["state"] == "unverified"
+    assert program(f"/corrections/{said['id']}/undo").status_code == 200 and correcting.current(episode) == []
     call["arguments"] = {"id": "x"}
     assert program(f"/episodes/{episode.pk}/corrections", call).status_code == 422
 
