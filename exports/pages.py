@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from episodes.formatting import clock
 from episodes.models import Episode, ExpertMode, Run
+from episodes.strip import outcome_words
 from exports import comparing, downloads, explaining, pushing, reasons, requesting, storing, tokenizing
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
@@ -213,12 +214,16 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
         "opt_ins": OPT_INS,
         "runs": _runs(request),
         "filters": [
-            (name, name.replace("_", " ").capitalize(), menu, given[name])
+            (name, name.replace("_", " ").capitalize(), [(value, _words(name, value)) for value in menu], given[name])
             for name, menu in menus.items()
             if name != "run"
         ],
         "exports": list(requesting.exports_of(request.actor)[:LISTED]),
     }
+
+
+def _words(name: str, value: str) -> str:
+    return outcome_words(value) if name == "outcome" else value
 
 
 def _values(rows: Any, column: str) -> list[str]:

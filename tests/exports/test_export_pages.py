@@ -92,6 +92,11 @@ def test_page_previews_a_recipe_and_shares_it_by_its_address(ada, store):
     assert SECRET not in page and "[redacted:" in page
 
 
+def test_outcome_filter_shows_labels_and_sends_wire_names(ada, store):
+    page = html(as_person(ada).get("/exports/"))
+    assert re.search(r'<option value="others"\s*>\s*Not complete\s*</option>', page)
+
+
 def test_preview_alone_says_the_address_of_the_page(ada, store):
     episode(ada, "a")
     answer = as_person(ada).get("/exports/preview?format=dpo&arm=&redact=off")
