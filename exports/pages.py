@@ -28,6 +28,7 @@ from exports.recipe import FILTERS, Recipe
 from exports.selecting import filters_of, may_open
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
+from runs.compare import count
 
 LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
 COMPARED = 500_000
@@ -127,8 +128,8 @@ def _previewed(request: MemberRequest, recipe: Recipe) -> dict[str, Any]:
 def _headline(found: Preview) -> str:
     if not found.looked_at:
         return "No finished episodes match."
-    of = f"{found.used:,} of {found.looked_at:,} episodes"
-    rows = f"{found.rows:,} {'row' if found.rows == 1 else 'rows'}"
+    of = f"{found.used:,} of {count(found.looked_at, 'episode')}"
+    rows = count(found.rows, "row")
     return f"{rows} from {of}" if found.is_whole else f"{rows} from {of} (the newest of {found.matching:,})"
 
 

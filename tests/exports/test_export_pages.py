@@ -164,10 +164,11 @@ def test_same_episodes_and_recipe_give_the_same_files(ada, store):
     assert third.dataset != first.dataset and third.rows == 4
 
 
-def test_command_writes_what_the_page_builds(ada, store, tmp_path):
+def test_command_writes_what_the_page_builds(ada, store, tmp_path, capsys):
     episode(ada, "a")
     target = tmp_path / "out.jsonl"
     call_command("export", "--format", "sft", "--project", "lab", "--output", str(target), verbosity=0)
+    assert f"Wrote 1 row from 1 of 1 finished episode to {target}" in capsys.readouterr().out
     assert target.read_bytes() == data_of(built(ada)) != b""
     manifest = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())
     assert manifest["rows"] == 1 and manifest["features"]["messages"]
@@ -293,7 +294,7 @@ def test_token_ids_name_their_tokenizer_everywhere(ada, store, tmp_path):
     with pytest.raises(BadRecipe, match="No tokenizer"):
         built(ada, format="tokens", tokenizer="plain")
     tokenizer_in(store / "tokenizers" / "plain", PLAIN)
-    assert "1 row from 1 of 1 episodes" in html(person.get("/exports/?format=tokens&tokenizer=plain"))
+    assert "1 row from 1 of 1 episode" in html(person.get("/exports/?format=tokens&tokenizer=plain"))
     first = built(ada, format="tokens", tokenizer="plain")
     assert "Into 7." in decoded(store, data_of(first)) and first.manifest["tokenizer_sha256"]
     target = tmp_path / "out.jsonl"
@@ -397,7 +398,7 @@ def test_time_left_comes_from_the_speed_of_this_attempt(ada, store):
 def test_page_previews_formats_of_others(ada, store, shape):
     episode(ada, "a")
     page = html(as_person(ada).get(f"/exports/?format={shape}"))
-    assert "1 row from 1 of 1 episodes" in page and "Into 7." in page and SECRET not in page
+    assert "1 row from 1 of 1 episode" in page and "Into 7." in page and SECRET not in page
     assert "ask_expert" in page and "Into which, a?" in page
     assert page.count('class="learn"') == 2, "the question and the answer"
 

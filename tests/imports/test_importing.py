@@ -160,7 +160,7 @@ def test_command_imports_and_says_what_it_did(ada, file_of, capsys):
 
 def test_command_fails_with_the_reason_and_takes_the_rest(ada, file_of, capsys):
     bad, good = file_of({"parent": ATIF}, name="bad.json"), file_of(ATIF, name="good.json")
-    with pytest.raises(CommandError, match="1 of 2 file was refused"):
+    with pytest.raises(CommandError, match="1 of 2 files was refused"):
         call_command("import", str(bad), str(good), "--project", "lab")
     assert "bad.json: document: It is of no known format" in capsys.readouterr().err
     assert Episode.objects.count() == 1

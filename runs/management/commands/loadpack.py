@@ -11,6 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from awmenv.packs import Report
 from people.errors import AppError
 from runs import launching
+from runs.compare import count
 
 SHOWN = 40
 STEP = 200
@@ -35,14 +36,16 @@ class Command(BaseCommand):
         self._report(pack.report)
         partial = sum(bool(scenario.partial) for scenario in pack.scenarios.values())
         told = f", {partial} partial" if partial else ""
-        self.stdout.write(f"{len(pack.scenarios)} scenarios in {pack.folder}{told}, {len(pack.rejected)} rejected")
+        self.stdout.write(
+            f"{count(len(pack.scenarios), 'scenario')} in {pack.folder}{told}, {len(pack.rejected)} rejected"
+        )
         if not options["unchecked"]:
             self._verifiers(pack.name)
         self.stdout.write("A running environment server loads them within 5 s.")
 
     def _built(self, done: int, total: int) -> None:
         if done % STEP == 0:
-            self.stdout.write(f"  {done} of {total} databases")
+            self.stdout.write(f"  {done} of {count(total, 'database')}")
             self.stdout.flush()
 
     def _verifiers(self, name: str) -> None:
