@@ -116,4 +116,4 @@ def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
 def _first_words(error: ValidationError) -> str:
     """Return what is wrong, in the words of the type checker, without the value, which may be anything."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"{'.'.join(str(part)[:60] for part in first['loc'])}: {first['msg']}"[:500]
+    return f"{'.'.join(str(part)[:60] for part in first['loc'])}: {first['msg'].removeprefix('Value error, ')}"[:500]

@@ -117,6 +117,22 @@ def test_page_names_what_is_wrong_in_a_recipe(ada, store, query, words):
     assert answer.status_code == 422 and words in html(answer)
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"filter": {"foo": "1"}}, "Unknown filter: foo. Use one of run, arm, "),
+        ({"filter": [1]}, "filter: an object of names and values"),
+        ({"tokenizer": "plain"}, "format tokens requires a tokenizer"),
+        ({"patterns": [{"name": "a", "regex": "((("}]}, "patterns.0.regex: not a regular expression: "),
+        ({"include": ["evaluation"], "advice": "no"}, "advice: Input should be "),
+    ],
+)
+def test_recipe_error_has_no_prefix_of_pydantic(more, words):
+    with pytest.raises(BadRecipe) as refused:
+        Recipe.read({"format": "sft", **more})
+    assert refused.value.message.startswith(words) and "Value error" not in refused.value.message
+
+
 def test_empty_project_says_that_nothing_matches(ada, store):
     assert "No matching finished episodes." in html(as_person(ada).get("/exports/"))
 
@@ -172,7 +188,7 @@ def test_command_writes_what_the_page_builds(ada, store, tmp_path, capsys):
     assert target.read_bytes() == data_of(built(ada)) != b""
     manifest = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())
     assert manifest["rows"] == 1 and manifest["features"]["messages"]
-    with pytest.raises(CommandError, match="unknown filter surprise"):
+    with pytest.raises(CommandError, match=r"^Unknown filter: surprise\. Use one of run, arm, "):
         call_command("export", "--format", "sft", "--filter", "surprise=1", "--output", str(target))
 
 
