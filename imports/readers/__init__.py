@@ -75,7 +75,7 @@ def read(path: Path, wanted: str = "") -> Iterator[Found]:
         elif not isinstance(value, dict):
             yield Found(place, behind, refusal="It is not a JSON object.")
         elif not (name := name or recognise(value)):
-            yield Found(place, behind, refusal=f"It is of no known format; known are {', '.join(FORMATS)}.")
+            yield Found(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
         else:
             yield _found(name, place, value, behind)
 

@@ -143,7 +143,11 @@ def test_page_builds_an_export_and_shows_its_files(ada, store):
     answer = person.post("/exports/", {"format": "sft", "arm": "react"})
     export = Export.objects.get()
     assert answer.status_code == 302 and answer.headers["Location"] == f"/exports/{export.pk}/"
-    assert "Building" in html(person.get(f"/exports/{export.pk}/"))
+    waiting = html(person.get(f"/exports/{export.pk}/"))
+    assert "Queued: SFT" in waiting and "No worker has started it yet." in waiting and "Building" not in waiting
+    Export.objects.update(state="building")
+    assert "Building SFT" in html(person.get(f"/exports/{export.pk}/"))
+    Export.objects.update(state="queued")
     working.build(export.pk)
     page = html(person.get(f"/exports/{export.pk}/"))
     assert "1 row" in page and "data/train.jsonl" in page and "README.md" in page and "format: sft" in page
