@@ -60,7 +60,10 @@ class Plan(BaseModel):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()[:5])
+            wrong = "; ".join(
+                f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
+                for one in error.errors()[:5]
+            )
             raise BadPlan(f"The run's metadata.curriculum cannot be read: {wrong}"[:1000]) from error
 
     def as_levels(self) -> tuple[Level, ...]:

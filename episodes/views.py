@@ -174,6 +174,7 @@ def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
         "stop_words": wall.STOPS.get(one.stop_reason, one.stop_reason),
         "changes": wall.changed_tables(diff),
         "changed_rows": wall.changed_rows(diff),
+        "unknown_calls": 0 if outcome and one.is_builtin else windows.unknown_calls(one),
         "final_answer": clean(one.final_answer) if one.final_answer else "",
         "asks": asks,
         "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],

@@ -125,6 +125,11 @@ def writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
     return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
 
 
+def unknown_calls(episode: Episode) -> int:
+    """Return how many calls did not report their changes."""
+    return len(_places(episode.strip, "u"))
+
+
 def first_writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
     """Return the oldest `MOST_WRITES` steps that changed the database, and how many there are."""
     places = _places(episode.strip, "w")

@@ -10,7 +10,7 @@ import uuid
 import httpx
 
 KNOWN = {"coffee": "Twelve, the shelf holds no more.", "holiday": "Not before Monday: the warehouse is closed."}
-ANSWERS = int(os.environ.get("AWMWEB_ANSWERS", "0"))  # stop after so many; 0: never
+ANSWERS = int(os.environ.get("AWMWEB_ANSWERS", "0"))  # stop after this many; 0: never
 
 
 def advice_for(question: str) -> str:
@@ -20,7 +20,7 @@ def advice_for(question: str) -> str:
 def answer(desk: httpx.Client, ask: str, text: str) -> bool:
     claimed = desk.post(f"/asks/{ask}/claim", json={})
     if claimed.is_error:
-        return False  # somebody was quicker, or it is closed by now
+        return False  # another expert claimed it first, or it is closed
     lease = claimed.json()
     body = {"lease_token": lease["lease_token"], "text": text, "nonce": uuid.uuid4().hex}
     return desk.post(f"/assignments/{lease['assignment']}/answer", json=body).is_success

@@ -1,4 +1,4 @@
-"""An OpenEnv environment of your own, without tools and without a verifier, recorded through the loop of everybody.
+"""An OpenEnv environment of your own, without tools and without a verifier, recorded by an external loop.
 
 Starts `echo_env.py` as its own server and reaches it with openenv's `GenericEnvClient`; a step is recorded as `action`.
 

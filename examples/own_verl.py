@@ -1,4 +1,4 @@
-"""An agent loop of verl (0.9) whose tools, experts and verdicts come from awmweb. verl starts one per rollout and runs
+"""An agent loop of verl (0.9) whose tools, experts and outcomes come from awmweb. verl starts one per rollout and runs
 them together, so asks of a batch wait side by side. Each row of the dataset has `extra_info` with `scenario`,
 `task_idx` and `expert` (`plain` or `off`); set `actor_rollout_ref.rollout.agent.default_agent_loop=awmweb` and have
 this module imported by every worker. AWMWEB_URL, AWMWEB_TOKEN (scope agent), AWMWEB_RUN and AWMENV_URL say where.
@@ -34,7 +34,7 @@ class AwmwebLoop(AgentLoopBase):
             where = {name: told[name] for name in ("scenario", "task_idx", "expert")}
             about = {"run": os.environ.get("AWMWEB_RUN"), "split": "train", **where}
             drawn = await play(PLACE, Chat(self.tokenizer), dash, draw, **about)
-        [drawn] = settled([drawn])  # a rollout that nobody judged has an empty mask
+        [drawn] = settled([drawn])  # a rollout without an outcome has an empty mask
         return AgentLoopOutput(
             prompt_ids=drawn.prompt, response_ids=drawn.ids, response_mask=drawn.mask, response_logprobs=drawn.logps,
             reward_score=drawn.reward, num_turns=2, metrics=AgentLoopMetrics(), extra_fields={"episode": drawn.episode},

@@ -17,6 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from episodes.formatting import clock
 from episodes.models import Episode, ExpertMode, Run
+from episodes.strip import outcome_words
 from exports import comparing, downloads, explaining, pushing, reasons, requesting, storing, tokenizing
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
@@ -27,6 +28,7 @@ from exports.recipe import FILTERS, Recipe
 from exports.selecting import filters_of, may_open
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
+from runs.compare import count
 
 LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
 COMPARED = 500_000
@@ -126,8 +128,8 @@ def _previewed(request: MemberRequest, recipe: Recipe) -> dict[str, Any]:
 def _headline(found: Preview) -> str:
     if not found.looked_at:
         return "No finished episodes match."
-    of = f"{found.used:,} of {found.looked_at:,} episodes"
-    rows = f"{found.rows:,} {'row' if found.rows == 1 else 'rows'}"
+    of = f"{found.used:,} of {count(found.looked_at, 'episode')}"
+    rows = count(found.rows, "row")
     return f"{rows} from {of}" if found.is_whole else f"{rows} from {of} (the newest of {found.matching:,})"
 
 
@@ -213,13 +215,17 @@ def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
         "opt_ins": OPT_INS,
         "runs": _runs(request),
         "filters": [
-            (name, name.replace("_", " ").capitalize(), menu, given[name])
+            (name, name.replace("_", " ").capitalize(), [(value, _words(name, value)) for value in menu], given[name])
             for name, menu in menus.items()
             if name != "run"
         ],
         "exports": list(requesting.exports_of(request.actor)[:LISTED]),
         "shows_rows": holds(request.actor, may_open),  # how many rows an export has can tell an outcome
     }
+
+
+def _words(name: str, value: str) -> str:
+    return outcome_words(value) if name == "outcome" else value
 
 
 def _values(rows: Any, column: str) -> list[str]:

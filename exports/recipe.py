@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 
 import yaml
@@ -55,6 +56,10 @@ FILTERS = (
 )
 
 
+PREFIX = "Value error, "
+"""What pydantic puts before the words of a validator."""
+
+
 class Pattern(BaseModel):
     """A project's own secret: a name and a regular expression."""
 
@@ -70,6 +75,13 @@ class Pattern(BaseModel):
         except re.error as error:
             raise ValueError(f"not a regular expression: {error}") from error
         return value
+
+
+def _said(wrong: Mapping[str, Any]) -> str:
+    """Return what is wrong, without pydantic's prefix; messages of the recipe itself name their field."""
+    place, message = ".".join(map(str, wrong["loc"])), wrong["msg"].removeprefix(PREFIX)
+    names_its_field = wrong["type"] == "value_error" and place in ("", "filter")
+    return message if names_its_field else f"{place or 'recipe'}: {message}"
 
 
 class Recipe(BaseModel):
@@ -101,7 +113,7 @@ class Recipe(BaseModel):
             raise ValueError("filter: an object of names and values")
         unknown = sorted(set(value) - set(FILTERS))
         if unknown:
-            raise ValueError(f"unknown filter {', '.join(unknown)}; known are {', '.join(FILTERS)}")
+            raise ValueError(f"Unknown filter: {', '.join(unknown)}. Use one of {', '.join(FILTERS)}.")
         lists = {name: one if isinstance(one, list | tuple) else [one] for name, one in value.items()}
         return {name: tuple(sorted({str(item) for item in lists[name]})) for name in sorted(lists) if lists[name]}
 
@@ -136,8 +148,7 @@ class Recipe(BaseModel):
         try:
             return cls.model_validate(value)
         except ValidationError as error:
-            wrong = "; ".join(f"{'.'.join(map(str, one['loc'])) or 'recipe'}: {one['msg']}" for one in error.errors())
-            raise BadRecipe(wrong[:2000]) from error
+            raise BadRecipe("; ".join(map(_said, error.errors()))[:2000]) from error
 
     @classmethod
     def from_yaml(cls, text: str) -> Self:

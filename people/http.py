@@ -317,7 +317,8 @@ def misshapen(errors: Sequence[Any]) -> Invalid:
 
 def _where(error: dict[str, Any]) -> str:
     path = ".".join(str(part) for part in error["loc"] if part not in ("body", "payload"))
-    return f"{path}: {error['msg']}" if path else str(error["msg"])
+    message = str(error["msg"]).removeprefix("Value error, ")
+    return f"{path}: {message}" if path else message
 
 
 def build_api(**options: Any) -> Api:

@@ -171,4 +171,6 @@ def _rate(model: str, given: Any) -> Rate:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(one) for one in first["loc"])
-        raise ValueError(f"{model}{'.' if where else ''}{where}: {first['msg']}") from error
+        raise ValueError(
+            f"{model}{'.' if where else ''}{where}: {first['msg'].removeprefix('Value error, ')}"
+        ) from error

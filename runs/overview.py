@@ -21,6 +21,7 @@ from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import visibility
 from episodes.formatting import duration
 from episodes.models import Episode, EpisodeState, OutcomeQuerySet, Run
+from episodes.strip import outcome_words
 from people.access import Actor, scoped
 from runs import probes, replaceable
 from runs.compare import Try
@@ -282,7 +283,8 @@ def _cell(arm: str, tries: Sequence[Try], marked: bool) -> Cell:
 
 def _mark(one: Try) -> Mark:
     if one.complete is not None:
-        css = words = "complete" if one.complete else "others"
+        css = "complete" if one.complete else "others"
+        words = outcome_words(css).lower()
     else:
         css, words = ("excluded", one.excluded) if one.excluded else ("open", "not ended")
     if one.offered is not None:

@@ -17,6 +17,7 @@ from episodes.errors import BlindReview
 from episodes.models import SplitTask
 from episodes.packs import find_pack
 from episodes.splits import TRAIN
+from episodes.strip import outcome_words
 from people.access import Actor
 from runs import briefings, power, probes
 from runs.compare import count
@@ -159,7 +160,7 @@ def _power(tasks: int, seeds: int, contrasts: int) -> str:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the rollouts came to: how many earned a reward above zero, and what became of the others, by name."""
+    """What the rollouts came to: how many earned a reward above zero, and what became of the others, by wire name."""
 
     rollouts: int
     earned: int
@@ -170,7 +171,8 @@ class Finding:
         said = f"{self.earned} of {count(self.rollouts, 'rollout')} earned a reward"
         if not self.others:
             return f"{said}."
-        return f"{said}; {', '.join(f'{name} {number}' for name, number in self.others.items())}."
+        left = (f"{outcome_words(name).lower()} {number}" for name, number in self.others.items())
+        return f"{said}; {', '.join(left)}."
 
 
 def finding(plan: Plan) -> Finding:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 import random
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from episodes.near_tasks import NearTasks
 from people.errors import Invalid
+from runs.compare import count
 
 Unit = Literal["scenario", "task"]
 Place = tuple[str, int]
@@ -107,25 +108,29 @@ def faults(sides: Sides, tasks: Sequence[TaskFacts]) -> list[str]:
     """Return what makes a split say less than it seems to, in sentences; `tasks` are those of loaded packs."""
     known = {task.place: task for task in tasks}
     found = []
-    if repeated := sorted(place for place, count in Counter([*sides.train, *sides.val]).items() if count > 1):
-        found.append(f"{len(repeated)} tasks are listed more than once, for example {_named(repeated)}.")
+    if repeated := sorted(place for place, times in Counter([*sides.train, *sides.val]).items() if times > 1):
+        found.append(f"{_are(repeated)} listed more than once, for example {_named(repeated)}.")
     shared = {scenario for scenario, _ in sides.train} & {scenario for scenario, _ in sides.val}
     if shared:
         seen = sum(scenario in shared for scenario, _ in sides.val)
         found.append(
-            f"{seen} of {len(sides.val)} held-out tasks are in scenarios with training tasks ({len(shared)} scenarios"
-            " are on both sides): it measures new tasks, not new environments."
+            f"{seen} of {len(sides.val)} held-out tasks are in scenarios with training tasks"
+            f" ({_are(shared, 'scenario')} on both sides): it measures new tasks, not new environments."
         )
     if missing := sorted({*sides.train, *sides.val} - set(known)):
-        found.append(f"{len(missing)} tasks are in no loaded pack, for example {_named(missing)}.")
+        found.append(f"{_are(missing)} in no loaded pack, for example {_named(missing)}.")
     unusable = [place for place in (*sides.train, *sides.val) if place in known and known[place].unusable]
     for reason in sorted({known[place].unusable for place in unusable}):
         those = [place for place in unusable if known[place].unusable == reason]
-        found.append(f"{len(those)} tasks cannot be used ({reason}), for example {_named(those)}.")
+        found.append(f"{count(len(those), 'task')} cannot be used ({reason}), for example {_named(those)}.")
     near = NearTasks(known[place].text for place in sides.val if place in known)
     if alike := [place for place in sides.train if place in known and near.holds_like(known[place].text)]:
-        found.append(f"{len(alike)} training tasks are nearly a held-out one, for example {_named(alike)}.")
+        found.append(f"{_are(alike, 'training task')} nearly a held-out one, for example {_named(alike)}.")
     return found
+
+
+def _are(found: Sized, noun: str = "task") -> str:
+    return f"{count(len(found), noun)} {'is' if len(found) == 1 else 'are'}"
 
 
 def _named(places: Sequence[Place]) -> str:

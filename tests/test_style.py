@@ -6,7 +6,9 @@ Pure text, without Django. `COVERED` names the folders that are checked.
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,10 +21,12 @@ COVERED = (
     *("templates", "static", "awmclient", "awmenv", "awmweb", "bench", "curriculum", "episodes", "examples", "experts"),
     *("exports", "imports", "notices", "people", "reviews", "runs", "manage.py"),
     *(f"docs/{page}.md" for page in ("architecture", "configuration", "durable", "environment", "experts", "exports")),
-    *(f"docs/{page}.md" for page in ("curriculum", "frameworks", "review", "runs")),
+    *(f"docs/{page}.md" for page in ("curriculum", "frameworks", "review", "runs", "training")),
     *(f"docs/{page}.md" for page in ("import", "mcp", "operations", "packs", "pages", "protocol", "security")),
     "README.md",
 )
+OF_READERS = "examples"
+"""Programs that people read whole: comments and docstrings are checked, too."""
 OF_PAGES = (
     *("awmweb", "curriculum", "episodes", "experts", "exports", "imports", "notices", "people", "reviews", "runs"),
 )
@@ -97,10 +101,14 @@ def _of_script(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _of_module(path: Path, text: str) -> Iterator[tuple[int, str]]:
-    """String constants with a space, those of one word where pages are made, and in `errors.py` the docstrings of
-    classes, which are messages."""
-    is_shown = path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in OF_PAGES
+    """String constants with a space, those of one word where pages are made, in `errors.py` the docstrings of classes,
+    which are messages, and in examples all docstrings and comments."""
+    package = path.relative_to(ROOT).parts[0] if path.is_relative_to(ROOT) else path.parent.name
+    is_shown, is_read = package in OF_PAGES, package == OF_READERS
     tree = ast.parse(text)
+    if is_read:
+        tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+        yield from ((token.start[0], token.string) for token in tokens if token.type == tokenize.COMMENT)
     notes = {
         id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
     }
@@ -109,6 +117,8 @@ def _of_module(path: Path, text: str) -> Iterator[tuple[int, str]]:
             yield node.lineno, ast.get_docstring(node) or ""
         elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in notes:
             yield from [(node.lineno, node.value)] if is_shown or " " in node.value else []
+        elif is_read and id(node) in notes and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
 
 
 def _of_document(text: str) -> Iterator[tuple[int, str]]:
@@ -153,6 +163,14 @@ def test_no_covered_file_uses_a_word_not_to_use():
 @pytest.mark.parametrize(("word", "name"), ALLOWED)
 def test_exception_is_still_needed(word, name):
     assert any(hit[0].lower() == word for _, text in said_in(ROOT / name) for hit in FORBIDDEN.finditer(text))
+
+
+@pytest.mark.parametrize("text", ['"""Whoever reads this."""\n', "answers = 3  # stop after so many\n"])
+def test_words_are_found_in_notes_of_examples_only(tmp_path, text):
+    for folder, found in ((OF_READERS, True), ("bench", False)):
+        (tmp_path / folder).mkdir()
+        (path := tmp_path / folder / "one.py").write_text(text)
+        assert any(FORBIDDEN.search(words) for _, words in said_in(path)) == found
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What TRL calls for each step: all rollouts together, each with its episode, its asks and its verdict at awmweb."""
+"""What TRL calls for each step: all rollouts together, each with its episode, its asks and its outcome at awmweb."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Narrow:
 
 
 class Rollouts:
-    """TRL's `rollout_func`. The curriculum says what is played: prompts of the dataset only count the groups."""
+    """TRL's `rollout_func`. The curriculum says what is run: prompts of the dataset only count the groups."""
 
     def __init__(self, place: Place, run: str, chat: Chat, generate_with: Callable[[Any], Generate]) -> None:
         self._place, self._run, self._chat, self._generate_with = place, run, chat, generate_with
@@ -123,7 +123,7 @@ async def play(
 
 
 def settled(group: Sequence[Drawn]) -> list[Drawn]:
-    """Return the group as TRL can take it: what nobody judged gets the mean of the others, which is no advantage, and
+    """Return the group as TRL can take it: what has no outcome gets the mean of the others, which is no advantage, and
     an empty mask, which is no loss."""
     counted = [one.reward for one in group if one.reward is not None]
     for one in group:

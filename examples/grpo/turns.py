@@ -44,7 +44,7 @@ class Chat:
 @dataclass
 class Drawn:
     """One rollout as a trainer takes it. `mask` is 1 for tokens that the model drew; the other lists are as long. A
-    `reward` of None says that nobody judged it: an infrastructure fault is not the model's."""
+    `reward` of None says that it has no outcome: an infrastructure fault is not the model's."""
 
     prompt: list[int] = field(default_factory=list)
     ids: list[int] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Drawn:
 
 
 class TokenPolicy:
-    """Plays one episode; `longest` bounds its tokens."""
+    """Runs one episode; `longest` bounds its tokens."""
 
     def __init__(self, chat: Chat, draw: Callable[[list[int]], Awaitable[Continued]], longest: int) -> None:
         self.drawn = Drawn()

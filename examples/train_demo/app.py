@@ -1,5 +1,5 @@
 """A small help desk: customers, their tickets and their orders. It becomes the app of every scenario of the example's
-pack, and runs behind the environment server's walls."""
+pack, and runs in the environment server's sandbox."""
 
 import os
 from collections.abc import AsyncIterator

@@ -30,7 +30,7 @@ class Played:
     logps: list[float]
     reward: float = 0.0
     counts: bool = True
-    """False where something else than the policy broke."""
+    """False where something other than the policy failed."""
 
 
 def padded(rows: Sequence[Sequence[float]], kind: torch.dtype) -> Tensor:

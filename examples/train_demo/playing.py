@@ -37,7 +37,7 @@ class Sampler(Batches):
 
 
 class TinyPolicy:
-    """Plays one episode, and keeps the very tokens that were read and drawn, for learning."""
+    """Runs one episode, and keeps the very tokens that were read and drawn, for learning."""
 
     def __init__(self, sampler: Sampler) -> None:
         self._sampler = sampler

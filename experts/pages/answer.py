@@ -57,7 +57,7 @@ def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
 
 def _first(error: ValidationError) -> str:
     one = error.errors()[0]
-    return f"{'.'.join(str(part) for part in one['loc'])}: {one['msg']}"
+    return f"{'.'.join(str(part) for part in one['loc'])}: {one['msg'].removeprefix('Value error, ')}"
 
 
 def _one(request: MemberRequest, pk: str) -> Ask:

@@ -75,7 +75,7 @@ def read(path: Path, wanted: str = "") -> Iterator[Found]:
         elif not isinstance(value, dict):
             yield Found(place, behind, refusal="It is not a JSON object.")
         elif not (name := name or recognise(value)):
-            yield Found(place, behind, refusal=f"It is of no known format; known are {', '.join(FORMATS)}.")
+            yield Found(place, behind, refusal=f"Unknown format. Use one of {', '.join(FORMATS)}.")
         else:
             yield _found(name, place, value, behind)
 
@@ -116,4 +116,4 @@ def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
 def _first_words(error: ValidationError) -> str:
     """Return what is wrong, in the words of the type checker, without the value, which may be anything."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"{'.'.join(str(part)[:60] for part in first['loc'])}: {first['msg']}"[:500]
+    return f"{'.'.join(str(part)[:60] for part in first['loc'])}: {first['msg'].removeprefix('Value error, ')}"[:500]

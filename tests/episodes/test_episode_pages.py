@@ -75,6 +75,15 @@ def test_the_live_page_keeps_the_verifier_closed_until_the_end(rita, ada, episod
     assert page.count('class="step"') == 4 and 'data-live="yes"' in page
 
 
+def test_side_says_how_many_calls_have_unknown_changes(rita, ada, episode):
+    assert "Unknown: 3 calls did not report their changes." in text(as_person(rita), f"/episodes/{episode.pk}/")
+    one, _ = recording.start_episode(ada, EpisodeStart(key="reads", task="t"))
+    assert "No rows." in text(as_person(rita), f"/episodes/{one.pk}/")
+    read = STEP.validate_python({"kind": "tool_call", "name": "look", "arguments": {}, "result": 1, "seq": 1})
+    recording.append_steps(ada, one.pk, [read])
+    assert "Unknown: 1 call did not report its changes." in text(as_person(rita), f"/episodes/{one.pk}/")
+
+
 def test_after_the_end_the_page_shows_outcome_answer_and_changes(rita, ended):
     page = text(as_person(rita), f"/episodes/{ended.pk}/")
     assert "The task is not complete, after 3 actions." in page and "Not complete" in page and "It is open." in page

@@ -36,6 +36,7 @@ def test_row_names_its_episode_step_author_and_answer(ada, store, client):
     export = built(ada, format="steps")
     page = html(as_person(ada).get(f"/exports/{export.pk}/?row=2"))
     assert f'href="/episodes/{one.pk}/#step-3"' in page and "Into 7." in page and "<b>ada</b>" in page
+    assert all(f'data-copy-text="{copied}"' in page for copied in (f"{one.pk}/3", one.pk))
     told = client.get(f"/api/v1/exports/{export.pk}/row?row={one.pk}/3").json()
     assert (told["number"], told["episode"], told["seq"]) == (2, one.pk, 3)
     assert told["outcome"] == "complete (verified), reward 1"
@@ -66,6 +67,7 @@ def test_episode_that_is_not_in_names_the_rule_or_the_filter(ada, store, client,
     assert fate(live) == ("not_selected", "live")
     page = html(as_person(ada).get(f"/exports/{export.pk}/?episode={failed.pk}"))
     assert "Not in the dataset" in page and "The verifier did not find the task complete." in page
+    assert f'data-copy-text="{failed.pk}"' in page
     call_command("export", "--format", "sft", "--project", "lab", "--output", f"{tmp_path}/folder/", verbosity=0)
     assert "filter arm = react" in printed("explain", export.pk, "--episode", other_arm.pk)
     assert "1 row comes from this episode." in printed("explain", f"{tmp_path}/folder", "--episode", used.pk)
@@ -105,6 +107,7 @@ def test_two_datasets_are_compared_by_row_with_reasons(ada, store, client, rita)
     address = f"/exports/{new.pk}/compare?with={old.pk}"
     page = html(as_person(ada).get(address))
     assert "1 added, 1 removed, 1 changed, 1 unchanged" in page and gone.pk in page and kept.pk not in page
+    assert f'data-copy-text="{gone.pk}/0"' in page
     assert as_person(rita).get(address).status_code == 403
     assert f"Row {kept.pk}" not in printed("diff", old.pk, new.pk, "--rows")
     assert "1 removed: It does not match" in printed("diff", old.pk, new.pk)

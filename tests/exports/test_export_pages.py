@@ -92,6 +92,11 @@ def test_page_previews_a_recipe_and_shares_it_by_its_address(ada, store):
     assert SECRET not in page and "[redacted:" in page
 
 
+def test_outcome_filter_shows_labels_and_sends_wire_names(ada, store):
+    page = html(as_person(ada).get("/exports/"))
+    assert re.search(r'<option value="others"\s*>\s*Not complete\s*</option>', page)
+
+
 def test_preview_alone_says_the_address_of_the_page(ada, store):
     episode(ada, "a")
     answer = as_person(ada).get("/exports/preview?format=dpo&arm=&redact=off")
@@ -112,6 +117,22 @@ def test_page_names_what_is_wrong_in_a_recipe(ada, store, query, words):
     assert answer.status_code == 422 and words in html(answer)
 
 
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"filter": {"foo": "1"}}, "Unknown filter: foo. Use one of run, arm, "),
+        ({"filter": [1]}, "filter: an object of names and values"),
+        ({"tokenizer": "plain"}, "format tokens requires a tokenizer"),
+        ({"patterns": [{"name": "a", "regex": "((("}]}, "patterns.0.regex: not a regular expression: "),
+        ({"include": ["evaluation"], "advice": "no"}, "advice: Input should be "),
+    ],
+)
+def test_recipe_error_has_no_prefix_of_pydantic(more, words):
+    with pytest.raises(BadRecipe) as refused:
+        Recipe.read({"format": "sft", **more})
+    assert refused.value.message.startswith(words) and "Value error" not in refused.value.message
+
+
 def test_empty_project_says_that_nothing_matches(ada, store):
     assert "No matching finished episodes." in html(as_person(ada).get("/exports/"))
 
@@ -122,7 +143,11 @@ def test_page_builds_an_export_and_shows_its_files(ada, store):
     answer = person.post("/exports/", {"format": "sft", "arm": "react"})
     export = Export.objects.get()
     assert answer.status_code == 302 and answer.headers["Location"] == f"/exports/{export.pk}/"
-    assert "Building" in html(person.get(f"/exports/{export.pk}/"))
+    waiting = html(person.get(f"/exports/{export.pk}/"))
+    assert "Queued: SFT" in waiting and "No worker has started it yet." in waiting and "Building" not in waiting
+    Export.objects.update(state="building")
+    assert "Building SFT" in html(person.get(f"/exports/{export.pk}/"))
+    Export.objects.update(state="queued")
     working.build(export.pk)
     page = html(person.get(f"/exports/{export.pk}/"))
     assert "1 row" in page and "data/train.jsonl" in page and "README.md" in page and "format: sft" in page
@@ -159,14 +184,15 @@ def test_same_episodes_and_recipe_give_the_same_files(ada, store):
     assert third.dataset != first.dataset and third.rows == 4
 
 
-def test_command_writes_what_the_page_builds(ada, store, tmp_path):
+def test_command_writes_what_the_page_builds(ada, store, tmp_path, capsys):
     episode(ada, "a")
     target = tmp_path / "out.jsonl"
     call_command("export", "--format", "sft", "--project", "lab", "--output", str(target), verbosity=0)
+    assert f"Wrote 1 row from 1 of 1 finished episode to {target}" in capsys.readouterr().out
     assert target.read_bytes() == data_of(built(ada)) != b""
     manifest = json.loads((tmp_path / "out.jsonl.manifest.json").read_text())
     assert manifest["rows"] == 1 and manifest["features"]["messages"]
-    with pytest.raises(CommandError, match="unknown filter surprise"):
+    with pytest.raises(CommandError, match=r"^Unknown filter: surprise\. Use one of run, arm, "):
         call_command("export", "--format", "sft", "--filter", "surprise=1", "--output", str(target))
 
 
@@ -288,7 +314,7 @@ def test_token_ids_name_their_tokenizer_everywhere(ada, store, tmp_path):
     with pytest.raises(BadRecipe, match="No tokenizer"):
         built(ada, format="tokens", tokenizer="plain")
     tokenizer_in(store / "tokenizers" / "plain", PLAIN)
-    assert "1 row from 1 of 1 episodes" in html(person.get("/exports/?format=tokens&tokenizer=plain"))
+    assert "1 row from 1 of 1 episode" in html(person.get("/exports/?format=tokens&tokenizer=plain"))
     first = built(ada, format="tokens", tokenizer="plain")
     assert "Into 7." in decoded(store, data_of(first)) and first.manifest["tokenizer_sha256"]
     target = tmp_path / "out.jsonl"
@@ -392,7 +418,7 @@ def test_time_left_comes_from_the_speed_of_this_attempt(ada, store):
 def test_page_previews_formats_of_others(ada, store, shape):
     episode(ada, "a")
     page = html(as_person(ada).get(f"/exports/?format={shape}"))
-    assert "1 row from 1 of 1 episodes" in page and "Into 7." in page and SECRET not in page
+    assert "1 row from 1 of 1 episode" in page and "Into 7." in page and SECRET not in page
     assert "ask_expert" in page and "Into which, a?" in page
     assert page.count('class="learn"') == 2, "the question and the answer"
 

@@ -66,7 +66,7 @@ def test_command_pushes_a_folder_or_an_export(ada, store, server, tmp_path):
     episode(ada, "a")
     export, out = built(ada), io.StringIO()
     call_command("push", export.dataset[:10], "--repo", "lab/rows", "--public", "--project", "lab", stdout=out)
-    assert "Pushed 1 rows to" in out.getvalue() and server.made["lab/rows"]["visibility"] == "public"
+    assert "Pushed 1 row to" in out.getvalue() and server.made["lab/rows"]["visibility"] == "public"
     first = dict(server.files)
     folder = f"{tmp_path}/folder/"
     call_command("export", "--format", "sft", "--project", "lab", "--output", folder, verbosity=0)

@@ -170,9 +170,9 @@ def test_command_imports_and_says_what_it_did(ada, file_of, capsys):
 
 def test_command_fails_with_the_reason_and_takes_the_rest(ada, file_of, capsys):
     bad, good = file_of({"parent": ATIF}, name="bad.json"), file_of(ATIF, name="good.json")
-    with pytest.raises(CommandError, match="1 of 2 file was refused"):
+    with pytest.raises(CommandError, match="1 of 2 files was refused"):
         call_command("import", str(bad), str(good), "--project", "lab")
-    assert "bad.json: document: It is of no known format" in capsys.readouterr().err
+    assert "bad.json: document: Unknown format. Use one of raw, " in capsys.readouterr().err
     assert Episode.objects.count() == 1
 
 
@@ -189,7 +189,9 @@ def test_page_takes_a_file_and_shows_what_came_of_it(ada, django_capture_on_comm
         answer = client.post("/imports/", {"file": SimpleUploadedFile("a.json", json.dumps(ATIF).encode())})
     given = Import.objects.get()
     assert answer.url == given.get_absolute_url()
-    assert 'hx-trigger="every 1s"' in html(client.get(answer.url))
+    waiting = html(client.get(answer.url))
+    assert 'hx-trigger="every 1s"' in waiting and "<h1>Queued: a.json</h1>" in waiting
+    assert "No worker has started it yet." in waiting and "Reading" not in waiting
     assert importing.carry_out(given.pk) and not importing.carry_out(given.pk)
     page = html(client.get(answer.url))
     assert "1 episode imported from a.json" in page and "links to subagents (1)" in page and "every 1s" not in page

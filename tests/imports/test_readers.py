@@ -156,7 +156,7 @@ def test_unknown_version_of_atif_is_refused(one, version):
 
 def test_wrapper_around_atif_is_refused_with_known_formats(one):
     found = one({"parent": ATIF, "child": ATIF})
-    assert found.refusal.startswith("It is of no known format; known are raw, sft, atif")
+    assert found.refusal.startswith("Unknown format. Use one of raw, sft, atif")
 
 
 def test_samples_of_an_eval_log_are_read(rows_of):

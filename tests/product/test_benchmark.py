@@ -31,5 +31,5 @@ def test_preflight_plays_ten_rollouts_and_fails_where_none_earns(house, tmp_path
     said = house.manage("run", str(file), "--preflight")
     assert "10 rollouts" in said and said.strip().endswith("10 of 10 rollouts earned a reward.")
     file.write_text(json.dumps({**plan, "tasks": ["library_1/1"], "policy": "script:demo"}))
-    with pytest.raises(AssertionError, match=r"0 of 10 rollouts earned a reward; others 10\. A comparison"):
+    with pytest.raises(AssertionError, match=r"0 of 10 rollouts earned a reward; not complete 10\. A comparison"):
         house.manage("run", str(file), "--preflight")

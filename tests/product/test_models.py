@@ -60,7 +60,7 @@ def owner(ours):
 def test_a_model_plays_a_task_to_its_verified_end(ours, endpoint, tmp_path):
     ours.manage("rollout", "--scenario", "helpdesk_1", "--task-idx", "0", "--policy", "model")
     file = tmp_path / "list-keys.jsonl"
-    until(lambda: "1 rows" in ours.manage("export", "--format", "sft", "--output", str(file)), 90, 1)
+    until(lambda: "1 row " in ours.manage("export", "--format", "sft", "--output", str(file)), 90, 1)
     (row,) = [json.loads(line) for line in file.read_text().splitlines()]
     assert row["reward_type"] == "complete" and row["model"] == "tiny"
     offered = {tool["function"]["name"] for tool in endpoint.bodies[0]["tools"]}

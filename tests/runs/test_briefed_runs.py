@@ -232,6 +232,7 @@ def test_page_command_and_api_write_and_show_a_briefing(ada, rita, edo, project,
     assert page.post(f"/briefings/{scenario}/{idx}/", {"text": ""}).status_code == 422
     sent = page.post(f"/briefings/{scenario}/{idx}/", {"text": "<i>Look</i>", "source": [source]}, follow=True)
     assert "&lt;i&gt;Look&lt;/i&gt;" in html(sent) and "sees verifier" in html(sent)
+    assert html(sent).count(f">{source}</a>") == html(sent).count(f'data-copy-text="{source}"') == 2
     assert as_person(rita).post(f"/briefings/{scenario}/{idx}/", {"text": "No"}).status_code == 403
     assert "1 task has a briefing" in html(page.get("/briefings/"))
     OutcomeHold.objects.create(episode_id=source, actor_key=f"user:{edo.user.pk}", by="review")

@@ -72,7 +72,7 @@ def test_partial_scenarios_are_rejected_by_setting(var, failing, capsys, monkeyp
     call_command("loadpack", str(failing), "--unchecked")
     said = capsys.readouterr().out
     assert "error lamps_1: lamps: no such table: nowhere" in said
-    assert f"1 scenarios in {var}/packs/failing, 1 rejected" in said
+    assert f"1 scenario in {var}/packs/failing, 1 rejected" in said
 
 
 def test_pack_whose_databases_all_fail_is_refused(var, tmp_path):
@@ -145,7 +145,7 @@ def test_a_scenario_whose_tool_has_a_reserved_name_is_rejected(var, tmp_path, ca
     (folder / "gen_envs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     call_command("loadpack", str(folder))
     said = capsys.readouterr().out
-    assert "1 scenarios" in said and "1 rejected" in said and "ask_expert" in said
+    assert "1 scenario in" in said and "1 rejected" in said and "ask_expert" in said
 
 
 def test_folder_without_playable_rows_is_refused_cleanly(var, tmp_path):

@@ -80,9 +80,9 @@ def test_page_runs_a_preflight_and_says_what_it_came_to(ada, monkeypatch):
     assert plan.run.name == "preflight of x" and "<h1>0 of 12 rollouts earned a reward; queued 12.</h1>" in page
     for one in plan.tries.all():
         end(one.episode_id, complete=one.task == TASKS[0])
-    assert "<h1>4 of 12 rollouts earned a reward; others 8.</h1>" in html(client.get(f"/runs/{plan.pk}/"))
+    assert "<h1>4 of 12 rollouts earned a reward; not complete 8.</h1>" in html(client.get(f"/runs/{plan.pk}/"))
     after = html(client.get("/runs/preview", form | {"name": "another name"}))
-    assert ">Preflight</a>" in after and "4 of 12 rollouts earned a reward; others 8." in after
+    assert ">Preflight</a>" in after and "4 of 12 rollouts earned a reward; not complete 8." in after
     assert "Preflight: none" in html(client.get("/runs/preview", form | {"policy": "script:demo"}))
     OutcomeHold.objects.create(episode=plan.tries.first().episode, actor_key=ada.key, by="review")
     blind = html(client.get("/runs/preview", form))
@@ -143,7 +143,7 @@ def test_finding_counts_rewards_and_names_the_rest(ada):
     assert not is_settled(plan)
     found = preflight.finding(plan)
     assert (found.rollouts, found.earned, found.others) == (4, 1, {"others": 1, "running": 1, "queued": 1})
-    assert found.words == "1 of 4 rollouts earned a reward; others 1, running 1, queued 1."
+    assert found.words == "1 of 4 rollouts earned a reward; not complete 1, running 1, queued 1."
 
 
 def test_run_is_settled_once_every_outcome_is_in(ada):

@@ -95,6 +95,7 @@ def test_run_page_shows_arms_marks_and_the_finding(ada, rita):
     page = html(as_person(rita).get(f"/runs/{plan.pk}/"))
     assert "<h1>Better on these 6 tasks" in page and page.count('class="try complete"') == 6
     assert 'aria-label="6 complete, 0 not complete, 0 left out, 0 live of 6"' in page
+    assert page.count(': not complete"') == 12 and ': others"' not in page  # title and label of six marks
     assert "Pause" not in page and "Add seeds" not in page  # a reviewer reads
     assert "Ended" in html(as_person(rita).get("/runs/?state=finished"))
     held = plan.tries.get(arm__name="expert", position=0).episode

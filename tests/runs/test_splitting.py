@@ -75,11 +75,11 @@ def test_faults_of_a_foreign_split_are_named():
         [("shop_0", 0), ("shop_1", 0), ("shop_1", 3), ("shop_1", 4)], [("shop_0", 1), ("shop_9", 0), ("shop_1", 0)]
     )
     said = " ".join(splitting.faults(sides, tasks))
-    assert "1 tasks are listed more than once, for example shop_1/0." in said
+    assert "1 task is listed more than once, for example shop_1/0." in said
     assert "2 of 3 held-out tasks are in scenarios with training tasks (2 scenarios are on both sides)" in said
-    assert "1 tasks are in no loaded pack, for example shop_9/0." in said
-    assert "1 tasks cannot be used (no code verifier), for example shop_1/3." in said
-    assert "1 tasks cannot be used (partial scenario), for example shop_1/4." in said
+    assert "1 task is in no loaded pack, for example shop_9/0." in said
+    assert "1 task cannot be used (no code verifier), for example shop_1/3." in said
+    assert "1 task cannot be used (partial scenario), for example shop_1/4." in said
     clean = splitting.split(some(), unit="scenario", seed=0)
     assert splitting.faults(splitting.read(clean.as_json()), some()) == []
 

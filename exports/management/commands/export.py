@@ -17,6 +17,7 @@ from exports.recipe import FILTERS, AdviceMode, FormatName, OptIn, Recipe
 from exports.selecting import filters_of, selected
 from people.errors import AppError
 from people.members import house_actor
+from runs.compare import count
 
 EVERY_S = 0.5
 
@@ -58,12 +59,13 @@ class Command(BaseCommand):
             raise CommandError(refused.message) from refused
         except OSError as error:
             raise CommandError(f"cannot write {output}: {error}") from error
-        rows, used, episodes = (f"{manifest[name]:,}" for name in ("rows", "episodes_used", "episodes"))
-        source = "tasks" if manifest["format"] == "curriculum" else "finished episodes"
-        self.stdout.write(f"Wrote {rows} rows from {used} of {episodes} {source} to {output}")
+        source = "task" if manifest["format"] == "curriculum" else "finished episode"
+        of = f"{manifest['episodes_used']:,} of {count(manifest['episodes'], source)}"
+        self.stdout.write(f"Wrote {count(manifest['rows'], 'row')} from {of} to {output}")
         for what in ("left_out", "rows_left_out"):
-            for reason, count in manifest[what].items():
-                self.stdout.write(f"  Skipped {count:,}{' rows' if what == 'rows_left_out' else ''}: {reason}")
+            for reason, number in manifest[what].items():
+                skipped = count(number, "row") if what == "rows_left_out" else f"{number:,}"
+                self.stdout.write(f"  Skipped {skipped}: {reason}")
 
     def _recipe(self, options: dict[str, Any]) -> Recipe:
         given: dict[str, Any] = {}
@@ -117,7 +119,7 @@ class Command(BaseCommand):
             if sys.stderr.isatty() and (now - last > EVERY_S or episodes == total):
                 last = now
                 end = "\n" if episodes == total else ""
-                self.stderr.write(f"\r{episodes:,} of {total:,} episodes, {rows:,} rows", ending=end)
+                self.stderr.write(f"\r{episodes:,} of {count(total, 'episode')}, {count(rows, 'row')}", ending=end)
             return True
 
         return tell

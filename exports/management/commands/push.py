@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from exports import explaining, hub_commits, pushing
 from people.errors import AppError
 from people.members import house_actor, record
+from runs.compare import count
 
 
 class Command(BaseCommand):
@@ -37,7 +38,7 @@ class Command(BaseCommand):
             record(actor, "export.pushed", name, f"{dataset.manifest['dataset'][:12]} to {repo}")
         except AppError as refused:
             raise CommandError(refused.message) from refused
-        self.stdout.write(f"Pushed {dataset.manifest['rows']:,} rows to {address}")
+        self.stdout.write(f"Pushed {count(dataset.manifest['rows'], 'row')} to {address}")
 
     def _folder(self, dataset: explaining.Dataset) -> contextlib.AbstractContextManager[Path]:
         if dataset.export is not None:

@@ -39,8 +39,8 @@ class Command(BaseCommand):
                 refusals.append(f"{path}: {refused}")
                 self.stderr.write(f"Refused {refusals[-1]}")
         if refusals:
-            files = "file was" if len(refusals) == 1 else "files were"
-            raise CommandError(f"{len(refusals)} of {len(options['files'])} {files} refused.")
+            given, were = len(options["files"]), "was" if len(refusals) == 1 else "were"
+            raise CommandError(f"{len(refusals)} of {given} {'file' if given == 1 else 'files'} {were} refused.")
 
     def _take(self, actor: Any, path: Path, wanted: str) -> None:
         given = importing.take(actor, path, wanted, self._bar())

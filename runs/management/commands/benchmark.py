@@ -15,6 +15,7 @@ from people.access import Actor
 from people.errors import AppError
 from people.members import house_actor
 from runs import benchmarking, overview, planning, plans, report, splitting
+from runs.compare import count
 from runs.comparison import compare_run, is_settled
 from runs.models import Plan
 
@@ -61,7 +62,7 @@ class Command(BaseCommand):
             split, tasks = "", [f"{scenario}/{idx}" for scenario, idx in sides.val]
         given = {"seeds": options["seeds"], "policy": options["policy"], "tasks": tasks, "split": split}
         plan, _ = planning.launch(actor, benchmarking.plan_for(arms, named=options["recipe"], **given))
-        self.stdout.write(f"run {plan.pk}: {plan.tries.count()} episodes")
+        self.stdout.write(f"run {plan.pk}: {count(plan.tries.count(), 'episode')}")
         return plan
 
     def _wait(self, plan: Plan, expert: Actor) -> None:
@@ -71,7 +72,9 @@ class Command(BaseCommand):
             [card] = overview.cards(access.system(expert.project), [plan.run])
             if card.ended != told:
                 told = card.ended
-                self.stdout.write(f"  {told} of {card.planned} episodes ended, {answered} asks answered")
+                self.stdout.write(
+                    f"  {told} of {count(card.planned, 'episode')} ended, {count(answered, 'ask')} answered"
+                )
                 self.stdout.flush()
             time.sleep(EVERY_S)
             plan.refresh_from_db()

@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from awmenv.packs import Pack
 from people.errors import AppError
 from runs import checking
+from runs.compare import count
 
 SHOWN = 40
 STEP = 200
@@ -48,15 +49,15 @@ class Command(BaseCommand):
             self.stdout.write(f"  {one.scenario}/{one.task_idx} {words}. {one.health.explanation}")
         if len(remarked) > SHOWN:
             self.stdout.write(f"  and {len(remarked) - SHOWN} more; --report FILE lists all")
-        count = sum(len(pack.report.health) for pack in packs)
-        self.stdout.write(f"Checked the verifiers of {count} tasks: {len(remarked)} with warnings")
+        tasks = count(sum(len(pack.report.health) for pack in packs), "task")
+        self.stdout.write(f"Checked the verifiers of {tasks}: {len(remarked)} with warnings")
         if options["report"]:
             options["report"].write_text("".join(json.dumps(row) + "\n" for row in _rows(packs)))
 
     def _told(self, packs: Sequence[Pack], judge: bool) -> Iterator[checking.Checked]:
         for one in checking.verifiers(packs, judge=judge):
             if one.done % STEP == 0:
-                self.stdout.write(f"  {one.done} of {one.total} tasks")
+                self.stdout.write(f"  {one.done} of {count(one.total, 'task')}")
                 self.stdout.flush()
             yield one
 

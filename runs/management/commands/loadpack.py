@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from awmenv.packs import Report
 from people.errors import AppError
 from runs import launching
+from runs.compare import count
 
 SHOWN = 40
 STEP = 200
@@ -36,7 +37,9 @@ class Command(BaseCommand):
         self._report(pack.report)
         partial = sum(bool(scenario.partial) for scenario in pack.scenarios.values())
         told = f", {partial} partial" if partial else ""
-        self.stdout.write(f"{len(pack.scenarios)} scenarios in {pack.folder}{told}, {len(pack.rejected)} rejected")
+        self.stdout.write(
+            f"{count(len(pack.scenarios), 'scenario')} in {pack.folder}{told}, {len(pack.rejected)} rejected"
+        )
         if not options["unchecked"]:
             self._verifiers(pack.name)
         if settings.RUNS_ON(settings.VAR):
@@ -46,7 +49,7 @@ class Command(BaseCommand):
 
     def _built(self, done: int, total: int) -> None:
         if done % STEP == 0:
-            self.stdout.write(f"  {done} of {total} databases")
+            self.stdout.write(f"  {done} of {count(total, 'database')}")
             self.stdout.flush()
 
     def _verifiers(self, name: str) -> None:

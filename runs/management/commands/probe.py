@@ -13,6 +13,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from people.errors import AppError
 from people.plain_text import first_line
 from runs import probing
+from runs.compare import count
 from runs.models import Probe
 
 SHOWN = 300
@@ -42,7 +43,7 @@ class Command(BaseCommand):
         said = ", ".join(
             f"{counts[state.value]} {state.value.replace('_', ' ')}" for state in Probe.State if counts[state.value]
         )
-        self.stdout.write(f"Probed {len(rows)} tasks: {said or 'none'}.")
+        self.stdout.write(f"Probed {count(len(rows), 'task')}: {said or 'none'}.")
 
     async def _probe(self, scenario: str) -> list[Probe]:
         """Probe one task after another, and name those that are not clean as they come."""
@@ -52,5 +53,5 @@ class Command(BaseCommand):
             if row.state != Probe.State.CLEAN:
                 self.stdout.write(f"  {row.task} {row.state.replace('_', ' ')}: {first_line(row.reason, SHOWN)}")
             if len(rows) % 100 == 0:
-                self.stdout.write(f"  {len(rows)} of {len(chosen)} tasks")
+                self.stdout.write(f"  {len(rows)} of {count(len(chosen), 'task')}")
         return rows
