@@ -36,20 +36,24 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            rows = asyncio.run(self._rows(options["scenario"], options["episode"]))
+            episode = self._episode(options["episode"]) if options["episode"] else None
+            rows = asyncio.run(self._rows(options["scenario"], episode))
         except AppError as refused:
             raise CommandError(refused.message) from refused
         if options["report"]:
             options["report"].write_text("".join(json.dumps(row) + "\n" for row in rows))
         self._tell(rows)
 
-    async def _rows(self, scenario: str, episode_id: str) -> list[Row]:
-        if episode_id:
-            episode = await Episode.objects.filter(pk=episode_id).select_related("project").afirst()
-            if episode is None:
-                raise CommandError(f"There is no episode {episode_id!r}.")
-            may_launch(system(episode.project))
-            return [{"episode": episode_id, **asdict(await certifying.certify_episode(episode))}]
+    def _episode(self, pk: str) -> Episode:
+        episode = Episode.objects.filter(pk=pk).select_related("project").first()
+        if episode is None:
+            raise CommandError(f"There is no episode {pk!r}.")
+        may_launch(system(episode.project))
+        return episode
+
+    async def _rows(self, scenario: str, episode: Episode | None) -> list[Row]:
+        if episode is not None:
+            return [{"episode": episode.pk, **asdict(await certifying.certify_episode(episode))}]
         chosen = await asyncio.to_thread(certifying.tasks, scenario)
         if not chosen:
             raise CommandError("No task has an oracle script. Name an episode with --episode.")
