@@ -21,7 +21,7 @@ from episodes import durability, recording, trajectory, visibility, wall, window
 from episodes.findings import failed_check, found_by
 from episodes.models import AGAIN, Episode, EpisodeState
 from episodes.step_cards import card_of, pieces_of
-from episodes.strip import actions_in
+from episodes.strip import actions_in, outcome_words
 from episodes.windows import number, numbers
 from people.access import (
     MemberRequest,
@@ -162,6 +162,7 @@ def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
         "found": pieces_of(found_by(outcome.details)) if outcome and found_by(outcome.details) else [],
         "failed_check": failed_check(outcome.details) if outcome and outcome.reward_type != "complete" else "",
         "reported": reported,
+        "reported_words": outcome_words(reported.reward_type) if reported else "",
         "withheld": withheld,
         "expects_verifier": waits_for_verifier,
         "watch": one.is_live or waits_for_verifier,

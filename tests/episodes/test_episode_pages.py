@@ -75,6 +75,13 @@ def test_the_live_page_keeps_the_verifier_closed_until_the_end(rita, ada, episod
     assert page.count('class="step"') == 4 and 'data-live="yes"' in page
 
 
+def test_reported_outcome_has_the_label_of_the_style(rita, ada, episode):
+    told = {"stop_reason": "done", "outcome": {"reward_type": "others", "reward": 0.0}}
+    recording.finish(ada, episode.pk, Finish.model_validate(told))
+    page = text(as_person(rita), f"/episodes/{episode.pk}/")
+    assert "Reported by the loop" in page and "Not complete, reward" in page and "others, reward" not in page
+
+
 def test_side_says_how_many_calls_have_unknown_changes(rita, ada, episode):
     assert "Unknown: 3 calls did not report their changes." in text(as_person(rita), f"/episodes/{episode.pk}/")
     one, _ = recording.start_episode(ada, EpisodeStart(key="reads", task="t"))

@@ -138,6 +138,7 @@ def test_the_page_says_what_was_found_and_claims_no_cause(edo, rita, play):
     assert "No asks in this period." in html(as_person(rita).get("/desk/numbers/?arm=x"))
     seen = html(as_person(rita).get("/desk/numbers/?sort=-waited"))
     assert "1 of 1 ask was answered in time" in seen and "1 open" in seen
+    assert "is checked for the newest 1 answer." in seen
     assert records.NOTE in seen and 'aria-sort="descending"' in seen
     assert "/desk/numbers/" in html(as_person(rita).get("/queue/"))
 
