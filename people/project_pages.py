@@ -111,7 +111,7 @@ def audit_page(request: MemberRequest) -> HttpResponse:
         filters = audit.Filters.read(request.GET.dict())
     except Invalid as refused:
         problem = refused.message
-    rows = filters.rows(request.actor)
+    rows = filters.rows(request.actor) if not problem else filters.rows(request.actor).none()
     if "csv" in request.GET and not problem:
         name = f"audit-{request.project.slug}.csv"
         answer = HttpResponse(audit.in_csv(rows[: audit.CSV_ROWS]), content_type="text/csv; charset=utf-8")

@@ -94,8 +94,8 @@ def runs_page(request: MemberRequest) -> HttpResponse:
 
 def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", status: int = 200) -> HttpResponse:
     everything = scoped(Run.objects.all(), request.project)
-    state = request.GET.get("state", "")
-    shown = everything.filter(plan__state=state) if state in PlanState.values else everything
+    state = request.GET.get("state", "").replace("\x00", "")
+    shown = everything.filter(plan__state=state) if state else everything
     found, older = newest(shown, request.GET.get("cursor", ""), PAGE)
     cards = overview.cards(request.actor, found)
     document = typed if isinstance(typed, QueryDict) else QueryDict()

@@ -79,7 +79,7 @@ def test_loadpack_in_another_shell_rejects_partial_scenarios(tmp_path):
     known_settings.leave(var, PRODUCT)
     folder = pack(partial_pack(tmp_path / "mine"), name="whole_1")
     done = another_shell(var, "loadpack", str(folder), "--unchecked", AWMENV_PARTIAL="1")
-    assert f"1 scenarios in {var}/packs/mine, 1 rejected" in done.stdout, done.stderr
+    assert f"1 scenario in {var}/packs/mine, 1 rejected" in done.stdout, done.stderr
     assert done.stdout.splitlines()[-1] == "A running environment server loads them within 5 s."
 
 

@@ -54,7 +54,8 @@ def test_what_is_stored_comes_first_then_what_comes(house, agent, agent_token, e
         assert numbers_until(socket, 3) == [2, 3]
         append(agent, episode, 4)
         append(agent, episode, 5)
-        assert numbers_until(socket, 5) == [4, 5]
+        later = numbers_until(socket, 5)
+        assert [seq for seq in later if seq > 3] == [4, 5], "a hint of the steps before can still be on its way"
 
 
 def test_agents_hear_steps_without_rendered_html(house, agent, agent_token, episode):

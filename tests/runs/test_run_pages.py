@@ -98,6 +98,7 @@ def test_run_page_shows_arms_marks_and_the_finding(ada, rita):
     assert page.count(': not complete"') == 12 and ': others"' not in page  # title and label of six marks
     assert "Pause" not in page and "Add seeds" not in page  # a reviewer reads
     assert "Ended" in html(as_person(rita).get("/runs/?state=finished"))
+    assert "No run is &lt;b&gt;." in html(as_person(rita).get("/runs/?state=<b>"))
     held = plan.tries.get(arm__name="expert", position=0).episode
     OutcomeHold.objects.create(episode=held, actor_key=rita.key, by="r")
     refused = as_person(rita).get(f"/runs/{plan.pk}/")
