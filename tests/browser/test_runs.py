@@ -64,6 +64,12 @@ def point_at_the_charts(page):
             assert hovered(completions, place, int(row[0])) == [f"{arm}: {row[1 + place]} of {row[0]}"]
 
 
+def nothing_is_at_work(page):
+    """Whether every episode that began has its outcome; the page's own refresh waits while a run is paused."""
+    page.reload()
+    return page.locator('[aria-label*="0 left out, 0 live of"]').count() == 2
+
+
 def test_run_is_launched_paused_killed_resumed_and_compared(house, person, tmp_path):
     page = person(house.link("mira", "admin"))
     page.goto(f"{house.url}/runs/")
@@ -78,6 +84,9 @@ def test_run_is_launched_paused_killed_resumed_and_compared(house, person, tmp_p
     expect(page.get_by_role("button", name="Resume")).to_be_visible()
     expect(page.locator("#run")).to_contain_text("Paused by mira")
     assert page.locator(".try.open").count() > 0, "paused before its end"
+    until(
+        lambda: nothing_is_at_work(page), 120, every=0.5
+    )  # a kill between an end and its verdict would lose that outcome
     killed = house.children()["rollouts"]
     os.kill(killed, signal.SIGKILL)
     until(lambda: house.children().get("rollouts", killed) != killed, 120)
