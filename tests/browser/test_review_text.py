@@ -9,6 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.test_reviewing import TOOL, press
+from tests.running import until
 
 pytestmark = pytest.mark.browser
 
@@ -213,7 +214,8 @@ def test_reload_brings_back_all_that_was_typed(page):
     page.get_by_role("button", name="Give verdict").click()
     expect(page.locator("section[aria-labelledby='h-revealed']")).to_contain_text("Reject")
     expect(page.locator("[data-said-list]")).to_contain_text("Half a thought")
-    page.wait_for_function("!Object.keys(localStorage).some((key) => key.startsWith('awmweb-draft-review'))")
+    kept = "Object.keys(localStorage).some((key) => key.startsWith('awmweb-draft-review'))"
+    until(lambda: not page.evaluate(kept), 60)
 
 
 def test_given_verdict_leaves_no_text_on_the_device(page):
