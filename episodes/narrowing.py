@@ -81,7 +81,8 @@ def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episod
 
 
 def _refuse_unknown_outcomes(actor: Actor, values: Sequence[str]) -> None:
-    """Raise for an outcome that neither a verifier of ours gives nor any episode has whose outcome the actor sees."""
+    """Raise for an outcome that is not one of the environment server's and that no episode has, as far as the actor
+    sees."""
     own = {*OUTCOME_WORDS, *NOT_COUNTED, "incomplete", "agent_error", "timeout", selection.NOT_VERIFIED}
     for value in values:
         seen = visibility.of_project(actor).filter(reward_type=value.replace("\x00", ""))

@@ -23,7 +23,7 @@ from reviews import mentions, schemas
 from reviews.annotated import own_labels
 from reviews.errors import Changed, Moved, NotYours, SchemaEnded
 from reviews.models import COMMENT, Annotation, LabelSchema, ReviewQueue
-from reviews.places import Place, written_at
+from reviews.places import Place, labelable, written_at
 
 _LABEL = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 _LONGEST = 100_000
@@ -207,7 +207,7 @@ def _refuse_nowhere(episode: Episode, where: Place, quote: str | None) -> None:
     if not where.path and where.start is None and where.end is None:
         return
     try:
-        found = written_at(step.wire(), where)
+        found = written_at(labelable(step), where)
     except Unreadable as error:
         raise Invalid(str(error)) from error
     if quote is not None and where.start is not None and found != quote:

@@ -47,7 +47,7 @@ def cases_of(actor: Actor) -> QuerySet[CourtCase]:
     """Return the cases that an actor may know of: none of a task that they still have to judge blind, whose doubts and
     rulings tell what its verifier says."""
     held = Episode.objects.filter(pk__in=visibility.held(actor), project=actor.project)
-    places = held.values_list("scenario", "task_idx", "task")
+    places = held.order_by().values_list("scenario", "task_idx", "task").distinct()
     return scoped(CourtCase.objects.exclude(task_key__in={task_key(*place) for place in places}), actor.project)
 
 

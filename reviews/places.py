@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from episodes.entries import without_rewards
 from episodes.json_paths import Unreadable, value_at
 from episodes.models import Episode, Step
 from people.plain_text import clean
@@ -54,12 +55,19 @@ def written_at(step: Any, where: Place) -> Any:
     return found[where.start : where.end]
 
 
+def labelable(step: Step) -> dict[str, Any]:
+    """Return the step of which parts can be labeled: without rewards, which a quote would tell a blind reviewer."""
+    step.body = without_rewards(step.body)
+    return step.wire()
+
+
 def tell(episode: Episode, rows: Iterable[Annotation]) -> list[Annotation]:
     """Give each annotation of a part of a step its `where` and its `quote`, and return all of them."""
     rows = list(rows)
     placed = [row for row in rows if row.path]
     numbers = {row.seq for row in placed if row.seq}
-    steps = {one.seq: one.wire() for one in Step.objects.filter(episode=episode, seq__in=numbers)} if numbers else {}
+    found = Step.objects.filter(episode=episode, seq__in=numbers) if numbers else []
+    steps = {one.seq: labelable(one) for one in found}
     for row in placed:
         where = place_of(row)
         row.where, row.quote = where.words, _quote(steps.get(row.seq or 0, {}), where)

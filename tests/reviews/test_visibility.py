@@ -17,6 +17,7 @@ from episodes import recording, trajectory, visibility
 from episodes.models import Episode, OutcomeHold
 from people import members
 from people.access import person, system
+from people.errors import Invalid
 from people.models import Role
 from reviews import annotating, assigning, court, deciding, reports, schemas, worth
 from reviews.deciding import Wanted
@@ -353,6 +354,9 @@ def test_rewards_of_steps_are_withheld_from_a_blind_reviewer(ada, rita, queue):
     assert '"reward_type":"tool_call_ok"' in read(blind, pages[-1]), "how a call went stays"
     assert blind.get(f"/episodes/{episode.pk}/find?q=0.875").json()["seqs"] == []
     assert open_.get(f"/episodes/{episode.pk}/find?q=0.875").json()["seqs"] == [1, 3]
+    for path in ("$.reward", "$.done"):
+        with pytest.raises(Invalid):
+            annotating.annotate(rita, episode, Place(1, path), "odd", "x")
     told, _ = trajectory.told_after(episode.pk, 0, 10, verification=False, is_blind=True)
     assert "0.875" not in str(told)
 
