@@ -1,13 +1,13 @@
 """Writes: what the reward profiles pay the episodes of runs that have ended, with every component.
 
-A run is paid once all its outcomes are there, a part at a time, by a periodic task: a call that is lost, or a worker
-that is killed, costs a delay. What is stored never changes. A profile that is added later pays by the record
-(`rewarding.py`).
+A run is paid once all its outcomes are there, a part at a time, by a task of its own, so that one that cannot be paid
+holds up no other. A periodic task calls for them: a call that is lost, or a worker that is killed, costs a delay. What
+is stored never changes. A profile that is added later pays by the record (`rewarding.py`).
 """
 
 from __future__ import annotations
 
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from runs import rewarding
@@ -19,22 +19,17 @@ AT_A_TIME = 1000
 """Episodes that one call pays: all their steps are read."""
 
 
-def unpaid() -> list[Plan]:
+def unpaid() -> QuerySet[Plan]:
     """Return the runs that ended since they were paid, the first to end first."""
     ended = Plan.objects.filter(Q(paid_at=None) | Q(paid_at__lt=F("ended_at")), ended_at__isnull=False)
-    return list(ended.select_related("run__project").order_by("ended_at"))
+    return ended.select_related("run__project").order_by("ended_at")
 
 
-def pay_ended() -> int:
-    """Pay the next episodes of runs that have ended; returns how many it paid."""
-    left = AT_A_TIME
-    for plan in unpaid():
-        if left > 0 and is_settled(plan):
-            left -= _pay(plan, left)
-    return AT_A_TIME - left
-
-
-def _pay(plan: Plan, most: int) -> int:
+def pay(run_id: str) -> int:
+    """Pay the next episodes of a run, if all its outcomes are there; returns how many it paid."""
+    plan = unpaid().filter(pk=run_id).first()
+    if plan is None or not is_settled(plan):
+        return 0
     now, judged = timezone.now(), rewarding.judged(plan)
     known = rewarding.stored(judged)
     missing = [pk for pk in judged.tasks if len(known.get(pk, ())) < len(PROFILES)]
@@ -48,10 +43,10 @@ def _pay(plan: Plan, most: int) -> int:
             flags=list(reward.flags),
             components=dict(reward.components),
         )
-        for one in rewarding.paid(missing[:most], judged)
+        for one in rewarding.paid(missing[:AT_A_TIME], judged)
         for name, reward in one.rewards.items()
     ]
     ShapedReward.objects.bulk_create(rows, ignore_conflicts=True)  # another worker can pay the same run
-    if len(missing) <= most:
+    if len(missing) <= AT_A_TIME:
         Plan.objects.filter(pk=plan.pk).update(paid_at=now)
-    return min(len(missing), most)
+    return min(len(missing), AT_A_TIME)

@@ -18,6 +18,8 @@ from runs import certifying, launching, parking, paying, planning, playing
 from runs.errors import NoServer
 
 ROLLOUTS = "rollouts"
+UNPAID, PAID_S = 20, 15
+"""Runs that are called for at a time to be paid, and how often."""
 
 
 # a database that is away when an episode is taken up must not cost the call: it is made again a little later
@@ -44,8 +46,14 @@ def wake() -> None:
 
 
 @shared_task
-def pay() -> None:
-    paying.pay_ended()
+def pay(run_id: str) -> None:
+    paying.pay(run_id)
+
+
+@shared_task
+def pay_ended() -> None:
+    for run_id in paying.unpaid().values_list("pk", flat=True)[:UNPAID]:
+        pay.apply_async((run_id,), expires=PAID_S)
 
 
 @worker_ready.connect

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from episodes.models import VerifierOutcome
-from runs import paying, planning, rewarding
+from runs import paying, planning, rewarding, tasks
 from runs.models import Plan, PlanState, ShapedReward
 from runs.rewards import PROFILES, Reward
 from tests.runs.planned import end, launched
@@ -26,7 +26,7 @@ def test_ended_run_is_paid_once_with_every_component(ada, monkeypatch):
     plan = ended_run(ada)
     assert plan.state == PlanState.FINISHED
     before = rewarding.rows(plan)
-    assert paying.pay_ended() == 4 and paying.pay_ended() == 0
+    assert paying.pay(plan.pk) == 4 and paying.pay(plan.pk) == 0
     assert ShapedReward.objects.count() == 8 and Plan.objects.get().paid_at > plan.ended_at
     for row in ShapedReward.objects.filter(profile="bundle.v1"):
         assert set(row.components) == {"primary", "process", "format", "efficiency"}
@@ -39,24 +39,24 @@ def test_ended_run_is_paid_once_with_every_component(ada, monkeypatch):
 
 def test_run_is_paid_after_its_last_outcome(ada):
     plan = launched(ada, tasks={"limit": 1})
-    assert paying.pay_ended() == 0 and not ShapedReward.objects.exists()
+    assert paying.pay(plan.pk) == 0 and not ShapedReward.objects.exists()
     first, second = plan.tries.all()
     end(first.episode_id)
     end(second.episode_id)
     VerifierOutcome.objects.filter(episode=second.episode_id).delete()
     planning.feed(plan.pk)
-    assert Plan.objects.get().ended_at and paying.pay_ended() == 0, "the verifier of one has not run yet"
+    assert Plan.objects.get().ended_at and paying.pay(plan.pk) == 0, "the verifier of one has not run yet"
 
 
 def test_more_seeds_pay_again_where_the_reference_changed(ada):
     plan = ended_run(ada, seeds=2, arms=[{"name": "only"}])
-    paying.pay_ended()
+    paying.pay(plan.pk)
     assert set(ShapedReward.objects.values_list("reference", flat=True)) == {None}, "2 complete ones are too few"
     planning.add_seeds(ada, plan.pk, 1)
     for one in plan.tries.filter(seed=2):
         end(one.episode_id, complete=True)
     planning.feed(plan.pk)
-    assert paying.pay_ended() == 4, "2 new ones, and again the 2 of the task that has a reference now"
+    assert paying.pay(plan.pk) == 4, "2 new ones, and again the 2 of the task that has a reference now"
     of_first = ShapedReward.objects.filter(episode__planned__seed=0, episode__planned__position=0)
     assert {(row.profile, row.reference) for row in of_first} == {
         ("pr428", None), ("bundle.v1", None), ("pr428", 0.0), ("bundle.v1", 0.0),
@@ -67,6 +67,17 @@ def test_more_seeds_pay_again_where_the_reference_changed(ada):
 def test_large_runs_are_paid_a_part_at_a_time(ada, monkeypatch):
     monkeypatch.setattr(paying, "AT_A_TIME", 3)
     plan = ended_run(ada)
-    assert [paying.pay_ended() for _ in range(3)] == [3, 1, 0]
+    assert [paying.pay(plan.pk) for _ in range(3)] == [3, 1, 0]
     plan.refresh_from_db()
     assert plan.paid_at is not None and ShapedReward.objects.count() == 8
+
+
+def test_run_that_cannot_be_paid_holds_up_no_other(ada, monkeypatch):
+    runs = [ended_run(ada, name=name).pk for name in ("odd", "plain")]
+    called = []
+    monkeypatch.setattr(tasks.pay, "apply_async", lambda args, **how: called.append((*args, how["expires"])))
+    tasks.pay_ended()
+    assert called == [(pk, 15) for pk in runs], "each by a task of its own"
+    tasks.pay(runs[1])
+    tasks.pay_ended()
+    assert called[2:] == [(runs[0], 15)]
