@@ -35,12 +35,9 @@ def write_curves(run: Run, found: Sequence[Series], folder: Path) -> list[str]:
     return [*names, "summary.json", "before_after.png"]
 
 
-def write(run: Run, folder: Path) -> tuple[list[str], list[str]]:
-    """Write what a trained run shows; returns the report's section and the names of the files, none for a run without
-    training steps."""
-    found = series.of_run(run)
-    if not found:
-        return [], []
+def write(run: Run, found: Sequence[Series], folder: Path) -> tuple[list[str], list[str]]:
+    """Write what a run that trained shows, of which `found` are all series; returns the report's section, and the names
+    of the files."""
     names = write_curves(run, found, folder)
     plan, helps = Plan.of(run.metadata), next_tasks.help_of(run)
     charts = cockpit.charts_of(run, plan, helps, "")

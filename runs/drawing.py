@@ -75,7 +75,9 @@ def _fill(axes: Axes, chart: Chart) -> None:
         axes.add_artist(_shape(axes, shape))
     for words in layout.get("annotations", ()):
         _annotation(axes, words, size)
-    above = [chart.title] if chart.is_small else [chart.title, *textwrap.wrap(chart.note, ACROSS)]
+    across = ACROSS // IN_A_ROW if chart.is_small else ACROSS
+    above = [textwrap.shorten(chart.title, across, placeholder="…")]  # a trainer names its series as it likes
+    above += [] if chart.is_small else textwrap.wrap(chart.note, ACROSS)
     pad = layout["margin"]["t"] * POINT
     axes.set_title("\n".join(above), loc="left", fontsize=size, pad=pad, color=_color("--ink"))
 

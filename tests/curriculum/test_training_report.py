@@ -55,7 +55,8 @@ def test_report_of_a_plan_has_its_training_too(ada, tmp_path):
 def test_report_needs_a_plan_or_training(train, project, tmp_path):
     recording.start_run(system(project), RunStart(name="bare"))
     with pytest.raises(CommandError, match="no plan and no training steps"):
-        report("bare", tmp_path)
+        report("bare", tmp_path / "out")
+    assert not (tmp_path / "out").exists()
     recording.start_run(system(project), RunStart(name="bare"))
     with pytest.raises(CommandError, match="2 runs are named bare. Use the ID."):
         report("bare", tmp_path)

@@ -1,0 +1,37 @@
+"""What the commands `curves` and `report` share: which run, and the folder that they write into."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from episodes.models import Run
+from episodes.selection import run_named
+from people.access import Actor
+from people.errors import AppError
+from people.members import house_actor
+
+
+class OfRun(BaseCommand):
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--run", required=True, metavar="RUN", help="the run, by ID or name")
+        parser.add_argument("--output", required=True, type=Path, metavar="DIR")
+        parser.add_argument("--project", default="demo")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        folder: Path = options["output"]
+        try:
+            actor = house_actor(options["project"])
+            said = self.write(actor, run_named(actor.project, options["run"]), folder)
+        except AppError as refused:
+            raise CommandError(refused.message) from refused
+        except OSError as error:
+            raise CommandError(f"Could not write to {folder}: {error.strerror}.") from error
+        self.stdout.write(said)
+
+    def write(self, actor: Actor, run: Run, folder: Path) -> str:
+        """Write the files, make the folder for them, and return what to print. Raises `CommandError` if there are
+        none."""
+        raise NotImplementedError
