@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from curriculum.errors import BadPlan
 from curriculum.levels import LEVELS, Level
 from curriculum.ratio import Strategy
+from people.errors import words_of
 
 
 class PlannedLevel(BaseModel):
@@ -60,10 +61,7 @@ class Plan(BaseModel):
         try:
             return cls.model_validate(given)
         except ValidationError as error:
-            wrong = "; ".join(
-                f"{'.'.join(map(str, one['loc']))}: {one['msg'].removeprefix('Value error, ')}"
-                for one in error.errors()[:5]
-            )
+            wrong = "; ".join(f"{'.'.join(map(str, one['loc']))}: {words_of(one)}" for one in error.errors()[:5])
             raise BadPlan(f"The run's metadata.curriculum cannot be read: {wrong}"[:1000]) from error
 
     def as_levels(self) -> tuple[Level, ...]:

@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from exports.errors import BadRecipe
+from people.errors import words_of
 
 FormatName = Literal[
     "sft",
@@ -56,10 +57,6 @@ FILTERS = (
 )
 
 
-PREFIX = "Value error, "
-"""What pydantic puts before the words of a validator."""
-
-
 class Pattern(BaseModel):
     """A project's own secret: a name and a regular expression."""
 
@@ -79,7 +76,7 @@ class Pattern(BaseModel):
 
 def _said(wrong: Mapping[str, Any]) -> str:
     """Return what is wrong, without pydantic's prefix; messages of the recipe itself name their field."""
-    place, message = ".".join(map(str, wrong["loc"])), wrong["msg"].removeprefix(PREFIX)
+    place, message = ".".join(map(str, wrong["loc"])), words_of(wrong)
     names_its_field = wrong["type"] == "value_error" and place in ("", "filter")
     return message if names_its_field else f"{place or 'recipe'}: {message}"
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 
 class AppError(Exception):
     """Base of every refusal. Subclasses set `code` and `status`; the message defaults to the docstring."""
@@ -111,3 +114,8 @@ class Broken(AppError):
 
     code = "internal"
     status = 500
+
+
+def words_of(wrong: Mapping[str, Any]) -> str:
+    """Return what pydantic says of one wrong value, without the prefix that it puts before a validator's own words."""
+    return str(wrong["msg"]).removeprefix("Value error, ")

@@ -34,7 +34,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
 from people.access import Actor, bearer, chosen_membership, person
 from people.bodies import Send, bearer_secret, header
-from people.errors import AppError, Away, BadJson, Broken, Invalid, TooLarge, Unauthenticated
+from people.errors import AppError, Away, BadJson, Broken, Invalid, TooLarge, Unauthenticated, words_of
 from people.members import digest, token_of
 from people.sessions import SessionStore
 
@@ -317,7 +317,7 @@ def misshapen(errors: Sequence[Any]) -> Invalid:
 
 def _where(error: dict[str, Any]) -> str:
     path = ".".join(str(part) for part in error["loc"] if part not in ("body", "payload"))
-    message = str(error["msg"]).removeprefix("Value error, ")
+    message = words_of(error)
     return f"{path}: {message}" if path else message
 
 

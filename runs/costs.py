@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from episodes.formatting import duration
+from people.errors import words_of
 
 MILLION = 1_000_000
 
@@ -171,6 +172,4 @@ def _rate(model: str, given: Any) -> Rate:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(one) for one in first["loc"])
-        raise ValueError(
-            f"{model}{'.' if where else ''}{where}: {first['msg'].removeprefix('Value error, ')}"
-        ) from error
+        raise ValueError(f"{model}{'.' if where else ''}{where}: {words_of(first)}") from error

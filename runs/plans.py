@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, Validatio
 
 from awmclient.fields import Prose, clean_text
 from awmclient.schema import ExpertMode
+from people.errors import words_of
 from runs.errors import BadPlan
 from runs.offers import CHANCES
 
@@ -151,7 +152,7 @@ def plan_of(value: Any) -> PlanDocument:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(one) for one in first["loc"] if one not in (LISTED, FILTERED))
-        raise BadPlan(f"plan{'.' if where else ''}{where}: {first['msg'].removeprefix('Value error, ')}.") from error
+        raise BadPlan(f"plan{'.' if where else ''}{where}: {words_of(first)}.") from error
 
 
 class _Loader(yaml.SafeLoader):

@@ -28,7 +28,7 @@ from experts.reading import asks_of
 from experts.similar import earlier
 from experts.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
-from people.errors import AppError, Forbidden, Invalid
+from people.errors import AppError, Forbidden, Invalid, words_of
 from people.plain_text import clean
 
 ask_page = member_required(may_see_queue, rows=Ask.objects.all)
@@ -57,7 +57,7 @@ def checked_body(request: MemberRequest, ask: Ask, token: str) -> AnswerBody:
 
 def _first(error: ValidationError) -> str:
     one = error.errors()[0]
-    return f"{'.'.join(str(part) for part in one['loc'])}: {one['msg'].removeprefix('Value error, ')}"
+    return f"{'.'.join(str(part) for part in one['loc'])}: {words_of(one)}"
 
 
 def _one(request: MemberRequest, pk: str) -> Ask:

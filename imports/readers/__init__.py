@@ -19,6 +19,7 @@ from imports.readers import calls, chats, own
 from imports.readers.containers import BadFile as BadFile
 from imports.readers.containers import rows
 from imports.readers.found import Draft, Unreadable
+from people.errors import words_of
 
 
 @dataclass(frozen=True)
@@ -116,4 +117,4 @@ def _start_of(trajectory: Trajectory, key: str) -> EpisodeStart:
 def _first_words(error: ValidationError) -> str:
     """Return what is wrong, in the words of the type checker, without the value, which may be anything."""
     first = error.errors(include_url=False, include_input=False, include_context=False)[0]
-    return f"{'.'.join(str(part)[:60] for part in first['loc'])}: {first['msg'].removeprefix('Value error, ')}"[:500]
+    return f"{'.'.join(str(part)[:60] for part in first['loc'])}: {words_of(first)}"[:500]
