@@ -33,7 +33,7 @@ from runs import briefings, launching, limits, relay, replaceable, servers, spen
 from runs.errors import BadPlan, WrongState
 from runs.models import Arm, Plan, PlannedTry, PlanState
 from runs.offers import is_for_people, is_offered
-from runs.plans import MAX_EPISODES, OF_LOOP, PlanDocument, TaskFilter
+from runs.plans import MAX_EPISODES, OF_LOOP, PlanDocument, TaskFilter, differing
 
 Task = tuple[str, int, str]
 CHUNK = 200
@@ -160,26 +160,10 @@ def _known(run: Run, document: PlanDocument) -> Plan:
         return known
     others = ["name"] if run.name != document.name else []
     if known is not None:
-        stored, said = _said_in(known.document), _said_in(document.model_dump())
-        fields = [name for name in PlanDocument.model_fields if name != "name"]
-        others += [f"plan.{name}" for name in fields if stored.get(name) != said.get(name)]
+        others += [f"plan.{name}" for name in differing(known.document, document)]
     if known is None or not others:
         others.append("plan")
     raise KeyConflict(recording.other_values(f"The key {run.key!r} was already used for a run", others))
-
-
-def _said_in(document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a plan's fields without those that are empty or follow from others; older plans may not have them."""
-    said: dict[str, Any] = {"environment": servers.BUILTIN, **_without_none(document)}
-    if said["control"] == said["arms"][0]["name"]:
-        del said["control"]
-    return said
-
-
-def _without_none(value: Any) -> Any:
-    if isinstance(value, Mapping):
-        return {name: _without_none(one) for name, one in value.items() if one is not None}
-    return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
 def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:

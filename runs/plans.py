@@ -155,6 +155,28 @@ def plan_of(value: Any) -> PlanDocument:
         raise BadPlan(f"plan{'.' if where else ''}{where}: {words_of(first)}.") from error
 
 
+def differing(stored: Mapping[str, Any], plan: PlanDocument) -> list[str]:
+    """Return the fields, but the name, in which a plan differs from a stored one."""
+    before, now = _said_in(stored), _said_in(plan.model_dump())
+    return [name for name in PlanDocument.model_fields if name != "name" and before.get(name) != now.get(name)]
+
+
+def _said_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan's fields without those that are empty or follow from others; older plans may not have them."""
+    said: dict[str, Any] = {"environment": "awm", **_without_none(document)}
+    if said["control"] == said["arms"][0]["name"]:
+        del said["control"]
+    if isinstance(said["tasks"], Mapping):
+        said["tasks"] = {"partial": False, **said["tasks"]}
+    return said
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_none(one) for name, one in value.items() if one is not None}
+    return [_without_none(one) for one in value] if isinstance(value, list) else value
+
+
 class _Loader(yaml.SafeLoader):
     """Reads `off` as the word that it is in `expert: off`, and `yes`, `no` and `on` as words, too, as YAML 1.2 does."""
 

@@ -22,7 +22,7 @@ from runs import launching, overview, planning, playing, servers, tables
 from runs.comparison import compare_run
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
 from runs.models import Plan
-from runs.plans import OF_LOOP, plan_from_yaml, plan_of, recipe, recipes, to_yaml
+from runs.plans import OF_LOOP, differing, plan_from_yaml, plan_of, recipe, recipes, to_yaml
 from tests.people_by_name import token
 from tests.runs.planned import document, end, launched
 
@@ -360,3 +360,10 @@ def test_plan_without_a_draw_keeps_the_digest_of_older_plans():
     assert plan.digest == hashlib.sha256(json.dumps(older, sort_keys=True).encode()).hexdigest()
     drawn = document(arms=[{"name": "off"}, {"name": "on", "expert": "plain", "offer": 0.5}])
     assert drawn.digest != plan.digest
+
+
+def test_plan_stored_before_newer_fields_differs_only_where_it_does():
+    older = document().model_dump()
+    del older["environment"], older["texts"], older["tasks"]["partial"]
+    assert differing(older, document()) == []
+    assert differing(older, document(seeds=2, tasks={"limit": 6, "partial": True})) == ["tasks", "seeds"]
