@@ -362,7 +362,7 @@ def test_plan_without_a_draw_keeps_the_digest_of_older_plans():
     assert drawn.digest != plan.digest
 
 
-def test_plan_stored_before_newer_fields_differs_only_where_it_does():
+def test_old_stored_plan_differs_only_where_it_does():
     older = document().model_dump()
     del older["environment"], older["texts"], older["tasks"]["partial"]
     assert differing(older, document()) == []
