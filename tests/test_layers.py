@@ -87,6 +87,7 @@ EDGES = {
         "comment_pages",
         "briefing_pages",
         "court_pages",
+        "queue_pages",
         "label_pages",
         "next_pages",
     ),
