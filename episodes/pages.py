@@ -18,10 +18,11 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from episodes import facets, narrowing, recording, saved_views, search, visibility, wall
+from episodes import facets, narrowing, recording, search, visibility, wall
 from episodes.facets import COUNTED, Facet, Wish
 from episodes.models import Episode
 from episodes.narrowing import SAID, matching
+from episodes.saved_views import EPISODE_VIEWS
 from episodes.selection import NOT_VERIFIED, newest
 from people.access import (
     MemberRequest,
@@ -82,7 +83,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "lag": _lag() if words else "",
         "export_query": _export_query(wish),
         "headline": _found(len(counted), tally["total"]) if wish.said else _headline(tally),
-        "views": list(saved_views.views_of(actor)),
+        "views": list(EPISODE_VIEWS.of(actor)),
         "me": actor.key,
         "may_export": holds(actor, may_export),
         "may_launch": holds(actor, may_launch),
@@ -138,7 +139,7 @@ def save_view(request: MemberRequest) -> HttpResponse:
     """Save the filters of a query string under a name."""
     wish = Wish.read(QueryDict(request.POST.get("query", "").removeprefix("?")))
     shared = request.POST.get("shared") == "1"
-    view = saved_views.save(request.actor, request.POST.get("name", ""), wish.query(), shared=shared)
+    view = EPISODE_VIEWS.save(request.actor, request.POST.get("name", ""), wish.query(), shared=shared)
     messages.success(request, f"View {view.name} saved.")
     return redirect(f"{reverse('episodes')}{view.query}")
 
@@ -146,7 +147,7 @@ def save_view(request: MemberRequest) -> HttpResponse:
 @require_POST
 @member_required()
 def remove_view(request: MemberRequest, pk: str) -> HttpResponse:
-    saved_views.remove(request.actor, pk)
+    EPISODE_VIEWS.remove(request.actor, pk)
     messages.success(request, "View removed.")
     return redirect("episodes")
 

@@ -23,17 +23,18 @@ from experts import events
 from experts.availability import ADVISERS, held_by, may_be_present, models_may_help
 from experts.errors import DraftConflict, PolicyRefused, TooLate
 from experts.models import MODEL, Ask, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
-from experts.panels import replies_of, views_of
+from experts.panels import replies_of
 from experts.routing import PRESENT_FOR
-from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, scoped, visible_or_404
+from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
 from people.errors import Invalid
 from people.members import record
 from people.models import Membership, display_name
+from people.saved_views import SavedViews
 
 SEEN_EVERY = timedelta(seconds=15)
 """A presence younger than this is not written again."""
 REPLIES_MAX, REPLY_CHARS = 50, 2000
-VIEWS_MAX, VIEW_NAME = 30, 60
+QUEUE_VIEWS = SavedViews(QueueView.objects.all, may_save=may_see_queue, may_direct=may_set_desk)
 LOOKING_S = 25.0
 """For so long after their page last asked somebody counts as looking at an ask."""
 SHARES = ("audit_share", "low_confidence")
@@ -286,28 +287,6 @@ def keep_reply(actor: Actor, text: str, reply_id: str = "") -> QuickReply:
 def drop_reply(actor: Actor, reply_id: str) -> None:
     may_advise(actor)
     replies_of(actor).filter(pk=reply_id if is_id(reply_id) else "").delete()
-
-
-def keep_view(actor: Actor, name: str, query: str, shared: bool = False) -> QueueView:
-    """Keep a view of the queue under a name; the same name again is the view in its new form."""
-    may_see_queue(actor)
-    name = " ".join(name.split())
-    if not name or len(name) > VIEW_NAME or "\x00" in name:
-        raise Invalid(f"Enter a name with 1 to {VIEW_NAME} characters.")
-    mine = scoped(QueueView.objects.filter(author_key=actor.key), actor.project)
-    if not mine.filter(name=name).exists() and mine.count() >= VIEWS_MAX:
-        raise Invalid(f"You have {VIEWS_MAX} saved views (the maximum). Remove one first.")
-    said = {"query": query, "shared": shared, "author": actor.name}
-    return mine.update_or_create(project=actor.project, author_key=actor.key, name=name, defaults=said)[0]
-
-
-def drop_view(actor: Actor, view_id: str) -> None:
-    """Remove a view: one's own, or, for those who run the place, one that is for everybody."""
-    may_see_queue(actor)
-    view = visible_or_404(views_of(actor), actor, view_id)
-    if view.author_key != actor.key:
-        may_set_desk(actor)
-    view.delete()
 
 
 def look_at(actor: Actor, ask_id: str) -> list[str]:

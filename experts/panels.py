@@ -28,7 +28,6 @@ from experts.models import (
     Decline,
     Draft,
     ModelCall,
-    QueueView,
     QuickReply,
     Tier,
 )
@@ -246,12 +245,6 @@ def tags_of(actor: Actor, ask: Ask) -> dict[str, str]:
 def replies_of(actor: Actor) -> QuerySet[QuickReply]:
     """Return texts that this person keeps at hand in this project."""
     return scoped(QuickReply.objects.filter(author_key=actor.key), actor.project).order_by("created_at", "pk")
-
-
-def views_of(actor: Actor) -> QuerySet[QueueView]:
-    """Return views of the queue that this person saved, and those that others saved for all."""
-    seen = Q(author_key=actor.key) | Q(shared=True)
-    return scoped(QueueView.objects.filter(seen), actor.project).order_by("shared", "name", "pk")
 
 
 def tables_of(episode: Episode) -> tuple[list[tables.Table], int]:

@@ -15,10 +15,10 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes import saved_views
 from episodes.facets import Wish
 from episodes.models import Episode, SavedView
 from episodes.narrowing import matching
+from episodes.saved_views import EPISODE_VIEWS
 from people.access import (
     MemberRequest,
     holds,
@@ -156,7 +156,7 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
         "gold": reports.gold_lines(queue),
         "sampled": reports.accepted_in_sample(actor, queue),
         "differing": reports.disagreeing(actor, queue)[:50],
-        "views": list(saved_views.views_of(actor)),
+        "views": list(EPISODE_VIEWS.of(actor)),
         "me": actor.key,
         "may_review": holds(actor, may_review),
         "may_set": holds(actor, may_set_reviews),
@@ -171,7 +171,7 @@ def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int 
 def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
     """Add selected episodes, those of a saved view and of a filter, or a seeded sample of them; or close the queue."""
     actor, view = request.actor, request.POST.get("view")
-    chosen = visible_or_404(saved_views.views_of(actor), actor, view) if view else None
+    chosen = visible_or_404(EPISODE_VIEWS.of(actor), actor, view) if view else None
     try:
         with transaction.atomic():
             _fill(request, pk, chosen)

@@ -1,6 +1,6 @@
 """Saved views of the queue: the list with what each holds now, a new one, one less.
 
-Owns HTTP status and form words. What a view means is `filters.py`'s, every write is a function of `desk.py`.
+Owns HTTP status and form words. What a view means is `filters.py`'s; writes are those of all saved views.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from experts import desk, eligibility
+from experts import eligibility
+from experts.desk import QUEUE_VIEWS
 from experts.filters import Wish, matching
-from experts.panels import views_of
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required
 
 
@@ -24,14 +24,14 @@ def views(request: MemberRequest) -> HttpResponse:
     """Show the list; a POST saves the view that the query string says, under a name."""
     if request.method == "POST":
         said = request.POST
-        desk.keep_view(request.actor, said.get("name", ""), _here(request).query(), said.get("shared") == "1")
+        QUEUE_VIEWS.save(request.actor, said.get("name", ""), _here(request).query(), shared=said.get("shared") == "1")
     return _list(request)
 
 
 @require_POST
 @member_required(may_see_queue)
 def drop(request: MemberRequest, pk: str) -> HttpResponse:
-    desk.drop_view(request.actor, pk)
+    QUEUE_VIEWS.remove(request.actor, pk)
     return _list(request)
 
 
@@ -44,7 +44,7 @@ def _list(request: MemberRequest) -> HttpResponse:
     actor, now, here = request.actor, timezone.now(), _here(request)
     found, directs = eligibility.spots(actor, now), holds(actor, may_set_desk)
     rows = []
-    for view in views_of(actor):
+    for view in QUEUE_VIEWS.of(actor):
         wish = Wish.read(QueryDict(view.query.removeprefix("?")))
         count, mine = len(matching(actor, found, wish, now)), view.author_key == actor.key
         rows.append({"view": view, "count": count, "mine": mine, "may_drop": mine or directs, "here": wish == here})

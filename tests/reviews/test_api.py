@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from episodes import saved_views
+from episodes.saved_views import EPISODE_VIEWS
 from reviews import annotating, assigning, correcting, schemas
 from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
 from reviews.places import Place
@@ -154,9 +154,9 @@ def test_selected_episodes_are_queued_in_an_old_or_new_queue(ada, rita, queue, e
 def test_queue_is_filled_from_a_saved_view(ada, rita, max_, queue, episode):
     other = ended(ada, "two", task_idx=4)
     ended(ada, "three", task_idx=5)
-    view = saved_views.save(ada, "Doubtful", "?key=two&key=one&label=comment", shared=False)
-    foreign = saved_views.save(max_, "Foreign", "?key=one", shared=True)
-    private = saved_views.save(rita, "Private", "?key=one", shared=False)
+    view = EPISODE_VIEWS.save(ada, "Doubtful", "?key=two&key=one&label=comment", shared=False)
+    foreign = EPISODE_VIEWS.save(max_, "Foreign", "?key=one", shared=True)
+    private = EPISODE_VIEWS.save(rita, "Private", "?key=one", shared=False)
     judge, address = as_person(ada), f"/reviews/queues/{queue.pk}/"
     page = html(judge.get(address))
     assert f'<option value="{view.pk}">Doubtful</option>' in page and "Foreign" not in page and "Private" not in page
