@@ -29,7 +29,7 @@ def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
     actor = request.actor
     episode = visible_or_404(Episode.objects.all(), actor, pk)
     is_told = visibility.sees_outcome(actor, episode)
-    notes = tell(episode, seen_by(actor, episode))
+    notes = tell(actor, episode, seen_by(actor, episode))
     fixes = [one for one in correcting.current(episode) if is_told or one.author_key == actor.key]
     context = {
         "notes": notes,
@@ -71,7 +71,8 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
             return redirect("comment", made.pk if own == comment.pk else comment.pk)
         except AppError as refused:
             problem = refused.message
-    said = tell(episode, (one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq))
+    comments = (one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq)
+    said = tell(actor, episode, comments)
     is_open = any(one.pk == comment.pk for one in said)
     if is_open:
         mentions.see(actor, comment)

@@ -115,7 +115,7 @@ def _said(request: MemberRequest, review: Review, shown: bool) -> dict[str, Any]
     said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if one.author_key == actor.key]
     pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
     fixes = [one for one in correcting.current(episode) if one.author_key == actor.key]
-    notes = tell(episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
+    notes = tell(actor, episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
     return {
         "labels": list(pinned),
         "notes": notes,
