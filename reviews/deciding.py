@@ -16,7 +16,7 @@ from django.utils import timezone
 from episodes import visibility
 from episodes.models import Episode, OutcomeHold, Privilege
 from people import leasing
-from people.access import Actor, may_review, visible_or_404
+from people.access import Actor, may_review, may_see_reviews, visible_or_404
 from people.errors import Invalid
 from people.leasing import SlotState
 from reviews import annotating, court, reports, withholding, worth
@@ -197,7 +197,7 @@ class Revealed:
 
 def reveal(actor: Actor, review_id: str) -> Revealed:
     """Return what stands beside one's own verdict. Raises `NotBeforeVerdict` until there is one."""
-    may_review(actor)
+    may_see_reviews(actor)
     review = visible_or_404(Review.objects.select_related("episode"), actor, review_id, "queue__project")
     rows = list(Verdict.objects.filter(review=review, is_late=False).select_related("disagreement").order_by("pk"))
     mine = next((one for one in rows if one.author_key == actor.key), None)
