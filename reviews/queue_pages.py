@@ -67,9 +67,10 @@ def reviews(request: MemberRequest) -> HttpResponse:
 def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any) -> HttpResponse:
     """Show the queues; a refused form comes with what was typed: `given` of a new queue, `label_given` of a label."""
     actor = request.actor
-    queues = scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES]
-    rows = [(queue, reports.progress(actor, queue)) for queue in queues]
-    to_do = sum(told.total - told.done for queue, told in rows if queue.closed_at is None)
+    queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES])
+    told = reports.progress_of(actor, queues)
+    rows = [(queue, told[queue.pk]) for queue in queues]
+    to_do = sum(one.total - one.done for queue, one in rows if queue.closed_at is None)
     cases = court.open_cases(actor).count()
     context = {
         "headline": _headline(len(rows), to_do, cases),
