@@ -103,6 +103,19 @@ def test_verdict_after_a_takeover_is_kept_and_refused(rita, edo, ada, review):
     assert kept.is_late and kept.note == "My words" and deciding.counted(review) == []
 
 
+def test_late_verdict_sent_again_is_kept_once(rita, edo, ada, review):
+    lease, wanted = assigning.claim(rita, review.pk), Wanted("reject", nonce="n1")
+    assigning.release(rita, review.pk, lease.lease_token)
+    for again in (wanted, wanted, Wanted("reject", nonce="n2")):
+        with pytest.raises(LeaseLost):
+            deciding.decide(rita, review.pk, lease.lease_token, again)
+    assert Verdict.objects.filter(is_late=True).count() == 2
+    token = assigning.claim(rita, review.pk).lease_token
+    first = deciding.decide(rita, review.pk, token, wanted)
+    assert not first.is_late and deciding.decide(rita, review.pk, token, wanted).pk == first.pk
+    assert deciding.counted(review) == ["reject"] and Verdict.objects.count() == 3
+
+
 def test_closed_queue_refuses_and_keeps_the_verdict(ada, rita, review):
     lease = assigning.claim(rita, review.pk)
     assigning.close_queue(ada, review.queue_id)
