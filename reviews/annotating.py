@@ -217,7 +217,4 @@ def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | N
 def visible_episode(actor: Actor, episode_id: str) -> Episode:
     """Return an episode of the actor's project that they can label."""
     may_annotate(actor)
-    found = visible_or_404(Episode.objects.all(), actor, episode_id)
-    if not isinstance(found, Episode):
-        raise NotFound
-    return found
+    return visible_or_404(Episode.objects.all(), actor, episode_id)
