@@ -10,7 +10,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpResponse, QueryDict
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -199,7 +199,7 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
     filters = {name: [given[name]] for name in names if given.get(name)}
     episodes = matching(actor, filters)
     if view is not None:
-        said = Wish.read(QueryDict(view.query.removeprefix("?"))).said
+        said = Wish.of(view.query).said
         episodes = episodes.filter(pk__in=matching(actor, said).values("pk"))
     sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
     added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)
