@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Collection
 
 from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -38,6 +39,8 @@ WORDS = {
     413: "The request body is too large.",
     500: "Internal server error. See the server log.",
 }
+ANSWERED = frozenset({"text", "nonce", "tool_calls"})
+"""Fields of an answer's form that its schema checks."""
 
 
 class Answers(MiddlewareMixin):
@@ -80,11 +83,13 @@ class Refusals(MiddlewareMixin):
 
     def process_view(self, request: HttpRequest, view: object, args: object, kwargs: object) -> HttpResponse | None:
         """Refuse U+0000 in forms: no text column takes it and no person types it. The API reads its bodies itself and
-        keeps it; an answer is checked by its schema, so that the words that were typed stand in the form again.
+        keeps it; an answer's own fields are checked by its schema, so that the words that were typed stand in the form
+        again.
         """
-        if request.path.startswith("/api/") or request.path.endswith("/answer"):
+        if request.path.startswith("/api/"):
             return None
-        given = [request.path, *(value for form in (request.GET, request.POST) for value in _values(form))]
+        checked = ANSWERED if request.path.endswith("/answer") else frozenset[str]()
+        given = [request.path, *_values(request.GET), *_values(request.POST, checked)]
         return self.process_exception(request, NotFound()) if any("\x00" in value for value in given) else None
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
@@ -116,5 +121,5 @@ def _away(error: Exception) -> HttpResponse:
     return page
 
 
-def _values(form: QueryDict) -> list[str]:
-    return [str(value) for _, values in form.lists() for value in values]
+def _values(form: QueryDict, without: Collection[str] = ()) -> list[str]:
+    return [str(value) for name, values in form.lists() if name not in without for value in values]

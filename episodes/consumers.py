@@ -289,8 +289,7 @@ class EpisodeConsumer(LiveConsumer):
             since = told[-1][0]
 
     def _since(self) -> int:
-        raw = self._asked("since")
-        return int(raw) if raw.isdecimal() and len(raw) < 10 else 0
+        return windows.number(self._asked("since")) or 0
 
     def _in_pictures(self) -> bool:
         return sees_outcomes(self.actor) and self._asked("pictures") == "1"

@@ -140,6 +140,11 @@ class Wish:
         found = {name: [value[:200] for value in query.getlist(name) if value][:50] for name in (*TITLES, *BESIDE)}
         return cls({name: values for name, values in found.items() if values})
 
+    @classmethod
+    def of(cls, address: str) -> Wish:
+        """Read a query string, with or without the `?` before it."""
+        return cls.read(QueryDict(address.removeprefix("?")))
+
     def first(self, name: str) -> str:
         return self.said.get(name, [""])[0]
 

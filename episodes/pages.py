@@ -12,7 +12,7 @@ from collections.abc import Callable
 from urllib.parse import urlencode
 
 from django.contrib import messages
-from django.http import HttpResponse, QueryDict
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -137,7 +137,7 @@ def _export_query(wish: Wish) -> str:
 @member_required()
 def save_view(request: MemberRequest) -> HttpResponse:
     """Save the filters of a query string under a name."""
-    wish = Wish.read(QueryDict(request.POST.get("query", "").removeprefix("?")))
+    wish = Wish.of(request.POST.get("query", ""))
     shared = request.POST.get("shared") == "1"
     view = EPISODE_VIEWS.save(request.actor, request.POST.get("name", ""), wish.query(), shared=shared)
     messages.success(request, f"View {view.name} saved.")
@@ -172,7 +172,7 @@ def _cancel(request: MemberRequest, ids: list[str]) -> HttpResponse:
     for pk in live:
         recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
     messages.success(request, "1 live episode stopped." if len(live) == 1 else f"{len(live)} live episodes stopped.")
-    return redirect(f"{reverse('episodes')}{Wish.read(QueryDict(request.POST.get('query', '')[1:])).query()}")
+    return redirect(f"{reverse('episodes')}{Wish.of(request.POST.get('query', '')).query()}")
 
 
 def _export(request: MemberRequest, ids: list[str]) -> HttpResponse:

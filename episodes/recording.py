@@ -18,7 +18,16 @@ from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
-from awmclient.schema import AT_WORK_STATES, DETAIL_MAX, EpisodeStart, Finish, Outcome, RunStart, StepCommon
+from awmclient.schema import (
+    AT_WORK_STATES,
+    DETAIL_MAX,
+    LIVE_STATES,
+    EpisodeStart,
+    Finish,
+    Outcome,
+    RunStart,
+    StepCommon,
+)
 from awmenv.attesting import NotAttested
 from awmenv.health import Health
 from awmenv.models import BuildReport
@@ -570,6 +579,12 @@ def unverified() -> QuerySet[Episode]:
     told = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
     judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
     return finished.filter(~Exists(told), ~Exists(judged))
+
+
+def settled() -> QuerySet[Episode]:
+    """Return episodes that have ended and whose verifier has run or will not."""
+    waits = unverified().filter(pk=OuterRef("pk"), fault="")
+    return Episode.objects.exclude(state__in=LIVE_STATES).exclude(Exists(waits))
 
 
 @transaction.atomic

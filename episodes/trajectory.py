@@ -14,7 +14,7 @@ from django.db.models.functions import Coalesce
 
 from awmclient.schema import EpisodeView, Outcome, Trajectory
 from episodes import outcomes, visibility
-from episodes.entries import for_agents, tells_outcomes, veiled, with_time, without_rewards
+from episodes.entries import for_agents, veiled, with_time, without_rewards
 from episodes.models import Episode, Origin, Step, VerifierOutcome
 from episodes.truncation import cut_text
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
@@ -102,8 +102,7 @@ def step_text(actor: Actor, episode_id: str, seq: int) -> str:
 
 
 def _told_to(actor: Actor, episode: Episode, body: str, at: datetime, is_blind: bool) -> str:
-    if tells_outcomes(body) and visibility.withholds_briefing(actor, episode):
-        body = veiled(body)
+    body = visibility.briefed(actor, episode, body)
     if is_blind:
         body = without_rewards(body)
     return with_time(body if sees_outcomes(actor) else for_agents(body, marks=_keeps_marks(episode)), at)

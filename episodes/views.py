@@ -53,8 +53,8 @@ def wall_rows(request: MemberRequest) -> HttpResponse:
 def episode(request: MemberRequest, pk: str) -> HttpResponse:
     """Show an episode as it runs, and with its outcome after the end."""
     one = _episode(request, pk)
-    if request.GET.get("raw", "").isdecimal() and len(request.GET["raw"]) < 10:
-        return _raw(request, one, int(request.GET["raw"]))
+    if (raw := number(request.GET.get("raw"))) is not None:
+        return _raw(request, one, raw)
     steps = windows.around(request.actor, one, number(request.GET.get("step")))
     return render(request, "episodes/live.html", {**_context(request, one), "steps": steps})
 
@@ -92,17 +92,8 @@ def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
 def replay(request: MemberRequest, pk: str) -> HttpResponse:
     """Step through a recorded episode; `?step=N` is the step in view."""
     one = _episode(request, pk)
-    at = max(number(request.GET.get("step")) or 1, 1)
-    steps = windows.around(request.actor, one, at)
-    at, codes = min(at, max(steps.last, 1)), windows.letters(request.actor, one, steps.last)
-    names = {row.seq: card_of(row.wire()).name for row in steps.rows} if steps.last <= windows.NAMED else {}
-    context = {
-        "steps": steps,
-        "at": at,
-        "codes": codes,
-        "ticks": windows.ticks(codes, at, names),
-    }
-    return render(request, "episodes/replay.html", {**_context(request, one), **context})
+    shown = windows.replay(request.actor, one, number(request.GET.get("step")) or 1)
+    return render(request, "episodes/replay.html", {**_context(request, one), **shown})
 
 
 @require_GET

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from episodes import outcomes
+from episodes.entries import tells_outcomes, veiled
 from episodes.errors import BlindReview
 from episodes.models import Episode, Origin, OutcomeHold, OutcomeQuerySet, Step, StepKind, VerifierOutcome
 from people.access import Actor, sees_outcomes
@@ -84,6 +85,11 @@ def withholds_briefing(actor: Actor, episode: Episode) -> bool:
     if episode.scenario and episode.task_idx is not None:
         return judges_blind(actor, episode.scenario, episode.task_idx)
     return _holds(actor).filter(episode__project=actor.project, episode__task=episode.task).exists()
+
+
+def briefed(actor: Actor, episode: Episode, text: str) -> str:
+    """Return a step's stored text without the words of a briefing that are withheld from this actor."""
+    return veiled(text) if tells_outcomes(text) and withholds_briefing(actor, episode) else text
 
 
 def judges_blind(actor: Actor, scenario: str, task_idx: int) -> bool:

@@ -17,6 +17,7 @@ from django.db.models.functions import Coalesce
 from episodes import visibility
 from episodes.entries import without_rewards
 from episodes.models import Episode, Step
+from episodes.step_cards import card_of
 from episodes.strip import Mark, code_of, marks_of
 from people.access import Actor
 
@@ -184,6 +185,14 @@ def ticks(codes: str, at: int, names: dict[int, str]) -> list[Tick]:
     start = max(0, min(at - 1 - TICKS // 2, len(codes) - TICKS))
     marks = marks_of(codes[start : start + TICKS])
     return [Tick(seq, mark, names.get(seq, "")) for seq, mark in enumerate(marks, start + 1)]
+
+
+def replay(actor: Actor, episode: Episode, seq: int, last: int | None = None) -> dict[str, Any]:
+    """Return what a replay shows as this actor sees it: the steps around `seq`, none after `last`, and its scrubber."""
+    steps = around(actor, episode, seq, last=last)
+    seen, codes = min(seq, max(steps.last, 1)), letters(actor, episode, steps.last)
+    names = {row.seq: card_of(row.wire()).name for row in steps.rows} if steps.last <= NAMED else {}
+    return {"steps": steps, "at": seen, "codes": codes, "ticks": ticks(codes, seen, names)}
 
 
 def number(text: str | None) -> int | None:

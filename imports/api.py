@@ -11,7 +11,7 @@ from ninja.files import UploadedFile
 
 from imports import importing
 from imports.models import Import
-from people.access import may_launch, visible_or_404
+from people.access import visible_or_404
 from people.http import REFUSALS, actor_of, refuse_unknown
 
 router = Router(tags=["imports"])
@@ -83,5 +83,4 @@ def list_imports(request: HttpRequest) -> ImportList:
 @router.get("/imports/{import_id}", response={200: ImportView, **REFUSALS})
 def get_import(request: HttpRequest, import_id: str) -> ImportView:
     actor = actor_of(request)
-    may_launch(actor)
-    return _view(visible_or_404(Import.objects.all(), actor, import_id))
+    return _view(visible_or_404(importing.imports_of(actor), actor, import_id))

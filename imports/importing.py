@@ -30,7 +30,7 @@ from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
 from imports.readers.found import FURTHER
 from imports.spooling import Spool, Waiting, spooling
-from people.access import Actor, may_launch, scoped, system
+from people.access import Actor, may_launch, may_see_imports, scoped, system
 from people.errors import AppError, Invalid, TooLarge
 from people.members import record
 from people.models import Project
@@ -301,7 +301,7 @@ def _end(given: Import, state: str, **facts: Any) -> None:
 
 
 def imports_of(actor: Actor) -> Any:
-    may_launch(actor)
+    may_see_imports(actor)
     return scoped(Import.objects.all(), actor.project).order_by("-created_at")
 
 

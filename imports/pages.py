@@ -13,14 +13,14 @@ from django.views.decorators.http import require_GET, require_http_methods
 from imports import importing
 from imports.models import Import, ImportState
 from imports.readers import FORMATS
-from people.access import MemberRequest, may_launch, member_required
+from people.access import MemberRequest, holds, may_launch, may_see_imports, member_required
 from people.errors import AppError, Invalid
 
 LISTED, EPISODES = 50, 500
 
 
 @require_http_methods(["GET", "POST"])
-@member_required(may_launch)
+@member_required(may_see_imports)
 def imports_page(request: MemberRequest) -> HttpResponse:
     """Show the form and the imports so far; POST takes a file."""
     problem = ""
@@ -34,6 +34,7 @@ def imports_page(request: MemberRequest) -> HttpResponse:
         except AppError as refused:
             problem = refused.message
     context = {
+        "may_import": holds(request.actor, may_launch),
         "problem": problem,
         "formats": [(name, one.title) for name, one in FORMATS.items()],
         "imports": list(importing.imports_of(request.actor)[:LISTED]),
@@ -53,7 +54,7 @@ def _headline(imports: QuerySet[Import]) -> str:
 
 
 @require_GET
-@member_required(may_launch, rows=Import.objects.all)
+@member_required(may_see_imports, rows=Import.objects.all)
 def one(request: MemberRequest, pk: str) -> HttpResponse:
     """Show one import: how far it is, what was refused or lost, and its episodes. A fragment while it is being read."""
     given = Import.objects.get(pk=pk)

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from notices import subjects, subscriptions
 from notices.models import Channel, Delivery, DeliveryState, QuietHours, Subscription
-from people.access import MemberRequest, may_annotate, member_required
+from people.access import MemberRequest, may_annotate, may_see_notices, member_required
 from people.errors import AppError, Invalid, NotFound
 from people.http import refusal
 
@@ -27,7 +27,7 @@ AT_WORK = {Channel.BROWSER: "open tabs", Channel.PUSH: "push", Channel.EMAIL: "e
 
 
 @require_GET
-@member_required(may_annotate)
+@member_required(may_see_notices)
 @never_cache
 def page(request: MemberRequest) -> HttpResponse:
     return _page(request)
@@ -82,7 +82,7 @@ def _log(request: MemberRequest) -> dict[str, Any]:
 
 
 @require_GET
-@member_required(may_annotate)
+@member_required(may_see_notices)
 @never_cache
 def log(request: MemberRequest) -> HttpResponse:
     return render(request, "notices/_log.html", _log(request))

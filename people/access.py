@@ -155,6 +155,11 @@ def may_annotate(actor: Actor) -> None:
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"expert", "review"}), actor)
 
 
+def may_see_notices(actor: Actor) -> None:
+    """Read one's own channels and deliveries: those who may say something, also of an archived project."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}), actor)
+
+
 def may_review(actor: Actor) -> None:
     """Claim reviews and judge episodes: whoever may say something about them, and programs that review."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER, Role.EXPERT, Role.REVIEWER}, {"review"}), actor)
@@ -189,6 +194,11 @@ def may_set_desk(actor: Actor) -> None:
 def may_launch(actor: Actor) -> None:
     """Start rollouts of our own, and let agents ask experts who have read the verifier."""
     _demand_write(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
+
+
+def may_see_imports(actor: Actor) -> None:
+    """Read imports: those who may start one, also of an archived project."""
+    _demand(_holds(actor, {Role.ADMIN, Role.RESEARCHER}, {"launch"}), actor)
 
 
 def may_export(actor: Actor) -> None:

@@ -72,7 +72,7 @@ def annotate(
         if schema is not None:
             _refuse_ended(schema, queue)
             value = schemas.checked(schema, value)
-        _refuse_nowhere(episode, where, quote)
+        _refuse_nowhere(actor, episode, where, quote)
         said = {**asdict(where), "label": label}
         before = _newest(Annotation.objects.filter(episode=episode, author_key=actor.key, **said))
         if before is not None and before.text == value and not before.withdrawn and before.schema_id == _id(schema):
@@ -194,7 +194,7 @@ def _refuse_ended(schema: LabelSchema, queue: ReviewQueue | None) -> None:
         raise SchemaEnded(f"{schema.title} has a newer version than {schema.version}. Nothing was saved.")
 
 
-def _refuse_nowhere(episode: Episode, where: Place, quote: str | None) -> None:
+def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | None) -> None:
     """Raise unless the step, the value and the letters exist, and read as `quote` where the author said what they
     saw."""
     if where.seq is None:
@@ -207,7 +207,7 @@ def _refuse_nowhere(episode: Episode, where: Place, quote: str | None) -> None:
     if not where.path and where.start is None and where.end is None:
         return
     try:
-        found = written_at(labelable(step), where)
+        found = written_at(labelable(actor, episode, step), where)
     except Unreadable as error:
         raise Invalid(str(error)) from error
     if quote is not None and where.start is not None and found != quote:
@@ -217,7 +217,4 @@ def _refuse_nowhere(episode: Episode, where: Place, quote: str | None) -> None:
 def visible_episode(actor: Actor, episode_id: str) -> Episode:
     """Return an episode of the actor's project that they can label."""
     may_annotate(actor)
-    found = visible_or_404(Episode.objects.all(), actor, episode_id)
-    if not isinstance(found, Episode):
-        raise NotFound
-    return found
+    return visible_or_404(Episode.objects.all(), actor, episode_id)

@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import Router, Status
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
-from awmclient.fields import Line, Object
+from awmclient.fields import Line, Object, clean_text
 from awmclient.schema import Claimed, Done, LeaseBody, Record
-from people.access import may_see_reviews, scoped, visible_or_404
+from people.access import is_id, may_see_reviews, scoped, visible_or_404
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of
 from reviews import annotating, assigning, correcting, deciding
@@ -23,7 +23,7 @@ from reviews.places import Place
 
 router = Router(tags=["reviews"])
 LISTED = 200
-Short = Annotated[str, Field(max_length=200)]
+Short = Annotated[str, BeforeValidator(clean_text), Field(max_length=200)]
 Words = Annotated[str, Field(max_length=20_000)]
 
 
@@ -129,7 +129,7 @@ def list_reviews(request: HttpRequest, queue: str) -> ReviewList:
     """List the reviews of a queue (by id or name) that the caller can claim or has, in the queue's order."""
     actor = actor_of(request)
     may_see_reviews(actor)
-    rows = scoped(ReviewQueue.objects.all(), actor.project)
+    rows = scoped(ReviewQueue.objects.all(), actor.project) if is_id(queue) else ReviewQueue.objects.none()
     found = rows.filter(pk=queue).first() or rows.filter(name=queue).first()
     if found is None:
         raise NotFound

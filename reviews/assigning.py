@@ -18,6 +18,7 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from episodes import recording
 from episodes.models import Episode
 from people import leasing
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
@@ -96,6 +97,8 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
     still wait for their verifier, are left out. Returns how many were added.
     """
     may_set_reviews(actor)
+    if sample > FILL_MAX:
+        raise Invalid(f"A sample can have at most {FILL_MAX:,} episodes, not {sample:,}.")
     queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
     mine = scoped(episodes, actor.project).exclude(reviews__queue=queue)
     if sample:
@@ -103,7 +106,7 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
         chosen = sorted(ids, key=lambda pk: draw(seed or queue.seed, pk))[:sample]
     else:
         chosen = list(mine.order_by("-created_at", "-pk").values_list("pk", flat=True)[:FILL_MAX])
-    found = [one for one in Episode.objects.filter(pk__in=chosen) if worth.is_settled(one)]
+    found = list(recording.settled().filter(pk__in=chosen))
     ranked = worth.of_episodes(found)
     with transaction.atomic():
         _refuse_closed(queue)
@@ -166,22 +169,26 @@ def pull(actor: Actor, queue_id: str, first: str = "") -> Claim:
     """
     may_review(actor)
     queue = visible_or_404(ReviewQueue.objects.all(), actor, queue_id)
-    mine = _held(actor, queue)
-    if first and not mine:
+    if first and not _held(actor, queue):
         with suppress(AppError):  # whatever is against it now, another one comes
             return claim(actor, first, queue)
-    for review_id in [mine] if mine else _candidates(actor, queue, timezone.now()):
-        try:
+    for review_id in _in_turn(actor, queue):
+        # someone else claimed it between the query and the update, or its episode goes on
+        with suppress(AlreadyClaimed, NotSettled):
             return claim(actor, review_id)
-        except AlreadyClaimed:
-            continue  # someone else claimed it between the query and the update
     raise NothingToReview
 
 
-def _held(actor: Actor, queue: ReviewQueue) -> str | None:
-    """Return the review that an actor has held longest."""
+def _in_turn(actor: Actor, queue: ReviewQueue) -> Iterator[str]:
+    """Yield the reviews that an actor holds, then those that they can claim."""
+    yield from _held(actor, queue)
+    yield from _candidates(actor, queue, timezone.now())
+
+
+def _held(actor: Actor, queue: ReviewQueue) -> list[str]:
+    """Return the reviews that an actor holds, the longest held first."""
     held = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.CLAIMED).order_by("claimed_at")
-    return held.values_list("review_id", flat=True).first()
+    return list(held.values_list("review_id", flat=True))
 
 
 @contextmanager
@@ -194,8 +201,9 @@ def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
         try:
             held = ReviewSlot.objects.filter(review=review, holder=actor.key, state=SlotState.CLAIMED)
             held.update(state=SlotState.SUBMITTED)
-            ahead = [_held(actor, review.queue), *_candidates(actor, review.queue, timezone.now())]
-            following = Review.objects.filter(pk=next(filter(None, ahead), "")).first()
+            ahead = list(_in_turn(actor, review.queue))
+            rows = Review.objects.filter(episode__in=recording.settled()).in_bulk(ahead)
+            following = next((rows[pk] for pk in ahead if pk in rows), None)
             if following is None:
                 raise NothingToReview
             if review.queue.is_blind:
@@ -225,8 +233,7 @@ def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
 def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, bool]]:
     """Return the reviews that an actor holds, then those that they can claim in turn; with each
     whether they hold it."""
-    held = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.CLAIMED)
-    mine = list(held.order_by("claimed_at").values_list("review_id", flat=True))
+    mine = _held(actor, queue)
     wanted = [*mine, *(_candidates(actor, queue, timezone.now()) if queue.closed_at is None else [])][:limit]
     rows = queue.reviews.select_related("episode").in_bulk(wanted)
     return [(rows[pk], pk in mine) for pk in wanted]

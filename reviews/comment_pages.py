@@ -29,7 +29,7 @@ def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
     actor = request.actor
     episode = visible_or_404(Episode.objects.all(), actor, pk)
     is_told = visibility.sees_outcome(actor, episode)
-    notes = tell(episode, seen_by(actor, episode))
+    notes = tell(actor, episode, seen_by(actor, episode))
     fixes = [one for one in correcting.current(episode) if is_told or one.author_key == actor.key]
     context = {
         "notes": notes,
@@ -42,7 +42,7 @@ def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_GET
-@member_required(may_annotate)
+@member_required(may_read)
 def mentions_page(request: MemberRequest) -> HttpResponse:
     """List the comments that name this person, unopened ones first."""
     unread = mentions.unread(request.actor)
@@ -53,10 +53,10 @@ def mentions_page(request: MemberRequest) -> HttpResponse:
 
 
 @require_http_methods(["GET", "POST"])
-@member_required(may_annotate, rows=Annotation.objects.all, path="episode__project_id")
+@member_required(may_read, rows=Annotation.objects.all, path="episode__project_id")
 def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
     """Show a comment as it reads now beside its step; POST adds one there, or rewords one of the person's own."""
-    actor, problem = request.actor, ""
+    actor, problem, status = request.actor, "", 200
     comment = mentions.behind(actor, pk)
     if comment.pk != pk and request.method == "GET":
         return redirect("comment", comment.pk)
@@ -70,8 +70,9 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
                 made = annotating.annotate(actor, episode, place_of(comment), COMMENT, value)
             return redirect("comment", made.pk if own == comment.pk else comment.pk)
         except AppError as refused:
-            problem = refused.message
-    said = tell(episode, (one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq))
+            problem, status = refused.message, refused.status
+    comments = (one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq)
+    said = tell(actor, episode, comments)
     is_open = any(one.pk == comment.pk for one in said)
     if is_open:
         mentions.see(actor, comment)
@@ -82,7 +83,8 @@ def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
         "seqs": numbers_of(said),
         "is_open": is_open,
         "own_key": actor.key,
+        "may_annotate": holds(actor, may_annotate),
         "problem": problem,
         "given": request.POST,
     }
-    return render(request, "reviews/comment.html", context, status=422 if problem else 200)
+    return render(request, "reviews/comment.html", context, status=status)

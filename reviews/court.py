@@ -6,11 +6,12 @@ exports or serves tasks.
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
 from episodes import visibility
@@ -93,6 +94,7 @@ def report(actor: Actor) -> list[dict[str, Any]]:
     """Return every ruling of the project for the makers of the dataset, with the doubts that led to it."""
     may_see_reviews(actor)
     rows = Ruling.objects.filter(case__in=cases_of(actor)).select_related("case").order_by("created_at", "pk")
+    doubts = _doubts_by_task(actor.project)
     return [
         {
             "task": one.case.task_key,
@@ -101,10 +103,20 @@ def report(actor: Actor) -> list[dict[str, Any]]:
             "ruling": one.word,
             "reason": one.reason,
             "ruled_at": one.created_at.isoformat(),
-            "doubts": doubts_of(one.case).count(),
+            "doubts": doubts[one.case.task_key],
         }
         for one in rows
     ]
+
+
+def _doubts_by_task(project: Project) -> Counter[str]:
+    """Return how many doubts each task of a project has, by its key."""
+    rows = scoped(Disagreement.objects.all(), project, "verdict__episode__project")
+    tasks = rows.values_list(*(f"verdict__episode__{name}" for name in ("scenario", "task_idx", "task")))
+    found = Counter[str]()
+    for *task, count in tasks.annotate(count=Count("pk")):
+        found[task_key(*task)] += count
+    return found
 
 
 def episodes_of(case: CourtCase) -> QuerySet[Episode]:
@@ -120,13 +132,9 @@ def doubts_of(case: CourtCase) -> QuerySet[Disagreement]:
     rows = Disagreement.objects.filter(verdict__episode__project=case.project_id)
     if case.scenario and case.task_idx is not None:
         return rows.filter(verdict__episode__scenario=case.scenario, verdict__episode__task_idx=case.task_idx)
-    texts = {
-        text
-        for text in rows.filter(verdict__episode__task_idx__isnull=True).values_list(
-            "verdict__episode__task", flat=True
-        )
-        if task_key("", None, text) == case.task_key
-    }
+    rows = rows.filter(Q(verdict__episode__scenario="") | Q(verdict__episode__task_idx__isnull=True))
+    said = set(rows.values_list("verdict__episode__task", flat=True))
+    texts = {text for text in said if task_key("", None, text) == case.task_key}
     return rows.filter(verdict__episode__task__in=texts)
 
 

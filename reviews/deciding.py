@@ -16,7 +16,7 @@ from django.utils import timezone
 from episodes import visibility
 from episodes.models import Episode, OutcomeHold, Privilege
 from people import leasing
-from people.access import Actor, may_review, visible_or_404
+from people.access import Actor, may_review, may_see_reviews, visible_or_404
 from people.errors import Invalid
 from people.leasing import SlotState
 from reviews import annotating, court, reports, withholding, worth
@@ -48,7 +48,7 @@ class Wanted:
 
 
 def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Verdict:
-    """1. a repeated nonce returns the first verdict, 2. without the lease the verdict is kept as late and refused,
+    """1. a repeated nonce returns the first verdict, 2. without the lease the verdict is kept once as late and refused,
     3. accept: verdict and slot in one transaction, and the outcome opens, 4. call a third person if two differ."""
     may_review(actor)
     refusal: LeaseLost | TooLate | None = None
@@ -60,15 +60,17 @@ def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Ve
             "queue__project",
         )
         _refuse_misfit(review, wanted)
-        mine = list(Verdict.objects.filter(review=review, author_key=actor.key, is_late=False))
-        repeated = next((one for one in mine if wanted.nonce and one.nonce == wanted.nonce), None)
-        if repeated is not None:
+        mine = Verdict.objects.filter(review=review, author_key=actor.key)
+        repeated = mine.filter(nonce=wanted.nonce).order_by("is_late").first() if wanted.nonce else None
+        if repeated is not None and not repeated.is_late:
             return repeated
-        if mine:
+        if mine.filter(is_late=False).exists():
             raise AlreadyReviewed
         slot = leasing.held_with(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token).first()
         if slot is None:
             refusal = TooLate() if review.queue.closed_at is not None else LeaseLost()
+        if refusal is not None and repeated is not None:
+            raise refusal  # it is kept already; with the lease back in hand the same verdict counts
         verdict = _stored(actor, review, slot, wanted)
         if slot is not None:
             _close(actor, review, slot)
@@ -197,7 +199,7 @@ class Revealed:
 
 def reveal(actor: Actor, review_id: str) -> Revealed:
     """Return what stands beside one's own verdict. Raises `NotBeforeVerdict` until there is one."""
-    may_review(actor)
+    may_see_reviews(actor)
     review = visible_or_404(Review.objects.select_related("episode"), actor, review_id, "queue__project")
     rows = list(Verdict.objects.filter(review=review, is_late=False).select_related("disagreement").order_by("pk"))
     mine = next((one for one in rows if one.author_key == actor.key), None)

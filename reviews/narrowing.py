@@ -8,6 +8,7 @@ only labels are their own.
 from __future__ import annotations
 
 import functools
+import json
 import operator
 import re
 from collections import Counter
@@ -115,7 +116,8 @@ def _has_value(said: str) -> Q:
     label, colon, value = said.partition(":")
     if not colon or not label:
         raise Invalid(f"Unknown filter value: label_value={said}. Use a label and a value, as in cause:wrong_tool.")
-    single = Q(schema__kind=SchemaKind.SINGLE, text=value) | Q(schema__kind=SchemaKind.MULTI, text__contains=value)
+    chosen = json.dumps(value)  # with its quotes: a value is no part of a longer one
+    single = Q(schema__kind=SchemaKind.SINGLE, text=value) | Q(schema__kind=SchemaKind.MULTI, text__contains=chosen)
     number = _number(value)
     score = Q(schema__kind=SchemaKind.SCORE, text=number) if number is not None else Q(pk__in=[])
     return Q(label=label) & (single | score)

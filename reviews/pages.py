@@ -1,7 +1,8 @@
 """The page of one review, and the forms and keys on it.
 
-Owns HTTP status, redirects and form words. Every write is a function of a writes module; every figure is of
-`reports.py`. A refused form shows its reason above the same page, with what was typed.
+Owns HTTP status, redirects and form words. Every write is a function of a writes module; figures are
+of `reports.py`, what opens with the verdict is of `deciding.py` and the ruling of `court.py`. A refused form shows its
+reason above the same page, with what was typed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,6 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes import windows
 from episodes.models import Episode
-from episodes.step_cards import card_of
 from episodes.strip import outcome_words
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound
@@ -101,12 +101,8 @@ def replay_of(request: MemberRequest, one: Episode, step: int = 1, last: int | N
     """Return the steps of an episode around the one that the request names, or `step`, and its scrubber, as this person
     sees them, none after `last`.
     """
-    at = max(windows.number(request.GET.get("step") or request.POST.get("seq")) or step, 1)
-    steps = windows.around(request.actor, one, at, last=last)
-    at, codes = min(at, max(steps.last, 1)), windows.letters(request.actor, one, steps.last)
-    names = {row.seq: card_of(row.wire()).name for row in steps.rows} if steps.last <= windows.NAMED else {}
-    ticks = windows.ticks(codes, at, names)
-    return {"episode": one, "steps": steps, "at": at, "codes": codes, "ticks": ticks, "ended": True}
+    at = windows.number(request.GET.get("step") or request.POST.get("seq")) or step
+    return {"episode": one, "ended": True, **windows.replay(request.actor, one, at, last)}
 
 
 def _said(request: MemberRequest, review: Review, shown: bool) -> dict[str, Any]:
@@ -115,7 +111,7 @@ def _said(request: MemberRequest, review: Review, shown: bool) -> dict[str, Any]
     said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if one.author_key == actor.key]
     pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
     fixes = [one for one in correcting.current(episode) if one.author_key == actor.key]
-    notes = tell(episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
+    notes = tell(actor, episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
     return {
         "labels": list(pinned),
         "notes": notes,

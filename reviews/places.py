@@ -10,9 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from episodes import visibility
 from episodes.entries import without_rewards
 from episodes.json_paths import Unreadable, value_at
 from episodes.models import Episode, Step
+from people.access import Actor
 from people.plain_text import clean
 from reviews.models import Annotation
 
@@ -55,19 +57,21 @@ def written_at(step: Any, where: Place) -> Any:
     return found[where.start : where.end]
 
 
-def labelable(step: Step) -> dict[str, Any]:
-    """Return the step of which parts can be labeled: without rewards, which a quote would tell a blind reviewer."""
-    step.body = without_rewards(step.body)
+def labelable(actor: Actor, episode: Episode, step: Step) -> dict[str, Any]:
+    """Return the step of which this actor can label and read parts: without rewards and withheld words of a briefing,
+    which a quote would tell a blind reviewer."""
+    step.body = without_rewards(visibility.briefed(actor, episode, step.body))
     return step.wire()
 
 
-def tell(episode: Episode, rows: Iterable[Annotation]) -> list[Annotation]:
-    """Give each annotation of a part of a step its `where` and its `quote`, and return all of them."""
+def tell(actor: Actor, episode: Episode, rows: Iterable[Annotation]) -> list[Annotation]:
+    """Give each annotation of a part of a step its `where` and the `quote` that this actor can read, and return all of
+    them."""
     rows = list(rows)
     placed = [row for row in rows if row.path]
     numbers = {row.seq for row in placed if row.seq}
     found = Step.objects.filter(episode=episode, seq__in=numbers) if numbers else []
-    steps = {one.seq: labelable(one) for one in found}
+    steps = {one.seq: labelable(actor, episode, one) for one in found}
     for row in placed:
         where = place_of(row)
         row.where, row.quote = where.words, _quote(steps.get(row.seq or 0, {}), where)
@@ -75,7 +79,7 @@ def tell(episode: Episode, rows: Iterable[Annotation]) -> list[Annotation]:
 
 
 def _quote(step: Any, where: Place) -> str:
-    """Return the start of what is written at a place; empty where later advice took its stead."""
+    """Return the start of what is written at a place; empty where later advice took its stead or it is withheld."""
     try:
         found = written_at(step, where)
     except Unreadable:

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db import transaction
-from django.http import HttpResponse, QueryDict
+from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
@@ -67,9 +67,10 @@ def reviews(request: MemberRequest) -> HttpResponse:
 def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any) -> HttpResponse:
     """Show the queues; a refused form comes with what was typed: `given` of a new queue, `label_given` of a label."""
     actor = request.actor
-    queues = scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES]
-    rows = [(queue, reports.progress(actor, queue)) for queue in queues]
-    to_do = sum(told.total - told.done for queue, told in rows if queue.closed_at is None)
+    queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES])
+    told = reports.progress_of(actor, queues)
+    rows = [(queue, told[queue.pk]) for queue in queues]
+    to_do = sum(one.total - one.done for queue, one in rows if queue.closed_at is None)
     cases = court.open_cases(actor).count()
     context = {
         "headline": _headline(len(rows), to_do, cases),
@@ -198,7 +199,7 @@ def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
     filters = {name: [given[name]] for name in names if given.get(name)}
     episodes = matching(actor, filters)
     if view is not None:
-        said = Wish.read(QueryDict(view.query.removeprefix("?"))).said
+        said = Wish.of(view.query).said
         episodes = episodes.filter(pk__in=matching(actor, said).values("pk"))
     sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
     added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)

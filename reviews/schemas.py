@@ -21,15 +21,6 @@ from reviews.models import LabelSchema, SchemaKind
 
 OPTIONS_MAX = 30
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,59}")
-STEP_LABELS = {
-    "good_step": "Good step",
-    "detour": "Harmless detour",
-    "wrong_argument": "Wrong argument",
-    "wrong_tool": "Wrong tool",
-    "should_have_asked": "Should have asked",
-    "breaks_a_rule": "Breaks a rule",
-}
-"""What a project begins with."""
 
 
 def of_project(project: Project) -> QuerySet[LabelSchema]:
@@ -72,12 +63,6 @@ def define(actor: Actor, name: str, title: str, kind: str, options: Sequence[Any
             options=options,
             author=actor.name,
         )
-
-
-def end(actor: Actor, name: str) -> None:
-    """End a label: it can no longer be set, and what was said with it stays."""
-    may_set_reviews(actor)
-    of_project(actor.project).filter(name=name).update(ended_at=timezone.now())
 
 
 def _options(kind: str, options: Sequence[Any]) -> list[dict[str, Any]]:

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from episodes import outcomes
-from episodes.models import Episode, EpisodeState
-from episodes.recording import NOT_VERIFIED
+from episodes import outcomes, recording
+from episodes.models import Episode
 from reviews.models import Decision, Verdict
 
 AGAINST_VERIFIER, AGAINST_EACH_OTHER, NEAR_THE_LINE = 3.0, 2.0, 1.0
@@ -21,12 +20,7 @@ SAYS = {"complete": Decision.ACCEPT, "others": Decision.REJECT}
 
 def is_settled(episode: Episode) -> bool:
     """Return whether the episode has ended and its verifier has run or will not."""
-    if episode.is_live:
-        return False
-    waits = episode.is_builtin and episode.state == EpisodeState.FINISHED and not episode.fault
-    if not waits or outcomes.of_episode(episode) is not None:
-        return True
-    return bool(episode.events.filter(verb=NOT_VERIFIED).exists())
+    return recording.settled().filter(pk=episode.pk).exists()
 
 
 def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:

@@ -13,6 +13,9 @@ from episodes.entries import entry_of
 from episodes.models import Episode, OutcomeHold
 from episodes.step_cards import card_of
 from episodes.strip import actions_in, code_of, in_words
+from people.errors import Invalid
+from reviews import annotating
+from reviews.places import Place
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 
@@ -77,6 +80,21 @@ def test_blind_reviewer_of_the_task_reads_no_informed_words(ada, rita, edo):
         assert WORDS not in html(judge.get(address)), address
     assert "Withheld until your verdict" in html(judge.get(f"{url}briefing/1"))
     assert judge.get(f"{url}find?q={WORDS}").json()["seqs"] == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_blind_reviewer_quotes_no_informed_words(ada, rita, edo):
+    episode, other = briefed(ada, INFORMED), briefed(ada, {**BLIND, "text": "x"})
+    annotating.annotate(rita, episode, Place(1, "$.text", 0, 12), "comment", "Mind this", quote=WORDS)
+    judge, said = as_person(edo), f"/reviews/said/{episode.pk}/"
+    assert WORDS in html(judge.get(said))
+    OutcomeHold.objects.create(episode=other, actor_key=edo.key, by="review")
+    assert "Mind this" in html(judge.get(said)) and WORDS not in html(judge.get(said))
+    for quote in (None, WORDS, "Two or three"):
+        with pytest.raises(Invalid, match="has 0 characters"):
+            annotating.annotate(edo, episode, Place(1, "$.text", 0, 12), "comment", "y", quote=quote)
+    annotating.annotate(edo, episode, Place(1, "$.text"), "comment", "z", quote=WORDS)
+    assert WORDS not in html(judge.get(said)) and WORDS in html(as_person(rita).get(said))
 
 
 @pytest.mark.django_db(transaction=True)

@@ -169,7 +169,9 @@ def test_selected_live_episodes_are_stopped(ada, rita, max_, desk):
         answer = as_person(stranger).post("/episodes/selected", {"act": "cancel", "episode": ids})
         assert answer.status_code == status
     assert Episode.objects.get(pk=ids[2]).state == "running"
-    as_person(ada).post("/episodes/selected", {"act": "cancel", "episode": ids})
+    for query in ("?scenario=desk_1", "scenario=desk_1"):
+        answer = as_person(ada).post("/episodes/selected", {"act": "cancel", "episode": ids, "query": query})
+        assert answer["Location"] == "/episodes/?scenario=desk_1"
     assert [Episode.objects.get(pk=pk).state for pk in ids] == ["finished", "finished", "cancelled"]
 
 

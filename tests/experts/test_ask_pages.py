@@ -160,6 +160,14 @@ def test_send_and_next_claims_the_next_one(edo, ada, episode, ask):
     assert other.assignment.holder == edo.key
 
 
+@pytest.mark.parametrize("name", ["drafted_by", "with"])
+def test_unstorable_id_beside_an_answer_is_refused(edo, ask, name):
+    client = as_person(edo)
+    client.post(f"/asks/{ask.pk}/claim")
+    assert send(client, ask, **{name: "model:\x00 earlier:\x00"}).status_code == 404
+    assert not Advice.objects.exists()
+
+
 def test_the_script_gets_json_with_the_contracts_code(edo, ask):
     client = as_person(edo)
     client.post(f"/asks/{ask.pk}/claim")

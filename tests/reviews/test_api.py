@@ -50,6 +50,18 @@ def test_lost_lease_and_closed_reviews_are_refused_by_code(program, review):
     assert program("/reviews/nothing/claim").status_code == 404
 
 
+@pytest.mark.parametrize("odd", ["a\x00", "\ud800"])
+def test_unstorable_text_of_a_call_is_refused(program, review, episode, odd):
+    lease = program(f"/reviews/{review.pk}/claim").json()["lease_token"]
+    for name in ("nonce", "model", "failure_type"):
+        refused = program(f"/reviews/{review.pk}/verdict", {"lease_token": lease, "verdict": "accept", name: odd})
+        assert refused.status_code == 422 and name in refused.json()["error"]["message"]
+    noted = {"label": "note", "seq": 2, "review": odd}
+    assert program(f"/episodes/{episode.pk}/annotations", noted).status_code == 422
+    assert program.get("/reviews?queue=%00").status_code == 404
+    assert not Verdict.objects.exists()
+
+
 def test_agents_and_exporters_cannot_review(project, review):
     for scope in ("agent", "export", "expert"):
         _, secret = token(project, scope)

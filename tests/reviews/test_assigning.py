@@ -14,11 +14,13 @@ from awmclient.schema import EpisodeStart
 from episodes import recording
 from episodes.models import Episode
 from people import members
+from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
 from reviews import assigning, deciding, reports, worth
 from reviews.deciding import Wanted
 from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
 from reviews.models import Review, ReviewSlot, Verdict
+from tests.browsing import as_person
 from tests.people_by_name import person, token
 from tests.reviews.conftest import ended
 
@@ -101,6 +103,19 @@ def test_verdict_after_a_takeover_is_kept_and_refused(rita, edo, ada, review):
     assert kept.is_late and kept.note == "My words" and deciding.counted(review) == []
 
 
+def test_late_verdict_sent_again_is_kept_once(rita, edo, ada, review):
+    lease, wanted = assigning.claim(rita, review.pk), Wanted("reject", nonce="n1")
+    assigning.release(rita, review.pk, lease.lease_token)
+    for again in (wanted, wanted, Wanted("reject", nonce="n2")):
+        with pytest.raises(LeaseLost):
+            deciding.decide(rita, review.pk, lease.lease_token, again)
+    assert Verdict.objects.filter(is_late=True).count() == 2
+    token = assigning.claim(rita, review.pk).lease_token
+    first = deciding.decide(rita, review.pk, token, wanted)
+    assert not first.is_late and deciding.decide(rita, review.pk, token, wanted).pk == first.pk
+    assert deciding.counted(review) == ["reject"] and Verdict.objects.count() == 3
+
+
 def test_closed_queue_refuses_and_keeps_the_verdict(ada, rita, review):
     lease = assigning.claim(rita, review.pk)
     assigning.close_queue(ada, review.queue_id)
@@ -137,9 +152,63 @@ def test_fill_is_idempotent_and_leaves_unsettled_ones_out(ada, queue, episode):
         assigning.add_gold(ada, queue.pk, live.pk, "accept")
 
 
-def test_episode_without_its_verifier_yet_is_not_settled(episode):
-    builtin = Episode(origin="builtin", state="finished")
-    assert not worth.is_settled(builtin) and worth.is_settled(episode)
+def test_episode_without_its_verifier_yet_is_not_settled(ada, episode):
+    builtin = ended(ada, "built-in", found="")
+    assert worth.is_settled(episode) and worth.is_settled(builtin)
+    builtin_rows = Episode.objects.filter(pk=builtin.pk)
+    builtin_rows.update(origin="builtin")
+    assert not worth.is_settled(builtin)
+    for changed in ({"fault": "environment"}, {"fault": "", "state": "failed"}):
+        builtin_rows.update(**changed)
+        assert worth.is_settled(builtin), changed
+    builtin_rows.update(state="finished")
+    recording.note_unverified(system(ada.project), builtin.pk, "no server")
+    assert worth.is_settled(builtin)
+    builtin_rows.update(state="running")
+    assert not worth.is_settled(builtin)
+
+
+def test_pull_goes_past_reviews_whose_episode_goes_on(ada, rita, queue):
+    for key in ("a", "b", "c"):
+        ended(ada, key)
+    assigning.fill(ada, queue.pk, Episode.objects.all())
+    slots = ReviewSlot.objects.order_by("-worth", "pk")
+    held, second, third = dict.fromkeys(slots.values_list("review_id", flat=True))
+    assert assigning.pull(rita, queue.pk).review_id == held
+    lease = assigning.pull(rita, queue.pk)
+    Episode.objects.filter(reviews=second).update(state="running")
+    with assigning.as_if_given(rita, held) as following:
+        assert following == third
+    Episode.objects.filter(reviews=held).update(state="running")
+    assert assigning.pull(rita, queue.pk).review_id == third, "neither the held one nor the next can be reviewed now"
+    Episode.objects.filter(reviews=held).update(state="finished")
+    assert assigning.pull(rita, queue.pk).review_id == held and lease.review_id == held
+    Episode.objects.update(state="running")
+    with pytest.raises(NothingToReview):
+        assigning.pull(rita, queue.pk)
+
+
+def test_verdict_comes_back_although_the_next_one_goes_on(ada, rita):
+    queue = assigning.create_queue(ada, "One each", is_blind=False)
+    for key in ("a", "b"):
+        ended(ada, key)
+    assigning.fill(ada, queue.pk, Episode.objects.all())
+    lease = assigning.pull(rita, queue.pk)
+    Episode.objects.exclude(reviews=lease.review_id).update(state="running")
+    given = {"decision": "reject", "lease_token": lease.lease_token}
+    answer = as_person(rita).post(f"/reviews/{lease.review_id}/verdict-next", given)
+    assert answer.json() == {"next": f"/reviews/queues/{queue.pk}/"} and Verdict.objects.count() == 1
+
+
+def test_fill_takes_few_queries_however_many_there_are(ada, django_assert_max_num_queries):
+    for number in range(15):
+        ended(ada, f"f{number}", found="complete" if number % 2 else "")
+    Episode.objects.update(origin="builtin")
+    made = assigning.create_queue(ada, "Many")
+    with django_assert_max_num_queries(20):
+        assert assigning.fill(ada, made.pk, Episode.objects.all()) == 7, "the others wait for their verifier"
+    with pytest.raises(Invalid, match="at most 5,000 episodes, not 5,001"):
+        assigning.fill(ada, made.pk, Episode.objects.all(), sample=5001)
 
 
 def test_sample_follows_from_its_seed(ada):

@@ -113,6 +113,15 @@ def test_values_of_each_countable_kind_are_found(ada, episode, found, counts, ki
     assert found(label_value=f"quality:{one}") == ["one"] and found(label_value="quality:other") == []
 
 
+def test_multi_value_inside_a_longer_one_is_not_found(ada, episode, found, counts):
+    options = [{"value": "tool", "label": "Tool"}, {"value": "wrong_tool", "label": "Wrong tool"}]
+    label(ada, episode, "cause", ["wrong_tool"], schemas.define(ada, "cause", "Cause", "multi", options))
+    assert counts("label_value", label="cause") == {"Wrong tool (Cause)": 1}
+    assert found(label_value="cause:wrong_tool") == ["one"]
+    for other in ("tool", "", "wrong_tool]", '"wrong_tool"'):
+        assert found(label_value=f"cause:{other}") == []
+
+
 def test_words_of_comments_are_no_values(ada, episode, found, counts):
     label(ada, episode, "comment", "He <b>lied</b>")
     assert counts("label") == {"Comment": 1} and found(label="comment") == ["one"]

@@ -34,7 +34,7 @@ def test_place_is_told_with_what_is_written_there(rita, episode):
     annotating.annotate(rita, episode, NOTE, "comment", "x")
     annotating.annotate(rita, episode, Place(2, "$.arguments"), "comment", "y")
     annotating.annotate(rita, episode, Place(2), "comment", "z")
-    told = [(row.where, row.quote) for row in tell(episode, Annotation.objects.order_by("created_at"))]
+    told = [(row.where, row.quote) for row in tell(rita, episode, Annotation.objects.order_by("created_at"))]
     arguments = '{"id": 7, "status": "open"}'
     assert told == [("$.result.note, letters 5 to 9", "seven"), ("$.arguments", arguments), ("", "")]
 

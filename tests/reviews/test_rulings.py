@@ -10,11 +10,13 @@ from django.core.management import call_command
 from awmclient.schema import EpisodeStart, Finish, Outcome
 from episodes import recording
 from episodes.models import Episode, VerifierOutcome
+from episodes.splits import task_key
 from exports import datasets
 from exports.recipe import Recipe
 from people.access import system
-from reviews import correcting, court
+from reviews import assigning, correcting, court, deciding
 from reviews.correcting import Better
+from reviews.deciding import Wanted
 from reviews.models import Correction
 from runs.comparison import compare_run
 from tests.browsing import as_person, html
@@ -48,6 +50,28 @@ def test_newest_ruling_counts_and_sound_clears(ada, max_, episode):
     ruled(ada, episode, "sound")
     assert court.at_fault(ada.project) == {}
     assert VerifierOutcome.objects.get().reward_type == "others"
+
+
+def test_report_counts_doubts_of_all_rulings_at_once(ada, rita, edo, django_assert_max_num_queries):
+    words = "Shut ticket 9"
+    rows = [ended(ada, key, "complete", 1.0, number) for number, key in enumerate("abcd")]
+    rows += [ended_without_scenario(ada, "e", words), ended_without_scenario(ada, "f", words)]
+    Episode.objects.filter(key="a").update(task=words)
+    queue = assigning.create_queue(ada, "Doubts", reviews_required=2)
+    assigning.fill(ada, queue.pk, Episode.objects.all())
+    for actor, wrong in ((rita, "abef"), (edo, "a")):
+        for review in queue.reviews.select_related("episode"):
+            lease, said = assigning.claim(actor, review.pk), "reject" if review.episode.key in wrong else "accept"
+            verdict = deciding.decide(actor, review.pk, lease.lease_token, Wanted(said))
+            if said == "reject":
+                deciding.explain(actor, verdict.pk, "verifier_wrong")
+    for one in rows:
+        ruled(ada, Episode.objects.get(pk=one.pk), "sound")
+    with django_assert_max_num_queries(4):
+        told = {one["task"]: one["doubts"] for one in court.report(ada)}
+    text = task_key("", None, words)
+    assert told == {"desk_1/0": 2, "desk_1/1": 1, "desk_1/2": 0, "desk_1/3": 0, text: 2}
+    assert told == {case.task_key: court.doubts_of(case).count() for case in court.cases_of(ada)}
 
 
 def test_export_leaves_out_tasks_at_fault_as_of_its_snapshot(ada, tmp_path):

@@ -10,6 +10,7 @@ from importlib import import_module
 
 import pytest
 from django.db import connection, transaction
+from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
@@ -312,7 +313,7 @@ def test_verdict_next_takes_few_statements_for_both(ada, rita, queue, review, dj
     client, lease = as_person(rita), assigning.claim(rita, review.pk)
     drawn = client.get(reverse("review_ahead", args=[review.pk])).json()["review"]
     form = {"lease_token": lease.lease_token, "decision": "reject", "ahead": drawn}
-    with django_assert_max_num_queries(31):
+    with django_assert_max_num_queries(32):
         told = client.post(reverse("verdict_next", args=[review.pk]), form, HTTP_ACCEPT="application/json").json()
     assert told["next"] == reverse("review", args=[drawn])
 
@@ -421,6 +422,22 @@ def test_list_of_exports_is_refused_while_judging_blind(ada, queue, review):
     assigning.claim(ada, review.pk)
     assert client.get("/api/v1/exports").json()["error"]["code"] == "blind_review"
     assert "withheld" in html(client.get("/exports/"))
+
+
+def test_page_of_many_queues_takes_no_more_queries(ada, rita, review, django_assert_num_queries):
+    client = as_person(ada)
+    lease = assigning.claim(rita, review.pk)
+    deciding.decide(rita, review.pk, lease.lease_token, Wanted("reject"))
+    client.get("/reviews/")
+    with CaptureQueriesContext(connection) as alone:
+        client.get("/reviews/")
+    for number in range(19):
+        made = assigning.create_queue(ada, f"Queue {number}")
+        assigning.fill(ada, made.pk, Episode.objects.all())
+    with django_assert_num_queries(len(alone)):
+        page = html(client.get("/reviews/"))
+    assert page.count("0 of 1 given") == 19 and page.count("1 of 2 given") == 1
+    assert reports.progress(rita, review.queue) == reports.Progress(1, 2, 0, [("rita", 1)], 1)
 
 
 def test_gold_item_counts_as_claimed_and_in_no_progress(ada, rita, queue):
