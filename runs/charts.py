@@ -56,7 +56,8 @@ def _span(contrast: Contrast) -> Interval | None:
 
 
 def _total(contrast: Contrast) -> str:
-    if contrast.delta is None:
+    """Return the difference over all tasks with its interval; nothing where it is withheld."""
+    if contrast.delta is None or contrast.exclusions.withheld:
         return ""
     span = _span(contrast)
     return f"{points(contrast.delta)} {span_text(span) if span else ''}".strip()
@@ -70,7 +71,7 @@ def _forest(contrast: Contrast, shown: Sequence[Difference], style: Style) -> Fi
         labels.append(_value(place, row.delta, style))
         names.append(f"{label(row.scenario)} ({row.tasks})")
     shapes = []
-    if contrast.delta is not None:
+    if _total(contrast) and contrast.delta is not None:
         last, interval = len(shown), _span(contrast)
         about = (
             f"{ALL}<br>{_sum(contrast.tasks, contrast.won, contrast.lost, contrast.delta)}<br>{_total(contrast)}, 95%"

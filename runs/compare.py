@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
@@ -32,6 +32,9 @@ from runs.prices import Price, price
 GAP = 0.05
 """Arms that lost shares of their tries further apart than this are not compared."""
 MCNEMAR, FLIPS, TANGO, JACKKNIFE = "exact McNemar", "sign-flip", "Tango score", "cluster jackknife CV3"
+WITHHELD = "Nothing may be said at any time either: the arms lost different shares of their episodes."
+CANCELLED = "cancelled"
+"""Why a try counts in no rate whose episode a person ended."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,7 @@ class Try:
     `position` is its task's place in the shuffled planned order, `wave` the addition of seeds that it belongs to.
     `offered` is what its arm drew with the `chance`; both are None where the arm draws nothing. `human_s` are the
     seconds that people took for its answers. `shared` names the answers that it may have in common with other tries.
+    `retried_at` is when a retry put its episode in the place of another, in seconds since 1970; 0 for the first one.
     """
 
     task: str
@@ -57,6 +61,7 @@ class Try:
     human_s: float = 0.0
     episode: str = ""
     shared: frozenset[str] = frozenset()
+    retried_at: float = 0.0
     unfit: bool = False
     """Its task was found at fault before the launch: it is left out of every arm alike, whatever an arm does."""
 
@@ -74,14 +79,31 @@ class Scope:
     interval: Interval | None
     p: float | None
     method: str
-    verdict: str
-    """better, worse, none (no difference shown), few or withheld."""
-    sentence: str
+    verdict: str = "few"
+    """better, worse, none (no difference shown) or few."""
+    sentence: str = ""
+    p_holm: float | None = None
+    """Set where the plan has several contrasts: the p that decides."""
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether test and interval both speak against "no difference"."""
+        p = self.p if self.p_holm is None else self.p_holm
+        return p is not None and p < 0.05 and not self.holds_zero
+
+    @property
+    def holds_zero(self) -> bool:
+        return self.interval is None or self.interval[0] <= 0 <= self.interval[1]
+
+    def p_words(self, how: str = "") -> str:
+        holm = "" if self.p_holm is None else f", p {p_text(self.p_holm)} after Holm"
+        return f"p {p_text(1.0 if self.p is None else self.p)}{how}{holm}"
 
 
 @dataclass(frozen=True)
 class Running:
-    """What may be said at any time. `read` of `planned` units stand in the complete prefix."""
+    """What may be said at any time. `read` of `planned` tasks are in the complete prefix; where seeds were added, a
+    task counts once in each round of seeds. `since` is the task at which the statement came."""
 
     e: float
     read: int
@@ -118,7 +140,8 @@ class Row:
 
 @dataclass(frozen=True)
 class Contrast:
-    """One arm against the control. `p_holm` is set where the plan has several contrasts."""
+    """One arm against the control. Until all tries have ended, counts and rates are those of the complete prefix: what
+    ended first is not like the rest."""
 
     arm: str
     control: str
@@ -138,7 +161,6 @@ class Contrast:
     scenarios: list[Row]
     price: Price | None = None
     """What an extra complete episode costs, where the planned size may be read."""
-    p_holm: float | None = None
     sentence: str = ""
     sharing: int = 0
     """Tasks that share an answer with another task."""
@@ -152,6 +174,10 @@ class Contrast:
             return self.tasks_scope.verdict
         return self.running.verdict
 
+    @property
+    def p_holm(self) -> float | None:
+        return self.tasks_scope.p_holm if self.tasks_scope is not None else None
+
 
 @dataclass
 class _Task:
@@ -163,12 +189,22 @@ class _Task:
     control: list[Try] = field(default_factory=list)
 
     @cached_property
+    def tries(self) -> list[Try]:
+        return [*self.treated, *self.control]
+
+    @cached_property
     def is_open(self) -> bool:
-        return any(one.complete is None and not one.excluded for one in (*self.treated, *self.control))
+        return any(one.is_open for one in self.tries)
+
+    @cached_property
+    def turn(self) -> tuple[float, int]:
+        """Its place in the reading order. A task that a retry opens again goes behind those read before, so that what
+        they showed stays."""
+        return max(one.retried_at for one in self.tries), self.position
 
     @cached_property
     def shared(self) -> set[str]:
-        return set().union(*(one.shared for one in (*self.treated, *self.control)))
+        return set().union(*(one.shared for one in self.tries))
 
     @cached_property
     def difference(self) -> Fraction | None:
@@ -185,24 +221,48 @@ def _mean(tries: Iterable[Try], otherwise: bool | None = None) -> Fraction | Non
     return Fraction(sum(known), len(known)) if known else None
 
 
+def uncounted(tries: Sequence[Try]) -> Sequence[Try]:
+    """Return the tries of a run that a person ended early. Those that it took with it stay open: what they would have
+    become is unknown, and to leave them out would make the planned size of what the person had seen."""
+    return [replace(one, excluded="") if one.excluded == CANCELLED else one for one in tries]
+
+
 def contrasts(tries: Sequence[Try], arms: Sequence[str], control: str, *, stopped: bool = False) -> list[Contrast]:
-    """Compare every other arm with the control; several contrasts share their error by Holm and, while the run goes on,
-    by equal parts.
+    """Compare every other arm with the control; several contrasts share their error by Holm, in each scope, and while
+    the run goes on by equal parts.
 
     `stopped`: a person ended the run before its planned size, so that no test for that size may speak.
     """
+    tries = uncounted(tries) if stopped else tries
     others = [arm for arm in arms if arm != control]
     waves = sorted({one.wave for one in tries})
     sides = [[one for one in tries if one.arm in (arm, control)] for arm in others]
     tasks = [_by_task(mine, arm, control) for arm, mine in zip(others, sides, strict=True)]
-    found = [
+    drafts = [
         _contrast(mine, of_arm, waves, arm, control, stopped, 0.05 / len(others))
         for arm, mine, of_arm in zip(others, sides, tasks, strict=True)
     ]
-    if len(found) > 1:
-        ps = [one.tasks_scope.p if one.tasks_scope and one.tasks_scope.p is not None else 1.0 for one in found]
-        found = [_holmed(one, p) for one, p in zip(found, holm(ps), strict=True)]
-    return [replace(one, price=_price(one, of_arm.values())) for one, of_arm in zip(found, tasks, strict=True)]
+    of_tasks = _after_holm([one.tasks_scope for one in drafts])
+    of_scenarios = _after_holm([one.scenarios_scope for one in drafts])
+    return [_told(*each) for each in zip(drafts, of_tasks, of_scenarios, tasks, strict=True)]
+
+
+def _after_holm(scopes: Sequence[Scope | None]) -> list[Scope | None]:
+    """Give each scope its p after Holm, where there are several; one that cannot be tested counts as not shown."""
+    if len(scopes) < 2:
+        return list(scopes)
+    ps = holm([1.0 if one is None or one.p is None else one.p for one in scopes])
+    return [one if one is None or one.p is None else replace(one, p_holm=p) for one, p in zip(scopes, ps, strict=True)]
+
+
+def _told(one: Contrast, on_tasks: Scope | None, on_scenarios: Scope | None, tasks: dict[str, _Task]) -> Contrast:
+    """Return the contrast with its verdicts and sentences."""
+    told = replace(
+        one,
+        tasks_scope=on_tasks and _tasks_told(one, on_tasks),
+        scenarios_scope=on_scenarios and _scenarios_told(one, on_scenarios),
+    )
+    return replace(told, sentence=_headline(told), price=_price(told, tasks.values()))
 
 
 def _price(one: Contrast, tasks: Iterable[_Task]) -> Price | None:
@@ -220,21 +280,6 @@ def _minutes(tries: Iterable[Try]) -> float:
     return sum(counted) / len(counted) / 60
 
 
-def _holmed(one: Contrast, p: float) -> Contrast:
-    """Take a verdict back that Holm's p does not carry."""
-    scope = one.tasks_scope
-    if scope is None or scope.p is None:
-        return one
-    if scope.verdict in ("better", "worse"):
-        if p >= 0.05:
-            about = f"{scope.sentence.partition(':')[2].strip().rstrip('.')}, p {p_text(p)} after Holm."
-            scope = replace(scope, verdict="none", sentence=f"No difference shown on these {one.tasks} tasks: {about}")
-        else:
-            scope = replace(scope, sentence=f"{scope.sentence.rstrip('.')}, p {p_text(p)} after Holm.")
-    told = replace(one, p_holm=p, tasks_scope=scope)
-    return replace(told, sentence=_headline(told))
-
-
 def _contrast(
     tries: Sequence[Try],
     tasks: dict[str, _Task],
@@ -245,20 +290,23 @@ def _contrast(
     alpha: float,
 ) -> Contrast:
     """Compare an arm with the control, from the tries of both and the same by task."""
-    done = [one for one in tasks.values() if not one.is_open]
-    paired = [(one, d) for one in done if (d := one.difference) is not None]
-    complete = bool(tasks) and len(done) == len(tasks)
+    complete = bool(tasks) and not any(one.is_open for one in tasks.values())
     state = "stopped" if stopped and not complete else "running"
     if complete:
         state = "extended" if len(waves) > 1 else "final"
     lost = _exclusions(tasks.values())
-    by_wave = [tasks] if len(waves) == 1 else [_of_wave(tries, arm, control, wave) for wave in waves]
-    running = _running(by_wave, state, alpha)
+    rounds = [_round(tasks if len(waves) == 1 else _of_wave(tries, arm, control, wave)) for wave in waves]
+    running = _running(rounds, state, alpha)
+    if lost.withheld:
+        running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=WITHHELD)
+    read = {(name, wave) for wave, one in zip(waves, rounds, strict=True) for name in one.read}
+    known = tasks if complete else _by_task([one for one in tries if (one.task, one.wave) in read], arm, control)
+    paired = [(one, d) for one in known.values() if (d := one.difference) is not None]
     fixed = state == "final" and paired and not lost.withheld
     single = all(len(one.treated) == 1 == len(one.control) for one in tasks.values())
     ds = [d for _, d in paired]
     units = _units([one for one, _ in paired])
-    contrast = Contrast(
+    return Contrast(
         arm=arm,
         control=control,
         tasks=len(paired),
@@ -276,7 +324,6 @@ def _contrast(
         scenarios=_rows(paired),
         sharing=sum(len(unit) for unit in units if len(unit) > 1),
     )
-    return replace(contrast, sentence=_headline(contrast))
 
 
 def _by_task(tries: Iterable[Try], arm: str, control: str) -> dict[str, _Task]:
@@ -314,101 +361,127 @@ def _rate(tries: Sequence[Sequence[Try]]) -> float | None:
 
 
 def _on_tasks(ds: Sequence[Fraction], units: Sequence[Sequence[int]], single: bool) -> Scope:
-    n, total, won, lost = len(ds), sum(ds), sum(d > 0 for d in ds), sum(d < 0 for d in ds)
-    joined = len(units) < n
-    what = "sums of tasks that share an answer" if joined else "task means"
+    n, joined = len(ds), len(units) < len(ds)
     if single and not joined:
-        p, span, test = mcnemar(won, lost), tango(won, lost, n), MCNEMAR
-        borderline = p >= 0.05 and not span[0] <= 0 <= span[1]
-        shown = p < 0.05
-    else:
-        sums = [sum((ds[place] for place in unit), Fraction()) for unit in units]
-        p, test = sign_flip(sums), FLIPS
-        found = cluster_interval([float(one) for one in sums], [len(unit) for unit in units])[1]
-        if found is None:
-            kept = f" ({count(len(units), 'unit')}, as tasks share answers)" if joined else ""
-            few = f"{count(n, 'task')}{kept} are too few for a result." if n != 1 else "1 task is too few for a result."
-            return Scope(len(units), None, p, f"{FLIPS} on {what}", "few", few)
-        span, borderline = found, False
-        shown = p < 0.05 and not span[0] <= 0 <= span[1]
+        won, lost = sum(d > 0 for d in ds), sum(d < 0 for d in ds)
+        return Scope(n, tango(won, lost, n), mcnemar(won, lost), f"{MCNEMAR}, {TANGO}")
+    sums = [sum((ds[place] for place in unit), Fraction()) for unit in units]
+    what = "sums of tasks that share an answer" if joined else "task means"
+    span = cluster_interval([float(one) for one in sums], [len(unit) for unit in units])[1]
+    return Scope(len(units), span, sign_flip(sums), f"{FLIPS} on {what}, {JACKKNIFE}")
+
+
+def _tasks_told(one: Contrast, scope: Scope) -> Scope:
+    """Return what the tasks allow to be said at the planned size."""
+    n = one.tasks
+    if scope.interval is None or one.delta is None:
+        kept = f" ({count(scope.units, 'unit')}, as tasks share answers)" if scope.units < n else ""
+        few = f"{count(n, 'task')}{kept} are too few for a result." if n != 1 else "1 task is too few for a result."
+        return replace(scope, verdict="few", sentence=few)
     on = f"on {'this task' if n == 1 else f'these {n} tasks'}"
-    delta = f"{points(float(total / n))} {span_text(span)}"
-    method = f"{test}, {TANGO}" if test == MCNEMAR else f"{test} on {what}, {JACKKNIFE}"
-    if shown:
-        verdict = _word(float(total))
-        said = f"{verdict.capitalize()} {on}: {delta}, {won} won, {lost} lost, p {p_text(p)} ({test}, planned size)."
-        return Scope(len(units), span, p, method, verdict, said)
-    said = f"No difference shown {on}: {delta}, {won} won, {lost} lost."
-    if borderline:
-        said += f" Borderline: the interval leaves out 0 but the exact test does not show it (p {p_text(p)})."
-    else:
-        limit = math.ceil(100 * max(-span[0], span[1]) - 1e-9)
-        if limit < 100:
-            said += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
-    return Scope(len(units), span, p, method, "none", said)
+    found = f"{on}: {points(one.delta)} {span_text(scope.interval)}, {one.won} won, {one.lost} lost"
+    test = scope.method.partition(",")[0].partition(" on ")[0]
+    if scope.is_shown:
+        verdict = _word(one.delta)
+        said = f"{verdict.capitalize()} {found}, {scope.p_words(f' ({test}, planned size)')}."
+        return replace(scope, verdict=verdict, sentence=said)
+    said, limit = f"No difference shown {found}.", math.ceil(100 * max(map(abs, scope.interval)) - 1e-9)
+    if not scope.holds_zero:
+        said += f" Borderline: the interval leaves out 0 but the exact test does not show it ({scope.p_words()})."
+    elif scope.p is not None and scope.p < 0.05:
+        said += f" Borderline: the interval includes 0 though the test alone would show it ({scope.p_words()})."
+    elif limit < 100:
+        said += f" Differences beyond {count(limit, 'point')} are ruled out at 95%."
+    return replace(scope, verdict="none", sentence=said)
 
 
 def _on_scenarios(paired: Sequence[tuple[_Task, Fraction]]) -> Scope:
     units = _units([one for one, _ in paired], by_scenario=True)
     sums = [sum((paired[place][1] for place in unit), Fraction()) for unit in units]
     sizes = [len(unit) for unit in units]
-    groups, method = len(units), f"{FLIPS} on scenario sums, {JACKKNIFE}"
-    found = cluster_interval([float(one) for one in sums], sizes)
-    if groups < FEW_UNITS or effective(sizes) < FEW_EFFECTIVE or found[1] is None:
-        verb = "is" if groups == 1 else "are"
-        few = f"{count(groups, 'scenario')} {verb} too few to speak of others."
-        return Scope(groups, None, None, method, "few", few)
-    delta, span = found[0], found[1]
-    p = sign_flip(sums)
-    shown = p < 0.05 and not span[0] <= 0 <= span[1]
-    verdict = _word(delta) if shown else "none"
-    word = verdict if shown else "not shown"
-    said = f"For scenarios like these {groups}: {word} ({points(delta)} {span_text(span)})."
-    return Scope(groups, span, p, method, verdict, said)
+    span = cluster_interval([float(one) for one in sums], sizes)[1]
+    enough = len(units) >= FEW_UNITS and effective(sizes) >= FEW_EFFECTIVE and span is not None
+    p = sign_flip(sums) if enough else None
+    return Scope(len(units), span if enough else None, p, f"{FLIPS} on scenario sums, {JACKKNIFE}")
+
+
+def _scenarios_told(one: Contrast, scope: Scope) -> Scope:
+    """Return what the scenarios allow to be said of others like them."""
+    if scope.interval is None or one.delta is None:
+        verb = "is" if scope.units == 1 else "are"
+        few = f"{count(scope.units, 'scenario')} {verb} too few to speak of others."
+        return replace(scope, verdict="few", sentence=few)
+    verdict = _word(one.delta) if scope.is_shown else "none"
+    word = verdict if scope.is_shown else "not shown"
+    said = f"For scenarios like these {scope.units}: {word} ({points(one.delta)} {span_text(scope.interval)})."
+    return replace(scope, verdict=verdict, sentence=said)
 
 
 def _of_wave(tries: Iterable[Try], arm: str, control: str, wave: int) -> dict[str, _Task]:
     return _by_task([one for one in tries if one.wave == wave], arm, control)
 
 
-def _running(by_wave: Iterable[dict[str, _Task]], state: str, alpha: float) -> Running:
-    prefixes: list[tuple[list[int], Wave]] = []
-    planned = 0
-    for of_wave in by_wave:
-        tasks = sorted(of_wave.values(), key=lambda one: one.position)
-        planned += len(tasks)
-        seeds = max((len(one.treated) for one in tasks), default=1)
-        prefixes.append(_prefix(tasks, seeds))
-    read, bets = sum(sum(sizes) for sizes, _ in prefixes), [wave for _, wave in prefixes]
-    crossed = first_crossing(bets, alpha)
-    since, verdict, e_then = None, "none", 0.0
-    if crossed:
-        valid = [one.size for wave in bets for one in wave.units]
-        since, verdict, e_then = sum(valid[: crossed[0]]), _word(crossed[1]), crossed[2]
+@dataclass(frozen=True)
+class _Round:
+    """The complete prefix of the tasks planned together: their names, and what may be bet on them. `ends` holds for
+    each unit of the bets the place of its last task in the reading order."""
+
+    planned: int
+    read: list[str]
+    bets: Wave
+    ends: list[int]
+
+
+def _round(tasks: Mapping[str, _Task]) -> _Round:
+    names = sorted(tasks, key=lambda name: tasks[name].turn)
+    units = _units([tasks[name] for name in names])
+    seeds = max((len(one.treated) for one in tasks.values()), default=1)
+    read: list[str] = []
+    bets: list[Unit] = []
+    ends: list[int] = []
+    for unit in units:
+        mine = [tasks[names[place]] for place in unit]
+        if any(one.is_open for one in mine):
+            break
+        read += [names[place] for place in unit]
+        if ds := [d for one in mine if (d := one.difference) is not None]:
+            bets.append(Unit(float(sum(ds)), len(ds)))
+            ends.append(len(read))
+    is_plain = seeds == 1 and len(units) == len(tasks)
+    scale = None if is_plain else math.sqrt(len(tasks) / max(len(units), 1) / seeds)
+    return _Round(len(tasks), read, Wave(tuple(bets), scale), ends)
+
+
+def _running(rounds: Sequence[_Round], state: str, alpha: float) -> Running:
+    read, planned = sum(len(one.read) for one in rounds), sum(one.planned for one in rounds)
+    bets = [one.bets for one in rounds]
     e, span = math.exp(min(700.0, log_e(bets))), interval(bets, alpha)
-    if crossed:
-        said = (
-            f"Shown while running, at task {since} of {planned}: {verdict} (E {e_then:.3g}, may be read at any time)."
-        )
-        said += f" Interval so far {span_text(span)}."
-    elif state == "stopped":
+    if crossed := first_crossing(bets, alpha):
+        place, within = next(each for each in _places(rounds) if each[0] == crossed[0])[1:]
+        since, verdict = sum(one.planned for one in rounds[:place]) + within, _word(crossed[1])
+        said = f"Shown while running, at task {_where(rounds, place, within)}: {verdict} (E {crossed[2]:.3g}, may be "
+        said += f"read at any time). Interval so far {span_text(span)}."
+        return Running(e, read, planned, span, verdict, since, said)
+    if state == "stopped":
         said = f"Stopped at {read} of {planned} by a person: only the anytime statement applies. Nothing shown."
     elif state == "extended":
         said = f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
     else:
-        said = f"Nothing shown yet at {read} of {planned}. You can look as often as you like."
-    return Running(e, read, planned, span, verdict, since, said)
+        place = next((number for number, one in enumerate(rounds) if len(one.read) < one.planned), len(rounds) - 1)
+        at = _where(rounds, place, len(rounds[place].read)) if rounds else f"{read} of {planned}"
+        said = f"Nothing shown yet at {at}. You can look as often as you like."
+    return Running(e, read, planned, span, "none", None, said)
 
 
-def _prefix(tasks: Sequence[_Task], seeds: int) -> tuple[list[int], Wave]:
-    """Return the sizes of the units that stand in the complete prefix of a wave, and what may be bet on them."""
-    units = [[tasks[place] for place in unit] for unit in _units(tasks)]
-    ready = next((place for place, unit in enumerate(units) if any(one.is_open for one in unit)), len(units))
-    valid = [[d for one in unit if (d := one.difference) is not None] for unit in units[:ready]]
-    bets = tuple(Unit(float(sum(ds)), len(ds)) for ds in valid if ds)
-    is_plain = seeds == 1 and len(units) == len(tasks)
-    scale = None if is_plain else math.sqrt(len(tasks) / max(len(units), 1) / seeds)
-    return [len(unit) for unit in units[:ready]], Wave(bets, scale)
+def _places(rounds: Iterable[_Round]) -> Iterator[tuple[int, int, int]]:
+    """Yield the number of each unit that was bet on, its round, and its place there."""
+    ends = ((place, end) for place, one in enumerate(rounds) for end in one.ends)
+    return ((number, *each) for number, each in enumerate(ends, 1))
+
+
+def _where(rounds: Sequence[_Round], place: int, within: int) -> str:
+    of = f" in round {place + 1} of {len(rounds)}" if len(rounds) > 1 else ""
+    return f"{within} of {rounds[place].planned}{of}"
 
 
 def _word(direction: float) -> str:
@@ -416,7 +489,7 @@ def _word(direction: float) -> str:
 
 
 def _exclusions(tasks: Iterable[_Task]) -> Exclusions:
-    tasks = [task for task in tasks if not any(one.unfit for one in (*task.treated, *task.control))]
+    tasks = [task for task in tasks if not any(one.unfit for one in task.tries)]
     treated = Counter(one.excluded for task in tasks for one in task.treated if one.excluded)
     control = Counter(one.excluded for task in tasks for one in task.control if one.excluded)
     of_treated, of_control = sum(len(one.treated) for one in tasks), sum(len(one.control) for one in tasks)
@@ -460,21 +533,29 @@ def _headline(one: Contrast) -> str:
     lost = one.exclusions
     if lost.withheld:
         a, b = (sum(arm.values()) for arm in (lost.treated, lost.control))
-        low, high = (f"{round(100 * bound):+d}" for bound in lost.bounds)
+        low, high = map(signed, lost.bounds)
         return (
-            f"Not comparable: {a} of {lost.treated_planned} episodes of {one.arm} and {b} of {lost.control_planned} of "
-            f"{one.control} were lost. Delta between {low} and {high} points whatever they were; with losses counted "
-            f"as failures {points(lost.as_failures)}."
+            f"Not comparable: {a} of {count(lost.treated_planned, 'episode')} of {one.arm} and {b} of "
+            f"{lost.control_planned} of {one.control} were lost. Delta between {low} and {high} points whatever they "
+            f"were; with losses counted as failures {points(lost.as_failures)}."
         )
+    if not one.tasks and one.state in ("final", "extended"):
+        return "Nothing to compare: no task is valid in both arms."
     if one.tasks_scope is None or (one.tasks_scope.verdict == "none" and one.running.since is not None):
         return one.running.sentence
     return one.tasks_scope.sentence
 
 
+def signed(share: float) -> str:
+    """Return a share as a whole number of points with its sign; 0 has none."""
+    value = round(100 * share)
+    return f"{value:+d}" if value else "0"
+
+
 def points(share: float) -> str:
     """Return a difference of shares as points, such as `+18 points`."""
-    value = round(100 * share)
-    return f"{value:+d} {'point' if abs(value) == 1 else 'points'}" if value else "0 points"
+    value = signed(share)
+    return f"{value} {'point' if value in ('+1', '-1') else 'points'}"
 
 
 def span_text(span: Interval) -> str:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db.models import Count, Q, Sum
@@ -26,7 +27,7 @@ from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
 from reviews import court
 from runs import probes, replaceable
-from runs.compare import Contrast, Try, contrasts
+from runs.compare import CANCELLED, Contrast, Try, contrasts, uncounted
 from runs.difficulty import ByDifficulty, by_difficulty
 from runs.models import ENDED, Plan, PlanState
 from runs.offers import Effect, effects
@@ -82,6 +83,11 @@ class Comparison:
             return (self.contrasts or self.effects)[0].sentence
         ended, planned = sum(arm.ended for arm in self.arms), sum(arm.planned for arm in self.arms)
         return f"{ended} of {planned} episodes ended. One arm: nothing to compare."
+
+    @property
+    def ends(self) -> Sequence[Try]:
+        """The tries as they count once no more come: those that a person cancelled with the run stay open."""
+        return uncounted(self.tries) if self.plan.state == PlanState.CANCELLED else self.tries
 
 
 def plan_of_run(actor: Actor, run_id: str) -> Plan:
@@ -146,7 +152,7 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     rows = list(
         plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
             "scenario", "task_idx", "arm__name", "seed", "position", "wave",
-            "episode_id", "episode__state", "episode__fault", "offered", "chance",
+            "episode_id", "episode__state", "episode__fault", "offered", "chance", "tries", "episode__created_at",
         )
     )  # fmt: skip
     of_plan = outcomes.of_project(plan.run.project).filter(episode__planned__plan=plan)
@@ -156,14 +162,15 @@ def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
     known = probes.unfit(plan.run.project, before=plan.run.created_at)
     tries = []
     asks, shared = _asks_of(plan), _shared_of(plan)
-    for scenario, idx, arm, seed, position, wave, episode, state, fault, offered, chance in rows:
+    for scenario, idx, arm, seed, position, wave, episode, state, fault, offered, chance, episodes, created_at in rows:
         complete, excluded = _became(state, fault, types.get(episode), unverified.get(episode, ""))
         task = f"{scenario}/{idx}"
         if complete is not None and task in known:
             complete, excluded = None, known[task]
         about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
         answers = frozenset(shared.get(episode, ()))
-        tries.append(Try(task, scenario, arm, seed, position, wave, *about, answers, unfit=task in known))
+        retried_at = created_at.timestamp() if episodes > 1 else 0.0
+        tries.append(Try(task, scenario, arm, seed, position, wave, *about, answers, retried_at, unfit=task in known))
     return tries, [row[7] for row in rows]
 
 
@@ -199,7 +206,7 @@ def _shared_of(plan: Plan) -> dict[str, set[str]]:
 def _became(state: str, fault: str, reward_type: str | None, unverified: str) -> tuple[bool | None, str]:
     """Return (complete or not, why it is excluded); neither for an open try."""
     if state == EpisodeState.CANCELLED:
-        return None, "cancelled"
+        return None, CANCELLED
     if state == EpisodeState.FAILED:
         return (False, "") if fault in CAUSED_BY_ARM else (None, f"fault {fault or 'unknown'}")
     if state == EpisodeState.FINISHED:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from runs.anytime import Unit, Wave, first_crossing, interval
-from runs.compare import GAP, Try, count, p_text, points, span_text
+from runs.compare import GAP, Try, count, p_text, points, signed, span_text, uncounted
 from runs.paired import Interval, cluster_interval, holm
 from runs.prices import Price, price
 
@@ -27,6 +27,7 @@ FEWEST = 60
 """Counted tries from which on the interval of a mean of scores may be read."""
 TENTHS = 10
 METHOD = "randomization test, AIPW scores"
+WITHHELD = "Nothing may be said at any time either: the two sides lost different shares of their episodes."
 CHANCES = (0.1, 0.9)
 """Chances outside would let single tries decide: a score can be as large as 1 / p."""
 
@@ -130,7 +131,8 @@ def effects(tries: Sequence[Try], *, stopped: bool = False) -> list[Effect]:
     """Return what the offer changed in each arm that draws it; several arms share their error by Holm, and while the
     run goes on by equal parts. `tries` are in the planned order. `stopped`: a person ended the run early."""
     by_arm: dict[str, list[Try]] = defaultdict(list)
-    for each in tries:
+    # a try that a retry opens again goes behind those read before, so that what they showed stays
+    for each in sorted(uncounted(tries) if stopped else tries, key=lambda one: (one.wave, one.retried_at)):
         if each.chance is not None:
             by_arm[each.arm].append(each)
     drafts = [_effect(arm, mine, stopped, 0.05 / len(by_arm)) for arm, mine in by_arm.items()]
@@ -149,15 +151,17 @@ def _effect(arm: str, tries: Sequence[Try], stopped: bool, alpha: float) -> tupl
     state = "running" if is_open else "extended" if len({one.wave for one in tries}) > 1 else "final"
     if is_open and stopped:
         state = "stopped"
-    scored = scores([one for one in tries if not one.is_open])
+    prefix = _prefix(tries)
+    scored = scores(prefix)  # all, once none is open
     lost = _lost(tries)
     may_read = state == "final" and bool(scored) and not lost.bars
-    values = [one.score for one in scored]
-    delta = cluster_interval(values, [1] * len(values))[0] if values else None
-    span = cluster_interval(values, [1] * len(values))[1] if may_read and len(values) >= FEWEST else None
+    delta, span = _mean(scored) if may_read and len(scored) >= FEWEST else (None, None)
     p = redrawn([(one.tenths, _chance(one.of)) for one in scored], _offers(scored)) if may_read else None
     counted = [one.of for one in scored]
     helped = [one for one in counted if one.offered]
+    running = _running(tries, prefix, state, alpha)
+    if lost.bars:
+        running = replace(running, interval=lost.bounds, verdict="withheld", since=None, sentence=WITHHELD)
     effect = Effect(
         arm=arm,
         chance=_chance(tries[0]),
@@ -171,10 +175,16 @@ def _effect(arm: str, tries: Sequence[Try], stopped: bool, alpha: float) -> tupl
         interval=span,
         p=p,
         verdict="none",
-        running=_running(tries, state, alpha),
+        running=running,
         lost=lost,
     )
     return effect, scored
+
+
+def _mean(scored: Sequence[_Scored]) -> tuple[float, Interval | None]:
+    """Return the mean score and its interval; a difference of shares is at most 1, which single scores are not."""
+    mean, span = cluster_interval([one.score for one in scored], [1] * len(scored))
+    return max(-1.0, min(1.0, mean)), span
 
 
 def _price(one: Effect, scored: Sequence[_Scored]) -> Price | None:
@@ -289,8 +299,12 @@ def _filled(tries: Sequence[Try], offered: bool) -> float:
     return max(-1.0, min(1.0, sum(values) / len(values))) if values else 0.0
 
 
-def _running(tries: Sequence[Try], state: str, alpha: float) -> Anytime:
-    prefix = [one for _, wave in groupby(tries, key=lambda one: one.wave) for one in _complete_prefix(list(wave))]
+def _prefix(tries: Iterable[Try]) -> list[Try]:
+    """Return the tries before the first open one, of each round of seeds."""
+    return [one for _, wave in groupby(tries, key=lambda one: one.wave) for one in _complete_prefix(list(wave))]
+
+
+def _running(tries: Sequence[Try], prefix: Sequence[Try], state: str, alpha: float) -> Anytime:
     least = min(min(_chance(one), 1 - _chance(one)) for one in tries)
     by_wave = groupby(scores(prefix), key=lambda one: one.of.wave)
     waves = [Wave(tuple(Unit(one.score * least) for one in scored)) for _, scored in by_wave]
@@ -335,21 +349,24 @@ def _verdict(one: Effect) -> str:
 
 
 def _sentence(one: Effect) -> str:
-    lost = one.lost
+    lost, counted = one.lost, one.offered.counted + one.withheld.counted
     if lost.bars:
-        low, high = (f"{round(100 * bound):+d}" for bound in lost.bounds)
+        low, high = map(signed, lost.bounds)
         return (
             f"Not comparable: {count(sum(lost.offered.values()), 'episode')} with help offered and "
             f"{sum(lost.withheld.values())} without were lost. The change is between {low} and {high} points whatever "
             f"they were."
         )
-    if one.p is None or one.delta is None or (one.running.since is not None and not _is_fixed(one)):
+    if not counted and one.state in ("final", "extended"):
+        return "Nothing to compare: no episode counts."
+    if one.p is None or (one.running.since is not None and not _is_fixed(one)):
         return one.running.sentence
-    counted = count(one.offered.counted + one.withheld.counted, "episode")
+    if one.interval is None or one.delta is None:
+        verb = "is" if counted == 1 else "are"
+        few = f"{count(counted, 'episode')} {verb} too few for a result of offering help"
+        return f"{few}; {FEWEST} are needed."
     test = f"p {p_text(one.p)} (randomization test)"
     if one.p_holm is not None:
         test += f", {p_text(one.p_holm)} after Holm"
-    if one.interval is None:
-        return f"{counted} are too few for a result of offering help, {FEWEST} are needed: {points(one.delta)}, {test}."
     shown = "Offering help changed completion" if _is_fixed(one) else "No change by offering help shown"
-    return f"{shown} on these {counted}: {points(one.delta)} {span_text(one.interval)}, {test}."
+    return f"{shown} on these {count(counted, 'episode')}: {points(one.delta)} {span_text(one.interval)}, {test}."

@@ -245,7 +245,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "server": servers.Said(**found.plan.server) if found.plan.server else None,
         "ruled_later": found.ruled_later,
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
-        "repeats": repeats(found.tries, names),
+        "repeats": repeats(found.ends, names),
         "tables": list(TABLES),
         "yaml": to_yaml(plan_of(found.plan.document)),
         "may_launch": holds(request.actor, may_launch),

@@ -88,7 +88,7 @@ def markdown(found: Comparison, paid: Sequence[Row], drawings: Mapping[str, Char
         parts += _of_difficulty(levels)
     for effect in found.effects:
         parts += _of_help(effect)
-    if seeds := repeats(found.tries, [arm.name for arm in found.arms]):
+    if seeds := repeats(found.ends, [arm.name for arm in found.arms]):
         rows = [
             [one.k, plain(arm), one.tasks, f"{one.any_of[arm]:.3f}", f"{one.all_of[arm]:.3f}"]
             for one in seeds

@@ -90,6 +90,77 @@ def test_stopped_run_gets_the_anytime_statement_only():
     assert found.tasks_scope is None and found.sentence.startswith("Stopped at 6 of 7 by a person")
 
 
+def test_run_cancelled_at_a_good_moment_shows_no_fixed_test():
+    """What a person cancelled with the run is not left out: that would make the planned size of what they had seen."""
+    cut = [*many(won=6), *[("cancelled", "cancelled")] * 18]
+    found = one(cut, stopped=True)
+    assert (found.state, found.tasks_scope, found.verdict) == ("stopped", None, "none")
+    assert found.sentence.startswith("Stopped at 6 of 24 by a person") and not found.exclusions.treated
+    assert one([*many(won=6, neither=27)], stopped=True).state == "final"  # all had ended before
+
+
+def test_counts_of_a_running_comparison_are_those_of_its_prefix():
+    """What ended first is not like the rest, so nothing of it is told beside the statement that may be read."""
+    ended_early = one([(None, True), *many(won=22)])
+    assert (ended_early.tasks, ended_early.won, ended_early.delta) == (0, 0, None)
+    assert ended_early.sentence == "Nothing shown yet at 0 of 23. You can look as often as you like."
+    found = one([*many(won=2, neither=1), (None, None), *many(lost=9)])
+    assert (found.tasks, found.won, found.lost) == (3, 2, 0) and found.delta == pytest.approx(2 / 3)
+    low, high = found.running.interval
+    assert low <= found.delta <= high and [row.tasks for row in found.scenarios] == [1, 1, 1]
+
+
+def test_shown_statement_stays_when_a_retry_opens_a_task_again():
+    lost = tries([("fault worker", True), *many(won=12, neither=20), (None, None)])
+    [before] = contrasts(lost, ARMS, "baseline")
+    retried = [replace(lost[0], excluded="", retried_at=5.0), *lost[1:]]
+    [after] = contrasts(retried, ARMS, "baseline")
+    assert before.running.verdict == after.running.verdict == "better"
+    assert before.sentence.startswith("Shown while running, at task 9 of 34: better")  # the first counts for no pair
+    assert after.sentence.startswith("Shown while running, at task 8 of 34: better")
+
+
+def test_statement_with_added_seeds_names_task_and_round():
+    both = [*tries(many(won=4)), *tries(many(won=4), wave=1), *tries(many(won=4), wave=2)]
+    [found] = contrasts(both, ARMS, "baseline")
+    assert "at task 3 of 4 in round 3 of 3: better" in found.sentence and found.running.since == 11
+    [found] = contrasts([*tries(many(won=2)), *tries([(False, True), (None, None)], wave=1)], ARMS, "baseline")
+    assert found.sentence.startswith("Nothing shown yet at 1 of 2 in round 2 of 2.")
+
+
+def test_withheld_verdict_is_told_nowhere():
+    found = one([*many(won=20), *[(False, "fault worker")] * 4])
+    assert found.verdict == found.running.verdict == "withheld"
+    assert found.running.interval == found.exclusions.bounds and "better" not in found.running.sentence
+    assert one([*many(neither=1), (False, "fault worker")]).sentence.startswith(
+        "Not comparable: 1 of 2 episodes of expert and 0 of 2 of baseline were lost. Delta between 0 and +50 points"
+    )
+
+
+def test_ended_run_without_a_valid_task_says_so():
+    assert one([("trivial", "trivial")] * 2).sentence == "Nothing to compare: no task is valid in both arms."
+
+
+def test_several_seeds_name_the_borderline_too():
+    found = one([([False] * 4, [True] * 2 + [False] * 2)] * 3 + [([False] * 4, [True] * 3 + [False])] * 2)
+    assert found.verdict == "none" and "the interval leaves out 0 but the exact test does not show it (p .062)" in (
+        found.sentence
+    )
+
+
+def test_scenarios_share_their_error_by_holm_too():
+    arms = ("baseline", "one", "two")
+    both = [
+        Try(f"s{number}/0", f"s{number}", arm, 0, number, complete=arm == "one" and number < 6)
+        for number in range(33)
+        for arm in arms
+    ]
+    first, second = contrasts(both, arms, "baseline")
+    assert first.scenarios_scope.p == pytest.approx(0.03125) and first.scenarios_scope.p_holm == pytest.approx(0.0625)
+    assert first.scenarios_scope.verdict == second.scenarios_scope.verdict == first.verdict == "none"
+    assert "not shown" in first.scenarios_scope.sentence
+
+
 def test_scenarios_scope_needs_six():
     found = one(many(won=30), scenario=lambda number: f"s{number % 5}")
     assert found.verdict == "better"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import random
+from dataclasses import replace
 
 import pytest
 
@@ -18,13 +19,13 @@ def drawn(number, complete, offered, p=0.5, task=None, **said):
     return Try(name, "s", "drawn", 0, number, complete=complete, offered=offered, chance=p, **said)
 
 
-def of(outcomes, p=0.5):
+def of(outcomes, p=0.5, stopped=False):
     """`outcomes`: (offered, complete) in the planned order; a text is the reason of an exclusion."""
     tries = [
         drawn(number, None if isinstance(y, str) else y, z, p, excluded=y if isinstance(y, str) else "")
         for number, (z, y) in enumerate(outcomes)
     ]
-    [found] = effects(tries)
+    [found] = effects(tries, stopped=stopped)
     return found
 
 
@@ -128,7 +129,10 @@ def test_nothing_is_shown_without_an_effect():
 def test_few_tries_have_a_test_and_no_interval():
     found = of(mixed((4, 1), (1, 4)))
     assert (found.verdict, found.interval, found.price) == ("few", None, None) and found.p is not None
-    assert found.sentence.startswith("10 episodes are too few for a result of offering help, 60 are needed: ")
+    assert found.sentence == "10 episodes are too few for a result of offering help; 60 are needed."
+    assert found.delta is None
+    assert of([(False, True)], p=0.1).sentence.startswith("1 episode is too few for a result of offering help")
+    assert of([(False, True)] * 30 + [(True, False)] * 36, p=0.1).delta == -1.0
 
 
 def test_running_arm_has_the_anytime_statement_only():
@@ -154,8 +158,29 @@ def test_unequal_losses_withhold_the_effect_with_bounds():
     found = of([*mixed((40, 2), (15, 35)), *[(True, "fault environment")] * 8])
     assert found.verdict == "withheld" and found.p is None and found.lost.offered == {"fault environment": 8}
     low, high = found.lost.bounds
-    assert low < found.delta < high and found.sentence.startswith(
-        "Not comparable: 8 episodes with help offered and 0 w"
+    assert low < high and found.sentence.startswith("Not comparable: 8 episodes with help offered and 0 w")
+    assert (found.delta, found.running.verdict, found.running.interval) == (None, "withheld", found.lost.bounds)
+
+
+def test_stopped_arm_reads_only_what_came_before_the_stop():
+    """A run is stopped when its counts look good; the tries that it took with it are not left out."""
+    cut = [*mixed((40, 0), (0, 40)), *[(True, "cancelled"), (False, "cancelled")] * 10]
+    found = of(cut, stopped=True)
+    assert (found.state, found.p, found.delta, found.lost.offered) == ("stopped", None, None, {})
+
+
+def test_shown_effect_stays_when_a_retry_opens_a_try_again():
+    strong = [drawn(n, y, z) for n, (z, y) in enumerate(mixed((100, 0), (0, 100)))]
+    first, rest = replace(strong[0], complete=None, excluded="fault worker"), strong[1:]
+    [before], again = effects([first, *rest]), replace(first, excluded="", retried_at=1.0)
+    [after] = effects([again, *rest])
+    assert before.running.since is not None and after.running.verdict == "better"
+    assert after.running.read == 199  # all but the one that is played again
+
+
+def test_arm_without_a_counted_try_says_so():
+    assert (
+        of([(True, "fault worker"), (False, "fault worker")] * 5).sentence == "Nothing to compare: no episode counts."
     )
 
 

@@ -175,6 +175,11 @@ def test_cancel_ends_what_is_live_and_keeps_the_rest(ada, calls):
     assert planning.cancel(ada, plan.run_id).state == "cancelled"
     with pytest.raises(WrongState):
         planning.resume(ada, plan.run_id)
+    found = compare_run(ada, plan.run_id)
+    [expert] = found.contrasts
+    assert (expert.state, expert.tasks_scope, expert.exclusions.treated) == ("stopped", None, {})
+    assert sum(arm.excluded.get("cancelled", 0) for arm in found.arms) == 11
+    assert sum(one.is_open for one in found.ends) == 11
 
 
 def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
@@ -191,6 +196,8 @@ def test_retry_replaces_infrastructure_failures_only(ada, project, calls):
     assert row.episode_id == calls[12] and Plan.objects.get().state == "finished"
     [expert] = compare_run(ada, plan.run_id).contrasts
     assert expert.exclusions.treated == expert.exclusions.control == {}
+    found = compare_run(ada, plan.run_id)
+    assert [bool(one.retried_at) for one in found.tries].count(True) == 1
 
 
 @pytest.mark.parametrize(
@@ -312,7 +319,7 @@ def test_command_launches_changes_and_compares(ada, calls, tmp_path, capsys):
         call_command("run", f"--{change}", run, project=ada.project.slug)
         assert f"{run} is {state}" in capsys.readouterr().out
     call_command("run", "--compare", run, project=ada.project.slug)
-    assert capsys.readouterr().out.startswith("Nothing")
+    assert capsys.readouterr().out.startswith("Stopped at 0 of 6 by a person")
     with pytest.raises(CommandError, match="is cancelled"):
         call_command("run", "--retry", run, project=ada.project.slug)
     file.write_bytes(b"\xff")
