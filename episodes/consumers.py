@@ -36,7 +36,7 @@ from people.access import (
     sees_outcomes,
 )
 from people.bodies import bearer_secret
-from people.errors import AppError, Away, Busy, NotFound, Unauthenticated
+from people.errors import AWAY, AppError, Away, Busy, NotFound, Unauthenticated
 from people.members import token_of
 from people.revalidation import Right, ended, right_of
 from people.turns import REPLAYS
@@ -170,7 +170,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except OSError:
             return  # it has gone
         except Exception as error:
-            if not isinstance(error, DatabaseError | AppError):
+            if not isinstance(error, (*AWAY, AppError)):
                 log.exception("a live socket failed")
             await self.shut(error)
 
@@ -202,7 +202,7 @@ def _closing(reason: Exception) -> tuple[int, str]:
         return TRY_AGAIN, Busy.code
     if isinstance(reason, AppError):
         return REFUSED.get(reason.status, 4400), reason.code
-    if isinstance(reason, DatabaseError):
+    if isinstance(reason, AWAY):
         return TRY_AGAIN, Away.code
     return BROKEN, "internal"
 
