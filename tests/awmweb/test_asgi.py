@@ -12,11 +12,13 @@ from channels.db import database_sync_to_async
 from django.conf import settings
 from django.db import DataError, IntegrityError, OperationalError
 
-from awmclient.schema import AskOpen, EpisodeStart, ToolCall
+from awmclient.schema import STEP, AskOpen, EpisodeStart, ToolCall
 from awmweb.asgi import application
 from episodes import committer, consumers, recording, trajectory
+from episodes.models import OutcomeHold
 from experts import advising, queue
 from people.errors import Busy
+from tests.browsing import as_person
 from tests.people_by_name import token
 
 COOKIE = (b"cookie", f"{settings.SESSION_COOKIE_NAME}=somebody".encode())
@@ -214,6 +216,30 @@ async def test_a_socket_whose_first_frames_fail_is_closed(watching, monkeypatch,
     closed = await socket.said()
     assert (closed["type"], closed["code"]) == ("websocket.close", code)
     await socket.send_input({"type": "websocket.disconnect", "code": code})
+    await socket.wait()
+
+
+async def test_blind_reviewer_hears_live_steps_without_rewards(transactional_db, project, ada, rita, house_servers):
+    def begun():
+        episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t"))
+        OutcomeHold.objects.create(actor_key=rita.key, episode=episode, by="review")
+        cookies = {name: str(morsel.value) for name, morsel in as_person(rita).cookies.items()}
+        return episode.pk, "; ".join(f"{name}={value}" for name, value in cookies.items()).encode()
+
+    def go_on(seq):
+        body = {"kind": "action", "action": {"go": seq}, "observation": {"at": 1}, "reward": 0.4375, "done": True}
+        recording.append_steps(ada, pk, [STEP.validate_python({**body, "seq": seq})])
+
+    pk, cookie = await database_sync_to_async(begun)()
+    await database_sync_to_async(go_on)(1)
+    socket = Call("websocket", f"/ws/episodes/{pk}", (b"cookie", cookie), OURS, query=b"since=0")
+    assert (await socket.connect())["type"] == "websocket.accept"
+    heard = [(await socket.said())["text"]]
+    await database_sync_to_async(go_on)(2)
+    while '"seq":2' not in heard[-1].replace(" ", ""):
+        heard.append((await socket.said())["text"])
+    assert not any(word in text for text in heard for word in ("reward", "0.4375", "done"))
+    await socket.send_input({"type": "websocket.disconnect", "code": 1000})
     await socket.wait()
 
 
