@@ -74,12 +74,6 @@ def holding(actor: Actor, episode: Episode, text: str, limit: int = 500) -> tupl
     return found[:limit], len(found) > limit
 
 
-def steps_for(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:
-    episode, verification = visible_episode(actor, episode_id), visibility.sees_outcome(actor, episode_id)
-    count, _ = _fitting(_rows(episode, since, verification), "body", min(limit, MAX_PAGE), PAGE_BYTES)
-    return steps_of(episode, since, count or None, verification=verification)
-
-
 def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> str:
     """Return a page of whole steps as JSON text (`StepPage`).
 
