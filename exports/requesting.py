@@ -57,12 +57,11 @@ def wake(export_id: str) -> None:
         log.warning("no worker could be called for export %s, the sweep will: %s", export_id, error)
 
 
-def wake_forgotten() -> int:
-    """Call a worker for every export that none works at."""
+def wake_forgotten() -> None:
+    """Call a worker for exports that none works at."""
     forgotten = Export.objects.silent_since(timezone.now() - SILENT_AFTER).values_list("pk", flat=True)
     for export_id in forgotten[:20]:
         wake(export_id)
-    return len(forgotten)
 
 
 def claim(export_id: str) -> Export | None:
