@@ -281,7 +281,8 @@ def remove_member(actor: Actor, membership_id: int) -> None:
 
 @transaction.atomic
 def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[str]:
-    """Return what a person may be asked about: an ask that names skills goes to those who have all of them."""
+    """Set what a person may be asked about, and return it without doubles: an ask that names skills goes to those who
+    have all of them."""
     may_manage_people(actor)
     plain = list(dict.fromkeys(" ".join(skill.split()) for skill in skills if skill.split()))
     if len(plain) > SKILLS_MAX or any(len(skill) > SKILL_CHARS for skill in plain):

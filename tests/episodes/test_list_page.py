@@ -57,7 +57,7 @@ def page(ada):
     return get
 
 
-def test_filters_of_an_export_are_those_of_the_list_but_named_ones():
+def test_exports_have_the_filters_of_the_list_but_named_ones():
     assert set(narrowing.FILTERS) - set(pages.NOT_EXPORTED) == set(recipe.FILTERS)
     assert set(pages.NOT_EXPORTED) <= set(narrowing.FILTERS)
 
