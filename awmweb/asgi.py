@@ -35,7 +35,7 @@ from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from imports.importing import UPLOAD_MAX
 from people.bodies import Body, HungUp, bearer_secret, has_body, header, replayed
-from people.errors import AppError, ForeignHost, NotFound
+from people.errors import AWAY, AppError, ForeignHost, NotFound
 from people.http import refuse, sender_of
 
 log = logging.getLogger(__name__)
@@ -152,7 +152,7 @@ async def websocket(scope: dict[str, Any], receive: Any, send: Any) -> None:
             await sockets(scope, receive, send)
         else:
             await (sockets_of_people if is_ours(scope) else denied)(scope, receive, send)
-    except DatabaseError as error:
+    except AWAY as error:
         log.warning("database unavailable while a socket connects: %s", error)
         await send({"type": "websocket.http.response.start", "status": 503, "headers": [(b"retry-after", b"1")]})
         await send({"type": "websocket.http.response.body", "body": b""})

@@ -10,7 +10,6 @@ import logging
 import sys
 from collections.abc import Collection
 
-from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -18,7 +17,7 @@ from django.utils.cache import patch_cache_control
 from django.utils.deprecation import MiddlewareMixin
 from django.views import defaults
 
-from people.errors import AppError, Away, NotFound
+from people.errors import AWAY, AppError, Away, NotFound
 from people.http import refusal
 from people.plain_text import cleaned
 
@@ -93,7 +92,7 @@ class Refusals(MiddlewareMixin):
         return self.process_exception(request, NotFound()) if any("\x00" in value for value in given) else None
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
-        if isinstance(error, OperationalError | InterfaceError):
+        if isinstance(error, AWAY):
             return _away(error)
         if not isinstance(error, AppError):
             return None
@@ -108,7 +107,7 @@ class Refusals(MiddlewareMixin):
 def server_error(request: HttpRequest) -> HttpResponse:
     """Answer what no view could: a page whose frame asked a database that is away (`handler500` of Django)."""
     error = sys.exc_info()[1]
-    if isinstance(error, OperationalError | InterfaceError):
+    if isinstance(error, AWAY):
         return refusal(Away()) if request.path.startswith("/api/") else _away(error)
     return defaults.server_error(request)
 

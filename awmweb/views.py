@@ -10,7 +10,7 @@ from typing import Any
 import redis
 from django.conf import settings
 from django.contrib import messages
-from django.db import InterfaceError, OperationalError, connection
+from django.db import connection
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -42,7 +42,7 @@ from people.access import (
     person,
     scoped,
 )
-from people.errors import NotFound
+from people.errors import AWAY, NotFound
 from people.models import Membership, display_name
 from people.plain_text import clean
 from runs import environment, launching, probes
@@ -176,7 +176,7 @@ def health(request: HttpRequest) -> JsonResponse:
     try:
         with connection.cursor() as cursor:
             cursor.execute("select 1")
-    except (OperationalError, InterfaceError):
+    except AWAY:
         return JsonResponse({"status": "away", "version": settings.VERSION}, status=503)
     return JsonResponse({"status": "ok", "version": settings.VERSION, "hints": _hints()})
 

@@ -17,12 +17,12 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from django.db import DatabaseError, DataError, IntegrityError, close_old_connections
+from django.db import close_old_connections
 
 from episodes.appending import Append, AppendResult, Held, append_together
 from episodes.entries import Entry
 from people.access import Actor
-from people.errors import Busy
+from people.errors import AWAY, Busy
 
 log = logging.getLogger(__name__)
 WAITING_APPENDS = 2000
@@ -77,7 +77,7 @@ class Committer:
                 _give_back()
             group = self._next()
             results = commit(group)
-            if any(isinstance(one, DatabaseError) for one in results):
+            if any(isinstance(one, AWAY) for one in results):
                 _give_back()
             _answer(zip(group, results, strict=True))
             held = [one for one, result in zip(group, results, strict=True) if isinstance(result, Held)]
@@ -140,7 +140,7 @@ def commit(group: Sequence[Request]) -> list[AppendResult]:
     try:
         return [_patient(one, result) for one, result in zip(group, append_together(group), strict=True)]
     except Exception as error:
-        suspect = isinstance(error, IntegrityError | DataError) or not isinstance(error, DatabaseError)
+        suspect = not isinstance(error, AWAY)
         if len(group) > 1 and suspect:
             return [commit([one])[0] for one in group]
         if suspect:

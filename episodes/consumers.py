@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import json
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, ParamSpec, TypeVar
@@ -21,6 +22,7 @@ from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from episodes import events, trajectory, visibility, windows
+from episodes.entries import without_rewards
 from episodes.hub import Hub, SocketListener, hub
 from episodes.live_html import Showings, pictures_frame, showings
 from episodes.models import Episode
@@ -36,7 +38,7 @@ from people.access import (
     sees_outcomes,
 )
 from people.bodies import bearer_secret
-from people.errors import AppError, Away, Busy, NotFound, Unauthenticated
+from people.errors import AWAY, AppError, Away, Busy, NotFound, Unauthenticated
 from people.members import token_of
 from people.revalidation import Right, ended, right_of
 from people.turns import REPLAYS
@@ -94,11 +96,26 @@ def _visit(visit: Callable[[], R]) -> R:
         close_old_connections()
 
 
+class BlindListener(SocketListener):
+    """The listener of a person who must not see the outcome: steps come without rewards."""
+
+    def put(self, payload: Payload) -> None:
+        super().put(Payload(*map(_without_rewards, payload.texts)))
+
+
+def _without_rewards(text: str) -> str:
+    frame = json.loads(text)
+    if frame["type"] != "steps":
+        return text
+    return events.steps_frame(frame["episode"], [without_rewards(json.dumps(step)) for step in frame["steps"]])
+
+
 class LiveConsumer(AsyncWebsocketConsumer):
     """Shared course of a live socket: admit, listen, first frames, then every hint."""
 
     actor: Actor
     topics: tuple[str, ...] = ()
+    listens: type[SocketListener] = SocketListener
     listener: SocketListener | None = None
     pump: asyncio.Task[None] | None = None
 
@@ -122,7 +139,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
             await self.accept()
             return await self.shut(refused)
         await self.accept()
-        self.listener = SocketListener(self.line, self._drain_soon)
+        self.listener = self.listens(self.line, self._drain_soon)
         guard().watch(self)
         self.pump = asyncio.create_task(self._talk(self._begin))
 
@@ -170,7 +187,7 @@ class LiveConsumer(AsyncWebsocketConsumer):
         except OSError:
             return  # it has gone
         except Exception as error:
-            if not isinstance(error, DatabaseError | AppError):
+            if not isinstance(error, (*AWAY, AppError)):
                 log.exception("a live socket failed")
             await self.shut(error)
 
@@ -202,7 +219,7 @@ def _closing(reason: Exception) -> tuple[int, str]:
         return TRY_AGAIN, Busy.code
     if isinstance(reason, AppError):
         return REFUSED.get(reason.status, 4400), reason.code
-    if isinstance(reason, DatabaseError):
+    if isinstance(reason, AWAY):
         return TRY_AGAIN, Away.code
     return BROKEN, "internal"
 
@@ -267,7 +284,13 @@ class EpisodeConsumer(LiveConsumer):
         if project_id != self.actor.project.pk:
             raise NotFound
         self.sees_all = visibility.sees_outcome(self.actor, pk)
+        if self.is_blind:
+            self.listens = BlindListener
         return [events.episode_topic(pk), events.people_topic(pk)] if self.sees_all else [events.episode_topic(pk)]
+
+    @property
+    def is_blind(self) -> bool:
+        return not self.sees_all and sees_outcomes(self.actor)
 
     def source(self) -> Hub | Showings:
         return showings() if self._in_pictures() else hub()
@@ -280,7 +303,7 @@ class EpisodeConsumer(LiveConsumer):
             return
         while True:
             async with REPLAYS.turn(self.actor.key, SOCKET_WAIT_S):
-                how = {"verification": self.sees_all, "is_blind": not self.sees_all and sees_outcomes(self.actor)}
+                how = {"verification": self.sees_all, "is_blind": self.is_blind}
                 told, more = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, **how)
             for part in list(events.parted([text for _, text in told])) or [[]]:
                 yield events.steps_frame(pk, part)

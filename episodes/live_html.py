@@ -21,6 +21,7 @@ from django.utils import timezone
 from episodes import events, windows
 from episodes.html_cache import picture_of
 from episodes.hub import GAP_FRAME, Listener, hub
+from episodes.models import Step
 from episodes.windows import MOST
 from episodes.wire import Payload
 
@@ -37,9 +38,9 @@ def pictures_frame(episode: str, last: int, pictures: Iterable[str] = ()) -> str
     )
 
 
-def drawn(texts: Sequence[str]) -> list[str]:
+def drawn(texts: Sequence[str], *, is_blind: bool = False) -> list[str]:
     """Return the same frames for a page: those with steps become one with pictures, or some where these are large; the
-    others stay as they are.
+    others stay as they are. Pictures have no rewards for readers who must not see the outcome.
     """
     frames = [(json.loads(text), text) for text in texts]
     told = [frame for frame, _ in frames if frame["type"] == "steps"]
@@ -49,7 +50,8 @@ def drawn(texts: Sequence[str]) -> list[str]:
         return others
     episode = told[0]["episode"]
     # what is told is for any ears; a page shows what is stored
-    rows = windows.at(episode, seqs[-MOST:])
+    stored = Step.objects.filter(episode=episode, seq__in=seqs[-MOST:])
+    rows = windows.shown(stored, is_blind=is_blind)
     return [*_frames_of(episode, [row.seq for row in rows], [json.dumps(picture_of(row)) for row in rows]), *others]
 
 
@@ -61,11 +63,11 @@ def _frames_of(episode: str, seqs: list[int], pictures: Sequence[str]) -> Iterat
         yield pictures_frame(episode, seqs[shown - 1], part)
 
 
-def _timed(texts: Sequence[str]) -> tuple[list[str], float]:
+def _timed(texts: Sequence[str], is_blind: bool) -> tuple[list[str], float]:
     began = time.thread_time()
     close_old_connections()
     try:
-        return drawn(texts), time.thread_time() - began
+        return drawn(texts, is_blind=is_blind), time.thread_time() - began
     finally:
         close_old_connections()
 
@@ -77,6 +79,7 @@ class Showing:
         self.pages: set[Listener] = set()
         self._heard = Listener()
         self._topics = topics
+        self._is_blind = not any(map(events.is_for_people, topics))  # agents get no pictures
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def begin(self, page: Listener) -> None:
@@ -97,7 +100,7 @@ class Showing:
     async def _show(self, texts: Sequence[str]) -> float:
         """Return seconds of work that the drawing took."""
         try:
-            frames, spent = await asyncio.to_thread(_timed, texts)
+            frames, spent = await asyncio.to_thread(_timed, texts, self._is_blind)
         except Exception:
             log.exception("steps could not be drawn; their pages ask for them")
             frames, spent = [GAP_FRAME], 0.0

@@ -40,7 +40,7 @@ PAGE = 50
 SELECTED = 200
 NO_MATCH = "No episodes match."
 LAG_S = 10
-NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length", *SAID)
+NOT_EXPORTED = ("q", "state", "tool", "asked", "error", "length", "briefed", "key", *SAID)
 """Filters of the list that an export does not have."""
 _DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 
@@ -82,6 +82,7 @@ def episodes(request: MemberRequest) -> HttpResponse:
         "withheld": visibility.withheld_here(actor),
         "lag": _lag() if words else "",
         "export_query": _export_query(wish),
+        "not_exported": _not_exported(wish),
         "headline": _found(len(counted), tally["total"]) if wish.said else _headline(tally),
         "views": list(EPISODE_VIEWS.of(actor)),
         "me": actor.key,
@@ -131,6 +132,13 @@ def _export_query(wish: Wish) -> str:
     return urlencode(
         [(name, one) for name, values in kept.items() for one in values if (name, one) != ("outcome", NOT_VERIFIED)]
     )
+
+
+def _not_exported(wish: Wish) -> list[str]:
+    """Return the titles of the filters in use that an export does not have."""
+    titles = [{**facets.TITLES, **facets.BESIDE}[name] for name in wish.said if name in NOT_EXPORTED]
+    no_outcome = NOT_VERIFIED in wish.said.get("outcome", [])
+    return [*titles, *([f"Outcome: {facets.WORDS['outcome'][NOT_VERIFIED]}"] if no_outcome else [])]
 
 
 @require_POST

@@ -458,6 +458,7 @@ def record_outcome(
     final: str = "",
 ) -> bool:
     """Store the verifier's outcome once: the row, a verification step after the last one, and a frame for people only.
+    The project's queue hears that there is one, not which: among its listeners are those who judge blind.
     False if there is one of this source: the same word again, after an answer that got lost.
 
     The check of the verifier is only in the row. `final` is the digest of the final database; it is stored with the
@@ -481,8 +482,8 @@ def record_outcome(
             return False
     # last_seq stays: it is what agents read, and the verifier's step is not theirs
     events.publish_steps(events.people_topic(episode.pk), episode.pk, [entry.told()])
-    frame = {"type": "outcome", "episode": episode.pk, **said}
-    events.publish(events.people_topic(episode.pk), frame)
+    frame = {"type": "outcome", "episode": episode.pk}
+    events.publish(events.people_topic(episode.pk), {**frame, **said})
     events.publish(events.queue_topic(episode.project_id), frame)
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from bisect import bisect_right
 from datetime import datetime
-from itertools import accumulate
+from itertools import accumulate, islice
 from typing import Any
 
 from django.conf import settings
@@ -57,7 +57,8 @@ def step_rows(episode: Episode, since: int = 0, limit: int | None = None, *, ver
 
 
 def holding(actor: Actor, episode: Episode, text: str, limit: int = 500) -> tuple[list[int], bool]:
-    """Return numbers of the steps whose body holds a text, in any case, and whether there are more than that."""
+    """Return numbers of the steps whose body holds a text, and whether there are more than that. Upper and lower case
+    are the same in ASCII letters alone: bodies hold others as escapes."""
     if not text.strip():
         return [], False
     stored = json.dumps(text.strip())[1:-1]  # bodies are ASCII JSON
@@ -65,17 +66,12 @@ def holding(actor: Actor, episode: Episode, text: str, limit: int = 500) -> tupl
     if visibility.withholds_briefing(actor, episode):
         rows = rows.exclude(kind="briefing")
     if visibility.is_withheld(actor, episode):
-        bodies = rows.values_list("seq", "body")[: limit + 1]
-        found = [seq for seq, body in bodies if stored.lower() in without_rewards(body).lower()]
+        bodies = rows.values_list("seq", "body").iterator(chunk_size=PAGE)
+        hits = (seq for seq, body in bodies if stored.lower() in without_rewards(body).lower())
+        found = list(islice(hits, limit + 1))
     else:
         found = list(rows.values_list("seq", flat=True)[: limit + 1])
     return found[:limit], len(found) > limit
-
-
-def steps_for(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> list[dict[str, Any]]:
-    episode, verification = visible_episode(actor, episode_id), visibility.sees_outcome(actor, episode_id)
-    count, _ = _fitting(_rows(episode, since, verification), "body", min(limit, MAX_PAGE), PAGE_BYTES)
-    return steps_of(episode, since, count or None, verification=verification)
 
 
 def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> str:

@@ -84,19 +84,15 @@ def models_may_help(ask: Ask) -> bool:
 
 def members_of(project: Project, now: datetime) -> list[Member]:
     """Return the people who may answer in this project."""
-    rows = Membership.objects.filter(_current(now), project=project, role__in=ADVISERS, user__is_active=True)
+    rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
     senior = Desk.objects.filter(project=project).values_list("senior_id", flat=True).first()
     return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior) for row in rows]
 
 
 def advisers(project: Project, now: datetime) -> list[Membership]:
     """Return the memberships of those who may answer, by name; one of them may be the senior."""
-    rows = Membership.objects.filter(_current(now), project=project, role__in=ADVISERS, user__is_active=True)
+    rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
     return sorted(rows.select_related("user"), key=lambda row: display_name(row.user))
-
-
-def _current(now: datetime) -> Q:
-    return Q(ends_at__isnull=True) | Q(ends_at__gt=now)
 
 
 def here(project: Project, now: datetime) -> QuerySet[Presence]:

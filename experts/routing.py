@@ -129,7 +129,7 @@ def spare(load: Load) -> float:
     return max(0.0, 1 - load.ahead_of_run / share) if share else 0.0
 
 
-def route(policy: Policy, load: Load, drawn: float, *, privileged: bool = False) -> Route:
+def route(policy: Policy, load: Load, drawn: float) -> Route:
     """1. what the budgets and the wait limit leave, 2. whether people come before the model, 3. the tiers in order."""
     wait, people = expected_wait(load), ["people", *(["senior"] if policy.has_senior else [])]
     models = ["llm"] if policy.has_models and policy.only != "people" else []

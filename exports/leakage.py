@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from awmclient.schema import ASK_TOOL, CONTROL_TOOLS, NOT_COUNTED
+from awmclient.schema import CONTROL_TOOLS, NOT_COUNTED
 from episodes.near_tasks import NearTasks
 from episodes.quoting import Secret
 from exports.recipe import Recipe
@@ -172,9 +172,3 @@ def _strings(value: Any) -> Iterable[str]:
     elif isinstance(value, list):
         for inner in value:
             yield from _strings(inner)
-
-
-def asks_expert(messages: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether any call asks the expert."""
-    calls = (call["function"]["name"] for message in messages for call in message.get("tool_calls", ()))
-    return any(name == ASK_TOOL for name in calls)

@@ -57,12 +57,11 @@ def wake(export_id: str) -> None:
         log.warning("no worker could be called for export %s, the sweep will: %s", export_id, error)
 
 
-def wake_forgotten() -> int:
-    """Call a worker for every export that none works at."""
+def wake_forgotten() -> None:
+    """Call a worker for exports that none works at."""
     forgotten = Export.objects.silent_since(timezone.now() - SILENT_AFTER).values_list("pk", flat=True)
     for export_id in forgotten[:20]:
         wake(export_id)
-    return len(forgotten)
 
 
 def claim(export_id: str) -> Export | None:
@@ -117,14 +116,14 @@ def cancel(actor: Actor, export_id: str) -> Export:
 
 
 def delete(actor: Actor, export_id: str) -> None:
-    """Remove an export; its files go unless another export holds the same dataset."""
+    """Remove an export; its files go unless another export of its project holds the same dataset."""
     may_export(actor)
     export = visible_or_404(Export.objects.all(), actor, export_id)
     with transaction.atomic():
         record(actor, "export.deleted", export.pk, export.dataset or export.format)
         export.delete()
     storing.forget_work(export_id)
-    if export.dataset and not Export.objects.filter(dataset=export.dataset).exists():
+    if export.dataset and not Export.objects.filter(dataset=export.dataset, project=export.project_id).exists():
         storing.delete(export.project_id, export.dataset)
 
 

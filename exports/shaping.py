@@ -21,8 +21,6 @@ from exports.record import Record
 _NAMES_EXPERT = re.compile(rf"\bexperts?\b|{ASK_TOOL}", re.IGNORECASE)
 _HARD_TOKEN = re.compile(r"[\w@./:+-]*\d[\w@./:+-]*|\w+(?:[_@]\w+)+")
 _PROSE_WORDS = 5
-_LONGEST_GROUNDED = 2000
-"""Messages; looking for every value in all that came before grows with the square of them."""
 
 
 @dataclass(slots=True)
@@ -72,7 +70,7 @@ def shape(record: Record, mode: AdviceMode, *, keep_ungrounded: bool = False) ->
         _NAMES_EXPERT.search(line.message["content"]) for line in lines if line.said.part in ("prompt", "assistant")
     ):
         return Shaped(reason="mentions_expert")
-    if (asked or briefed) and not keep_ungrounded and not all(_is_grounded(record, lines, line) for line in trained):
+    if (asked or briefed) and not keep_ungrounded and not _is_grounded(record, lines):
         return Shaped(reason="ungrounded")
     return (
         Shaped(tuple(lines), tuple(offered(record.specs, expert=False))) if trained else Shaped(reason="no_turn_left")
@@ -110,7 +108,7 @@ def _without_expert(said: Sequence[Said]) -> list[Line]:
             if kept is None:
                 continue
             message = kept
-        failed = place < last and _fails(said, one)
+        failed = place < last and _fails(one)
         lines.append(Line(message, 0 if failed else _loss(one), one))
     return lines
 
@@ -125,31 +123,49 @@ def _other_calls(message: Mapping[str, Any]) -> dict[str, Any] | None:
     return {**message, "tool_calls": calls} if calls else None
 
 
-def _fails(said: Sequence[Said], one: Said) -> bool:
+def _fails(one: Said) -> bool:
     """Return whether a call of this turn came back as an error."""
     return any(call.get("error") is not None for call in one.calls)
 
 
-def _is_grounded(record: Record, lines: Sequence[Line], line: Line) -> bool:
-    """Return whether every argument of this turn's calls could be known without the advice: from the task, the tool's
-    schema, or what came back before.
+def _is_grounded(record: Record, lines: Sequence[Line]) -> bool:
+    """Return whether every argument of the calls that carry loss could be known without the advice: from the task, the
+    tool's schema, or what came back before.
+
+    All that came back is one text, of which each line knows the part before it: texts of their own would grow with the
+    square of a long episode.
     """
-    calls = line.message.get("tool_calls", ())
-    if not calls:
-        return True
-    known = [record.task]
-    for earlier in lines:
-        if earlier is line:
-            break
-        if earlier.said.part != "assistant":
-            known.append(earlier.message["content"])
-    schemas = {spec.name: as_text(spec.input_schema) for spec in record.specs}
-    for call in calls:
-        function = call["function"]
-        corpus = "\n".join([*known, schemas.get(function["name"], "")]).casefold()
-        if not all(_is_known(value, corpus) for value in _leaves(function["arguments"])):
-            return False
-    return True
+    schemas = {spec.name: as_text(spec.input_schema).casefold() for spec in record.specs}
+    parts = [record.task.casefold()]
+    known, asked = len(parts[0]), []
+    for line in lines:
+        asked += [(call["function"], known) for call in line.message.get("tool_calls", ()) if line.loss]
+        if line.said.part != "assistant":
+            parts.append(line.message["content"].casefold())
+            known += 1 + len(parts[-1])
+    heard = "\n".join(parts)
+    return all(
+        _is_known(value, _Corpus(heard, end, schemas.get(function["name"], "")))
+        for function, end in asked
+        for value in _leaves(function["arguments"])
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Corpus:
+    """What an agent could know when it made a call, in small letters: what it had heard, which is all of `heard` before
+    `end`, and the tool's schema."""
+
+    heard: str
+    end: int
+    schema: str
+
+    def holds(self, text: str) -> bool:
+        return self.heard.find(text, 0, self.end) >= 0 or text in self.schema
+
+    def names(self, token: str) -> bool:
+        """Return whether a token stands by itself, not inside a longer number or name."""
+        return _stands(token, self.heard, self.end) or _stands(token, self.schema, len(self.schema))
 
 
 def _leaves(value: Any) -> Iterable[Any]:
@@ -163,20 +179,23 @@ def _leaves(value: Any) -> Iterable[Any]:
         yield value
 
 
-def _is_known(value: Any, corpus: str) -> bool:
+def _is_known(value: Any, corpus: _Corpus) -> bool:
     """Tell whether a number or name is in the corpus; of prose that the agent composed, each number and identifier."""
     if value is None or isinstance(value, bool):
         return True
     if not isinstance(value, str):
-        return _stands(json.dumps(value), corpus)
+        return corpus.names(json.dumps(value))
     text = value.strip().casefold()
-    if not text or text in corpus:
+    if not text or corpus.holds(text):
         return True
     if len(text.split()) < _PROSE_WORDS:
         return False
-    return all(_stands(token.strip(".,:;-+/").casefold(), corpus) for token in _HARD_TOKEN.findall(text))
+    return all(corpus.names(token.strip(".,:;-+/").casefold()) for token in _HARD_TOKEN.findall(text))
 
 
-def _stands(token: str, corpus: str) -> bool:
-    """Return whether the token stands in the text by itself, not inside a longer number or name."""
-    return re.search(rf"(?<![\w.]){re.escape(token)}(?!\w|\.\d)", corpus) is not None
+def _stands(token: str, text: str, end: int) -> bool:
+    alone = re.compile(rf"(?<![\w.]){re.escape(token)}(?!\w|\.\d)")
+    at = text.find(token, 0, end)  # a pattern that looks behind itself is found a hundred times more slowly
+    while at >= 0 and not alone.match(text, at, end):
+        at = text.find(token, at + 1, end)
+    return at >= 0

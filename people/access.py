@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from django.contrib.auth.models import User
-from django.db.models import Model, Q, QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponseBase
 from django.shortcuts import redirect
 from django.utils import timezone
@@ -84,8 +84,7 @@ def current_memberships(user: User, session: Mapping[str, Any]) -> QuerySet[Memb
     """Return those by which a signed-in browser acts: of its person, not ended, and opened by a link that its own
     session was begun with. An account that joined another project is not there for who was signed in as it before.
     """
-    current = Q(ends_at__isnull=True) | Q(ends_at__gt=timezone.now())
-    mine = Membership.objects.filter(current, user=user, entry__in=session.get(SESSION_ENTRIES, []))
+    mine = Membership.objects.current(timezone.now()).filter(user=user, entry__in=session.get(SESSION_ENTRIES, []))
     return mine.select_related("project", "user").order_by("pk")
 
 

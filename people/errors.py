@@ -5,6 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from django.db import InterfaceError, OperationalError
+
+AWAY = (OperationalError, InterfaceError)
+"""What the database raises while it is unavailable or gives up a statement; the same call can succeed later. Its other
+errors would be met again."""
+
 
 class AppError(Exception):
     """Base of every refusal. Subclasses set `code` and `status`; the message defaults to the docstring."""

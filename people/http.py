@@ -19,8 +19,7 @@ from asgiref.sync import sync_to_async
 from django.conf import settings
 from django.contrib.auth import get_user
 from django.core.exceptions import RequestDataTooBig
-from django.db import Error as DatabaseError
-from django.db import InterfaceError, OperationalError, close_old_connections
+from django.db import close_old_connections
 from django.http import HttpRequest, HttpResponse
 from django.http.cookie import parse_cookie
 from django.http.response import JsonResponse
@@ -34,7 +33,7 @@ from ninja.security import APIKeyCookie, HttpBearer
 from awmclient.schema import MAX_BATCH_BYTES, MAX_STEP_BYTES, ErrorEnvelope
 from people.access import Actor, bearer, chosen_membership, person
 from people.bodies import Send, bearer_secret, header
-from people.errors import AppError, Away, BadJson, Broken, Invalid, TooLarge, Unauthenticated, words_of
+from people.errors import AWAY, AppError, Away, BadJson, Broken, Invalid, TooLarge, Unauthenticated, words_of
 from people.members import digest, token_of
 from people.sessions import SessionStore
 
@@ -296,7 +295,7 @@ def told(error: Exception) -> AppError:
     """Return the refusal that an error becomes; what is none of ours goes to the log."""
     if isinstance(error, AppError):
         return error
-    if isinstance(error, DatabaseError):
+    if isinstance(error, AWAY):
         log.warning("database away: %s", error)
         return Away()
     log.error("an API call failed", exc_info=error)
@@ -349,12 +348,11 @@ def build_api(**options: Any) -> Api:
     def oversized(request: HttpRequest, error: RequestDataTooBig) -> HttpResponse:
         return refusal(TooLarge())
 
-    @api.exception_handler(OperationalError)
-    @api.exception_handler(InterfaceError)
     def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
-        log.warning("database away: %s", error)
-        return refusal(Away())
+        return refusal(told(error))
 
+    for away in AWAY:
+        api.exception_handler(away)(database_away)
     return api
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.contrib.auth.models import User
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 from django.utils.text import slugify
 
@@ -149,8 +149,7 @@ def redeem_login_link(secret: str) -> tuple[User, list[str]]:
     if spent != 1:
         raise LinkSpent
     link = LoginLink.objects.select_related("user").get(digest=digest(secret))
-    current = Q(ends_at__isnull=True) | Q(ends_at__gt=now)
-    opened = Membership.objects.filter(current, user=link.user, entry__in=link.opens)
+    opened = Membership.objects.current(now).filter(user=link.user, entry__in=link.opens)
     entries = sorted(opened.values_list("entry", flat=True), key=link.opens.index)
     if not entries:
         raise LinkSpent
@@ -246,8 +245,8 @@ def _refuse_namesake(actor: Actor, username: str, role: str) -> None:
 
 
 def _admins(now: datetime) -> QuerySet[Membership]:
-    """Return those who are admins still; one whose membership has ended helps nobody."""
-    return Membership.objects.filter(Q(ends_at__isnull=True) | Q(ends_at__gt=now), role=Role.ADMIN)
+    """Return those who are admins still; one whose membership has ended or whose account is closed helps nobody."""
+    return Membership.objects.current(now).filter(role=Role.ADMIN)
 
 
 def _admin_of(actor: Actor) -> QuerySet[Membership, Any]:
@@ -256,7 +255,7 @@ def _admin_of(actor: Actor) -> QuerySet[Membership, Any]:
 
 
 def refuse_last_admin_change(actor: Actor, username: str, role: str, ends_at: datetime | None) -> None:
-    admins = scoped(_admins(timezone.now()).select_for_update(), actor.project)
+    admins = scoped(_admins(timezone.now()).select_for_update(of=("self",)), actor.project)
     stays = role == Role.ADMIN and ends_at is None
     if not stays and [one.user.username for one in admins.select_related("user")] == [username]:
         raise Invalid("The last admin of a project cannot change role or get an expiry.")
@@ -270,7 +269,7 @@ def remove_member(actor: Actor, membership_id: int) -> None:
     membership = scoped(Membership.objects.select_related("user"), actor.project).filter(pk=membership_id).first()
     if membership is None:
         raise NotFound
-    admins = scoped(_admins(timezone.now()).select_for_update(), actor.project)
+    admins = scoped(_admins(timezone.now()).select_for_update(of=("self",)), actor.project)
     if [one.pk for one in admins] == [membership.pk]:
         raise Invalid("The last admin of a project cannot be removed.")
     _end_links_made_by(membership.user, actor.project)
@@ -282,7 +281,8 @@ def remove_member(actor: Actor, membership_id: int) -> None:
 
 @transaction.atomic
 def set_skills(actor: Actor, membership_id: int, skills: Sequence[str]) -> list[str]:
-    """Return what a person may be asked about: an ask that names skills goes to those who have all of them."""
+    """Set what a person may be asked about, and return it without doubles: an ask that names skills goes to those who
+    have all of them."""
     may_manage_people(actor)
     plain = list(dict.fromkeys(" ".join(skill.split()) for skill in skills if skill.split()))
     if len(plain) > SKILLS_MAX or any(len(skill) > SKILL_CHARS for skill in plain):

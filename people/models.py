@@ -109,6 +109,12 @@ class Project(models.Model):
         return self.slug
 
 
+class MembershipQuerySet(models.QuerySet["Membership"]):
+    def current(self, now: datetime) -> MembershipQuerySet:
+        """Filter to memberships in force: not ended, and of an account that can still sign in."""
+        return self.filter(Q(ends_at__isnull=True) | Q(ends_at__gt=now), user__is_active=True)
+
+
 class Membership(models.Model):
     """One person's role in one project, perhaps with an end. `entry` is what a session must hold to act by it: links
     hand it out, and new rights make another, which ends what was begun with the one before."""
@@ -120,6 +126,8 @@ class Membership(models.Model):
     ends_at = models.DateTimeField(null=True, blank=True)
     created_at = models.DateTimeField(auto_now_add=True)
     entry = models.CharField(max_length=40, default=new_id, editable=False, db_index=True)
+
+    objects = MembershipQuerySet.as_manager()
 
     class Meta:
         constraints = [

@@ -9,7 +9,6 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 from django.contrib.sessions.models import Session
-from django.db.models import Q
 from django.utils import timezone
 
 from people.access import Actor
@@ -61,8 +60,6 @@ def _members(rights: Collection[Right]) -> set[str]:
 
     New rights give a membership another entry, which ends what was let in before.
     """
-    current = Q(ends_at__isnull=True) | Q(ends_at__gt=timezone.now())
     wanted = {right.entry for right in rights if right.entry}
-    return set(
-        Membership.objects.filter(current, entry__in=wanted, user__is_active=True).values_list("entry", flat=True)
-    )
+    current = Membership.objects.current(timezone.now())
+    return set(current.filter(entry__in=wanted).values_list("entry", flat=True))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-from django.db.models import F, Q, QuerySet
+from django.db.models import F, QuerySet
 from django.utils import timezone
 
 from notices import deliveries
@@ -39,10 +39,8 @@ def _named(comment: Annotation) -> list[int]:
     words = {word.rstrip(".+-").lower() for word in _NAMED.findall(str(comment.text))}
     if not words:
         return []
-    current = Q(ends_at__isnull=True) | Q(ends_at__gt=timezone.now())
-    rows = (
-        scoped(Membership.objects.filter(current), comment.episode.project).select_related("user").order_by("user_id")
-    )
+    current = Membership.objects.current(timezone.now())
+    rows = scoped(current, comment.episode.project).select_related("user").order_by("user_id")
     found = [one.user for one in rows if one.user.get_username().lower() in words]
     return [user.pk for user in found if f"user:{user.pk}" != comment.author_key][:PEOPLE_MAX]
 

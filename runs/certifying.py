@@ -1,7 +1,7 @@
 """Certificates: recorded calls are made again in a fresh world, and every answer and every byte is compared.
 
 Owns what is replayed, an episode or the oracle script of a task, and what is kept of it. Leaves the replay itself to
-`EnvironmentClient`. Called by the command `certify`.
+`EnvironmentClient`. Called by the command `certify`, the API and the worker's task.
 """
 
 from __future__ import annotations

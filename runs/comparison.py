@@ -203,17 +203,26 @@ def _shared_of(plan: Plan) -> dict[str, set[str]]:
     return found
 
 
+def counted_as(state: str, fault: str, reward_type: str | None = None) -> bool | None:
+    """Return whether a try counts as complete or as not complete; None for one that counts for neither, or is open."""
+    if state == EpisodeState.FAILED:
+        return False if fault in CAUSED_BY_ARM else None
+    if state != EpisodeState.FINISHED or reward_type is None or reward_type in NOT_COUNTED:
+        return None
+    return reward_type == COMPLETE
+
+
 def _became(state: str, fault: str, reward_type: str | None, unverified: str) -> tuple[bool | None, str]:
     """Return (complete or not, why it is excluded); neither for an open try."""
-    if state == EpisodeState.CANCELLED:
-        return None, CANCELLED
-    if state == EpisodeState.FAILED:
-        return (False, "") if fault in CAUSED_BY_ARM else (None, f"fault {fault or 'unknown'}")
-    if state == EpisodeState.FINISHED:
-        if reward_type is None:
-            return None, unverified
-        return (None, reward_type) if reward_type in NOT_COUNTED else (reward_type == COMPLETE, "")
-    return None, ""
+    complete = counted_as(state, fault, reward_type)
+    if complete is not None:
+        return complete, ""
+    reasons: dict[str, str] = {
+        EpisodeState.CANCELLED: CANCELLED,
+        EpisodeState.FAILED: f"fault {fault or 'unknown'}",
+        EpisodeState.FINISHED: reward_type or unverified,
+    }
+    return None, reasons.get(state, "")
 
 
 def _count(name: str, expert: str, briefing: str, mine: list[tuple[Try, str]]) -> ArmCount:

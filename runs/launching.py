@@ -173,8 +173,9 @@ def play_again(actor: Actor, episode_id: str) -> Episode:
     broken = visible_or_404(Episode.objects.all(), actor, episode_id)
     if not broken.is_builtin or broken.state != EpisodeState.FAILED:
         raise NotBroken
-    if playable(broken.scenario, broken.task_idx or 0, broken.policy)[OURS] == "model":
-        policy_named("model")
+    policy = playable(broken.scenario, broken.task_idx or 0, broken.policy)
+    if policy[OURS] == "model":
+        policy_named(f"model:{policy.get('endpoint', '')}")
     said = {name: value for name in PLAN if (value := getattr(broken, name)) not in (None, "")}
     plan = EpisodeStart(key=broken.again_key, run=broken.run_id, **said)
     again, is_new = recording.start_episode(

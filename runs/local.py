@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
 from django.conf import settings
-from django.db import InterfaceError, OperationalError, transaction
+from django.db import transaction
 from django.utils import timezone
 from pydantic import ValidationError
 
@@ -39,7 +39,7 @@ from experts.events import ask_topic
 from experts.models import Ask
 from experts.reading import ask_view
 from people.access import Actor, visible_or_404
-from people.errors import AppError
+from people.errors import AWAY, AppError
 from people.models import new_id
 from runs import parking
 from runs.database import in_database
@@ -60,7 +60,7 @@ async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
             return await in_database(call)(*args, **kwargs)
         except AppError as refused:
             raise errors.refusal(refused.status, refused.code, refused.message) from refused
-        except (OperationalError, InterfaceError) as error:
+        except AWAY as error:
             if loop.time() + pause > give_up:
                 raise errors.Unreachable(f"The database is unavailable: {error}") from error
             log.warning("database unavailable, retrying: %s", error)

@@ -11,13 +11,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
-from itertools import groupby
+from itertools import chain, groupby
 
 from django.db.models import Count, Max, Q, QuerySet, Value
 from django.db.models.functions import Greatest
 from django.utils import timezone
 
-from awmclient.schema import LIVE_STATES, NOT_COUNTED
+from awmclient.schema import LIVE_STATES
 from episodes import visibility
 from episodes.formatting import duration
 from episodes.models import Episode, EpisodeState, OutcomeQuerySet, Run
@@ -25,7 +25,7 @@ from episodes.strip import outcome_words
 from people.access import Actor, scoped
 from runs import probes, replaceable
 from runs.compare import Try
-from runs.comparison import COMPLETE, Comparison
+from runs.comparison import Comparison, counted_as
 from runs.models import INFRASTRUCTURE, Plan, PlanState
 from runs.plans import briefing_words
 
@@ -54,11 +54,28 @@ class ArmBar:
 
     @property
     def left_out(self) -> int:
-        return self.finished - self.complete - self.others + self.faults + self.cancelled
+        return self.ended - self.complete - self.others
 
     @property
     def ended(self) -> int:
         return self.finished + self.faults + self.cancelled
+
+    def add(self, state: str, count: int) -> None:
+        self.planned += count
+        if state == EpisodeState.FINISHED:
+            self.finished += count
+        elif state == EpisodeState.FAILED:
+            self.faults += count
+        elif state == EpisodeState.CANCELLED:
+            self.cancelled += count
+        elif state in LIVE_STATES[1:]:
+            self.live += count
+
+    def count(self, complete: bool | None, count: int) -> None:
+        """Count tries on their side; None is neither."""
+        if complete is not None:
+            self.complete += complete * count
+            self.others += (not complete) * count
 
     @property
     def parts(self) -> list[tuple[str, int, int]]:
@@ -121,7 +138,8 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
     tries = Episode.objects.filter(planned__plan__in=plans)
     columns = ("planned__plan_id", "planned__arm_id", "state", "fault")
     for plan_id, arm_id, state, fault, count in tries.values_list(*columns).annotate(count=Count("pk")):
-        _add(bars[arm_id], state, count)
+        bars[arm_id].add(state, count)
+        bars[arm_id].count(counted_as(state, fault), count)
         if state == EpisodeState.FINISHED:
             silent[plan_id] += count
         elif state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
@@ -130,11 +148,8 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
     judged = ("episode__planned__plan_id", "episode__planned__arm_id", "reward_type")
     for plan_id, arm_id, reward_type, count in said.values_list(*judged).annotate(count=Count("pk")):
         silent[plan_id] -= count
-        if reward_type == COMPLETE:
-            bars[arm_id].complete += count
-        elif reward_type not in NOT_COUNTED:
-            bars[arm_id].others += count
-    _leave_out_unfit(actor, plans, said, bars)
+        bars[arm_id].count(counted_as(EpisodeState.FINISHED, "", reward_type), count)
+    _leave_out_unfit(actor, plans, tries, said, bars)
     for plan_id in [pk for pk, without in silent.items() if without]:
         broken[plan_id] = replaceable.tries_of([plan_id]).count()
     loose = scoped(Episode.objects.filter(run__in=[run.pk for run in runs if run.pk not in plans]), actor.project)
@@ -155,24 +170,27 @@ def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
 
 
 def _leave_out_unfit(
-    actor: Actor, plans: Mapping[str, Plan], judged: OutcomeQuerySet, bars: Mapping[int, ArmBar]
+    actor: Actor,
+    plans: Mapping[str, Plan],
+    tries: QuerySet[Episode],
+    said: OutcomeQuerySet,
+    bars: Mapping[int, ArmBar],
 ) -> None:
-    """Count outcomes of tasks that were known to be unfit before the launch as left out, as a comparison does."""
+    """Count tries of tasks that were known to be unfit before the launch as left out, as a comparison does."""
     tasks = probes.ever_unfit(actor.project)
     if not tasks:
         return
     before = functools.cache(lambda pk: probes.unfit(actor.project, before=plans[pk].run.created_at))
-    rows = judged.filter(episode__scenario__in={task.rpartition("/")[0] for task in tasks})
-    columns = ("episode__planned__plan_id", "episode__planned__arm_id", "episode__scenario", "episode__task_idx")
-    for plan_id, arm_id, scenario, idx, reward_type, count in rows.values_list(*columns, "reward_type").annotate(
-        count=Count("pk")
-    ):
+    scenarios = {task.rpartition("/")[0] for task in tasks}
+    failed = tries.filter(state=EpisodeState.FAILED, scenario__in=scenarios)
+    judged = said.filter(episode__scenario__in=scenarios)
+    columns = ("planned__plan_id", "planned__arm_id", "scenario", "task_idx", "state", "fault")
+    of_failed = failed.values_list(*columns).annotate(count=Count("pk"))
+    of_judged = judged.values_list(*(f"episode__{name}" for name in columns), "reward_type").annotate(count=Count("pk"))
+    for plan_id, arm_id, scenario, idx, *ended, count in chain(of_failed, of_judged):
         task = f"{scenario}/{idx}"
         if task in tasks and task in before(plan_id):
-            if reward_type == COMPLETE:
-                bars[arm_id].complete -= count
-            elif reward_type not in NOT_COUNTED:
-                bars[arm_id].others -= count
+            bars[arm_id].count(counted_as(*ended), -count)
 
 
 def _left(plans: Iterable[Plan]) -> dict[str, float]:
@@ -211,18 +229,6 @@ def card_of(found: Comparison) -> Card:
     broken = sum(arm.excluded.get(reason, 0) for arm in found.arms for reason in reasons)
     left = _left([found.plan]).get(found.plan.pk)
     return Card(found.plan.run, found.plan, bars, left, broken, len(found.tries))
-
-
-def _add(bar: ArmBar, state: str, count: int) -> None:
-    bar.planned += count
-    if state == EpisodeState.FINISHED:
-        bar.finished += count
-    elif state == EpisodeState.FAILED:
-        bar.faults += count
-    elif state == EpisodeState.CANCELLED:
-        bar.cancelled += count
-    elif state in LIVE_STATES[1:]:
-        bar.live += count
 
 
 def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:

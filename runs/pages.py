@@ -46,6 +46,8 @@ from runs.tables import TABLES, in_csv, of_completions, repeats
 PAGE = 30
 REWARDS_DRAWN = 2000
 """Episodes of a run up to which its page draws their shaped rewards; the file has all."""
+run_of = member_required(may_read, rows=Run.objects.all)
+"""A page of one run; its link works from any chosen project."""
 OTHER = "other-policy"
 ARMS: dict[str, dict[str, Any]] = {
     "baseline": {"expert": "off"},
@@ -213,7 +215,7 @@ def preview(request: MemberRequest) -> HttpResponse:
 
 
 @require_GET
-@member_required(may_read)
+@run_of
 def run_page(request: MemberRequest, pk: str) -> HttpResponse:
     """Show one run: its finding, how far it is, its tasks side by side. One without a plan opens its episodes."""
     run = visible_or_404(Run.objects.all(), request.actor, pk)
@@ -260,7 +262,7 @@ def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
 
 
 @require_GET
-@member_required(may_read)
+@run_of
 def costs(request: MemberRequest, pk: str) -> HttpResponse:
     """Show what each arm took; apart from its page, because it reads every turn of a model."""
     run = visible_or_404(Run.objects.all(), request.actor, pk)
@@ -268,7 +270,7 @@ def costs(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_GET
-@member_required(may_read)
+@run_of
 def table_file(request: MemberRequest, pk: str, name: str) -> HttpResponse:
     """Return one table of a run's page as CSV."""
     if name not in TABLES:
@@ -283,7 +285,7 @@ def _table_of(pk: str, name: str) -> str:
 
 
 @require_GET
-@member_required(may_read)
+@run_of
 def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the charts of shaped rewards, which are read from every step: the page asks for them when it is scrolled
     there."""
@@ -294,7 +296,7 @@ def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 @require_POST
-@member_required(may_launch)
+@member_required(may_launch, rows=Run.objects.all)
 def command(request: MemberRequest, pk: str, name: str) -> HttpResponse:
     """Change the state of a run, retry what broke, or add seeds; then show the page that the button stood on."""
     try:
@@ -323,7 +325,7 @@ def _whole(request: HttpRequest, name: str) -> int:
 
 
 @require_GET
-@member_required(may_read)
+@run_of
 def plan_file(request: MemberRequest, pk: str) -> HttpResponse:
     """Return the plan as YAML, which launches the same run elsewhere."""
     plan = visible_or_404(Plan.objects.all(), request.actor, pk, "run__project")

@@ -170,8 +170,8 @@ class _World(EnvironmentClient):
         return {"world": dict(self.world or {})} if is_fresh else {}
 
     async def begin_again(self) -> bool:
-        """Return an episode from before worlds were recorded begins anywhere, and is compared by what its calls
-        brought.
+        """Begin the recorded world again, and return whether there is one. An episode from before worlds were recorded
+        begins anywhere, and is compared by what its calls brought.
         """
         if not self.episode.world or not self._extended:
             return False

@@ -9,11 +9,11 @@ from typing import Any
 from asgiref.sync import async_to_sync
 from celery import Task, shared_task
 from celery.signals import worker_ready
-from django.db import Error as DatabaseError
 from django.db import close_old_connections
 
 from episodes import recording
 from episodes.models import Episode
+from people.errors import AWAY
 from runs import certifying, launching, parking, paying, planning, playing
 from runs.errors import NoServer
 
@@ -23,17 +23,17 @@ UNPAID, PAID_S = 20, 15
 
 
 # a database that is away when an episode is taken up must not cost the call: it is made again a little later
-@shared_task(bind=True, autoretry_for=(DatabaseError,), retry_backoff=1, retry_backoff_max=20, max_retries=20)
+@shared_task(bind=True, autoretry_for=AWAY, retry_backoff=1, retry_backoff_max=20, max_retries=20)
 def play(task: Task[..., None], episode_id: str) -> None:
     playing.play(episode_id, task.request.hostname or "")
 
 
-@shared_task(bind=True, autoretry_for=(DatabaseError,), retry_backoff=1, retry_backoff_max=20, max_retries=20)
+@shared_task(bind=True, autoretry_for=AWAY, retry_backoff=1, retry_backoff_max=20, max_retries=20)
 def judge(_task: Task[..., None], episode_id: str) -> None:
     playing.judge(episode_id)
 
 
-@shared_task(bind=True, autoretry_for=(DatabaseError, NoServer), retry_backoff=1, retry_backoff_max=20, max_retries=5)
+@shared_task(bind=True, autoretry_for=(*AWAY, NoServer), retry_backoff=1, retry_backoff_max=20, max_retries=5)
 def certify(_task: Task[..., None], episode_id: str) -> None:
     close_old_connections()
     async_to_sync(certifying.certify_episode)(Episode.objects.get(pk=episode_id))

@@ -129,6 +129,17 @@ def test_the_changelog_has_an_entry_for_the_present_version() -> None:
     assert present and "\n- " in present[0]
 
 
+@pytest.mark.parametrize("package", [*APPS, "awmclient", "awmenv", "awmenv/server"])
+def test_architecture_names_every_module_of_a_package(package: str) -> None:
+    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    sections = re.split(r"^(\w+)/ ", page.split("```")[1], flags=re.MULTILINE)
+    section = sections[sections.index(package.partition("/")[0]) + 1]
+    of_each_app = {"__init__", "__main__", "apps", "errors", "models", "urls", "migrations", "management"}
+    modules = {path.stem for path in (ROOT / package).glob("*.py")}
+    modules |= {path.parent.name for path in (ROOT / package).glob("*/__init__.py")}
+    assert sorted(modules - of_each_app - set(re.findall(r"\w+", section))) == []
+
+
 def test_decisions_are_numbered_without_gaps() -> None:
     numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))

@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import Error as DatabaseError
 from django.utils import timezone
 from mcp import types
 from mcp.server.lowlevel import Server
@@ -41,7 +40,7 @@ from experts.mcp import sessions
 from experts.models import Ask
 from people.access import Actor, may_record
 from people.bodies import Body, HungUp, Receive, Send, bearer_secret, header
-from people.errors import AppError, NotFound, Unauthenticated
+from people.errors import AWAY, AppError, NotFound, Unauthenticated
 from people.http import TOKENS, envelope, read_object, respond, told
 from people.models import shown
 
@@ -243,7 +242,7 @@ class Exchange(EventStore):
         try:
             self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
             await in_database(sessions.enter, self._actor, self._session)
-        except DatabaseError as error:
+        except AWAY as error:
             log.warning("database away while a session listens: %s", error)
 
     async def _take(self) -> Message:
@@ -293,7 +292,7 @@ class Exchange(EventStore):
             try:
                 self._actor = await TOKENS.actor(bearer_secret(self._scope) or "")
                 return await in_database(sessions.look, self._actor, ask.pk)
-            except DatabaseError:
+            except AWAY:
                 if (timezone.now() - ask.deadline_at).total_seconds() > PATIENCE_S:
                     raise
                 await asyncio.sleep(1)

@@ -10,13 +10,15 @@ from asgiref.testing import ApplicationCommunicator
 from channels import auth
 from channels.db import database_sync_to_async
 from django.conf import settings
-from django.db import OperationalError
+from django.db import DataError, IntegrityError, OperationalError
 
-from awmclient.schema import AskOpen, EpisodeStart, ToolCall
+from awmclient.schema import STEP, AskOpen, EpisodeStart, ToolCall
 from awmweb.asgi import application
-from episodes import consumers, recording, trajectory
+from episodes import committer, consumers, recording, trajectory
+from episodes.models import OutcomeHold
 from experts import advising, queue
 from people.errors import Busy
+from tests.browsing import as_person
 from tests.people_by_name import token
 
 COOKIE = (b"cookie", f"{settings.SESSION_COOKIE_NAME}=somebody".encode())
@@ -136,6 +138,14 @@ def watching(transactional_db, project, ada):
     return watch
 
 
+@pytest.fixture
+def appending(transactional_db, project, ada):
+    """Begin an append of steps by a token, whose body is still to come."""
+    episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t"))
+    bearer = (b"authorization", f"Bearer {token(project, 'agent')[1]}".encode())
+    return lambda: Call("http", f"/api/v1/episodes/{episode.pk}/steps", bearer, method="POST")
+
+
 async def test_poll_by_cookie_is_503_without_a_database(monkeypatch):
     monkeypatch.setattr(auth, "get_user", gone)
     poll = Call("http", "/api/v1/asks/one", COOKIE, query=b"wait=1")
@@ -165,6 +175,24 @@ async def test_waiting_poll_tells_calls_with_half_a_pair_as_a_key(transactional_
     assert told["deadline_at"].endswith("Z") and "reason" not in told
 
 
+@pytest.mark.parametrize(
+    ("fault", "status", "code"),
+    [(OperationalError, 503, "unavailable"), (DataError, 500, "internal"), (IntegrityError, 500, "internal")],
+)
+async def test_only_an_append_that_can_succeed_later_is_503(appending, monkeypatch, fault, status, code):
+    def broken(group):
+        raise fault("in the middle")
+
+    monkeypatch.setattr(committer, "append_together", broken)
+    append = appending()
+    await append.send_input(
+        {"type": "http.request", "body": b'{"steps": [{"seq": 1, "kind": "note", "content": "x"}]}'}
+    )
+    head, body = await append.said(), await append.said()
+    assert (head["status"], json.loads(body["body"])["error"]["code"]) == (status, code)
+    assert ((b"retry-after", b"1") in head["headers"]) == (status == 503)
+
+
 async def test_a_socket_by_cookie_is_503_while_the_database_is_away(monkeypatch):
     monkeypatch.setattr(auth, "get_user", gone)
     assert (await Call("websocket", "/ws/queue", COOKIE, OURS).connect())["status"] == 503
@@ -175,7 +203,9 @@ async def test_an_agents_socket_is_503_while_the_database_is_away(watching, monk
     assert (await watching().connect())["status"] == 503
 
 
-@pytest.mark.parametrize(("fault", "code"), [(OperationalError, 1013), (Busy, 1013), (ValueError, 1011)])
+@pytest.mark.parametrize(
+    ("fault", "code"), [(OperationalError, 1013), (Busy, 1013), (DataError, 1011), (ValueError, 1011)]
+)
 async def test_a_socket_whose_first_frames_fail_is_closed(watching, monkeypatch, fault, code):
     def broken(*args, **kwargs):
         raise fault("in the middle")
@@ -186,6 +216,30 @@ async def test_a_socket_whose_first_frames_fail_is_closed(watching, monkeypatch,
     closed = await socket.said()
     assert (closed["type"], closed["code"]) == ("websocket.close", code)
     await socket.send_input({"type": "websocket.disconnect", "code": code})
+    await socket.wait()
+
+
+async def test_blind_reviewer_hears_live_steps_without_rewards(transactional_db, project, ada, rita, house_servers):
+    def begun():
+        episode, _ = recording.start_episode(ada, EpisodeStart(key="one", task="t"))
+        OutcomeHold.objects.create(actor_key=rita.key, episode=episode, by="review")
+        cookies = {name: str(morsel.value) for name, morsel in as_person(rita).cookies.items()}
+        return episode.pk, "; ".join(f"{name}={value}" for name, value in cookies.items()).encode()
+
+    def go_on(seq):
+        body = {"kind": "action", "action": {"go": seq}, "observation": {"at": 1}, "reward": 0.4375, "done": True}
+        recording.append_steps(ada, pk, [STEP.validate_python({**body, "seq": seq})])
+
+    pk, cookie = await database_sync_to_async(begun)()
+    await database_sync_to_async(go_on)(1)
+    socket = Call("websocket", f"/ws/episodes/{pk}", (b"cookie", cookie), OURS, query=b"since=0")
+    assert (await socket.connect())["type"] == "websocket.accept"
+    heard = [(await socket.said())["text"]]
+    await database_sync_to_async(go_on)(2)
+    while '"seq":2' not in heard[-1].replace(" ", ""):
+        heard.append((await socket.said())["text"])
+    assert not any(word in text for text in heard for word in ("reward", "0.4375", "done"))
+    await socket.send_input({"type": "websocket.disconnect", "code": 1000})
     await socket.wait()
 
 

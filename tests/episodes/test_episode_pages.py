@@ -7,8 +7,8 @@ import re
 import pytest
 
 from awmclient.schema import STEP, EpisodeStart, Finish, Outcome, RunStart, StepBatch
-from episodes import recording
-from episodes.models import Episode
+from episodes import recording, trajectory
+from episodes.models import Episode, OutcomeHold
 from people import access
 from people.members import issue_token
 from tests.browsing import as_person, html
@@ -194,3 +194,15 @@ def test_episode_and_run_ids_can_be_copied(ada):
     for path in (f"/episodes/{episode.pk}/", f"/episodes/{episode.pk}/replay/"):
         assert f'data-copy-text="{episode.pk}"' in html(client.get(path))
     assert f'data-copy-text="{run.pk}"' in html(client.get(f"/episodes/{episode.pk}/"))
+
+
+def test_blind_find_counts_what_matches_beyond_rewards(rita, ada, episode):
+    action = {"kind": "action", "action": {"go": "on"}, "observation": {"at": 1}, "reward": 0.4375}
+    said = [{**action, "seq": seq} for seq in range(4, 9)] + [
+        {"seq": seq, "kind": "note", "content": "0.4375"} for seq in (9, 10, 11)
+    ]
+    recording.append_steps(ada, episode.pk, [STEP.validate_python(one) for one in said])
+    OutcomeHold.objects.create(actor_key=rita.key, episode=episode, by="review")
+    assert trajectory.holding(rita, episode, "0.4375", limit=2) == ([9, 10], True)
+    assert trajectory.holding(rita, episode, "0.4375", limit=3) == ([9, 10, 11], False)
+    assert trajectory.holding(ada, episode, "0.4375", limit=2) == ([4, 5], True)

@@ -11,8 +11,9 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
-from episodes import facets, indexing, pages, recording
+from episodes import facets, indexing, narrowing, pages, recording
 from episodes.models import Episode, SavedView
+from exports import recipe
 from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.django_db
@@ -54,6 +55,19 @@ def page(ada):
         return html(answer)
 
     return get
+
+
+def test_exports_have_the_filters_of_the_list_but_named_ones():
+    assert set(narrowing.FILTERS) - set(pages.NOT_EXPORTED) == set(recipe.FILTERS)
+    assert set(pages.NOT_EXPORTED) <= set(narrowing.FILTERS)
+
+
+def test_list_says_which_filters_an_export_does_not_have(desk, page, edo):
+    text = page("?briefed=no&state=finished&q=rate&outcome=none&outcome=complete&scenario=desk_1")
+    assert "Exports do not have these filters: State, Briefing, Search, Outcome: Not verified." in text
+    assert 'href="/exports/?outcome=complete&amp;scenario=desk_1"' in text
+    assert "Exports do not have" not in page("?outcome=complete")
+    assert "Exports do not have" not in html(as_person(edo).get("/episodes/?briefed=no"))
 
 
 def counts(page, title):

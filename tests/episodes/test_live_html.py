@@ -85,6 +85,11 @@ def test_the_picture_that_is_told_is_the_picture_that_is_fetched(ada, episode, m
     assert pushed in fetched and "line 7 of the tool" in pushed
 
 
+def test_pictures_for_a_blind_reader_have_no_rewards(ada, episode):
+    append(ada, episode, {"seq": 1, "kind": "action", "action": {"go": 1}, "observation": {"at": 1}, "reward": 0.125})
+    assert "0.125" in drawn([told(episode)])[0] and "0.125" not in drawn([told(episode)], is_blind=True)[0]
+
+
 async def next_payload(page):
     while (payload := await asyncio.wait_for(page.get(), 5)).texts == GAP.texts:
         pass  # a new subscription begins with one
@@ -100,7 +105,7 @@ def hear(house_servers):
 
 async def test_episode_pages_share_one_rendering_until_they_leave(hear, monkeypatch):
     times = []
-    monkeypatch.setattr(live_html, "drawn", lambda texts: times.append(texts) or texts)
+    monkeypatch.setattr(live_html, "drawn", lambda texts, **_: times.append(texts) or texts)
     shown, ada, rita, max_ = Showings(), Listener(), Listener(), Listener()
     for page in (ada, rita, max_):
         await shown.add(page, *TOPICS)
@@ -114,7 +119,7 @@ async def test_episode_pages_share_one_rendering_until_they_leave(hear, monkeypa
 
 
 async def test_undrawable_steps_are_a_gap_and_the_next_follow(hear, monkeypatch, caplog):
-    def breaks_once(texts):
+    def breaks_once(texts, **_):
         if '"seq": 1,' in "".join(texts):
             raise ValueError("no picture")
         return texts

@@ -17,6 +17,7 @@ from episodes.models import Episode, Step
 from people.access import bearer
 from people.errors import Invalid, NotFound, WrongScope
 from people.members import issue_token
+from tests.reading import steps_read_by
 
 
 def steps(*bodies):
@@ -36,7 +37,7 @@ def test_steps_round_trip_with_nul_and_lone_surrogates(ada, episode):
     odd = "null \x00, half a pair \ud800, emoji \U0001f600"
     body = {"seq": 1, "kind": "tool_call", "name": "x", "arguments": {odd: [1, 1.0, None]}, "result": odd}
     recording.append_steps(ada, episode.pk, steps(body))
-    (stored,) = trajectory.steps_for(ada, episode.pk)
+    (stored,) = steps_read_by(ada, episode.pk)
     assert stored["arguments"] == {odd: [1, 1.0, None]} and stored["result"] == odd
     assert isinstance(stored["arguments"][odd][1], float)
 
@@ -119,7 +120,7 @@ def test_a_stranger_finds_no_episode(max_, episode):
     with pytest.raises(NotFound):
         recording.append_steps(max_, episode.pk, steps(note(1)))
     with pytest.raises(NotFound):
-        trajectory.steps_for(max_, episode.pk)
+        steps_read_by(max_, episode.pk)
 
 
 def test_an_expert_token_may_not_record(project, ada, episode):
@@ -170,8 +171,8 @@ def test_the_outcome_comes_once_and_agents_never_read_its_step(project, ada, epi
     recording.finish(ada, episode.pk, Finish(stop_reason="done"))
     recording.record_outcome(ada, episode.pk, Outcome(reward_type="complete", reward=1.0))
     token, _ = issue_token(ada, "loop", "agent")
-    assert [step["kind"] for step in trajectory.steps_for(ada, episode.pk)] == ["note", "verification"]
-    assert [step["kind"] for step in trajectory.steps_for(bearer(token), episode.pk)] == ["note"]
+    assert [step["kind"] for step in steps_read_by(ada, episode.pk)] == ["note", "verification"]
+    assert [step["kind"] for step in steps_read_by(bearer(token), episode.pk)] == ["note"]
     assert "complete" not in trajectory.view_of(Episode.objects.get(pk=episode.pk)).model_dump_json()
 
 

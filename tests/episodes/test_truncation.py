@@ -12,6 +12,7 @@ from episodes import recording, trajectory
 from episodes.models import Step
 from episodes.truncation import cut_of, cut_text
 from tests.people_by_name import token
+from tests.reading import steps_read_by
 
 LARGE = {
     "a long text": "word " * 20_000,
@@ -77,7 +78,7 @@ def test_stream_truncates_large_step_and_http_returns_it(ada, episode):
     assert told[0]["cut"]["fields"] == ["content"] and len(told[0]["content"]) < 10_000 and "at" in told[0]
     assert "cut" not in told[1]
     assert json.loads(trajectory.step_text(ada, episode.pk, 1))["content"] == "z" * 100_000
-    assert [len(one["content"]) for one in trajectory.steps_for(ada, episode.pk)] == [100_000, 5]
+    assert [len(one["content"]) for one in steps_read_by(ada, episode.pk)] == [100_000, 5]
 
 
 def test_row_without_truncated_form_is_truncated_when_sent(ada, episode):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from django.test import Client
 
@@ -92,6 +94,16 @@ def test_judge_error_is_in_no_rate(rita, ada, project):
     (page,) = texts(rita, PAGES[:1], one)
     assert "Unknown outcome" in page
     assert "1 of 1 verified episode is complete" in next(texts(rita, LISTS, one))
+
+
+def test_queue_hears_of_an_outcome_but_not_which(ada, project, monkeypatch, django_capture_on_commit_callbacks):
+    told = []
+    monkeypatch.setattr(events, "tell", told.extend)
+    with django_capture_on_commit_callbacks(execute=True):
+        one = ended(ada, project, QUARREL)
+    said = [json.loads(line.split(" ", 3)[3]) for line in told if line.startswith(events.queue_topic(project.pk))]
+    [frame] = [frame for frame in said if frame["type"] == "outcome"]
+    assert set(frame) == {"type", "episode", "now"} and frame["episode"] == one.pk
 
 
 def test_an_agent_never_receives_the_health_of_a_verifier(

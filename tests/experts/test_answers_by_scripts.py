@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from episodes import recording, trajectory
+from episodes import recording
 from experts import advising, queue
 from experts.errors import TooLate
 from experts.metrics.statistics import Asked, desk_line
@@ -13,6 +13,7 @@ from people.access import system
 from reviews.models import Annotation
 from tests.browsing import as_person, html
 from tests.people_by_name import token
+from tests.reading import steps_read_by
 
 
 @pytest.fixture
@@ -26,7 +27,7 @@ def answer(actor, ask, text="The oldest."):
 
 
 def step_of(ada, ask):
-    return trajectory.steps_for(ada, ask.episode_id)[0]
+    return steps_read_by(ada, ask.episode_id)[0]
 
 
 def test_late_advice_is_marked_on_step_and_page(ada, script, asked):

@@ -25,12 +25,13 @@ from hypothesis.stateful import (
 )
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish
-from episodes import recording, trajectory
+from episodes import recording
 from episodes.models import Episode
 from experts import advising, closing, desk, queue
 from experts.errors import LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Assignment, Draft
 from people.errors import AppError
+from tests.reading import steps_read_by
 
 PEOPLE = st.sampled_from(["ada", "edo"])
 ASKS = 2
@@ -242,7 +243,7 @@ class Machine(RuleBasedStateMachine):
 
     @invariant()
     def the_step_says_what_the_agent_gets(self):
-        told = {step["ask"]: step.get("advice") for step in trajectory.steps_for(self.actors["ada"], self.episode.pk)}
+        told = {step["ask"]: step.get("advice") for step in steps_read_by(self.actors["ada"], self.episode.pk)}
         for known in self.known:
             assert (told[known.pk] or {}).get("text", "") == known.answer
 

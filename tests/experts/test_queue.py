@@ -11,7 +11,7 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
-from episodes import recording, trajectory
+from episodes import recording
 from episodes.errors import EpisodeEnded, StepConflict
 from episodes.models import Episode
 from experts import advising, closing, queue
@@ -20,6 +20,7 @@ from experts.models import Advice, Ask, Assignment
 from people.access import bearer
 from people.errors import Forbidden, Invalid, NotFound
 from people.members import issue_token
+from tests.reading import steps_read_by
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_an_answer_reaches_the_step_and_the_episode_goes_on(ada, edo, episode, a
     call = ToolCall(name="merge", arguments={"into": 4127})
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Into the oldest.", "n1", [call])
     assert Episode.objects.get(pk=episode.pk).state == "running"
-    (step,) = trajectory.steps_for(ada, episode.pk)
+    (step,) = steps_read_by(ada, episode.pk)
     assert step["advice"] == {
         "text": "Into the oldest.",
         "source": "human",
@@ -103,7 +104,7 @@ def test_at_the_deadline_the_reader_settles_a_typed_fallback(ada, episode, ask):
     closed = closing.close_if_due(ask.pk)
     assert (closed.status, closed.reason) == ("fell_back", "deadline")
     assert closed.accepted.value().observation() == {"status": "no_advice", "reason": "deadline"}
-    (step,) = trajectory.steps_for(ada, episode.pk)
+    (step,) = steps_read_by(ada, episode.pk)
     assert step["advice"]["text"] == "" and step["advice"]["source"] == "fallback"
     assert Episode.objects.get(pk=episode.pk).state == "running"
 

@@ -9,7 +9,7 @@ from django.utils import timezone
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import RunStart
-from episodes import recording, trajectory
+from episodes import recording
 from episodes.entries import entry_of
 from episodes.models import Episode, Step
 from experts import advising, availability, board, closing, desk, queue
@@ -21,6 +21,7 @@ from people.members import issue_token
 from people.models import Membership
 from tests.asking import MODEL
 from tests.browsing import as_person, html
+from tests.reading import steps_read_by
 
 
 def fresh(ask):
@@ -222,7 +223,7 @@ def test_an_answer_may_be_bettered_until_the_agent_reads_it(asked, ada, edo):
     assert better.supersedes_id == first.pk
     read = closing.consume(ada, ask.pk)
     assert read.accepted.text == "The newest."
-    (step,) = trajectory.steps_for(ada, ask.episode_id)
+    (step,) = steps_read_by(ada, ask.episode_id)
     assert step["advice"]["text"] == "The newest."
     with pytest.raises(Used):
         advising.amend(edo, ask.pk, "No, the first.", None, "n3")
@@ -238,7 +239,7 @@ def test_an_answer_may_be_taken_back_until_the_agent_reads_it(asked, ada, edo):
         advising.take_back(ada, ask.pk)
     lease = advising.take_back(edo, ask.pk)
     assert Episode.objects.get(pk=ask.episode_id).state == "waiting"
-    assert "advice" not in trajectory.steps_for(ada, ask.episode_id)[0]
+    assert "advice" not in steps_read_by(ada, ask.episode_id)[0]
     with pytest.raises(StillOpen):
         closing.consume(ada, ask.pk)
     advising.answer(edo, lease.assignment_id, lease.lease_token, "On second thought, the newest.", "n2")

@@ -154,6 +154,21 @@ def test_distil_drops_the_ask_and_trains_on_known_values():
     assert row["loss"] == [0, 0, 0, 0, 0, 1, 0, 0, 1], "the failed look before the answer carries no loss"
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "is_known"),
+    [
+        ({"id": 47}, {"ok": True}, True),
+        ({"ids": [471, 47.5, "a47"]}, {"ok": True}, False),
+        ({"ids": [471, 47]}, {"ok": True}, True),
+        ({"open": True}, {"id": 47}, False),
+    ],
+)
+def test_distil_knows_values_that_came_back_before_a_call(before, after, is_known):
+    said = {4: {"result": before}, 8: {"arguments": {"into": 47}, "result": after}}
+    rows, counts = walk("sft", record(steps=[{**step, **said.get(step["seq"], {})} for step in STEPS]), advice="distil")
+    assert bool(rows) is is_known and counts.left_out == ({} if is_known else {"ungrounded": 1})
+
+
 def test_distil_leaves_out_what_only_the_advice_could_know():
     steps = [{**step, "arguments": {"into": 4711}} if step["seq"] == 8 else step for step in with_advice(text="4711")]
     rows, counts = walk("sft", record(steps=steps), advice="distil")

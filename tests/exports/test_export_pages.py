@@ -255,6 +255,15 @@ def test_deleted_export_removes_files_unless_shared(ada, store):
     assert not storing.is_kept(second.project_id, second.dataset)
 
 
+def test_deleted_export_keeps_no_files_for_another_project(ada, max_, store):
+    """An export of nothing is the same dataset in every project."""
+    mine, other = built(ada), built(max_)
+    assert mine.dataset == other.dataset
+    as_person(ada).post(f"/exports/{mine.pk}/delete")
+    kept = [storing.is_kept(one.project_id, one.dataset) for one in (mine, other)]
+    assert kept == [False, True]
+
+
 def test_export_token_exports_over_http(ada, store):
     episode(ada, "a")
     _, secret = token(ada.project, "export")

@@ -9,7 +9,7 @@ from django.core.management import call_command
 from django.utils import timezone
 
 from people import members
-from people.errors import Invalid
+from people.errors import Invalid, LinkSpent
 from people.models import AuditEntry, Membership
 from tests.browsing import as_person, html, link_of
 from tests.people_by_name import person
@@ -60,6 +60,19 @@ def test_expired_admin_does_not_count_as_the_last_admin(project, ada):
         members.remove_member(ada, Membership.objects.get(user=ada.user).pk)
     with pytest.raises(Invalid, match="last admin"):
         members.invite(ada, "ada", "admin", timezone.now() + timedelta(days=1))
+
+
+def test_closed_account_is_no_admin_and_no_link_opens_for_it(project, ada):
+    bea = person(project, "bea", "admin")
+    secret = link_of(bea)
+    assert bea.user.memberships.current(timezone.now()).exists()
+    bea.user.is_active = False
+    bea.user.save()
+    assert not bea.user.memberships.current(timezone.now()).exists()
+    with pytest.raises(Invalid, match="last admin"):
+        members.remove_member(ada, Membership.objects.get(user=ada.user).pk)
+    with pytest.raises(LinkSpent):
+        members.redeem_login_link(secret)
 
 
 def test_another_link_for_somebody_known_keeps_role_and_end(ada, edo, capsys):

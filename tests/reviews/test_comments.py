@@ -44,6 +44,13 @@ def test_two_comments_at_one_step_both_stand(ada, rita, episode):
     assert [one.text for one in seen_by(rita, episode)] == ["Two."]
 
 
+def test_closed_account_is_not_named(ada, rita, episode):
+    rita.user.is_active = False
+    rita.user.save()
+    say(ada, episode, "@rita, look")
+    assert not Mention.objects.exists()
+
+
 def test_reword_before_the_notice_reaches_each_person_once(ada, rita, edo, episode):
     now = timezone.now()
     first = say(ada, episode, "@rita, look")

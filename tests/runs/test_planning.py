@@ -18,6 +18,7 @@ from episodes.errors import KeyConflict
 from episodes.models import Episode
 from people.access import system
 from people.errors import Forbidden, NotFound
+from reviews import court
 from runs import launching, overview, planning, playing, servers, tables
 from runs.comparison import compare_run
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
@@ -227,6 +228,33 @@ def test_retry_replaces_lost_outcomes_not_missing_verifiers(ada, project, calls,
     if lost:
         end(calls[4])
         assert compare_run(ada, plan.run_id).arms[0].excluded == {} and Plan.objects.get().state == "finished"
+
+
+def counts_of(card):
+    return [(arm.planned, arm.complete, arm.others, arm.left_out, arm.live, arm.ended) for arm in card.arms]
+
+
+@pytest.mark.parametrize(("fault", "sides"), [("policy", (1, 0)), ("expert", (1, 0)), ("environment", (0, 1))])
+def test_list_and_page_of_a_run_count_a_failed_try_alike(ada, project, calls, fault, sides):
+    plan = launched(ada, tasks={"limit": 2}, parallel=4)
+    recording.begin(calls[0], "w")
+    recording.finish(system(project), calls[0], Finish(stop_reason="error", fault=fault))
+    [end(pk) for pk in calls[1:3]]
+    [card] = overview.cards(ada, [plan.run])
+    assert counts_of(card) == counts_of(overview.card_of(compare_run(ada, plan.run_id)))
+    assert tuple(sum(each) for each in zip(*((arm.others, arm.left_out) for arm in card.arms), strict=True)) == sides
+
+
+def test_list_and_page_leave_out_a_failed_try_of_an_unfit_task(ada, project, calls):
+    launched(ada, tasks=["helpdesk_1/0"], parallel=2)
+    end(calls[0])
+    court.rule(ada, court.doubt(Episode.objects.get(pk=calls[0])).pk, "too_strict", "It wants a comma.")
+    plan = launched(ada, tasks=["helpdesk_1/0"], name="again", parallel=2)
+    recording.begin(calls[2], "w")
+    recording.finish(system(project), calls[2], Finish(stop_reason="error", fault="policy"))
+    end(calls[3])
+    [card] = overview.cards(ada, [plan.run])
+    assert counts_of(card) == counts_of(overview.card_of(compare_run(ada, plan.run_id))) == [(1, 0, 0, 1, 0, 1)] * 2
 
 
 def test_added_seeds_continue_a_finished_run(ada, calls):

@@ -7,6 +7,7 @@ import threading
 import pytest
 from django.db import connection
 
+from awmclient.chat import EndpointConfig
 from awmclient.schema import EpisodeStart
 from episodes import recording
 from episodes.models import Episode
@@ -14,7 +15,7 @@ from people.access import bearer
 from people.errors import Forbidden, NotFound
 from people.members import issue_token
 from runs import launching
-from runs.errors import NotBroken, UnknownTask
+from runs.errors import NoEndpoint, NotBroken, UnknownTask
 from tests.browsing import as_person, html
 
 WORKER = "rollouts@here"
@@ -74,6 +75,18 @@ def test_unknown_scenario_is_refused_before_queueing(ada, calls):
     with pytest.raises(UnknownTask):
         launching.play_again(ada, broken.pk)
     assert not Episode.objects.filter(key=broken.again_key).exists()
+
+
+@pytest.mark.parametrize(("asked", "configured"), [("small", "small"), ("", "agent")])
+def test_rerun_asks_for_the_endpoint_of_its_episode(ada, calls, settings, asked, configured):
+    broken = cut_off(ada)
+    policy = {"awmweb": "model", "model": "m", **({"endpoint": asked} if asked else {})}
+    Episode.objects.filter(pk=broken.pk).update(policy=policy)
+    settings.AGENT_ENDPOINTS = {"other": EndpointConfig(base_url="http://127.0.0.1:9/v1", model="m")}
+    with pytest.raises(NoEndpoint):
+        launching.play_again(ada, broken.pk)
+    settings.AGENT_ENDPOINTS = {configured: EndpointConfig(base_url="http://127.0.0.1:9/v1", model="m")}
+    assert launching.play_again(ada, broken.pk).policy == policy
 
 
 def test_a_stranger_finds_nothing_and_an_expert_may_not(ada, edo, max_, calls):

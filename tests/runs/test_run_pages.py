@@ -12,9 +12,11 @@ from awmclient.schema import RunStart
 from episodes import recording
 from episodes.models import Episode, OutcomeHold
 from episodes.packs import find_pack
+from people.access import SESSION_PROJECT
 from runs import launching, overview, probes
 from runs.models import Plan, Probe
 from tests.browsing import as_person, html
+from tests.people_by_name import person
 from tests.runs.planned import end, launched
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -86,6 +88,21 @@ def test_buttons_pause_resume_extend_and_cancel(ada, calls):
     assert "seeds: a number" in html(client.post(f"/runs/{plan.pk}/seeds", {"seeds": "-1"}, follow=True))
     assert "Cancelled." in html(client.post(f"/runs/{plan.pk}/cancel", {"back": "runs"}, follow=True))
     assert client.post(f"/runs/{plan.pk}/explode").status_code == 404
+
+
+def test_link_to_a_run_works_from_another_chosen_project(ada, max_, elsewhere):
+    plan = launched(ada, tasks={"limit": 1})
+    person(elsewhere, "ada", "admin")
+    client = as_person(ada)
+    session = client.session
+    session[SESSION_PROJECT] = elsewhere.slug
+    session.save()
+    pages = ("", "plan.yaml", "costs", "tables/tries.csv", "charts/rewards")
+    assert [client.get(f"/runs/{plan.pk}/{page}").status_code for page in pages] == [200] * 5
+    client.post(f"/runs/{plan.pk}/pause")
+    assert Plan.objects.get().state == "paused"
+    stranger = as_person(max_)
+    assert [stranger.get(f"/runs/{plan.pk}/{page}").status_code for page in pages] == [404] * 5
 
 
 def test_run_page_shows_arms_marks_and_the_finding(ada, rita):

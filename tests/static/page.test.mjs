@@ -114,6 +114,7 @@ test("what an agent does with an answer draws no list anew", () => {
   assert.equal(matters({ type: "ask", status: "answered" }), true);
   assert.equal(matters({ type: "ask", status: "answered", delivered_at: "2026-01-01T00:00:00Z" }), false);
   assert.equal(matters({ type: "presence", who: "user:1", state: "away" }), true);
+  assert.equal(matters({ type: "outcome", episode: "e" }), true); // the rates of lists and Home have changed
   assert.equal(matters({ type: "draft" }), false);
 });
 

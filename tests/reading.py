@@ -1,0 +1,15 @@
+"""Steps as the API gives them, without the way there."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from episodes import trajectory
+from people.access import Actor
+
+
+def steps_read_by(actor: Actor, episode_id: str) -> list[dict[str, Any]]:
+    """The first page of an episode's steps, as this actor reads them."""
+    steps: list[dict[str, Any]] = json.loads(trajectory.page_text(actor, episode_id))["steps"]
+    return steps
