@@ -539,8 +539,10 @@ def test_send_and_next_swaps_ask_and_survives_back_and_reload(house, agent, gues
     xenia.go_forward()
     expect(xenia.locator("#advice")).to_have_value("Into 2, ")
     xenia.reload()
+    expect(xenia.locator("#advice")).to_be_focused()  # before it, letters are keys: l opens a dialog
     with xenia.expect_response("**/next") as fetched:
         xenia.keyboard.type("really.")
+    expect(xenia.locator("#advice")).to_have_value("Into 2, really.")
     fetched.value.finished()
     held = []
     xenia.route("**/answer", lambda route: held.append(route))
