@@ -391,13 +391,18 @@ def _running(by_wave: Iterable[dict[str, _Task]], state: str, alpha: float) -> R
             f"Shown while running, at task {since} of {planned}: {verdict} (E {e_then:.3g}, may be read at any time)."
         )
         said += f" Interval so far {span_text(span)}."
-    elif state == "stopped":
-        said = f"Stopped at {read} of {planned} by a person: only the anytime statement applies. Nothing shown."
-    elif state == "extended":
-        said = f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
     else:
-        said = f"Nothing shown yet at {read} of {planned}. You can look as often as you like."
+        said = not_shown(state, read, planned, span)
     return Running(e, read, planned, span, verdict, since, said)
+
+
+def not_shown(state: str, read: int, planned: int, span: Interval, what: str = "Nothing shown") -> str:
+    """Return what the anytime statement says while it has shown nothing; `what` of a run that goes on."""
+    if state == "stopped":
+        return f"Stopped at {read} of {planned} by a person: only the anytime statement applies. Nothing shown."
+    if state == "extended":
+        return f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
+    return f"{what} yet at {read} of {planned}. You can look as often as you like."
 
 
 def _prefix(tasks: Sequence[_Task], seeds: int) -> tuple[list[int], Wave]:
