@@ -18,9 +18,8 @@ from curriculum.weights import Rates
 from episodes import outcomes, splits
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Step, StepKind, VerifierOutcome
 from episodes.strip import BRIEFED
+from runs.rewards.played import NOT_EXECUTABLE
 
-NOT_EXECUTABLE = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
-"""What an environment answers to a call that it cannot execute; the three format errors of AWM."""
 EXCLUDED = NOT_COUNTED | {"timeout"}
 """Outcomes that say something about the infrastructure and nothing about the agent."""
 CALLS = (StepKind.TOOL_CALL, StepKind.ACTION)

@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+VERSION = "awmweb.curriculum/1"
+"""Of rows of tasks as a curriculum serves and exports them."""
 UNKNOWN = "unknown"
 KNOWN_FROM = 4
 """Solo episodes of a task that must count before it has a level."""

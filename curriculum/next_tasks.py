@@ -12,7 +12,7 @@ from typing import Any
 
 from curriculum import levels, ratio
 from curriculum.counting import Solo, as_counted, counted, rates
-from curriculum.levels import UNKNOWN, Gate, Level
+from curriculum.levels import UNKNOWN, VERSION, Gate, Level
 from curriculum.models import Decision, LevelOpened, TrainingStep
 from curriculum.plan import Plan
 from curriculum.ratio import Help, Measured, Override, Phase
@@ -25,7 +25,6 @@ from reviews import court
 from runs import probes
 from runs.models import Probe
 
-VERSION = "awmweb.curriculum/1"
 SERVED, LOCKED, SKIPPED, HELD_OUT, RULED = "served", "locked", "skipped", "held_out", "ruled"
 UNFIT = "unfit"
 

@@ -317,6 +317,12 @@ def tokens_spent(project: Project, now: datetime) -> int:
     return recent.aggregate(total=Sum("tokens"))["total"] or 0
 
 
+def tokens_are_spent(project: Project, now: datetime) -> bool:
+    """Return whether models may write nothing more for a project this hour."""
+    limit = desk_of(project).model_tokens_per_hour
+    return limit is not None and tokens_spent(project, now) >= limit
+
+
 def may_be_present(role: str | None, scope: str | None) -> bool:
     """Return whether this kind of actor is somebody whom asks may wait for."""
     return role in ADVISERS or scope == TokenScope.EXPERT

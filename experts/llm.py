@@ -33,7 +33,7 @@ from episodes import packs, trajectory
 from episodes.models import Episode
 from episodes.quoting import Secret
 from experts import advising, desk, queue
-from experts.availability import desk_of, load_for, policy_of, tokens_spent
+from experts.availability import desk_of, load_for, policy_of, tokens_are_spent
 from experts.models import Ask, Privilege, Tier
 from experts.routing import in_time, next_tier
 from experts.suggested_calls import refuse_unfit
@@ -215,7 +215,7 @@ async def _call(
 ) -> str:
     """Ask the endpoint, and note what it cost and its fault, if it has one: its own, or why its words are of no use."""
     left = (ask.deadline_at - timezone.now()).total_seconds()
-    if await _do(_budget_spent, model):
+    if await _do(tokens_are_spent, model.project, timezone.now()):
         raise EndpointError("the hourly token budget of this project's models is spent", "budget")
     if left < 1:
         raise EndpointError("no time is left", "timeout")
@@ -263,11 +263,6 @@ async def _note(
 ) -> None:
     about = {"tokens": tokens, "duration_s": time.monotonic() - start, "fault": fault, "by_kind": by_kind}
     await database_sync_to_async(desk.called)(model, ask, purpose, **about)
-
-
-def _budget_spent(model: Actor) -> bool:
-    limit = desk_of(model.project).model_tokens_per_hour
-    return limit is not None and tokens_spent(model.project, timezone.now()) >= limit
 
 
 def _material(ask: Ask) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from django.db import models
 from django.db.models import Q
 from django.urls import reverse
 
-from people.models import IdField, JsonText, Project
+from people.models import IdField, JsonText, Project, unheard_since
 
 
 class ExportState(models.TextChoices):
@@ -31,7 +31,7 @@ WORKING = (ExportState.QUEUED, ExportState.BUILDING)
 class ExportQuerySet(models.QuerySet["Export"]):
     def silent_since(self, moment: datetime) -> ExportQuerySet:
         """Return exports that no worker builds: never started, or without a heartbeat since then."""
-        return self.filter(state__in=WORKING).filter(Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment))
+        return self.filter(state__in=WORKING).filter(unheard_since(moment))
 
 
 class Export(models.Model):
@@ -102,7 +102,7 @@ PUSHING = (PushState.QUEUED, PushState.PUSHING)
 class PushQuerySet(models.QuerySet["Push"]):
     def silent_since(self, moment: datetime) -> PushQuerySet:
         """Filter to pushes that no worker handles: never begun, or their worker was not heard since."""
-        return self.filter(state__in=PUSHING).filter(Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment))
+        return self.filter(state__in=PUSHING).filter(unheard_since(moment))
 
 
 class Push(models.Model):

@@ -12,7 +12,7 @@ from django.db.models import Q
 from django.urls import reverse
 
 from episodes.models import Episode
-from people.models import IdField, JsonText, Project
+from people.models import IdField, JsonText, Project, unheard_since
 
 
 class ImportState(models.TextChoices):
@@ -29,7 +29,7 @@ WORKING = (ImportState.QUEUED, ImportState.READING)
 class ImportQuerySet(models.QuerySet["Import"]):
     def silent_since(self, moment: datetime) -> ImportQuerySet:
         """Return imports that no worker reads: never started, or without a heartbeat since then."""
-        return self.filter(state__in=WORKING).filter(Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment))
+        return self.filter(state__in=WORKING).filter(unheard_since(moment))
 
 
 class Import(models.Model):

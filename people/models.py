@@ -109,6 +109,11 @@ class Project(models.Model):
         return self.slug
 
 
+def unheard_since(moment: datetime) -> Q:
+    """Filter to rows at which no worker works: never begun, or without a heartbeat since then."""
+    return Q(heartbeat_at=None) | Q(heartbeat_at__lt=moment)
+
+
 class MembershipQuerySet(models.QuerySet["Membership"]):
     def current(self, now: datetime) -> MembershipQuerySet:
         """Filter to memberships in force: not ended, and of an account that can still sign in."""

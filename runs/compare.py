@@ -462,15 +462,19 @@ def _running(rounds: Sequence[_Round], state: str, alpha: float) -> Running:
         said = f"Shown while running, at task {_where(rounds, place, within)}: {verdict} (E {crossed[2]:.3g}, may be "
         said += f"read at any time). Interval so far {span_text(span)}."
         return Running(e, read, planned, span, verdict, since, said)
+    place = next((number for number, one in enumerate(rounds) if len(one.read) < one.planned), len(rounds) - 1)
+    so_far = _where(rounds, place, len(rounds[place].read)) if rounds else "0 of 0"
+    return Running(e, read, planned, span, "none", None, not_shown(state, so_far, span))
+
+
+def not_shown(state: str, so_far: str, span: Interval, what: str = "Nothing shown") -> str:
+    """Return what the anytime statement says while it has shown nothing: `so_far` is how much was read of how much,
+    `what` is not shown of a run that goes on."""
     if state == "stopped":
-        said = f"Stopped at {read} of {planned} by a person: only the anytime statement applies. Nothing shown."
-    elif state == "extended":
-        said = f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
-    else:
-        place = next((number for number, one in enumerate(rounds) if len(one.read) < one.planned), len(rounds) - 1)
-        at = _where(rounds, place, len(rounds[place].read)) if rounds else f"{read} of {planned}"
-        said = f"Nothing shown yet at {at}. You can look as often as you like."
-    return Running(e, read, planned, span, "none", None, said)
+        return f"Stopped at {so_far} by a person: only the anytime statement applies. Nothing shown."
+    if state == "extended":
+        return f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
+    return f"{what} yet at {so_far}. You can look as often as you like."
 
 
 def _places(rounds: Iterable[_Round]) -> Iterator[tuple[int, int, int]]:

@@ -24,7 +24,7 @@ from episodes import outcomes, packs, recording, splits, trajectory
 from episodes.models import Episode
 from episodes.quoting import Secret
 from experts import desk
-from experts.availability import desk_of, tokens_spent
+from experts.availability import tokens_are_spent
 from experts.llm import QUOTED, bounded_tools, object_in, shortened
 from people.access import Actor, expert_model
 from runs import briefings
@@ -109,7 +109,7 @@ async def _distilled(row: PlannedTry, name: str, with_outcomes: bool) -> dict[st
 async def _said(model: Actor, material: Material, with_outcomes: bool) -> str:
     """Return a model's briefing. Raises `EndpointError`, at the last try with what was wrong with its words."""
     for left in reversed(range(TRIES)):
-        if await _do(_is_spent, model):
+        if await _do(tokens_are_spent, model.project, timezone.now()):
             raise EndpointError("the hourly token budget of this project's models is spent", "budget")
         try:
             return await _asked(model, material, with_outcomes)
@@ -189,11 +189,6 @@ def _attempt(episode: Episode, outcome: str | None) -> dict[str, Any]:
     told = [shortened({name: value for name, value in step.items() if name not in HIDDEN}) for step in steps]
     ended = {"stopped": episode.stop_reason, "final_answer": str(episode.final_answer or "")[:4000]}
     return {"steps": told, **ended, **({"outcome": outcome} if outcome is not None else {})}
-
-
-def _is_spent(model: Actor) -> bool:
-    limit = desk_of(model.project).model_tokens_per_hour
-    return limit is not None and tokens_spent(model.project, timezone.now()) >= limit
 
 
 async def _do(call: Any, *args: Any) -> Any:

@@ -10,6 +10,7 @@ import httpx
 from django.conf import settings
 
 from runs import servers
+from runs.servers import object_of
 
 TIERS = ("none", "degraded", "container", "strict")  # weakest first, as `awmenv.server.sandbox` has them
 PATIENCE_S = 2.0
@@ -65,7 +66,7 @@ def standing() -> Standing:
     where = address()
     try:
         with httpx.Client(base_url=where, timeout=PATIENCE_S, trust_env=False) as client:
-            health, stats = _object(client.get("/health")), _object(client.get("/stats"))
+            health, stats = object_of(client.get("/health")), object_of(client.get("/stats"))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         return Standing(where, problem=servers.reason_of(error))
     probes = stats.get("probes")
@@ -95,12 +96,6 @@ def _partial(said: Any) -> list[Partial]:
 def _list(entry: dict[str, Any]) -> list[Any]:
     reasons = entry.get("reasons")
     return reasons if isinstance(reasons, list) else []
-
-
-def _object(answer: httpx.Response) -> dict[str, Any]:
-    """Return an object or nothing: a server of others may have no such address; it answers all the same."""
-    said = answer.json() if answer.is_success else {}
-    return said if isinstance(said, dict) else {}
 
 
 def _count(said: dict[str, Any], name: str) -> int:

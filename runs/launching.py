@@ -33,13 +33,12 @@ from episodes.packs import find_pack, packs
 from people.access import Actor, may_launch, scoped, visible_or_404
 from runs import checking
 from runs.errors import BadPack, DatabasesUnchecked, NoEndpoint, NotBroken, NoWorker, UnknownPolicy, UnknownTask
+from runs.limits import FIRST
 from runs.models import PlanState
 
 log = logging.getLogger(__name__)
 OURS = "awmweb"
 DEMO_RUN = "demo"
-FIRST = "agent"
-"""The agent endpoint without a name of its own, among `AGENT_ENDPOINTS`."""
 DEMO_PACE_S = 3.0
 DEMO_ASKING_PACE_S = 1.8  # the one that is stuck gets there while a newcomer still looks around
 DEMO_DEADLINE_S = 600

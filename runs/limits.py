@@ -24,6 +24,7 @@ from runs.models import Plan, PlanState
 
 MODEL = "model"
 FIRST = "agent"
+"""The agent endpoint without a name of its own, among `AGENT_ENDPOINTS`."""
 SURPLUS = 4
 """Calls that a run can have beyond its share, so that no thread waits for the next one."""
 AHEAD = 32

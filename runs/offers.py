@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from runs.anytime import Unit, Wave, first_crossing, interval
-from runs.compare import GAP, Try, count, p_text, points, signed, span_text, uncounted
+from runs.compare import GAP, Try, count, not_shown, p_text, points, signed, span_text, uncounted
 from runs.paired import Interval, cluster_interval, holm
 from runs.prices import Price, price
 
@@ -319,12 +319,8 @@ def _running(tries: Sequence[Try], prefix: Sequence[Try], state: str, alpha: flo
         since, verdict = counted[crossed[0] - 1], "better" if crossed[1] > 0 else "worse"
         said = f"Shown while running, at episode {since} of {planned}: completion is {verdict} where help is offered "
         said += f"(E {crossed[2]:.3g}, may be read at any time). Interval so far {span_text(span)}."
-    elif state == "stopped":
-        said = f"Stopped at {read} of {planned} by a person: only the anytime statement applies. Nothing shown."
-    elif state == "extended":
-        said = f"Seeds were added, so only the anytime statement applies: nothing shown. Interval {span_text(span)}."
     else:
-        said = f"No change by offering help shown yet at {read} of {planned}. You can look as often as you like."
+        said = not_shown(state, f"{read} of {planned}", span, "No change by offering help shown")
     return Anytime(read, planned, span, verdict, since, said)
 
 

@@ -26,7 +26,6 @@ from runs import (
     briefings,
     charts,
     estimating,
-    launching,
     limits,
     overview,
     planning,
@@ -147,7 +146,7 @@ def _headline(active: int, some: bool) -> str:
 
 def _policies() -> list[str]:
     scripts = {name for pack in packs() for scenario in pack.scenarios for name in pack.scripts(scenario, 0)}
-    models = ["model" if name == launching.FIRST else f"model:{name}" for name in settings.AGENT_ENDPOINTS]
+    models = ["model" if name == limits.FIRST else f"model:{name}" for name in settings.AGENT_ENDPOINTS]
     return [*models, *sorted(f"script:{name}" for name in scripts)]
 
 

@@ -30,7 +30,7 @@ from episodes import recording
 from episodes.models import Episode
 from people.access import Actor, system
 from people.errors import AppError
-from runs import briefings, database, distilling, launching, parking, planning, relay, servers
+from runs import briefings, database, distilling, launching, limits, parking, planning, relay, servers
 from runs.database import in_database
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
 from runs.local import LocalDashboard, LocalEpisode, patiently
@@ -237,7 +237,7 @@ def policy_of(episode: Episode) -> Policy:
     """Return the policy that the stored plan names. Raises `UnknownPolicy` or `NoEndpoint`."""
     kind = episode.policy.get(launching.OURS)
     if kind == "model":
-        endpoint = settings.AGENT_ENDPOINTS.get(str(episode.policy.get("endpoint", launching.FIRST)))
+        endpoint = settings.AGENT_ENDPOINTS.get(str(episode.policy.get("endpoint", limits.FIRST)))
         if endpoint is None:
             raise NoEndpoint
         return ChatPolicy(endpoint)

@@ -95,7 +95,7 @@ def probe(at: Profile) -> Said:
     """Ask a server for its health and metadata. A server of others may have neither; it answers all the same."""
     try:
         with httpx.Client(base_url=at.address, headers=dict(at.headers), timeout=PATIENCE_S, trust_env=False) as client:
-            health, about = _object(client.get("/health")), _object(client.get("/metadata"))
+            health, about = object_of(client.get("/health")), object_of(client.get("/metadata"))
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         return Said(at.address, problem=reason_of(error))
     return Said(
@@ -106,7 +106,8 @@ def probe(at: Profile) -> Said:
     )
 
 
-def _object(answer: httpx.Response) -> dict[str, Any]:
+def object_of(answer: httpx.Response) -> dict[str, Any]:
+    """Return an object or nothing: a server of others may have no such address; it answers all the same."""
     said = answer.json() if answer.is_success else {}
     return said if isinstance(said, dict) else {}
 

@@ -19,13 +19,12 @@ from django.db.models import Q, QuerySet, Sum
 from awmclient.schema import LIVE_STATES
 from episodes.models import Episode, EpisodeState, Run, Step, StepKind
 from episodes.selection import among
-from experts.models import TOKEN, Advice, ModelCall
+from experts.models import MODEL, TOKEN, Advice, ModelCall
 from runs.costs import Bill, Cost, Rate, Tokens, summed, tokens_of
 from runs.models import Plan
 
 AGENT, EXPERT = "agent", "expert"
 """Roles of endpoints; the first endpoint of a role has the role's own name."""
-MODEL = "model:"
 BATCH = 500
 KEPT = 50_000
 """Episodes whose tokens a process remembers, some 10 MB."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from curriculum.levels import VERSION as CURRICULUM
 from exports.formats import (
     atif,
     conversational,
@@ -79,7 +80,7 @@ FORMATS: dict[str, Format] = {
         tasks.PROMPTS, "Prompts to run (GRPO)", "tasks", tasks.PROMPTS_FEATURES, of_episode=tasks.prompts
     ),
     "curriculum": Format(
-        *(curriculum.VERSION, "Curriculum: tasks with level and weight", "curriculum", curriculum.FEATURES),
+        *(CURRICULUM, "Curriculum: tasks with level and weight", "curriculum", curriculum.FEATURES),
         of_episode=curriculum.rows,
         tells=False,
     ),

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from curriculum.levels import wilson
+from curriculum.levels import VERSION, wilson
 from exports.formats.columns import NUMBER, TEXT, TEXT_LIST, WHOLE, YES_NO, sha256
 from exports.leakage import Ground
 from exports.record import Record
 from exports.shaping import Shaped
 
-VERSION = "awmweb.curriculum/1"
 FEATURES: dict[str, Any] = {
     "schema_version": TEXT,
     "snapshot": TEXT,

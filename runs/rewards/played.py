@@ -11,7 +11,7 @@ from typing import Any
 from awmclient.schema import NOT_COUNTED
 
 NOT_EXECUTABLE = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
-"""Answers to a call that the environment cannot execute: the format errors of a single step."""
+"""Answers to a call that the environment cannot execute: the three format errors of AWM."""
 COMPLETE = "complete"
 
 
