@@ -32,7 +32,7 @@ from runs.prices import Price, price
 GAP = 0.05
 """Arms that lost shares of their tries further apart than this are not compared."""
 MCNEMAR, FLIPS, TANGO, JACKKNIFE = "exact McNemar", "sign-flip", "Tango score", "cluster jackknife CV3"
-WITHHELD = "Nothing may be said at any time either: the arms lost different shares of their episodes."
+WITHHELD = "Withheld: the arms lost different shares of their episodes."
 CANCELLED = "cancelled"
 """Why a try counts in no rate whose episode a person ended."""
 

@@ -27,7 +27,7 @@ FEWEST = 60
 """Counted tries from which on the interval of a mean of scores may be read."""
 TENTHS = 10
 METHOD = "randomization test, AIPW scores"
-WITHHELD = "Nothing may be said at any time either: the two sides lost different shares of their episodes."
+WITHHELD = "Withheld: the two sides lost different shares of their episodes."
 CHANCES = (0.1, 0.9)
 """Chances outside would let single tries decide: a score can be as large as 1 / p."""
 
