@@ -21,6 +21,11 @@ def pack_folders() -> list[Path]:
     return sorted(folder for folder in found if (folder / "gen_tasks.jsonl").exists())
 
 
+def state() -> Hashable:
+    """Return another value whenever a file of any pack was changed."""
+    return tuple(state_of(folder) for folder in pack_folders())
+
+
 def row_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
 

@@ -14,12 +14,10 @@ from awmenv.health import Health
 from awmenv.packs import Pack
 from episodes import outcomes, visibility
 from episodes.errors import BlindReview
-from episodes.models import SplitTask
 from episodes.packs import find_pack
-from episodes.splits import TRAIN
 from episodes.strip import outcome_words
 from people.access import Actor
-from runs import briefings, power, probes
+from runs import briefings, power, probes, split_checks
 from runs.compare import count
 from runs.models import Plan
 from runs.offers import FEWEST
@@ -74,12 +72,7 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     for reason, number in sorted(reasons.items()):
         if reason not in ("", UNCHECKED):
             found.append(f"{count(number, 'task')} of {len(tasks):,} cannot show a difference: {reason}.")
-    keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
-    sides = SplitTask.objects.filter(split__project=actor.project, side=TRAIN, task__in=keys)
-    for split, number in sorted(Counter(sides.values_list("split__name", flat=True)).items()):
-        which = "is a training task" if number == 1 else "are training tasks"
-        found.append(f"{count(number, 'task')} of {len(tasks):,} {which} of the split {split}.")
-    return found
+    return found + split_checks.of_tasks(actor.project, tasks).doubts
 
 
 def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
@@ -135,9 +128,8 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
     found.append(f"Probes: {clean}{missing}.")
     if probed:
         found.append(_verifiers([one.checked for one in probed], len(keys)))
-    listed = SplitTask.objects.filter(split__project=actor.project)
-    if listed.exists() and not listed.filter(side=TRAIN, task__in=keys).exists():
-        found.append("Splits: no task is a training task.")
+    if passed := split_checks.of_tasks(actor.project, tasks).passed:
+        found.append(passed)
     return found
 
 

@@ -18,6 +18,8 @@ from people.errors import Invalid
 from runs.compare import count
 
 Unit = Literal["scenario", "task"]
+VERIFIERS = "verifiers"
+"""Where `meta` has the SHA-256 of each task's verifier, by task key."""
 Place = tuple[str, int]
 SHOWN = 3
 
@@ -127,6 +129,12 @@ def faults(sides: Sides, tasks: Sequence[TaskFacts]) -> list[str]:
     if alike := [place for place in sides.train if place in known and near.holds_like(known[place].text)]:
         found.append(f"{_are(alike, 'training task')} nearly a held-out one, for example {_named(alike)}.")
     return found
+
+
+def changed(pinned: object, now: Mapping[str, str]) -> list[str]:
+    """Return the tasks whose verifier is not the one that a split's hashes name. `now` are the present hashes."""
+    hashes = pinned if isinstance(pinned, Mapping) else {}
+    return sorted(task for task, digest in now.items() if hashes.get(task, digest) != digest)
 
 
 def _are(found: Sized, noun: str = "task") -> str:

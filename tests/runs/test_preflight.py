@@ -29,6 +29,10 @@ def doubts(actor, **said):
     return preflight.doubts(actor, plan, planning.tasks_of(actor, plan))
 
 
+def checked(actor, plan):
+    return preflight.checked(actor, plan, planning.tasks_of(actor, plan))
+
+
 def test_healthy_plan_raises_no_doubt(ada):
     assert doubts(ada) == []
 
@@ -53,6 +57,25 @@ def test_ruled_and_training_tasks_are_doubted(ada, max_):
     assert "1 task of 3 is a training task of the split april." in doubts(ada)
     form = FORM | {"tasks": " ".join(TASKS)}
     assert "training tasks of the split march" in html(as_person(ada).get("/runs/preview", form))
+
+
+def test_held_out_tasks_of_training_scenarios_are_doubted(ada):
+    splits.pin(ada, "shared", unit="task", seed=0, train=["helpdesk_1/2", "library_1/1"], val=TASKS)
+    shared = (
+        "3 of 3 held-out tasks are in scenarios with training tasks of the split shared: it measures new tasks, not new"
+        " environments."
+    )
+    assert doubts(ada) == [shared]
+    plan = document(tasks={"split": "shared"})
+    assert not any(line.startswith("Splits") for line in checked(ada, plan))
+
+
+def test_held_out_task_like_a_training_task_is_doubted(ada, monkeypatch):
+    splits.pin(ada, "near", unit="scenario", seed=0, train=["helpdesk_1/0"], val=["library_1/0"])
+    plan = document(tasks=["library_1/0"])
+    said = preflight.doubts(ada, plan, [("library_1", 0, find_pack("helpdesk_1").tasks("helpdesk_1")[0])])
+    assert "1 of 1 held-out task is nearly a training task of the split near." in said
+    assert preflight.doubts(ada, plan, planning.tasks_of(ada, plan)) == []
 
 
 def test_trial_is_ten_rollouts_of_the_control_arm(ada):
@@ -119,14 +142,15 @@ def test_checks_count_probes_and_name_disjoint_splits(ada):
         verifier=probes.digest(find_pack("helpdesk_1"), "helpdesk_1", 0),
         state="clean",
     )
-    splits.pin(ada, "march", unit="task", seed=1, train=["library_1/1"], val=TASKS)
+    splits.pin(ada, "march", unit="task", seed=1, train=["flights_1/0"], val=TASKS)
     tasks = planning.tasks_of(ada, plan)
     said = preflight.checked(ada, plan, tasks)
     briefed = document(tasks=TASKS, arms=[{"name": "a"}, {"name": "b", "briefing": "human"}])
     assert "can also ask, briefed ones read a briefing." in preflight.checked(ada, briefed, tasks)[0]
     assert "Probes: 1 of 3 tasks clean, 2 not probed (manage.py probe)." in said
     assert "Verifiers: 0 of 3 tasks healthy; 3 not checked." in said
-    assert "Splits: no task is a training task." in said and "Power: 3 tasks can hardly show a difference." in said
+    passed = "Splits: no task is a training task, and no held-out one is nearly one or in a scenario with one."
+    assert passed in said and "Power: 3 tasks can hardly show a difference." in said
     six = document(tasks={"limit": 24})
     known = planning.tasks_of(ada, six)
     assert "Power: 24 tasks show a difference of about 32 points in 4 of 5 such runs." in preflight.checked(
