@@ -5,11 +5,14 @@ Reads; the rollouts are a run of their own, which `planning` launches like any o
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from awmclient.prompts import system_prompt
+from awmclient.schema import ASK_TOOL
 from awmenv.health import Health
 from awmenv.packs import Pack
 from episodes import outcomes, visibility
@@ -22,11 +25,19 @@ from runs.compare import count
 from runs.models import Plan
 from runs.offers import FEWEST
 from runs.planning import Task, shuffled
-from runs.plans import PlanDocument, plan_of
+from runs.plans import PlanDocument, PlannedArm, plan_of
 
 ROLLOUTS = 10
 NAMED = 3
 PREFIX = "preflight of "
+OWN = {
+    "expert": "expert",
+    "offer": "chance of an offer",
+    "people": "share of people",
+    "briefing": "briefing",
+    "outcomes": "briefing from outcomes",
+}
+"""Settings of an arm that change what its agents get, beside the policy, in words."""
 UNCHECKED = "verifier not checked"
 
 
@@ -117,8 +128,7 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
     """Return what speaks for the comparison of this plan, and how far it was checked, a sentence each."""
     found = []
     if len(document.arms) > 1:
-        words = "All arms get the same tasks, seeds, limits and prompt; those with an expert can also ask"
-        found.append(words + (", briefed ones read a briefing." if any(arm.briefing for arm in document.arms) else "."))
+        found += _shared(document)
     keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
     if len(document.arms) > 1:
         found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, len(document.arms) - 1))
@@ -131,6 +141,38 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
     if passed := split_checks.of_tasks(actor.project, tasks).passed:
         found.append(passed)
     return found
+
+
+def _shared(document: PlanDocument) -> list[str]:
+    """Return what all arms get alike, and each setting in which they differ. Tasks, seeds and limits are the plan's: an
+    arm has none of its own."""
+    prompts = {arm.name: _prompt(document, arm) for arm in document.arms}
+    same = "tasks, seeds and limits" if len(set(prompts.values())) > 1 else "tasks, seeds, limits and prompt"
+    found = [f"All arms get the same {same}."]
+    for name in ("policy", *OWN):
+        values = {arm.name: _value(document, arm, name) for arm in document.arms}
+        if len(set(values.values())) > 1:
+            found.append(f"Arms differ in {OWN.get(name, name)}: {_each(values)}.")
+    if len(set(prompts.values())) > 1:
+        reminds = " and its reminders" if document.nudge_after or document.stall_after else ""
+        found.append(f"Prompts differ only by {ASK_TOOL}{reminds}: {_each(prompts)}.")
+    return found
+
+
+def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
+    value = arm.policy or document.policy if name == "policy" else getattr(arm, name)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _prompt(document: PlanDocument, arm: PlannedArm) -> str:
+    """Return which system prompt an arm's agents get, as the start of its SHA-256."""
+    offers = {arm.expert != "off"} | ({False} if arm.offer is not None else set())
+    prompts = (system_prompt(expert=offered) for offered in sorted(offers))
+    return " or ".join(hashlib.sha256(prompt.encode()).hexdigest()[:8] for prompt in prompts)
+
+
+def _each(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{arm} {value}" for arm, value in values.items())
 
 
 def _verifiers(checks: Sequence[Health | None], tasks: int) -> str:

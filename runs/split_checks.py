@@ -23,7 +23,7 @@ CACHED = 64
 
 @dataclass(frozen=True)
 class Said:
-    """Sentences: what weakens the comparison, and what speaks for it, empty if nothing is pinned or something does."""
+    """Sentences: what weakens the comparison, and what speaks for it, empty where no split is pinned or one leaks."""
 
     doubts: list[str]
     passed: str = ""

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
 
+from awmclient.prompts import system_prompt
 from awmclient.schema import Finish, Outcome
 from episodes import recording, splits
 from episodes.models import Episode, OutcomeHold
@@ -134,6 +137,28 @@ def test_api_previews_a_plan_and_runs_its_preflight(ada, project, client, monkey
         assert post(name, {**body, "seeds": 1}).json()["error"]["code"] == "invalid"
 
 
+def test_checks_say_what_arms_share_and_where_they_differ(ada):
+    hashes = {on: sha256(system_prompt(expert=on).encode()).hexdigest()[:8] for on in (False, True)}
+    assert checked(ada, document(tasks=TASKS))[:3] == [
+        "All arms get the same tasks, seeds and limits.",
+        "Arms differ in expert: baseline off, expert plain.",
+        f"Prompts differ only by ask_expert and its reminders: baseline {hashes[False]}, expert {hashes[True]}.",
+    ]
+    arms = [{"name": "a"}, {"name": "b", "briefing": "human", "policy": "script:demo"}]
+    assert checked(ada, document(tasks=TASKS, arms=arms))[:3] == [
+        "All arms get the same tasks, seeds, limits and prompt.",
+        "Arms differ in policy: a script:oracle, b script:demo.",
+        "Arms differ in briefing: a none, b human.",
+    ]
+    drawn = [{"name": "a", "expert": "plain", "people": 1}, {"name": "b", "expert": "plain", "offer": 0.5}]
+    assert checked(ada, document(tasks=TASKS, arms=drawn, nudge_after=0, stall_after=0))[:4] == [
+        "All arms get the same tasks, seeds and limits.",
+        "Arms differ in chance of an offer: a none, b 0.5.",
+        "Arms differ in share of people: a 1, b none.",
+        f"Prompts differ only by ask_expert: a {hashes[True]}, b {hashes[False]} or {hashes[True]}.",
+    ]
+
+
 def test_checks_count_probes_and_name_disjoint_splits(ada):
     plan = document(tasks=TASKS)
     Probe.objects.create(
@@ -145,8 +170,6 @@ def test_checks_count_probes_and_name_disjoint_splits(ada):
     splits.pin(ada, "march", unit="task", seed=1, train=["flights_1/0"], val=TASKS)
     tasks = planning.tasks_of(ada, plan)
     said = preflight.checked(ada, plan, tasks)
-    briefed = document(tasks=TASKS, arms=[{"name": "a"}, {"name": "b", "briefing": "human"}])
-    assert "can also ask, briefed ones read a briefing." in preflight.checked(ada, briefed, tasks)[0]
     assert "Probes: 1 of 3 tasks clean, 2 not probed (manage.py probe)." in said
     assert "Verifiers: 0 of 3 tasks healthy; 3 not checked." in said
     passed = "Splits: no task is a training task, and no held-out one is nearly one or in a scenario with one."
