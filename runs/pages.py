@@ -247,7 +247,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
         "repeats": repeats(found.tries, names),
         "tables": list(TABLES),
-        "yaml": to_yaml(plan_of(found.plan.document)),
+        "yaml": to_yaml(tables.plan_now(found.plan)),
         "may_launch": holds(request.actor, may_launch),
     }
     return render(request, "runs/run.html", context)

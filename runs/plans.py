@@ -21,6 +21,8 @@ from runs.errors import BadPlan
 from runs.offers import CHANCES
 
 MAX_EPISODES = 100_000
+MAX_SEEDS = 100
+"""Of one plan or one addition; a run can have more."""
 RECIPES = Path(__file__).parent / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
@@ -101,7 +103,7 @@ class PlanDocument(Strict):
     tasks: Tasks = TaskFilter()
     arms: list[PlannedArm] = Field(min_length=1, max_length=10)
     control: str = ""
-    seeds: int = Field(1, ge=1, le=100)
+    seeds: int = Field(1, ge=1, le=MAX_SEEDS)
     policy: str = Field("script:demo", max_length=200)
     max_steps: int = Field(30, ge=1, le=1000)
     ask_deadline_s: int = Field(300, ge=1, le=2_592_000)

@@ -287,15 +287,38 @@ def test_plan_file_repeats_tasks_in_their_order_elsewhere(ada, calls):
     assert order(again) == order(first)
 
 
+def test_plan_file_has_the_seeds_that_were_added(ada, calls):
+    plan = launched(ada, tasks=["helpdesk_1/0"])
+    planning.add_seeds(ada, plan.pk, 3)
+    again = planning.add_seeds(ada, plan.pk, 1)
+    assert plan_from_yaml(tables.plan_file(again)).seeds == 5
+    many = planning.add_seeds(ada, plan.pk, 100)
+    assert plan_from_yaml(tables.plan_file(many)).seeds == 100 and "--add-seeds 5 " in tables.plan_file(many)
+
+
 @pytest.mark.parametrize("name", recipes())
 def test_recipe_is_a_plan_under_its_own_name(name):
     assert recipe(name).name == name and plan_from_yaml(to_yaml(recipe(name))) == recipe(name)
+
+
+@pytest.mark.parametrize("name", ["helpdesk_1/00", "helpdesk_1/0x", "helpdesk_1/" + "9" * 5000, "helpdesk_1/٣"])
+def test_plan_with_another_spelling_of_a_task_is_refused(ada, calls, name):
+    with pytest.raises(BadPlan, match=r"plan\.tasks: "):
+        launched(ada, tasks=["helpdesk_1/0", name])
+
+
+def test_plan_of_an_unknown_split_is_refused_by_its_name(ada, calls, max_):
+    splits.pin(max_, "march", unit="task", seed=1, train=["library_1/1"], val=["helpdesk_1/0"])
+    with pytest.raises(BadPlan, match=r"plan\.tasks\.split: There is no split named 'march'\."):
+        planning.tasks_of(ada, document(tasks={"split": "march"}))
 
 
 def test_plan_without_tasks_or_scripts_is_refused_whole(ada, calls):
     for said, error in (({"tasks": {"scenarios": ["nothing_*"]}}, BadPlan), ({"tasks": ["x"]}, BadPlan)):
         with pytest.raises(error):
             launched(ada, **said)
+        with pytest.raises(error):
+            planning.tasks_of(ada, document(**said))
     known = launched(ada, tasks={"limit": 1}).tries.first().task
     with pytest.raises(UnknownPolicy):
         launched(ada, tasks=[known], policy="script:nothing")
