@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -33,9 +33,17 @@ def task_key(scenario: str | None, task_idx: int | None, task: str = "") -> str:
 
 @transaction.atomic
 def pin(
-    actor: Actor, name: str, *, unit: str, seed: int, train: Collection[str], val: Collection[str], **about: Any
+    actor: Actor,
+    name: str,
+    *,
+    unit: str,
+    seed: int,
+    train: Collection[str],
+    val: Collection[str],
+    about: Mapping[str, Any] | None = None,
 ) -> Split:
     """Write a split: task keys for training and held-out ones. The same name with the same tasks is the same split.
+    `about` says how it was made: its filters, and the SHA-256 of verifiers.
 
     Raises:
         Invalid: a task stands on both sides, or the unit is unknown.
@@ -50,7 +58,7 @@ def pin(
     digest = hashlib.sha256(json.dumps([unit, seed, sides]).encode()).hexdigest()
     try:
         with transaction.atomic():
-            said = {"unit": unit, "seed": seed, "digest": digest, "about": about, "created_by": actor.name}
+            said = {"unit": unit, "seed": seed, "digest": digest, "about": dict(about or {}), "created_by": actor.name}
             split = Split.objects.create(project=actor.project, name=name, **said)
     except IntegrityError:
         split = Split.objects.get(project=actor.project, name=name)

@@ -31,7 +31,7 @@ class Said:
 
 def of_tasks(project: Project, tasks: Sequence[tuple[str, int, str]]) -> Said:
     """Return what splits say of these tasks: training tasks among them, held-out ones in a scenario with training ones
-    or nearly one of them, and verifiers that changed since the split was pinned."""
+    or nearly one of them, and verifiers that are not those of the split."""
     texts = {f"{scenario}/{idx}": text for scenario, idx, text in tasks}
     listed = SplitTask.objects.filter(split__project=project)
     sides: dict[str, dict[str, list[str]]] = defaultdict(lambda: {TRAIN: [], VAL: []})
@@ -91,11 +91,4 @@ def _texts(tasks: Collection[str]) -> Iterator[str]:
 
 def _changed(split: Split, tasks: Sequence[str]) -> list[str]:
     pinned = split.about.get(splitting.VERIFIERS)
-    changed = splitting.changed(pinned, probes.verifiers_now(tasks)) if pinned else []
-    if not changed:
-        return []
-    has = "has" if len(changed) == 1 else "have"
-    return [
-        f"{count(len(changed), 'task')} {has} another verifier than when the split {split} was pinned, for example "
-        f"{changed[0]}."
-    ]
+    return splitting.changes(pinned, probes.verifiers_now(tasks), split.name) if pinned else []

@@ -81,6 +81,14 @@ def test_held_out_task_like_a_training_task_is_doubted(ada, monkeypatch):
     assert preflight.doubts(ada, plan, planning.tasks_of(ada, plan)) == []
 
 
+def test_verifier_that_changed_since_the_pin_is_doubted(ada):
+    now = probes.verifiers_now(["helpdesk_1/0"])
+    sides = {"unit": "scenario", "seed": 0, "train": ["flights_1/0"], "val": TASKS}
+    splits.pin(ada, "march", **sides, about={"verifiers": now})
+    splits.pin(ada, "april", **sides, about={"verifiers": now | {"helpdesk_1/1": "another"}})
+    assert doubts(ada) == ["1 task has another verifier than the split april names, for example helpdesk_1/1."]
+
+
 def test_trial_is_ten_rollouts_of_the_control_arm(ada):
     plan = document(tasks=TASKS, control="expert", seeds=3)
     trial = preflight.trial(plan, planning.tasks_of(ada, plan))
