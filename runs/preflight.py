@@ -6,7 +6,6 @@ Reads; the rollouts are a run of their own, which `planning` launches like any o
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -96,7 +95,7 @@ def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> li
 
 
 def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
-    """Return the plan of the rollouts: the control arm on the first tasks in the planned order."""
+    """Return the plan of the rollouts, ten at most: the control arm on the first tasks in the planned order."""
     chosen = shuffled(tasks, document.shuffle)[:ROLLOUTS]
     control = next(arm for arm in document.arms if arm.name == document.control)
     keys = [f"{scenario}/{idx}" for scenario, idx, _ in chosen]
@@ -106,7 +105,7 @@ def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
         "tasks": keys,
         "arms": [control.model_dump()],
         "control": "",
-        "seeds": math.ceil(ROLLOUTS / max(len(chosen), 1)),
+        "seeds": ROLLOUTS // max(len(chosen), 1),
         "start": True,
     }
     return plan_of({**document.model_dump(), **changed})

@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--preflight",
             action="store_true",
-            help="Check the plan and run ten rollouts of its control arm; fails if none earns a reward",
+            help="Check the plan and run up to ten rollouts of its control arm; fails if none earns a reward",
         )
         parser.add_argument("--key", default="", help="The same key and plan launch one run only")
         parser.add_argument("--project", default="demo")
