@@ -23,6 +23,7 @@ from runs.comparison import compare_run
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
 from runs.models import Plan
 from runs.plans import OF_LOOP, differing, plan_from_yaml, plan_of, recipe, recipes, to_yaml
+from tests.browsing import as_person
 from tests.people_by_name import token
 from tests.runs.planned import document, end, launched
 
@@ -341,6 +342,57 @@ def test_command_launches_changes_and_compares(ada, calls, tmp_path, capsys):
     file.write_bytes(b"\xff")
     with pytest.raises(CommandError, match=r"plan\.yaml is not UTF-8"):
         call_command("run", str(file), project=ada.project.slug)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seeds": "3"},
+        {"seeds": True},
+        {"seeds": 1.5},
+        {"parallel": "8"},
+        {"tasks": {"limit": "2"}},
+        {"arms": [{"name": "a", "expert": "plain", "offer": "0.5"}]},
+        {"arms": [{"name": "a", "expert": "plain", "people": True}]},
+        {"arms": [{"name": "a"}, {"name": "a "}]},
+    ],
+)
+def test_plan_takes_numbers_as_numbers_and_one_name_once(wrong):
+    with pytest.raises(BadPlan):
+        document(**wrong)
+
+
+def test_plan_takes_whole_floats_and_strips_arm_names():
+    said = document(seeds=3.0, arms=[{"name": " a "}, {"name": "b"}], control="b ")
+    assert (said.seeds, [arm.name for arm in said.arms], said.control) == (3, ["a", "b"], "b")
+
+
+def test_api_refuses_what_a_change_would_ignore(ada, project, calls, client):
+    plan = launched(ada, tasks={"limit": 1})
+    post = {"content_type": "application/json", "HTTP_AUTHORIZATION": f"Bearer {token(project, 'launch')[1]}"}
+    address = f"/api/v1/runs/{plan.pk}"
+    for change in ("retry", "pause", "resume", "cancel"):
+        refused = client.post(f"{address}/{change}", {"seeds": 4}, **post)
+        assert refused.status_code == 422 and refused.json()["error"]["message"].startswith("seeds: ")
+        assert client.post(f"{address}/{change}", [], **post).status_code == 422
+    assert client.post(f"{address}/pause", "", **post).status_code == 200
+    for wrong in ("3", True, 1.5):
+        assert client.post(f"{address}/seeds", {"seeds": wrong}, **post).status_code == 422
+    assert client.post(f"{address}/seeds", {"seeds": 2.0}, **post).status_code == 200
+    named = {"name": "x", "plan": document(name="y").model_dump()}
+    for path in ("", "/preview", "/preflight"):
+        refused = client.post(f"/api/v1/runs{path}", named, **post).json()["error"]
+        assert refused["code"] == "bad_plan" and refused["message"].startswith("plan.name: 'y'")
+    assert Plan.objects.get().seeds == 3
+
+
+def test_comparison_of_a_run_without_a_plan_says_so(ada):
+    run, _ = recording.start_run(ada, RunStart(name="of a loop"))
+    said = as_person(ada).get(f"/api/v1/runs/{run.pk}/comparison")
+    assert (said.status_code, said.json()["error"]) == (
+        409,
+        {"code": "wrong_state", "message": "This run has no plan."},
+    )
 
 
 def test_api_launches_changes_and_compares(ada, project, calls, client):
