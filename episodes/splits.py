@@ -47,7 +47,7 @@ def pin(
 
     Raises:
         Invalid: a task stands on both sides, or the unit is unknown.
-        SplitExists: the name is taken by a split with other tasks.
+        SplitExists: the name is taken by a split with other tasks, unit or seed.
     """
     may_launch(actor)
     if unit not in UNITS:
@@ -63,7 +63,7 @@ def pin(
     except IntegrityError:
         split = Split.objects.get(project=actor.project, name=name)
         if split.digest != digest:
-            raise SplitExists(f"A split named {name!r} exists with different tasks.") from None
+            raise SplitExists(f"A split named {name!r} exists with different tasks, unit or seed.") from None
         return split
     rows = [SplitTask(split=split, task=task, side=side) for side, tasks in sides.items() for task in tasks]
     SplitTask.objects.bulk_create(rows, batch_size=5000)

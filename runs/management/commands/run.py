@@ -65,6 +65,8 @@ class Command(BaseCommand):
             if options["preflight"]:
                 return self._preflight(actor, document)
             plan, made = planning.launch(actor, document, options["key"])
+            for doubt in preflight.doubts(actor, document, planning.tasks_of(actor, document)) if made else ():
+                self.stderr.write(f"  {doubt}")
             return (
                 f"{'launched' if made else 'known'} {plan.run_id}: {count(plan.tries.count(), 'episode')}, {plan.state}"
             )
