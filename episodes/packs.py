@@ -6,6 +6,7 @@ Called by the apps that show a task, plan a run, or let an informed expert read 
 from __future__ import annotations
 
 import functools
+import hashlib
 from collections.abc import Hashable
 from pathlib import Path
 
@@ -21,8 +22,29 @@ def pack_folders() -> list[Path]:
     return sorted(folder for folder in found if (folder / "gen_tasks.jsonl").exists())
 
 
+def state() -> Hashable:
+    """Return another value whenever a file of any pack was changed."""
+    return tuple(state_of(folder) for folder in pack_folders())
+
+
 def row_files(folder: Path) -> list[Path]:
     return sorted(folder.glob("*.jsonl"))
+
+
+def rows_digest(folder: Path) -> str:
+    """Return a digest of a pack's rows: its revision."""
+    return _digest(folder, state_of(folder))
+
+
+@functools.lru_cache(maxsize=64)
+def _digest(folder: Path, _state: Hashable) -> str:
+    digest = hashlib.sha256()
+    for file in row_files(folder):
+        digest.update(file.name.encode())
+        with file.open("rb") as source:
+            while block := source.read(1 << 20):
+                digest.update(block)
+    return digest.hexdigest()
 
 
 @functools.lru_cache(maxsize=32)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -33,13 +33,21 @@ def task_key(scenario: str | None, task_idx: int | None, task: str = "") -> str:
 
 @transaction.atomic
 def pin(
-    actor: Actor, name: str, *, unit: str, seed: int, train: Collection[str], val: Collection[str], **about: Any
+    actor: Actor,
+    name: str,
+    *,
+    unit: str,
+    seed: int,
+    train: Collection[str],
+    val: Collection[str],
+    about: Mapping[str, Any] | None = None,
 ) -> Split:
     """Write a split: task keys for training and held-out ones. The same name with the same tasks is the same split.
+    `about` says how it was made: its filters, and the SHA-256 of verifiers.
 
     Raises:
         Invalid: a task stands on both sides, or the unit is unknown.
-        SplitExists: the name is taken by a split with other tasks.
+        SplitExists: the name is taken by a split with other tasks, unit or seed.
     """
     may_launch(actor)
     if unit not in UNITS:
@@ -50,12 +58,12 @@ def pin(
     digest = hashlib.sha256(json.dumps([unit, seed, sides]).encode()).hexdigest()
     try:
         with transaction.atomic():
-            said = {"unit": unit, "seed": seed, "digest": digest, "about": about, "created_by": actor.name}
+            said = {"unit": unit, "seed": seed, "digest": digest, "about": dict(about or {}), "created_by": actor.name}
             split = Split.objects.create(project=actor.project, name=name, **said)
     except IntegrityError:
         split = Split.objects.get(project=actor.project, name=name)
         if split.digest != digest:
-            raise SplitExists(f"A split named {name!r} exists with different tasks.") from None
+            raise SplitExists(f"A split named {name!r} exists with different tasks, unit or seed.") from None
         return split
     rows = [SplitTask(split=split, task=task, side=side) for side, tasks in sides.items() for task in tasks]
     SplitTask.objects.bulk_create(rows, batch_size=5000)

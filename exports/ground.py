@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -91,19 +90,8 @@ def pack_digests(scenarios: Collection[str]) -> dict[str, str]:
     """Return a digest of the rows of each pack that holds one of these scenarios: with other verifiers the same rules
     may keep out other rows."""
     known = [pack for pack in packs.packs() if _holds(pack, scenarios)]
-    return {pack.name: _digest(pack.folder, packs.state_of(pack.folder)) for pack in known}
+    return {pack.name: packs.rows_digest(pack.folder) for pack in known}
 
 
 def _holds(pack: Pack, scenarios: Collection[str]) -> bool:
     return any(name in pack.scenarios for name in scenarios)
-
-
-@functools.lru_cache(maxsize=64)
-def _digest(folder: Path, _state: object) -> str:
-    digest = hashlib.sha256()
-    for file in packs.row_files(folder):
-        digest.update(file.name.encode())
-        with file.open("rb") as source:
-            while block := source.read(1 << 20):
-                digest.update(block)
-    return digest.hexdigest()

@@ -362,3 +362,9 @@ def refuse_unknown(request: HttpRequest, *known: str) -> None:
     if unknown := sorted(set(request.GET) - set(known)):
         use = f"Use one of {', '.join(known)}." if known else "This list has none."
         raise Invalid(f"Unknown filter: {unknown[0]}. {use}")
+
+
+def refuse_body(request: HttpRequest) -> None:
+    """Raise `Invalid` for a field in the body of a call that takes none: one that is ignored would seem to count."""
+    if request.body and (unknown := sorted(read_object(request.body, MAX_BATCH_BYTES))):
+        raise Invalid(f"{unknown[0]}: Extra inputs are not permitted")

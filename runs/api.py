@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
 from django.http import HttpRequest
 from ninja import QueryEx, Router, Schema, Status
-from pydantic import Field
+from pydantic import Field, StrictInt
 
 from awmclient import schema
-from awmclient.fields import Count, Line, Object
+from awmclient.fields import WHOLE, Count, Line, Object
 from episodes import lists, recording
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
 from episodes.models import Run
 from people.access import Actor, may_launch, may_read, visible_or_404
-from people.http import REFUSALS, actor_of, refuse_unknown
+from people.http import REFUSALS, actor_of, refuse_body, refuse_unknown
 from runs import briefings, certifying, estimating, planning, preflight, spending
 from runs.comparison import Comparison, compare_run
 from runs.costs import Cost
+from runs.errors import BadPlan
 from runs.models import Plan
 from runs.plans import PlanDocument, plan_of
 
@@ -81,7 +82,7 @@ class PlanPreview(Schema):
 class SeedsBody(schema.Record):
     """How many more seeds of every task and arm to plan, from 1 to 100."""
 
-    seeds: int
+    seeds: Annotated[StrictInt, WHOLE]
 
 
 class BriefingView(Schema):
@@ -179,7 +180,7 @@ def start_run(request: HttpRequest, payload: schema.RunStart) -> Status[schema.R
     """Open a run. With a `plan` awmweb launches its episodes; without one a loop starts them. A `start` of false in the
     plan leaves the run planned."""
     if payload.plan is not None:
-        document = plan_of({"name": payload.name, **payload.plan})
+        document = _document(payload.name, payload.plan)
         plan, made = planning.launch(actor_of(request), document, payload.key or "")
         return Status(201 if made else 200, _view(plan))
     run, made = recording.start_run(actor_of(request), payload)
@@ -211,7 +212,7 @@ def preview_plan(request: HttpRequest, payload: PlanBody) -> PlanPreview:
 
 @router.post("/runs/preflight", response={201: schema.RunView, **REFUSALS})
 def start_preflight(request: HttpRequest, payload: PlanBody) -> Status[schema.RunView]:
-    """Launch ten rollouts of the plan's control arm, as a run of their own."""
+    """Launch up to ten rollouts of the plan's control arm, as a run of their own."""
     actor = actor_of(request)
     may_launch(actor)
     plan, _ = planning.launch(actor, preflight.trial(*_planned(actor, payload)))
@@ -219,9 +220,17 @@ def start_preflight(request: HttpRequest, payload: PlanBody) -> Status[schema.Ru
 
 
 def _planned(actor: Actor, payload: PlanBody) -> tuple[PlanDocument, list[planning.Task]]:
-    document = plan_of({"name": payload.name, **payload.plan})
+    document = _document(payload.name, payload.plan)
     planning.check(document)
     return document, planning.tasks_of(actor, document)
+
+
+def _document(name: str, plan: Object) -> PlanDocument:
+    """Return the plan of a body. Raises `BadPlan`, also for a plan with another name than the body's."""
+    document = plan_of({"name": name, **plan})
+    if document.name != name:
+        raise BadPlan(f"plan.name: {document.name!r} is not the name of the run, {name!r}. Leave it out.")
+    return document
 
 
 @router.get("/runs/{run_id}", response={200: RunDetail, **REFUSALS})
@@ -260,23 +269,27 @@ def _cost(one: Cost) -> CostView:
 
 @router.post("/runs/{run_id}/pause", response={200: schema.RunView, **REFUSALS})
 def pause(request: HttpRequest, run_id: str) -> schema.RunView:
+    refuse_body(request)
     return _view(planning.pause(actor_of(request), run_id))
 
 
 @router.post("/runs/{run_id}/resume", response={200: schema.RunView, **REFUSALS})
 def resume(request: HttpRequest, run_id: str) -> schema.RunView:
     """Start a planned run or resume a paused one."""
+    refuse_body(request)
     return _view(planning.resume(actor_of(request), run_id))
 
 
 @router.post("/runs/{run_id}/cancel", response={200: schema.RunView, **REFUSALS})
 def cancel(request: HttpRequest, run_id: str) -> schema.RunView:
+    refuse_body(request)
     return _view(planning.cancel(actor_of(request), run_id))
 
 
 @router.post("/runs/{run_id}/retry", response={200: Retried, **REFUSALS})
 def retry(request: HttpRequest, run_id: str) -> Retried:
     """Queue another episode for every one that infrastructure ended without an outcome."""
+    refuse_body(request)
     return Retried(retried=planning.retry(actor_of(request), run_id))
 
 

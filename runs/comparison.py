@@ -20,7 +20,7 @@ from django.db.models.functions import Coalesce
 
 from awmclient.schema import LIVE_STATES, NOT_COUNTED
 from episodes import outcomes, visibility
-from episodes.models import EpisodeState, ExpertMode
+from episodes.models import EpisodeState, ExpertMode, Run
 from episodes.strip import BRIEFED
 from experts.models import TOKEN, Ask
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
@@ -29,6 +29,7 @@ from reviews import court
 from runs import probes, replaceable
 from runs.compare import CANCELLED, Contrast, Try, contrasts, uncounted
 from runs.difficulty import ByDifficulty, by_difficulty
+from runs.errors import WrongState
 from runs.models import ENDED, Plan, PlanState
 from runs.offers import Effect, effects
 from runs.plans import briefing_words
@@ -91,9 +92,13 @@ class Comparison:
 
 
 def plan_of_run(actor: Actor, run_id: str) -> Plan:
+    """Return the plan of a run. Raises `WrongState` for a run without one."""
     may_read(actor)
-    plans = Plan.objects.select_related("run")
-    return visible_or_404(plans, actor, run_id, "run__project")
+    run = visible_or_404(Run.objects.all(), actor, run_id)
+    plan = Plan.objects.select_related("run").filter(run=run).first()
+    if plan is None:
+        raise WrongState("This run has no plan.")
+    return plan
 
 
 def compare_run(actor: Actor, run_id: str) -> Comparison:

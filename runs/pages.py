@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -64,6 +65,7 @@ ARM_WORDS = {
     "distilled": "no expert, a model's briefing from earlier episodes",
     OTHER: "no expert, a policy of its own, selected below",
 }
+NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
 ANSWERERS = {"1": "people alone", "0": "models alone", "0.5": "people or models, by draw for each episode"}
 """Shares of an arm's episodes that people alone answer, and how the form says them."""
 COMMANDS = {
@@ -169,16 +171,23 @@ def document_of(form: QueryDict) -> PlanDocument:
             ],
             "policy": form.get("policy", "script:demo"),
             "environment": form.get("environment") or servers.BUILTIN,
-            "seeds": form.get("seeds") or 1,
-            "parallel": form.get("parallel") or 8,
+            "seeds": _number(form.get("seeds") or "1"),
+            "parallel": _number(form.get("parallel") or "8"),
             "start": form.get("start") != "later",
         }
     )
 
 
+def _number(text: str) -> float | str:
+    """Return the number in a field of the form; another text as it is, for the plan to refuse."""
+    return float(text) if NUMBER.fullmatch(text.strip()) else text
+
+
 def _own_settings(form: QueryDict, arm: str) -> dict[str, Any]:
     """Return what the form says of one arm alone: its policy, and who answers it. Raises `BadPlan`."""
-    found = {name: value for name in ("policy", "people") if (value := form.get(f"{name}_{arm}"))}
+    found: dict[str, Any] = {name: value for name in ("policy", "people") if (value := form.get(f"{name}_{arm}"))}
+    if "people" in found:
+        found["people"] = _number(found["people"])
     if arm == OTHER and "policy" not in found:
         raise BadPlan(f"Select a policy for the arm {OTHER}.")
     return found
@@ -248,7 +257,7 @@ def run_page(request: MemberRequest, pk: str) -> HttpResponse:
         "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
         "repeats": repeats(found.ends, names),
         "tables": list(TABLES),
-        "yaml": to_yaml(plan_of(found.plan.document)),
+        "yaml": to_yaml(tables.plan_now(found.plan)),
         "may_launch": holds(request.actor, may_launch),
     }
     return render(request, "runs/run.html", context)

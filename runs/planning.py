@@ -11,6 +11,7 @@ from __future__ import annotations
 import fnmatch
 import functools
 import random
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -23,20 +24,21 @@ from django.utils import timezone
 from awmclient.schema import LIVE_STATES, EpisodeStart, RunStart
 from episodes import queueing, recording
 from episodes.errors import KeyConflict
-from episodes.models import Episode, EpisodeState, ExpertMode, Run, SplitTask
+from episodes.models import Episode, EpisodeState, ExpertMode, Run, Split, SplitTask
 from episodes.packs import packs
 from people.access import Actor, may_launch, visible_or_404
 from people.errors import Invalid
 from people.models import Project
 from people.rows import Row
 from runs import briefings, launching, limits, relay, replaceable, servers, spending
-from runs.errors import BadPlan, WrongState
+from runs.errors import BadPlan, NoExpertModel, WrongState
 from runs.models import Arm, Plan, PlannedTry, PlanState
 from runs.offers import is_for_people, is_offered
-from runs.plans import MAX_EPISODES, OF_LOOP, PlanDocument, TaskFilter, differing
+from runs.plans import MAX_EPISODES, MAX_SEEDS, OF_LOOP, PlanDocument, TaskFilter, differing
 
 Task = tuple[str, int, str]
 CHUNK = 200
+IDX = re.compile("0|[1-9][0-9]{0,9}")
 # of each episode that is played these statements are made; the ORM takes longer to write them than the database to
 # answer them
 BEGUN = """
@@ -104,9 +106,15 @@ class Cell:
 
 
 def check(document: PlanDocument) -> servers.Profile:
-    """Return the environment server of a plan. Raises `UnknownEnvironment`, or `NoExpertModel` for a briefing by a
-    model that is not configured."""
+    """Return the environment server of a plan. Raises `UnknownEnvironment`, or `NoExpertModel` for a briefing or
+    answers by a model that is not configured."""
     briefings.check(document)
+    for arm in document.arms:
+        if arm.people is not None and arm.people < 1 and not settings.EXPERT_ENDPOINTS:
+            raise NoExpertModel(
+                f"No expert model is configured, and models answer episodes of the arm {arm.name}. "
+                "Set AWMWEB_EXPERT_BASE_URL and AWMWEB_EXPERT_MODEL, or `people: 1`."
+            )
     return servers.profile(document.environment)
 
 
@@ -128,8 +136,6 @@ def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, An
     if not made:
         return _known(run, document), False
     tasks = shuffled(tasks_of(actor, document), document.shuffle)
-    if not tasks:
-        raise BadPlan("The plan selects no task.")
     if len(tasks) * len(document.arms) * document.seeds > MAX_EPISODES:
         raise BadPlan(f"The plan has more than {MAX_EPISODES:,} episodes.")
     plan = Plan.objects.create(
@@ -167,11 +173,20 @@ def _known(run: Run, document: PlanDocument) -> Plan:
 
 
 def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
-    """Return the tasks that a plan names, in the order of packs and lists. Raises `BadPlan` or `UnknownTask`."""
+    """Return the tasks that a plan names, in the order of packs and lists. Raises `BadPlan`, also where there is none,
+    or `UnknownTask`."""
+    if not (found := _selected(actor, document)):
+        raise BadPlan("The plan selects no task.")
+    return found
+
+
+def _selected(actor: Actor, document: PlanDocument) -> list[Task]:
     wanted = document.tasks
     if isinstance(wanted, list):
         return [_named(one, document.texts or {}) for one in dict.fromkeys(wanted)]
     if wanted.split:
+        if not Split.objects.filter(project=actor.project, name=wanted.split).exists():
+            raise BadPlan(f"plan.tasks.split: There is no split named {wanted.split!r}.")
         listed = SplitTask.objects.filter(
             split__project=actor.project, split__name=wanted.split, side=wanted.side
         ).values_list("task", flat=True)
@@ -189,8 +204,9 @@ def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
 
 def _named(key: str, texts: Mapping[str, str] = MappingProxyType({})) -> Task:
     scenario, _, idx = key.rpartition("/")
-    if not scenario or not (idx.isascii() and idx.isdecimal()):
-        raise BadPlan(f"plan.tasks: {key!r} is not a task such as workflow_automation_1/0.")
+    # one task has one spelling: 00 would be the task 0 a second time
+    if not scenario or not IDX.fullmatch(idx):
+        raise BadPlan(f"plan.tasks: {key[:100]!r} is not a task such as workflow_automation_1/0.")
     return scenario, int(idx), texts.get(key) or launching.task_text(scenario, int(idx))
 
 
@@ -381,8 +397,8 @@ def retry(actor: Actor, run_id: str) -> int:
 def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
     """Plan more seeds of every task and arm, as a wave of their own; from then on only the anytime statement holds."""
     may_launch(actor)
-    if not 1 <= seeds <= 100:
-        raise Invalid("seeds: a number from 1 to 100.")
+    if not 1 <= seeds <= MAX_SEEDS:
+        raise Invalid(f"seeds: a number from 1 to {MAX_SEEDS}.")
     plan = _locked(actor, run_id)
     if plan.state == PlanState.CANCELLED:
         raise WrongState("The run is cancelled.")

@@ -12,15 +12,28 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag, ValidationError, field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictFloat,
+    StrictInt,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from awmclient.fields import Prose, clean_text
+from awmclient.fields import WHOLE, Prose, clean_text
 from awmclient.schema import ExpertMode
 from people.errors import words_of
 from runs.errors import BadPlan
 from runs.offers import CHANCES
 
 MAX_EPISODES = 100_000
+MAX_SEEDS = 100
+"""Of one plan or one addition; a run can have more."""
 RECIPES = Path(__file__).parent / "recipes"
 OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
 """Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
@@ -28,6 +41,7 @@ HUMAN, MODEL = "human", "model"
 BOOL = "tag:yaml.org,2002:bool"
 LISTED, FILTERED = "tasks by list", "tasks by filter"
 ADDED = ("offer", "people", "briefing", "outcomes", "parallel")
+Whole = Annotated[StrictInt, WHOLE]
 Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
 
 
@@ -49,7 +63,7 @@ class TaskFilter(Strict):
     scenarios: list[str] = ["*"]
     split: str = ""
     side: str = Field("val", pattern="^(train|val)$")
-    limit: int | None = Field(None, ge=1)
+    limit: Whole | None = Field(None, ge=1)
     partial: bool = False
 
 
@@ -64,6 +78,11 @@ Tasks = Annotated[
 """An error of one form names no field of the other."""
 
 
+def _stripped(value: Any) -> Any:
+    """Return the name of an arm without spaces around it: two that look alike must not be two arms."""
+    return value.strip() if isinstance(value, str) else value
+
+
 class PlannedArm(Strict):
     """One condition. `policy` replaces the plan's for this arm. `offer` is the chance that an episode of this arm is
     offered the expert, drawn for each; without it all are. `people` is the share of its episodes that people alone
@@ -75,11 +94,16 @@ class PlannedArm(Strict):
     name: Name
     expert: ExpertMode = "off"
     policy: str = Field("", max_length=200)
-    offer: float | None = Field(None, ge=CHANCES[0], le=CHANCES[1])
-    people: float | None = Field(None, ge=0, le=1)
+    offer: StrictFloat | None = Field(None, ge=CHANCES[0], le=CHANCES[1])
+    people: StrictFloat | None = Field(None, ge=0, le=1)
     briefing: str | None = Field(None, max_length=120, pattern=r"^(human|model(:[^\x00-\x1f]+)?)$")
     outcomes: bool | None = None
-    parallel: int | None = Field(None, ge=1, le=1000)
+    parallel: Whole | None = Field(None, ge=1, le=1000)
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _is_told_apart(cls, value: Any) -> Any:
+        return _stripped(value)
 
     @model_validator(mode="after")
     def _offers_something(self) -> PlannedArm:
@@ -101,18 +125,23 @@ class PlanDocument(Strict):
     tasks: Tasks = TaskFilter()
     arms: list[PlannedArm] = Field(min_length=1, max_length=10)
     control: str = ""
-    seeds: int = Field(1, ge=1, le=100)
+    seeds: Whole = Field(1, ge=1, le=MAX_SEEDS)
     policy: str = Field("script:demo", max_length=200)
-    max_steps: int = Field(30, ge=1, le=1000)
-    ask_deadline_s: int = Field(300, ge=1, le=2_592_000)
-    max_asks: int = Field(5, ge=0, le=100)
-    nudge_after: int = Field(2, ge=0, le=1000)
-    stall_after: int = Field(5, ge=0, le=1000)
-    parallel: int = Field(8, ge=1, le=1000)
-    shuffle: int = Field(1, ge=0, le=2**31 - 1)
+    max_steps: Whole = Field(30, ge=1, le=1000)
+    ask_deadline_s: Whole = Field(300, ge=1, le=2_592_000)
+    max_asks: Whole = Field(5, ge=0, le=100)
+    nudge_after: Whole = Field(2, ge=0, le=1000)
+    stall_after: Whole = Field(5, ge=0, le=1000)
+    parallel: Whole = Field(8, ge=1, le=1000)
+    shuffle: Whole = Field(1, ge=0, le=2**31 - 1)
     environment: str = Field("awm", min_length=1, max_length=100)
     texts: dict[str, Prose] | None = None
     start: bool = True
+
+    @field_validator("control", mode="before")
+    @classmethod
+    def _is_an_arm(cls, value: Any) -> Any:
+        return _stripped(value)
 
     @model_validator(mode="after")
     def _fits(self) -> PlanDocument:

@@ -5,30 +5,38 @@ Reads; the rollouts are a run of their own, which `planning` launches like any o
 
 from __future__ import annotations
 
-import math
+import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from awmclient.prompts import system_prompt
+from awmclient.schema import ASK_TOOL
 from awmenv.health import Health
 from awmenv.packs import Pack
 from episodes import outcomes, visibility
 from episodes.errors import BlindReview
-from episodes.models import SplitTask
 from episodes.packs import find_pack
-from episodes.splits import TRAIN
 from episodes.strip import outcome_words
 from people.access import Actor
-from runs import briefings, power, probes
+from runs import briefings, power, probes, split_checks
 from runs.compare import count
 from runs.models import Plan
 from runs.offers import FEWEST
 from runs.planning import Task, shuffled
-from runs.plans import PlanDocument, plan_of
+from runs.plans import PlanDocument, PlannedArm, plan_of
 
 ROLLOUTS = 10
 NAMED = 3
 PREFIX = "preflight of "
+OWN = {
+    "expert": "expert",
+    "offer": "chance of an offer",
+    "people": "share of people",
+    "briefing": "briefing",
+    "outcomes": "briefing from outcomes",
+}
+"""Settings of an arm that change what its agents get, beside the policy, in words."""
 UNCHECKED = "verifier not checked"
 
 
@@ -74,12 +82,7 @@ def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[
     for reason, number in sorted(reasons.items()):
         if reason not in ("", UNCHECKED):
             found.append(f"{count(number, 'task')} of {len(tasks):,} cannot show a difference: {reason}.")
-    keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
-    sides = SplitTask.objects.filter(split__project=actor.project, side=TRAIN, task__in=keys)
-    for split, number in sorted(Counter(sides.values_list("split__name", flat=True)).items()):
-        which = "is a training task" if number == 1 else "are training tasks"
-        found.append(f"{count(number, 'task')} of {len(tasks):,} {which} of the split {split}.")
-    return found
+    return found + split_checks.of_tasks(actor.project, tasks).doubts
 
 
 def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
@@ -92,7 +95,7 @@ def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> li
 
 
 def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
-    """Return the plan of the rollouts: the control arm on the first tasks in the planned order."""
+    """Return the plan of the rollouts, ten at most: the control arm on the first tasks in the planned order."""
     chosen = shuffled(tasks, document.shuffle)[:ROLLOUTS]
     control = next(arm for arm in document.arms if arm.name == document.control)
     keys = [f"{scenario}/{idx}" for scenario, idx, _ in chosen]
@@ -102,7 +105,7 @@ def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
         "tasks": keys,
         "arms": [control.model_dump()],
         "control": "",
-        "seeds": math.ceil(ROLLOUTS / max(len(chosen), 1)),
+        "seeds": ROLLOUTS // max(len(chosen), 1),
         "start": True,
     }
     return plan_of({**document.model_dump(), **changed})
@@ -124,8 +127,7 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
     """Return what speaks for the comparison of this plan, and how far it was checked, a sentence each."""
     found = []
     if len(document.arms) > 1:
-        words = "All arms get the same tasks, seeds, limits and prompt; those with an expert can also ask"
-        found.append(words + (", briefed ones read a briefing." if any(arm.briefing for arm in document.arms) else "."))
+        found += _shared(document)
     keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
     if len(document.arms) > 1:
         found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, len(document.arms) - 1))
@@ -135,10 +137,41 @@ def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list
     found.append(f"Probes: {clean}{missing}.")
     if probed:
         found.append(_verifiers([one.checked for one in probed], len(keys)))
-    listed = SplitTask.objects.filter(split__project=actor.project)
-    if listed.exists() and not listed.filter(side=TRAIN, task__in=keys).exists():
-        found.append("Splits: no task is a training task.")
+    if passed := split_checks.of_tasks(actor.project, tasks).passed:
+        found.append(passed)
     return found
+
+
+def _shared(document: PlanDocument) -> list[str]:
+    """Return what all arms get alike, and each setting in which they differ. Tasks, seeds and limits are the plan's: an
+    arm has none of its own."""
+    prompts = {arm.name: _prompt(document, arm) for arm in document.arms}
+    same = "tasks, seeds and limits" if len(set(prompts.values())) > 1 else "tasks, seeds, limits and prompt"
+    found = [f"All arms get the same {same}."]
+    for name in ("policy", *OWN):
+        values = {arm.name: _value(document, arm, name) for arm in document.arms}
+        if len(set(values.values())) > 1:
+            found.append(f"Arms differ in {OWN.get(name, name)}: {_each(values)}.")
+    if len(set(prompts.values())) > 1:
+        reminds = " and its reminders" if document.nudge_after or document.stall_after else ""
+        found.append(f"Prompts differ only by {ASK_TOOL}{reminds}: {_each(prompts)}.")
+    return found
+
+
+def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
+    value = arm.policy or document.policy if name == "policy" else getattr(arm, name)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _prompt(document: PlanDocument, arm: PlannedArm) -> str:
+    """Return which system prompt an arm's agents get, as the start of its SHA-256."""
+    offers = {arm.expert != "off"} | ({False} if arm.offer is not None else set())
+    prompts = (system_prompt(expert=offered) for offered in sorted(offers))
+    return " or ".join(hashlib.sha256(prompt.encode()).hexdigest()[:8] for prompt in prompts)
+
+
+def _each(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{arm} {value}" for arm, value in values.items())
 
 
 def _verifiers(checks: Sequence[Health | None], tasks: int) -> str:

@@ -50,11 +50,20 @@ def _held(scenario: str, task_idx: int, _state: Hashable) -> str | None:
     return digest(pack, scenario, task_idx) if pack is not None and known else None
 
 
+def verifiers_now(tasks: Iterable[str]) -> dict[str, str]:
+    """Return the digest of each task's verifier as loaded packs have it now; empty where they have none."""
+    state, found = packs.state(), {}
+    for task in tasks:
+        scenario, _, idx = task.rpartition("/")
+        found[task] = (_held(scenario, int(idx), state) or "") if idx.isdecimal() else ""
+    return found
+
+
 def newest(before: datetime | None = None) -> list[Probe]:
     """Return the probe that counts of each task, those made before a moment only if one is given."""
     rows = Probe.objects.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx")
     found: Iterable[Probe] = rows.filter(at__lt=before) if before is not None else rows
-    state = tuple(packs.state_of(folder) for folder in packs.pack_folders())
+    state = packs.state()
     return [one for one in found if _held(one.scenario, one.task_idx, state) == one.verifier]
 
 

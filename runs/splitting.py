@@ -18,8 +18,11 @@ from people.errors import Invalid
 from runs.compare import count
 
 Unit = Literal["scenario", "task"]
+VERIFIERS = "verifiers"
+"""Where `meta` has the SHA-256 of each task's verifier, by task key."""
 Place = tuple[str, int]
 SHOWN = 3
+MAX_SEED = 2**63
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,22 @@ class Sides:
 
     def as_json(self) -> str:
         return json.dumps({"meta": self.meta, "train": self.train, "val": self.val}, indent=2) + "\n"
+
+    @property
+    def shared(self) -> set[str]:
+        """Scenarios on both sides."""
+        return {scenario for scenario, _ in self.train} & {scenario for scenario, _ in self.val}
+
+    @property
+    def unit(self) -> Unit:
+        """What was kept together: single tasks where the file says so or a scenario is on both sides."""
+        return "task" if self.shared or self.meta.get("unit") == "task" else "scenario"
+
+    @property
+    def seed(self) -> int:
+        """The seed that the file names, else 0."""
+        said = self.meta.get("seed")
+        return said if type(said) is int and abs(said) < MAX_SEED else 0
 
 
 def split(
@@ -89,8 +108,19 @@ def read(text: str) -> Sides:
         raise Invalid(f"The split is not JSON: {error}") from error
     if not isinstance(said, Mapping):
         raise Invalid("The split is not a JSON object.")
-    meta = said.get("meta")
-    return Sides(_places(said, "train"), _places(said, "val"), dict(meta) if isinstance(meta, Mapping) else {})
+    return Sides(_places(said, "train"), _places(said, "val"), _meta(said.get("meta")))
+
+
+def _meta(said: object) -> dict[str, Any]:
+    """Return what a file says of its split, which is kept with the pinned one. Raises `Invalid` if it cannot be."""
+    try:
+        text = json.dumps(said, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"meta: it cannot be stored: {error}.") from error
+    if "\\u0000" in text:
+        raise Invalid("meta: it cannot be stored: a text has U+0000.")
+    return dict(said) if isinstance(said, Mapping) else {}
 
 
 def _places(said: Mapping[str, Any], side: str) -> list[Place]:
@@ -110,8 +140,7 @@ def faults(sides: Sides, tasks: Sequence[TaskFacts]) -> list[str]:
     found = []
     if repeated := sorted(place for place, times in Counter([*sides.train, *sides.val]).items() if times > 1):
         found.append(f"{_are(repeated)} listed more than once, for example {_named(repeated)}.")
-    shared = {scenario for scenario, _ in sides.train} & {scenario for scenario, _ in sides.val}
-    if shared:
+    if shared := sides.shared:
         seen = sum(scenario in shared for scenario, _ in sides.val)
         found.append(
             f"{seen} of {len(sides.val)} held-out tasks are in scenarios with training tasks"
@@ -127,6 +156,18 @@ def faults(sides: Sides, tasks: Sequence[TaskFacts]) -> list[str]:
     if alike := [place for place in sides.train if place in known and near.holds_like(known[place].text)]:
         found.append(f"{_are(alike, 'training task')} nearly a held-out one, for example {_named(alike)}.")
     return found
+
+
+def changes(pinned: object, now: Mapping[str, str], name: str = "") -> list[str]:
+    """Return which tasks have another verifier than a split's hashes name, in a sentence. `now` are present hashes."""
+    hashes = pinned if isinstance(pinned, Mapping) else {}
+    changed = [task for task, digest in now.items() if hashes.get(task, digest) != digest]
+    if not changed:
+        return []
+    split = f"the split {name}" if name else "the split"
+    has = "has" if len(changed) == 1 else "have"
+    some = ", ".join(sorted(changed)[:SHOWN])
+    return [f"{count(len(changed), 'task')} {has} another verifier than {split} names, for example {some}."]
 
 
 def _are(found: Sized, noun: str = "task") -> str:

@@ -18,7 +18,7 @@ from runs.compare import Contrast, Try
 from runs.comparison import Comparison
 from runs.models import Plan
 from runs.paired import pass_all, pass_at
-from runs.plans import plan_of, repeatable
+from runs.plans import MAX_SEEDS, PlanDocument, plan_of, repeatable
 
 Row = dict[str, Any]
 
@@ -67,10 +67,18 @@ def _mean(
     return sum(value for value in values if value is not None) / len(tasks)
 
 
+def plan_now(plan: Plan) -> PlanDocument:
+    """Return the plan of a run as it is now: with the seeds that were added, as many as a plan can have."""
+    return plan_of({**plan.document, "seeds": min(plan.seeds, MAX_SEEDS)})
+
+
 def plan_file(plan: Plan) -> str:
     """Return the plan of a run as YAML that launches the same run elsewhere."""
     first = plan.tries.filter(seed=0, arm__place=0).order_by("position")
-    return repeatable(plan_of(plan.document), [one.task for one in first.only("scenario", "task_idx")])
+    more = (
+        f"# --add-seeds {plan.seeds - MAX_SEEDS} plans the other seeds of this run.\n" if plan.seeds > MAX_SEEDS else ""
+    )
+    return more + repeatable(plan_now(plan), [one.task for one in first.only("scenario", "task_idx")])
 
 
 def of_tries(found: Comparison) -> list[Row]:

@@ -191,6 +191,7 @@ READS = {
         "report",
         "near_tasks",
         "splitting",
+        "split_checks",
         "rewarding",
         "probes",
         "replaceable",

@@ -56,6 +56,8 @@ def test_report_needs_a_plan_or_training(train, project, tmp_path):
     recording.start_run(system(project), RunStart(name="bare"))
     with pytest.raises(CommandError, match="no plan and no training steps"):
         report("bare", tmp_path / "out")
+    with pytest.raises(CommandError, match=r"^There is no run nope nope\.$"):
+        report("nope nope", tmp_path / "out")
     assert not (tmp_path / "out").exists()
     recording.start_run(system(project), RunStart(name="bare"))
     with pytest.raises(CommandError, match="2 runs are named bare. Use the ID."):

@@ -6,11 +6,11 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from awmclient.schema import AskOpen, EpisodeStart, RunStart
-from episodes import recording
+from episodes import recording, splits
 from experts import queue
 from experts.models import Advice, Ask
 from people import access, members
-from runs import benchmarking, launching
+from runs import benchmarking, launching, planning
 from runs.errors import BadPlan
 
 pytestmark = pytest.mark.django_db
@@ -71,3 +71,21 @@ def test_asks_of_other_runs_are_left_alone(asked, ada, expert):
 def test_unknown_arm_is_refused_before_the_launch(tmp_path):
     with pytest.raises(CommandError, match="Unknown arm informed. Arms are off, plain."):
         call_command("benchmark", arms="off,informed", report=tmp_path)
+
+
+def test_doubts_of_a_split_are_printed_by_launching_commands(project, ada, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
+    splits.pin(ada, "shared", unit="task", seed=0, train=["helpdesk_1/1"], val=["helpdesk_1/0"])
+    said = "1 of 1 held-out task is in scenarios with training tasks of the split shared"
+    file = tmp_path / "plan.yaml"
+    file.write_text("{name: x, tasks: {split: shared}, arms: [{name: a}]}")
+    call_command("run", str(file), project=project.slug)
+    assert said in capsys.readouterr().err
+
+    def refuse(*_):
+        raise BadPlan("stop")
+
+    monkeypatch.setattr(planning, "launch", refuse)
+    with pytest.raises(CommandError, match="stop"):
+        call_command("benchmark", split="shared", report=tmp_path, project=project.slug)
+    assert said in capsys.readouterr().out

@@ -6,6 +6,7 @@ import pytest
 from django.core.management import call_command
 from django.db import IntegrityError, transaction
 
+from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen
 from episodes import recording
 from experts import advising, queue
@@ -13,7 +14,7 @@ from experts.models import Advice
 from people.access import system
 from runs import launching, planning, preflight
 from runs.comparison import compare_run, tries_of
-from runs.errors import BadPlan
+from runs.errors import BadPlan, NoExpertModel
 from runs.models import PlannedTry
 from runs.offers import is_for_people, is_offered
 from runs.plans import plan_of
@@ -23,6 +24,7 @@ from tests.people_by_name import token
 from tests.runs.planned import document, ended_rows, launched
 
 pytestmark = pytest.mark.django_db(transaction=True)
+MODEL = {"expert": EndpointConfig("http://127.0.0.1:1", "small-1", "")}
 DRAWN = [{"name": "drawn", "expert": "plain", "offer": 0.5}]
 
 
@@ -56,7 +58,18 @@ def test_retry_keeps_the_draw_and_new_seeds_draw(ada):
     assert set(plan.tries.filter(wave=1).values_list("chance", flat=True)) == {0.5}
 
 
-def test_share_of_people_is_drawn_for_each_episode_and_kept(ada):
+def test_models_that_answer_must_be_configured(ada):
+    for share in (0, 0.5):
+        arms = [{"name": "models", "expert": "plain", "people": share}]
+        with pytest.raises(NoExpertModel, match="episodes of the arm models"):
+            planning.check(document(arms=arms))
+        with pytest.raises(NoExpertModel):
+            launched(ada, arms=arms)
+    planning.check(document(arms=[{"name": "people", "expert": "plain", "people": 1}]))
+
+
+def test_share_of_people_is_drawn_for_each_episode_and_kept(ada, settings):
+    settings.EXPERT_ENDPOINTS = MODEL
     arms = [{"name": "mixed", "expert": "plain", "people": 0.5}, {"name": "routed", "expert": "plain"}]
     plan = launched(ada, arms=arms, tasks={"limit": 6}, seeds=3)
     rows = list(plan.tries.select_related("episode", "arm"))
@@ -76,9 +89,11 @@ def test_share_of_people_is_drawn_for_each_episode_and_kept(ada):
         assert row.tries == 2 and row.episode.policy["experts"] == before
 
 
-def test_arm_of_people_alone_never_reaches_a_model(ada, edo):
+def test_arm_of_people_alone_never_reaches_a_model(ada, edo, settings):
     arms = [{"name": "people", "expert": "plain", "people": 1}, {"name": "models", "expert": "plain", "people": 0}]
+    settings.EXPERT_ENDPOINTS = MODEL
     plan = launched(ada, arms=arms, tasks={"limit": 1})
+    settings.EXPERT_ENDPOINTS = {}
     for row in plan.tries.select_related("arm"):
         assert recording.begin(row.episode_id, "w")
         said = AskOpen(key="q", episode=row.episode_id, seq=1, question="Which?", deadline_s=300)

@@ -24,6 +24,7 @@ from runs.comparison import compare_run
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
 from runs.models import Plan
 from runs.plans import OF_LOOP, differing, plan_from_yaml, plan_of, recipe, recipes, to_yaml
+from tests.browsing import as_person
 from tests.people_by_name import token
 from tests.runs.planned import document, end, launched
 
@@ -322,15 +323,38 @@ def test_plan_file_repeats_tasks_in_their_order_elsewhere(ada, calls):
     assert order(again) == order(first)
 
 
+def test_plan_file_has_the_seeds_that_were_added(ada, calls):
+    plan = launched(ada, tasks=["helpdesk_1/0"])
+    planning.add_seeds(ada, plan.pk, 3)
+    again = planning.add_seeds(ada, plan.pk, 1)
+    assert plan_from_yaml(tables.plan_file(again)).seeds == 5
+    many = planning.add_seeds(ada, plan.pk, 100)
+    assert plan_from_yaml(tables.plan_file(many)).seeds == 100 and "--add-seeds 5 " in tables.plan_file(many)
+
+
 @pytest.mark.parametrize("name", recipes())
 def test_recipe_is_a_plan_under_its_own_name(name):
     assert recipe(name).name == name and plan_from_yaml(to_yaml(recipe(name))) == recipe(name)
+
+
+@pytest.mark.parametrize("name", ["helpdesk_1/00", "helpdesk_1/0x", "helpdesk_1/" + "9" * 5000, "helpdesk_1/٣"])
+def test_plan_with_another_spelling_of_a_task_is_refused(ada, calls, name):
+    with pytest.raises(BadPlan, match=r"plan\.tasks: "):
+        launched(ada, tasks=["helpdesk_1/0", name])
+
+
+def test_plan_of_an_unknown_split_is_refused_by_its_name(ada, calls, max_):
+    splits.pin(max_, "march", unit="task", seed=1, train=["library_1/1"], val=["helpdesk_1/0"])
+    with pytest.raises(BadPlan, match=r"plan\.tasks\.split: There is no split named 'march'\."):
+        planning.tasks_of(ada, document(tasks={"split": "march"}))
 
 
 def test_plan_without_tasks_or_scripts_is_refused_whole(ada, calls):
     for said, error in (({"tasks": {"scenarios": ["nothing_*"]}}, BadPlan), ({"tasks": ["x"]}, BadPlan)):
         with pytest.raises(error):
             launched(ada, **said)
+        with pytest.raises(error):
+            planning.tasks_of(ada, document(**said))
     known = launched(ada, tasks={"limit": 1}).tries.first().task
     with pytest.raises(UnknownPolicy):
         launched(ada, tasks=[known], policy="script:nothing")
@@ -353,6 +377,57 @@ def test_command_launches_changes_and_compares(ada, calls, tmp_path, capsys):
     file.write_bytes(b"\xff")
     with pytest.raises(CommandError, match=r"plan\.yaml is not UTF-8"):
         call_command("run", str(file), project=ada.project.slug)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"seeds": "3"},
+        {"seeds": True},
+        {"seeds": 1.5},
+        {"parallel": "8"},
+        {"tasks": {"limit": "2"}},
+        {"arms": [{"name": "a", "expert": "plain", "offer": "0.5"}]},
+        {"arms": [{"name": "a", "expert": "plain", "people": True}]},
+        {"arms": [{"name": "a"}, {"name": "a "}]},
+    ],
+)
+def test_plan_takes_numbers_as_numbers_and_one_name_once(wrong):
+    with pytest.raises(BadPlan):
+        document(**wrong)
+
+
+def test_plan_takes_whole_floats_and_strips_arm_names():
+    said = document(seeds=3.0, arms=[{"name": " a "}, {"name": "b"}], control="b ")
+    assert (said.seeds, [arm.name for arm in said.arms], said.control) == (3, ["a", "b"], "b")
+
+
+def test_api_refuses_what_a_change_would_ignore(ada, project, calls, client):
+    plan = launched(ada, tasks={"limit": 1})
+    post = {"content_type": "application/json", "HTTP_AUTHORIZATION": f"Bearer {token(project, 'launch')[1]}"}
+    address = f"/api/v1/runs/{plan.pk}"
+    for change in ("retry", "pause", "resume", "cancel"):
+        refused = client.post(f"{address}/{change}", {"seeds": 4}, **post)
+        assert refused.status_code == 422 and refused.json()["error"]["message"].startswith("seeds: ")
+        assert client.post(f"{address}/{change}", [], **post).status_code == 422
+    assert client.post(f"{address}/pause", "", **post).status_code == 200
+    for wrong in ("3", True, 1.5):
+        assert client.post(f"{address}/seeds", {"seeds": wrong}, **post).status_code == 422
+    assert client.post(f"{address}/seeds", {"seeds": 2.0}, **post).status_code == 200
+    named = {"name": "x", "plan": document(name="y").model_dump()}
+    for path in ("", "/preview", "/preflight"):
+        refused = client.post(f"/api/v1/runs{path}", named, **post).json()["error"]
+        assert refused["code"] == "bad_plan" and refused["message"].startswith("plan.name: 'y'")
+    assert Plan.objects.get().seeds == 3
+
+
+def test_comparison_of_a_run_without_a_plan_says_so(ada):
+    run, _ = recording.start_run(ada, RunStart(name="of a loop"))
+    said = as_person(ada).get(f"/api/v1/runs/{run.pk}/comparison")
+    assert (said.status_code, said.json()["error"]) == (
+        409,
+        {"code": "wrong_state", "message": "This run has no plan."},
+    )
 
 
 def test_api_launches_changes_and_compares(ada, project, calls, client):

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
+
 import pytest
 
+from awmclient.prompts import system_prompt
 from awmclient.schema import Finish, Outcome
 from episodes import recording, splits
 from episodes.models import Episode, OutcomeHold
@@ -27,6 +30,10 @@ FORM = {"name": "x", "arm": ["baseline", "expert"], "policy": "script:oracle", "
 def doubts(actor, **said):
     plan = document(tasks=TASKS, **said)
     return preflight.doubts(actor, plan, planning.tasks_of(actor, plan))
+
+
+def checked(actor, plan):
+    return preflight.checked(actor, plan, planning.tasks_of(actor, plan))
 
 
 def test_healthy_plan_raises_no_doubt(ada):
@@ -55,11 +62,38 @@ def test_ruled_and_training_tasks_are_doubted(ada, max_):
     assert "training tasks of the split march" in html(as_person(ada).get("/runs/preview", form))
 
 
-def test_trial_is_ten_rollouts_of_the_control_arm(ada):
+def test_held_out_tasks_of_training_scenarios_are_doubted(ada):
+    splits.pin(ada, "shared", unit="task", seed=0, train=["helpdesk_1/2", "library_1/1"], val=TASKS)
+    shared = (
+        "3 of 3 held-out tasks are in scenarios with training tasks of the split shared: it measures new tasks, not new"
+        " environments."
+    )
+    assert doubts(ada) == [shared]
+    plan = document(tasks={"split": "shared"})
+    assert not any(line.startswith("Splits") for line in checked(ada, plan))
+
+
+def test_held_out_task_like_a_training_task_is_doubted(ada, monkeypatch):
+    splits.pin(ada, "near", unit="scenario", seed=0, train=["helpdesk_1/0"], val=["library_1/0"])
+    plan = document(tasks=["library_1/0"])
+    said = preflight.doubts(ada, plan, [("library_1", 0, find_pack("helpdesk_1").tasks("helpdesk_1")[0])])
+    assert "1 of 1 held-out task is nearly a training task of the split near." in said
+    assert preflight.doubts(ada, plan, planning.tasks_of(ada, plan)) == []
+
+
+def test_verifier_that_changed_since_the_pin_is_doubted(ada):
+    now = probes.verifiers_now(["helpdesk_1/0"])
+    sides = {"unit": "scenario", "seed": 0, "train": ["flights_1/0"], "val": TASKS}
+    splits.pin(ada, "march", **sides, about={"verifiers": now})
+    splits.pin(ada, "april", **sides, about={"verifiers": now | {"helpdesk_1/1": "another"}})
+    assert doubts(ada) == ["1 task has another verifier than the split april names, for example helpdesk_1/1."]
+
+
+def test_trial_is_at_most_ten_rollouts_of_the_control_arm(ada):
     plan = document(tasks=TASKS, control="expert", seeds=3)
     trial = preflight.trial(plan, planning.tasks_of(ada, plan))
     assert [arm.expert for arm in trial.arms] == ["plain"] and sorted(trial.tasks) == TASKS
-    assert trial.seeds == 4 and trial.policy == plan.policy
+    assert trial.seeds == 3 and trial.policy == plan.policy
 
 
 def test_trial_has_the_texts_of_its_tasks_alone():
@@ -77,12 +111,12 @@ def test_page_runs_a_preflight_and_says_what_it_came_to(ada, monkeypatch):
     assert "All arms get the same tasks" in before and "Probes: 0 of 3 tasks clean, 3 not probed" in before
     page = html(client.post("/runs/", form | {"start": "preflight"}, follow=True))
     plan = Plan.objects.get()
-    assert plan.run.name == "preflight of x" and "<h1>0 of 12 rollouts earned a reward; queued 12.</h1>" in page
+    assert plan.run.name == "preflight of x" and "<h1>0 of 9 rollouts earned a reward; queued 9.</h1>" in page
     for one in plan.tries.all():
         end(one.episode_id, complete=one.task == TASKS[0])
-    assert "<h1>4 of 12 rollouts earned a reward; not complete 8.</h1>" in html(client.get(f"/runs/{plan.pk}/"))
+    assert "<h1>3 of 9 rollouts earned a reward; not complete 6.</h1>" in html(client.get(f"/runs/{plan.pk}/"))
     after = html(client.get("/runs/preview", form | {"name": "another name"}))
-    assert ">Preflight</a>" in after and "4 of 12 rollouts earned a reward; not complete 8." in after
+    assert ">Preflight</a>" in after and "3 of 9 rollouts earned a reward; not complete 6." in after
     assert "Preflight: none" in html(client.get("/runs/preview", form | {"policy": "script:demo"}))
     OutcomeHold.objects.create(episode=plan.tries.first().episode, actor_key=ada.key, by="review")
     blind = html(client.get("/runs/preview", form))
@@ -104,11 +138,33 @@ def test_api_previews_a_plan_and_runs_its_preflight(ada, project, client, monkey
     made = post("preflight")
     assert made.status_code == 201 and made.json()["name"] == "preflight of x"
     after = post("preview").json()
-    assert after["preflight"] == made.json()["id"] and after["earned"].startswith("0 of 12 rollouts earned a reward")
+    assert after["preflight"] == made.json()["id"] and after["earned"].startswith("0 of 9 rollouts earned a reward")
     for name in ("preview", "preflight"):
         assert post(name, **agent).status_code == 403
         assert post(name, {**body, "plan": {"arms": []}}).json()["error"]["code"] == "bad_plan"
         assert post(name, {**body, "seeds": 1}).json()["error"]["code"] == "invalid"
+
+
+def test_checks_say_what_arms_share_and_where_they_differ(ada):
+    hashes = {on: sha256(system_prompt(expert=on).encode()).hexdigest()[:8] for on in (False, True)}
+    assert checked(ada, document(tasks=TASKS))[:3] == [
+        "All arms get the same tasks, seeds and limits.",
+        "Arms differ in expert: baseline off, expert plain.",
+        f"Prompts differ only by ask_expert and its reminders: baseline {hashes[False]}, expert {hashes[True]}.",
+    ]
+    arms = [{"name": "a"}, {"name": "b", "briefing": "human", "policy": "script:demo"}]
+    assert checked(ada, document(tasks=TASKS, arms=arms))[:3] == [
+        "All arms get the same tasks, seeds, limits and prompt.",
+        "Arms differ in policy: a script:oracle, b script:demo.",
+        "Arms differ in briefing: a none, b human.",
+    ]
+    drawn = [{"name": "a", "expert": "plain", "people": 1}, {"name": "b", "expert": "plain", "offer": 0.5}]
+    assert checked(ada, document(tasks=TASKS, arms=drawn, nudge_after=0, stall_after=0))[:4] == [
+        "All arms get the same tasks, seeds and limits.",
+        "Arms differ in chance of an offer: a none, b 0.5.",
+        "Arms differ in share of people: a 1, b none.",
+        f"Prompts differ only by ask_expert: a {hashes[True]}, b {hashes[False]} or {hashes[True]}.",
+    ]
 
 
 def test_checks_count_probes_and_name_disjoint_splits(ada):
@@ -119,14 +175,13 @@ def test_checks_count_probes_and_name_disjoint_splits(ada):
         verifier=probes.digest(find_pack("helpdesk_1"), "helpdesk_1", 0),
         state="clean",
     )
-    splits.pin(ada, "march", unit="task", seed=1, train=["library_1/1"], val=TASKS)
+    splits.pin(ada, "march", unit="task", seed=1, train=["flights_1/0"], val=TASKS)
     tasks = planning.tasks_of(ada, plan)
     said = preflight.checked(ada, plan, tasks)
-    briefed = document(tasks=TASKS, arms=[{"name": "a"}, {"name": "b", "briefing": "human"}])
-    assert "can also ask, briefed ones read a briefing." in preflight.checked(ada, briefed, tasks)[0]
     assert "Probes: 1 of 3 tasks clean, 2 not probed (manage.py probe)." in said
     assert "Verifiers: 0 of 3 tasks healthy; 3 not checked." in said
-    assert "Splits: no task is a training task." in said and "Power: 3 tasks can hardly show a difference." in said
+    passed = "Splits: no task is a training task, and no held-out one is nearly one or in a scenario with one."
+    assert passed in said and "Power: 3 tasks can hardly show a difference." in said
     six = document(tasks={"limit": 24})
     known = planning.tasks_of(ada, six)
     assert "Power: 24 tasks show a difference of about 32 points in 4 of 5 such runs." in preflight.checked(

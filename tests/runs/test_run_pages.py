@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
+from awmclient.chat import EndpointConfig
 from awmclient.schema import RunStart
 from episodes import recording
 from episodes.models import Episode, OutcomeHold
@@ -43,7 +44,8 @@ def test_form_launches_a_run_and_opens_it(ada):
     assert said.headers["Content-Disposition"].startswith("attachment") and "script:oracle" in html(said)
 
 
-def test_form_gives_single_arms_a_policy_and_who_answers(ada):
+def test_form_gives_single_arms_a_policy_and_who_answers(ada, settings):
+    settings.EXPERT_ENDPOINTS = {"expert": EndpointConfig("http://127.0.0.1:1", "small-1", "")}
     client, form = as_person(ada), FORM | {"tasks": "helpdesk_1/0", "arm": ["expert", "other-policy"]}
     assert "Select a policy for the arm other-policy." in html(client.get("/runs/preview", form))
     form |= {"policy_other-policy": "script:demo", "people_expert": "0.5", "policy_informed": "model"}

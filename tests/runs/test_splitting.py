@@ -99,6 +99,37 @@ def test_file_that_is_no_split_is_refused(text, why):
         splitting.read(text)
 
 
+def test_file_says_its_unit_and_its_seed():
+    apart, mixed = Sides([("a", 0)], [("b", 0)], {"seed": 7}), Sides([("a", 0)], [("a", 1)], {"unit": "scenario"})
+    assert (apart.unit, apart.seed, mixed.unit, mixed.seed) == ("scenario", 7, "task", 0)
+    assert Sides([("a", 0)], [("b", 0)], {"unit": "task", "seed": True}).unit == "task"
+
+
+def test_changed_verifiers_of_a_split_are_named():
+    now = {"shop_1/0": "a", "shop_1/1": "b", "shop_2/0": "c"}
+    said = "1 task has another verifier than the split march names, for example shop_1/1."
+    assert splitting.changes({"shop_1/0": "a", "shop_1/1": "old"}, now, "march") == [said]
+    assert splitting.changes("none", now) == splitting.changes({}, now) == []
+
+
+@pytest.mark.django_db
+def test_command_keeps_what_a_split_of_others_says(project, tmp_path, capsys):
+    file = tmp_path / "833.json"
+    meta = {"seed": 42, "prefixes": ["helpdesk"], "max_tasks": 9, "verifiers": {"helpdesk_1/1": "old"}}
+    sides = {"train": [["helpdesk_1", 0]], "val": [["helpdesk_1", 1]]}
+    file.write_text(json.dumps({"meta": meta, **sides}))
+    call_command("build_split", read=file, name="833", project="lab")
+    pinned = Split.objects.get(project=project, name="833")
+    assert (pinned.unit, pinned.seed, pinned.about) == ("task", 42, meta)
+    assert "1 task has another verifier than the split names, for example helpdesk_1/1." in capsys.readouterr().out
+    file.write_text(json.dumps({"meta": {"note": "\x00"}, **sides}))
+    with pytest.raises(CommandError, match="meta: it cannot be stored"):
+        call_command("build_split", read=file, name="zero", project="lab")
+    file.write_text(json.dumps(sides))
+    call_command("build_split", read=file, name="bare", project="lab")
+    assert len(Split.objects.get(name="bare").about["verifiers"]) == 2
+
+
 @pytest.mark.django_db
 def test_command_pins_a_split_of_the_starter_pack(project, tmp_path, capsys):
     file = tmp_path / "starter.json"
@@ -106,7 +137,10 @@ def test_command_pins_a_split_of_the_starter_pack(project, tmp_path, capsys):
     told = json.loads(file.read_text())
     assert told["meta"]["unit"] == "scenario" and told["meta"]["num_val"] == len(told["val"]) > 0
     assert all(len(digest) == 64 for digest in told["meta"]["verifiers"].values())
+    assert told["meta"]["prefixes"] is None and told["meta"]["verifier_mode"] == "code"
+    assert [len(digest) for digest in told["meta"]["packs"].values()] == [64]
     pinned = Split.objects.get(project=project, name="starter")
+    assert (pinned.unit, pinned.seed, pinned.about) == ("scenario", 5, told["meta"])
     assert splits.held_out(project) == {f"{scenario}/{idx}" for scenario, idx in told["val"]}
     assert f"held-out tasks, pinned as {pinned.name}" in capsys.readouterr().out
     with pytest.raises(CommandError, match="Name a file"):

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db.models import Q
 
 from episodes.models import Run
 from episodes.selection import run_named
-from people.access import Actor
+from people.access import Actor, scoped
 from people.errors import AppError
 from people.members import house_actor
 
@@ -24,6 +25,9 @@ class OfRun(BaseCommand):
         folder: Path = options["output"]
         try:
             actor = house_actor(options["project"])
+            named = scoped(Run.objects.filter(Q(pk=options["run"]) | Q(name=options["run"])), actor.project)
+            if not named.exists():
+                raise CommandError(f"There is no run {options['run']}.")
             said = self.write(actor, run_named(actor.project, options["run"]), folder)
         except AppError as refused:
             raise CommandError(refused.message) from refused

@@ -14,7 +14,7 @@ from people import access, members
 from people.access import Actor
 from people.errors import AppError
 from people.members import house_actor
-from runs import benchmarking, overview, planning, plans, report, splitting
+from runs import benchmarking, overview, planning, plans, preflight, report, splitting
 from runs.compare import count
 from runs.comparison import compare_run, is_settled
 from runs.models import Plan
@@ -61,7 +61,10 @@ class Command(BaseCommand):
             sides = splitting.read(Path(split).read_text(encoding="utf-8"))
             split, tasks = "", [f"{scenario}/{idx}" for scenario, idx in sides.val]
         given = {"seeds": options["seeds"], "policy": options["policy"], "tasks": tasks, "split": split}
-        plan, _ = planning.launch(actor, benchmarking.plan_for(arms, named=options["recipe"], **given))
+        document = benchmarking.plan_for(arms, named=options["recipe"], **given)
+        for doubt in preflight.doubts(actor, document, planning.tasks_of(actor, document)):
+            self.stdout.write(f"  {doubt}")
+        plan, _ = planning.launch(actor, document)
         self.stdout.write(f"run {plan.pk}: {count(plan.tries.count(), 'episode')}")
         return plan
 

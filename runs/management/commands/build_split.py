@@ -10,10 +10,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmenv.packs import Pack
 from episodes import splits
+from episodes.packs import rows_digest
 from people.errors import AppError
 from people.members import house_actor
 from runs import checking, preflight, probes, splitting
-from runs.splitting import Sides, TaskFacts
+from runs.splitting import VERIFIERS, Sides, TaskFacts
 
 
 class Command(BaseCommand):
@@ -52,19 +53,27 @@ class Command(BaseCommand):
         known = probes.unfit(house_actor(options["project"]).project)
         tasks = [task for pack in packs for task in _tasks(pack, known) if _is_wanted(task, options["scenario"])]
         if options["read"]:
-            sides = splitting.read(options["read"].read_text(encoding="utf-8"))
-            name, unit, seed = options["name"], "task", 0
-            for fault in splitting.faults(sides, tasks):
+            sides, name = splitting.read(options["read"].read_text(encoding="utf-8")), options["name"]
+            now = _digests(packs, sides)
+            for fault in [*splitting.faults(sides, tasks), *splitting.changes(sides.meta.get(VERIFIERS), now)]:
                 self.stdout.write(f"  {fault}")
+            about = {VERIFIERS: now, **sides.meta}
         else:
-            unit, seed = options["unit"], options["seed"]
             sizes = {"val_fraction": options["val_fraction"], "max_tasks": options["max_tasks"]}
-            sides = splitting.split(tasks, unit=unit, seed=seed, **sizes)
-            sides.meta["verifiers"] = _digests(packs, sides)
-            name = options["name"] or options["output"].stem
+            sides = splitting.split(tasks, unit=options["unit"], seed=options["seed"], **sizes)
+            sides.meta.update(
+                {
+                    "prefixes": options["scenario"],
+                    "verifier_mode": "code",
+                    "packs": {pack.name: rows_digest(pack.folder) for pack in packs if _is_in(pack, sides)},
+                    VERIFIERS: _digests(packs, sides),
+                }
+            )
+            name, about = options["name"] or options["output"].stem, sides.meta
         if name:
             train, val = ([f"{scenario}/{idx}" for scenario, idx in side] for side in (sides.train, sides.val))
-            splits.pin(house_actor(options["project"]), name, unit=unit, seed=seed, train=train, val=val)
+            actor = house_actor(options["project"])
+            splits.pin(actor, name, unit=sides.unit, seed=sides.seed, train=train, val=val, about=about)
         if not options["read"]:  # a refused name leaves the file of the split that has it
             options["output"].write_text(sides.as_json(), encoding="utf-8")
         self.stdout.write(
@@ -82,6 +91,10 @@ def _tasks(pack: Pack, known: Mapping[str, str]) -> list[TaskFacts]:
         for scenario in sorted(pack.scenarios)
         for idx, text in enumerate(pack.tasks(scenario))
     ]
+
+
+def _is_in(pack: Pack, sides: Sides) -> bool:
+    return any(scenario in pack.scenarios for scenario, _ in (*sides.train, *sides.val))
 
 
 def _digests(packs: Sequence[Pack], sides: Sides) -> dict[str, str]:

@@ -33,7 +33,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--preflight",
             action="store_true",
-            help="Check the plan and run ten rollouts of its control arm; fails if none earns a reward",
+            help="Check the plan and run up to ten rollouts of its control arm; fails if none earns a reward",
         )
         parser.add_argument("--key", default="", help="The same key and plan launch one run only")
         parser.add_argument("--project", default="demo")
@@ -65,6 +65,8 @@ class Command(BaseCommand):
             if options["preflight"]:
                 return self._preflight(actor, document)
             plan, made = planning.launch(actor, document, options["key"])
+            for doubt in preflight.doubts(actor, document, planning.tasks_of(actor, document)) if made else ():
+                self.stderr.write(f"  {doubt}")
             return (
                 f"{'launched' if made else 'known'} {plan.run_id}: {count(plan.tries.count(), 'episode')}, {plan.state}"
             )
