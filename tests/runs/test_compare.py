@@ -190,6 +190,16 @@ def test_a_thousand_tasks_take_less_than_two_seconds():
     assert time.process_time() - begun < 4, "two of them"
 
 
+def test_large_runs_are_compared_in_two_seconds():
+    """As many tasks as one plan can hold, each a scenario: none of it may take the square of their number."""
+    tasks = {1: 20_000, 2: 5_000}
+    for seeds, n in tasks.items():
+        given = tries([([bool(k % 3)] * seeds, [True, bool(k % 2)][:seeds]) for k in range(n)])
+        begun = time.process_time()
+        contrasts(given, ARMS, "baseline")
+        assert time.process_time() - begun < 4, f"{n} tasks; 2 s on a machine without other work"
+
+
 def test_unfit_tasks_withhold_nothing_while_one_arm_is_ahead():
     found = tries([(None, "ruled broken")] * 7 + many(won=6, neither=27))
     unfit = [replace(each, unfit=each.position < 7) for each in found]

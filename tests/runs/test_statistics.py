@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -86,6 +88,37 @@ def test_tango_known_values(counts, wanted):
 def test_sign_flip_known_values(sums, p):
     assert close(sign_flip(sums), p)
     assert close(sign_flip([Fraction(one, 4) for one in sums]), p)
+
+
+def counted(sums):
+    """Return the p of a sign-flip test by counting the sign patterns of every sum."""
+    ways = Counter({0: 1})
+    for one in sums:
+        new = {total for old in ways for total in (old - one, old + one)}
+        ways = Counter({total: ways[total - one] + ways[total + one] for total in new})
+    return Fraction(sum(n for total, n in ways.items() if abs(total) >= abs(sum(sums))), 2 ** len(sums))
+
+
+@pytest.mark.parametrize(("units", "lean"), [(13, 0.5), (60, 0.5), (250, 0.5), (250, 0.6), (250, 0.95)])
+def test_sign_flip_agrees_with_counted_patterns(units, lean):
+    dice = random.Random(units)
+    sums = [dice.choice([1, 1, 2, 3, 7, 0]) * (1 if dice.random() < lean else -1) for _ in range(units)]
+    assert sign_flip(sums) == pytest.approx(float(counted(sums)), rel=1e-11, abs=0)
+    assert sign_flip([Fraction(one, 30) for one in sums]) == sign_flip(sums)
+
+
+def test_sign_flip_of_equal_sums_is_mcnemar():
+    for won, lost in ((1, 0), (30, 30), (700, 600), (8000, 7600), (900, 10)):
+        assert sign_flip([1] * won + [-1] * lost) == pytest.approx(mcnemar(won, lost), rel=1e-10, abs=0)
+    assert mcnemar(8000, 7600) == pytest.approx(0.0013996957276, rel=1e-9) and sign_flip([5]) == 1
+
+
+def test_sign_flip_rounds_sums_of_odd_parts():
+    """Means over very different numbers of seeds have no common part that could be counted through."""
+    primes = [97, 89, 83, 79, 73, 71, 67, 61, 59, 53, 47, 43]
+    sums = [Fraction((-1) ** (n % 3), prime) for n, prime in enumerate(primes)]
+    parts = math.prod(one.denominator for one in sums)
+    assert sign_flip(sums) == pytest.approx(float(counted([int(one * parts) for one in sums])), abs=0.002)
 
 
 def test_cluster_interval_known_values():
