@@ -57,6 +57,7 @@ def bundle(*steps, **about):
         ([call(), call("nothing", reward_type="tool_not_found"), ask(), call("refund")], "recovery", 1.3),
         ([call("nothing", reward_type="tool_not_found"), ask(), call("refund")], "blind", 0.8),
         ([call(), ask(), call("refund")], "voluntary", 1.0),
+        ([*[call("nothing", reward_type="tool_not_found")] * 4, call(), ask(), call("refund")], "voluntary", 1.0),
         ([ask(), call("refund")], "blind", 0.8),
     ],
 )
