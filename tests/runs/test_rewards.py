@@ -106,6 +106,22 @@ def test_spam_of_one_cheap_read_earns_less_than_one_read():
     assert process(spam) == pytest.approx(0.2 + 0.4 + 0.2 * 0.1 + 0.2)
 
 
+def test_calls_that_say_the_same_are_one_distinct_call():
+    alike = [call(id=1), call(id=1.0), call(id=1, note={"x": 2}), *(call(id=1, x=n) for n in range(10))]
+    assert process(played(*alike)) == pytest.approx(process(played(*[call(id=1)] * 13)))
+    assert process(played(call(id=1), call(id=True))) == 1.0 == process(played(call(id=1), call(id=2)))
+
+
+def test_arguments_that_a_schema_may_take_are_distinct():
+    inner = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    for schema in (None, {"type": "object"}, {**inner, "additionalProperties": True}, {**inner, "anyOf": [inner]}):
+        tools = [{"name": "get", "input_schema": schema}]
+        assert process(played(call(id=1, x=1), call(x=2, id=1), tools=tools)) == 1.0
+    tools = [{"name": "get", "input_schema": {"properties": {"of": {"items": inner}}}}]
+    nested = [call(of=[{"id": 1, "x": n}]) for n in range(4)]
+    assert process(played(*nested, tools=tools)) == pytest.approx(0.8 + 0.2 / 4)
+
+
 def test_provoked_and_mended_error_earns_less_than_none():
     provoked = played(call(error="bad", id=0), call(id=1))
     assert process(provoked) == pytest.approx(0.2 + 0.4 * 0.5 + 0.2 + 0.2)
@@ -126,6 +142,8 @@ def test_perfect_empty_turn_earns_no_format():
 def test_turns_of_several_calls_or_misfits_are_not_well_formed():
     both = played({**call(), "turn": 1}, {**call("refund"), "turn": 1}, said())
     assert well_formed(both) == pytest.approx(1 / 2)
+    first = played(*({**call(id=n), "turn": 0} for n in range(3)), said())
+    assert well_formed(first) == pytest.approx(1 / 2), "turns can begin at 0"
     misfit = played(call(id="seven"), call(), said())
     assert well_formed(misfit) == pytest.approx(2 / 3)
     unknown = played(call("nothing", error="Unknown tool", reward_type="tool_not_found"), call())
