@@ -153,7 +153,7 @@ def of_completions(found: Comparison) -> list[Row]:
     return rows
 
 
-TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
+TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[Comparison], list[Row]]]] = {
     "tries": (
         [
             *("task", "scenario", "arm", "seed", "wave", "position", "complete", "excluded"),
@@ -170,7 +170,7 @@ TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
         of_difficulty,
     ),
     "repeats": (["k", "arm", "tasks", "pass@k", "pass^k"], of_repeats),
-    "rewards": (rewarding.COLUMNS, lambda found: rewarding.rows(found.plan)),
+    "rewards": (rewarding.columns, lambda found: rewarding.rows(found.plan)),
     "costs": (spending.COLUMNS, lambda found: spending.table(spending.costs_of(found.plan.run))),
     "completions": (["arm", "counted", "complete", "rate"], of_completions),
 }
@@ -179,12 +179,14 @@ TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
 
 def in_csv(name: str, found: Comparison) -> str:
     """Return a table as CSV. An apostrophe keeps spreadsheets from running texts as formulas."""
-    columns, rows = TABLES[name]
+    columns, rows_of = TABLES[name]
+    rows, names = rows_of(found), dict.fromkeys(columns() if callable(columns) else columns)
+    # stored rewards can have components that their profile has no longer
+    names |= dict.fromkeys(column for row in rows for column in row)
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer = csv.DictWriter(text, list(names), lineterminator="\n")
     writer.writeheader()
     writer.writerows(
-        {column: inert(value) if isinstance(value, str) else value for column, value in row.items()}
-        for row in rows(found)
+        {column: inert(value) if isinstance(value, str) else value for column, value in row.items()} for row in rows
     )
     return text.getvalue()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -69,6 +69,14 @@ class Reward:
     components: dict[str, float] = field(default_factory=dict)
     pattern: str = ""
     flags: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Profile:
+    """What a module of this package offers: `pay`, and the names of all components that its rewards can have."""
+
+    pay: Callable[[Played], Reward]
+    components: tuple[str, ...]
 
 
 def is_executed(call: Mapping[str, Any]) -> bool:

@@ -6,7 +6,7 @@ undefined there and adjusts nothing. An adjustment needs a complete episode.
 
 from __future__ import annotations
 
-from runs.rewards.played import Played, Reward, is_error, is_executed
+from runs.rewards.played import Played, Profile, Reward, is_error, is_executed
 
 NAME = "pr428"
 ENVIRONMENT = {"complete": 1.0, "incomplete": 0.1}
@@ -47,3 +47,6 @@ def _flags(played: Played) -> tuple[str, ...]:
     if any((ask.get("advice") or {}).get("source", "fallback") == "fallback" for ask in played.asks):
         found.append("ask without advice")
     return tuple(found)
+
+
+PROFILE = Profile(reward, ("environment", "adjustment", "format"))

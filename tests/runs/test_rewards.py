@@ -41,11 +41,11 @@ def played(*steps, reward_type="complete", **about):
 
 
 def pr428(*steps, **about):
-    return PROFILES["pr428"](played(*steps, **about))
+    return PROFILES["pr428"].pay(played(*steps, **about))
 
 
 def bundle(*steps, **about):
-    return PROFILES["bundle.v1"](played(*steps, **about))
+    return PROFILES["bundle.v1"].pay(played(*steps, **about))
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,13 @@ def test_pr428_pays_a_rollout_without_executable_call_minus_one():
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("reward_type", ["judge_error", "server_error", "reset_error", "verifier_error"])
 def test_excluded_outcome_is_paid_nothing(profile, reward_type):
-    assert PROFILES[profile](played(call(), reward_type=reward_type)).total is None
+    assert PROFILES[profile].pay(played(call(), reward_type=reward_type)).total is None
+
+
+@pytest.mark.parametrize("profile", PROFILES.values())
+@pytest.mark.parametrize("steps", [[call()], [ask(), call()], []])
+def test_profile_names_every_component_that_it_pays(profile, steps):
+    assert set(profile.pay(played(*steps)).components) <= set(profile.components)
 
 
 def test_pr428_tells_solo_by_choice_from_solo_by_assignment():
