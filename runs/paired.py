@@ -1,8 +1,9 @@
 """Tests and intervals of paired differences, from numbers alone.
 
 Sources: McNemar's exact test as two-sided binomial; Tango 1998, score interval of a paired difference; the sign-flip
-test on unit sums; the cluster jackknife (CV3) with t(G*-1); Holm 1979; pass@k of arXiv 2107.03374 and pass^k of
-2406.12045. Pure: no Django, no randomness. Called by `compare.py`; `anytime.py` has what may be read before the end.
+test on unit sums; the cluster jackknife (CV3) with t(G*-1); Holm 1979; shrinkage of DerSimonian and Laird 1986; pass@k
+of arXiv 2107.03374 and pass^k of 2406.12045. Pure: no Django, no randomness. Called by `compare.py`; `anytime.py` has
+what may be read before the end.
 """
 
 from __future__ import annotations
@@ -176,6 +177,26 @@ def holm(ps: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, ps[number] * (len(ps) - place)))
         adjusted[number] = highest
     return adjusted
+
+
+def shrink(means: Sequence[float], variances: Sequence[float]) -> tuple[float, list[float]]:
+    """Return the variance between groups, and each mean drawn toward that of all by the part of it that is noise.
+
+    A group that is best of many is so by luck, too: the mean without its luck says better which one to look at first.
+    Without noise, or with one group, nothing is drawn.
+    """
+    if len(means) < 2 or not all(variances):
+        return 0.0, list(means)
+    weights = [1 / one for one in variances]
+    total, mean = sum(weights), _weighed_mean(means, weights)
+    spread = sum(w * (d - mean) ** 2 for d, w in zip(means, weights, strict=True))
+    between = max(0.0, (spread - len(means) + 1) / (total - sum(w * w for w in weights) / total))
+    mean = _weighed_mean(means, [1 / (v + between) for v in variances])
+    return between, [mean + between / (between + v) * (d - mean) for d, v in zip(means, variances, strict=True)]
+
+
+def _weighed_mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return sum(d * w for d, w in zip(values, weights, strict=True)) / sum(weights)
 
 
 def pass_at(n: int, complete: int, k: int) -> float | None:

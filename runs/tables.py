@@ -95,7 +95,7 @@ def of_tries(found: Comparison) -> list[Row]:
 
 
 def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
-    """Return raw differences by scenario: for reading, without a test."""
+    """Return raw differences by scenario, and without their luck, by which they stand: for reading, without a test."""
     return [
         {
             "arm": one.arm,
@@ -105,6 +105,7 @@ def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
             "won": row.won,
             "lost": row.lost,
             "difference": row.delta,
+            "shrunk": row.shrunk,
         }
         for one in contrasts
         for row in one.scenarios
@@ -162,7 +163,7 @@ TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[Compariso
         of_tries,
     ),
     "scenarios": (
-        ["arm", "control", "scenario", "tasks", "won", "lost", "difference"],
+        ["arm", "control", "scenario", "tasks", "won", "lost", "difference", "shrunk"],
         lambda found: of_scenarios(found.contrasts),
     ),
     "difficulty": (

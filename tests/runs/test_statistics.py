@@ -18,6 +18,7 @@ from runs.paired import (
     mcnemar,
     pass_all,
     pass_at,
+    shrink,
     sign_flip,
     student_quantile,
     tango,
@@ -79,6 +80,10 @@ def test_mcnemar_known_values(won, lost, p):
 )
 def test_tango_known_values(counts, wanted):
     assert close(tango(*counts), wanted)
+
+
+def test_tango_of_six_wins_to_three_digits():
+    assert tango(6, 0, 33) == pytest.approx((0.059, 0.344), abs=5e-4)
 
 
 @pytest.mark.parametrize(
@@ -190,6 +195,8 @@ def test_waves_multiply():
         (8, 0, 4, 0, 0),
         (8, 8, 8, 1, 1),
         (5, 3, 2, 0.9, 0.3),
+        (8, 6, 1, 0.75, 0.75),
+        (8, 6, 2, 0.9643, 0.5357),
         (8, 6, 4, 1, 0.2143),
         (8, 6, 8, 1, 0),
     ],
@@ -200,6 +207,28 @@ def test_pass_at_and_pass_all_known_values(n, complete, k, any_of, all_of):
 
 def test_pass_at_is_none_when_k_exceeds_n():
     assert pass_at(4, 1, 8) is None and pass_all(4, 1, 8) is None
+
+
+def test_shrunk_means_have_known_values():
+    between, found = shrink([0.5, 0.1, -0.2, 0.3], [0.02] * 4)
+    assert close(between, 0.0692) and close(found, [0.4271, 0.1168, -0.1159, 0.2720])
+    assert shrink([0.1] * 3, [0.02, 0.03, 0.04]) == (0, pytest.approx([0.1] * 3))
+    assert shrink([0.4], [0.1]) == (0, [0.4]) and shrink([0.4, 0.1], [0.0, 0.0]) == (0, [0.4, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("n", "discordant", "delta", "chance"), [(33, 0.3, 0.2, 0.4566), (33, 0.4, 0.3, 0.7670), (100, 0.3, 0.15, 0.7466)]
+)
+def test_exact_power_has_known_values(n, discordant, delta, chance):
+    """How likely the exact test says "better" is summed over all counts of wins and losses."""
+    won, lost = (discordant + delta) / 2, (discordant - delta) / 2
+    shown = sum(
+        math.comb(n, k) * math.comb(k, c) * won ** (k - c) * lost**c * (1 - discordant) ** (n - k)
+        for k in range(n + 1)
+        for c in range((k + 1) // 2)
+        if mcnemar(k - c, c) < 0.05
+    )
+    assert close(shown, chance)
 
 
 def test_holm_known_values():
