@@ -23,27 +23,32 @@ ALL = "All tasks"
 
 
 def forest(contrast: Contrast, expert: str, file: str) -> Chart | None:
-    """Draw the difference of each scenario, the largest first, and last that of all tasks with its interval.
+    """Draw the difference of each scenario, the largest without its luck first, and last that of all tasks with its
+    interval.
 
     `expert` is the mode of the arm. Returns None where no task is valid in both arms.
     """
     if not contrast.scenarios:
         return None
-    rows = sorted(contrast.scenarios, key=lambda row: (-row.delta, row.scenario))
+    rows, deltas = contrast.scenarios, [row.delta for row in contrast.scenarios]
     total, by = _total(contrast), count(len(rows), "scenario")
     few = f" {SCENARIOS} of {by} are drawn." if len(rows) > SCENARIOS else ""
     return Chart(
         name=figures.name_of("forest", f"{contrast.arm}\n{contrast.control}"),
         title="Difference in completion by scenario",
         note=f"{contrast.arm} minus {contrast.control}, {count(contrast.tasks, 'task')}"
-        f"{f'; all tasks {total}, 95%' if total else ''}. Scenarios are for reading, without an interval or a test. "
+        f"{f'; all tasks {total}, 95%' if total else ''}. Scenarios are for reading, without an interval or a test, "
+        f"by their shrunk difference: few tasks draw it toward the mean of all. "
         f"A hollow mark: the interval includes 0.{few}",
         says=f"Difference in completion of {contrast.arm} minus {contrast.control} in {by}, "
-        f"from {points(rows[-1].delta)} to {points(rows[0].delta)}{f'; all tasks {total}' if total else ''}.",
-        columns=["Scenario", "Tasks", "Won", "Lost", "Difference"],
+        f"from {points(min(deltas))} to {points(max(deltas))}{f'; all tasks {total}' if total else ''}.",
+        columns=["Scenario", "Tasks", "Won", "Lost", "Difference", "Shrunk"],
         rows=[
-            *([row.scenario, f"{row.tasks}", f"{row.won}", f"{row.lost}", points(row.delta)] for row in rows),
-            *([[ALL, f"{contrast.tasks}", f"{contrast.won}", f"{contrast.lost}", total]] if total else []),
+            *(
+                [row.scenario, f"{row.tasks}", f"{row.won}", f"{row.lost}", points(row.delta), points(row.shrunk)]
+                for row in rows
+            ),
+            *([[ALL, f"{contrast.tasks}", f"{contrast.won}", f"{contrast.lost}", total, ""]] if total else []),
         ],
         figure=_forest(contrast, thinned(rows, SCENARIOS), EXPERT if expert == "off" else styles_of([expert])[0]),
         file=file,

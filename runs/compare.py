@@ -24,6 +24,7 @@ from runs.paired import (
     effective,
     holm,
     mcnemar,
+    shrink,
     sign_flip,
     tango,
 )
@@ -129,13 +130,14 @@ class Exclusions:
 
 @dataclass(frozen=True)
 class Row:
-    """One scenario: raw counts for reading, no p."""
+    """One scenario: raw counts for reading, no p, and its difference without its share of luck, by which rows stand."""
 
     scenario: str
     tasks: int
     won: int
     lost: int
     delta: float
+    shrunk: float
 
 
 @dataclass(frozen=True)
@@ -527,10 +529,18 @@ def _rows(paired: Sequence[tuple[_Task, Fraction]]) -> list[Row]:
     by_scenario: dict[str, list[Fraction]] = defaultdict(list)
     for one, d in paired:
         by_scenario[one.scenario].append(d)
-    return [
-        Row(name, len(ds), sum(d > 0 for d in ds), sum(d < 0 for d in ds), float(sum(ds) / len(ds)))
-        for name, ds in sorted(by_scenario.items())
+    means = [float(sum(ds) / len(ds)) for ds in by_scenario.values()]
+    n, groups = len(paired), len(means)
+    # where no scenario has two tasks, nothing tells its effect from luck: all that varies counts as luck
+    around = means if n > groups else [sum(means) / max(n, 1)] * n
+    squares = sum((float(d) - mean) ** 2 for ds, mean in zip(by_scenario.values(), around, strict=True) for d in ds)
+    noise = squares / max(n - groups or n - 1, 1)
+    _, shrunk = shrink(means, [noise / len(ds) for ds in by_scenario.values()])
+    rows = [
+        Row(name, len(ds), sum(d > 0 for d in ds), sum(d < 0 for d in ds), mean, without_luck)
+        for (name, ds), mean, without_luck in zip(by_scenario.items(), means, shrunk, strict=True)
     ]
+    return sorted(rows, key=lambda row: (-row.shrunk, -row.delta, row.scenario))
 
 
 def _headline(one: Contrast) -> str:

@@ -1,13 +1,16 @@
 """Tests and intervals of paired differences, from numbers alone.
 
 Sources: McNemar's exact test as two-sided binomial; Tango 1998, score interval of a paired difference; the sign-flip
-test on unit sums; the cluster jackknife (CV3) with t(G*-1); Holm 1979; pass@k of arXiv 2107.03374 and pass^k of
-2406.12045. Pure: no Django, no randomness. Called by `compare.py`; `anytime.py` has what may be read before the end.
+test on unit sums; the cluster jackknife (CV3) with t(G*-1); Holm 1979; shrinkage of DerSimonian and Laird 1986; pass@k
+of arXiv 2107.03374 and pass^k of 2406.12045. Pure: no Django, no randomness. Called by `compare.py`; `anytime.py` has
+what may be read before the end.
 """
 
 from __future__ import annotations
 
+import cmath
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from statistics import NormalDist
@@ -15,13 +18,18 @@ from statistics import NormalDist
 Z = NormalDist().inv_cdf(0.975)
 FEW_UNITS, FEW_EFFECTIVE = 6, 3
 """With five units the smallest p of a sign-flip test is .0625: five can never show anything."""
+GRID = 2**17
+"""Parts of the total of all sums, to which a sign-flip test rounds finer ones."""
 Interval = tuple[float, float]
 
 
 def mcnemar(won: int, lost: int) -> float:
     """Return the exact two-sided p of `won` against `lost` discordant pairs; 1 where there are none."""
-    n, k = won + lost, min(won, lost)
-    return min(1.0, float(Fraction(2 * sum(math.comb(n, i) for i in range(k + 1)), 2**n))) if n else 1.0
+    n, ways, tail = won + lost, 1, 0
+    for i in range(min(won, lost) + 1):
+        tail += ways
+        ways = ways * (n - i) // (i + 1)
+    return min(1.0, 2 * tail / (1 << n))
 
 
 def tango(won: int, lost: int, n: int, z: float = Z) -> Interval:
@@ -67,26 +75,45 @@ def crossing(function: Callable[[float], float], inside: float, outside: float) 
 
 
 def sign_flip(sums: Sequence[Fraction | int]) -> float:
-    """Return the exact two-sided p of the sum, if every unit's sign were a fair coin.
+    """Return the two-sided p of the sum, if every unit's sign were a fair coin, to 12 digits.
 
-    The number of sign patterns for each possible sum are the coefficients of prod(1 + x^v). One big integer holds them
-    all, `width` bytes each, so that a unit costs one shift and one addition.
+    Sums whose common part is finer than the `GRID`-th of their total, such as means over 16, 15 and 14 seeds, are
+    rounded to that. The test of rounded sums keeps its error: flips of them are as likely.
     """
     scale = math.lcm(*(Fraction(one).denominator for one in sums)) if sums else 1
-    sizes = [abs(int(one * scale)) for one in sums if one]
-    if not sizes:
-        return 1.0
-    shared = math.gcd(*sizes)
-    sizes = [one // shared for one in sizes]
-    total, seen = sum(sizes), abs(int(sum(Fraction(one) for one in sums) * scale)) // shared
-    width = len(sizes) // 8 + 1
-    ways = 1
-    for size in sizes:
-        ways += ways << (8 * width * size)
-    coefficients = ways.to_bytes(width * (total + 1), "little")
-    first = -(-(total + seen) // 2)
-    tail = sum(int.from_bytes(coefficients[i * width : (i + 1) * width], "little") for i in range(first, total + 1))
-    return min(1.0, float(Fraction(2 * tail, 2 ** len(sizes))))
+    signed = [int(one * scale) for one in sums]
+    total = sum(map(abs, signed))
+    if total > GRID:
+        signed = [round(one * GRID / total) for one in signed]
+    shared = math.gcd(*signed) or 1
+    sizes = Counter(abs(one) // shared for one in signed if one)
+    total, seen = sum(v * n for v, n in sizes.items()), abs(sum(signed)) // shared
+    # the units with a plus sum to half of that and half of the total
+    return min(1.0, float(f"{2 * _tail(sizes, total, -(-(total + seen) // 2)):.12g}")) if seen else 1.0
+
+
+def _tail(sizes: Counter[int], total: int, first: int) -> float:
+    """Return the chance that those of these sizes whose coin shows a plus sum to `first`, which is above half, or more.
+
+    Their sum takes whole values, so that finitely many points of its characteristic function give its distribution.
+    The coins are tilted until `first` is the mean, and the tilt is taken back: a small chance then errs by a small part
+    of itself, not of 1.
+    """
+    groups = sizes.most_common()  # the largest first: they show soonest that a point adds nothing
+    tilt = crossing(lambda h: sum(v * n / (1 + math.exp(-h * v)) for v, n in groups) - first, 0.0, 40.0)
+    coins = [(v, n, 1 / (1 + math.exp(-tilt * v))) for v, n in groups]
+    back = sum(n * (tilt * v - math.log(2 * p)) for v, n, p in coins) - tilt * first
+    points, found = total + 1, 0.0
+    for point in range(points // 2 + 1):
+        angle = 2 * math.pi * point / points
+        step = cmath.exp(-tilt - 1j * angle)
+        term = cmath.exp(-1j * angle * first) * (1 - step ** (points - first)) / (1 - step)
+        for v, n, p in coins:
+            term *= (1 - p + p * cmath.exp(1j * angle * v)) ** n
+            if abs(term) < 1e-18:
+                break
+        found += term.real * (1 if point in (0, points - point) else 2)
+    return math.exp(back) * max(0.0, found) / points
 
 
 def effective(sizes: Sequence[int]) -> float:
@@ -150,6 +177,26 @@ def holm(ps: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, ps[number] * (len(ps) - place)))
         adjusted[number] = highest
     return adjusted
+
+
+def shrink(means: Sequence[float], variances: Sequence[float]) -> tuple[float, list[float]]:
+    """Return the variance between groups, and each mean drawn toward that of all by the part of it that is noise.
+
+    A group that is best of many is so by luck, too: the mean without its luck says better which one to look at first.
+    Without noise, or with one group, nothing is drawn.
+    """
+    if len(means) < 2 or not all(variances):
+        return 0.0, list(means)
+    weights = [1 / one for one in variances]
+    total, mean = sum(weights), _weighed_mean(means, weights)
+    spread = sum(w * (d - mean) ** 2 for d, w in zip(means, weights, strict=True))
+    between = max(0.0, (spread - len(means) + 1) / (total - sum(w * w for w in weights) / total))
+    mean = _weighed_mean(means, [1 / (v + between) for v in variances])
+    return between, [mean + between / (between + v) * (d - mean) for d, v in zip(means, variances, strict=True)]
+
+
+def _weighed_mean(values: Sequence[float], weights: Sequence[float]) -> float:
+    return sum(d * w for d, w in zip(values, weights, strict=True)) / sum(weights)
 
 
 def pass_at(n: int, complete: int, k: int) -> float | None:

@@ -127,8 +127,11 @@ def _of_contrast(one: Contrast, drawn: Sequence[str]) -> list[str]:
         )
     if one.sharing:
         lines.append(f"- {count(one.sharing, 'task')} share an answer with another task; those that do are one unit.")
-    rows = [[plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}"] for row in one.scenarios]
-    by_scenario = table(["scenario", "tasks", "won", "lost", "difference"], rows)
+    rows = [
+        [plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}", f"{row.shrunk:+.2f}"]
+        for row in one.scenarios
+    ]
+    by_scenario = table(["scenario", "tasks", "won", "lost", "difference", "shrunk"], rows)
     if one.price is not None:
         lines.append(f"- Price: {one.price.sentence}")
     return [*parts, "\n".join(lines), *drawn, by_scenario]

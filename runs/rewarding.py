@@ -21,10 +21,7 @@ from runs.models import Plan, ShapedReward
 from runs.rewards import PROFILES, Played, Reward
 
 BATCH = 200
-COLUMNS = [
-    *("profile", "task", "arm", "seed", "total", "pattern", "flags", "environment", "adjustment", "primary", "process"),
-    *("format", "efficiency"),
-]
+COLUMNS = ["profile", "task", "arm", "seed", "total", "pattern", "flags"]
 FEWEST = 3
 """Complete episodes of a task from which on their median is its reference."""
 
@@ -63,6 +60,12 @@ def stored(judged: Judged) -> dict[str, dict[str, Reward]]:
     return found
 
 
+def columns() -> list[str]:
+    """Return the columns of the table: components that profiles share have one."""
+    parts = [part for profile in PROFILES.values() for part in profile.components]
+    return [*COLUMNS, *dict.fromkeys(parts)]
+
+
 def rows(plan: Plan) -> list[dict[str, Any]]:
     """Return a row for each finished episode with an outcome and each profile: arm, task, seed, total, components.
 
@@ -71,7 +74,7 @@ def rows(plan: Plan) -> list[dict[str, Any]]:
     episodes = judged(plan)
     known = stored(episodes)
     missing = [pk for pk in episodes.tasks if len(known.get(pk, ())) < len(PROFILES)]
-    known.update({one.episode.pk: one.rewards for one in paid(missing, episodes)})
+    known.update({one.episode.pk: one.rewards | known.get(one.episode.pk, {}) for one in paid(missing, episodes)})
     return [
         {
             "profile": name,
@@ -111,7 +114,7 @@ def paid(ids: Sequence[str], judged: Judged) -> Iterator[Paid]:
                 max_turns=episode.max_steps or 15,
                 reference_steps=judged.reference(episode.pk),
             )
-            rewards = {name: profile(played) for name, profile in PROFILES.items()}
+            rewards = {name: profile.pay(played) for name, profile in PROFILES.items()}
         yield Paid(episode, steps, rewards)
 
 

@@ -103,7 +103,7 @@ def of_tries(found: Comparison) -> list[Row]:
 
 
 def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
-    """Return raw differences by scenario: for reading, without a test."""
+    """Return raw differences by scenario, and without their luck, by which they stand: for reading, without a test."""
     return [
         {
             "arm": one.arm,
@@ -113,6 +113,7 @@ def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
             "won": row.won,
             "lost": row.lost,
             "difference": row.delta,
+            "shrunk": row.shrunk,
         }
         for one in contrasts
         for row in one.scenarios
@@ -161,7 +162,7 @@ def of_completions(found: Comparison) -> list[Row]:
     return rows
 
 
-TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
+TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[Comparison], list[Row]]]] = {
     "tries": (
         [
             *("task", "scenario", "arm", "seed", "wave", "position", "complete", "excluded"),
@@ -170,7 +171,7 @@ TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
         of_tries,
     ),
     "scenarios": (
-        ["arm", "control", "scenario", "tasks", "won", "lost", "difference"],
+        ["arm", "control", "scenario", "tasks", "won", "lost", "difference", "shrunk"],
         lambda found: of_scenarios(found.contrasts),
     ),
     "difficulty": (
@@ -178,7 +179,7 @@ TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
         of_difficulty,
     ),
     "repeats": (["k", "arm", "tasks", "pass@k", "pass^k"], of_repeats),
-    "rewards": (rewarding.COLUMNS, lambda found: rewarding.rows(found.plan)),
+    "rewards": (rewarding.columns, lambda found: rewarding.rows(found.plan)),
     "costs": (spending.COLUMNS, lambda found: spending.table(spending.costs_of(found.plan.run))),
     "completions": (["arm", "counted", "complete", "rate"], of_completions),
 }
@@ -187,12 +188,14 @@ TABLES: dict[str, tuple[list[str], Callable[[Comparison], list[Row]]]] = {
 
 def in_csv(name: str, found: Comparison) -> str:
     """Return a table as CSV. An apostrophe keeps spreadsheets from running texts as formulas."""
-    columns, rows = TABLES[name]
+    columns, rows_of = TABLES[name]
+    rows, names = rows_of(found), dict.fromkeys(columns() if callable(columns) else columns)
+    # stored rewards can have components that their profile has no longer
+    names |= dict.fromkeys(column for row in rows for column in row)
     text = io.StringIO()
-    writer = csv.DictWriter(text, columns, lineterminator="\n")
+    writer = csv.DictWriter(text, list(names), lineterminator="\n")
     writer.writeheader()
     writer.writerows(
-        {column: inert(value) if isinstance(value, str) else value for column, value in row.items()}
-        for row in rows(found)
+        {column: inert(value) if isinstance(value, str) else value for column, value in row.items()} for row in rows
     )
     return text.getvalue()

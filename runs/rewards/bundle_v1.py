@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from episodes.tool_schemas import Checker
-from runs.rewards.played import Played, Reward, identity, is_error, is_executed
+from runs.rewards.played import Played, Profile, Reward, identity, is_error, is_executed
 
 NAME = "bundle.v1"
 WEIGHTS = {"primary": 0.40, "process": 0.25, "format": 0.20, "efficiency": 0.15}
@@ -42,7 +42,8 @@ def process(played: Played) -> float:
     """
     distinct: dict[str, bool] = {}
     for call in played.calls:
-        distinct[identity(call)] = distinct.get(identity(call), False) or not is_error(call)
+        key = identity(call, played.tools)
+        distinct[key] = distinct.get(key, False) or not is_error(call)
     succeeded = sum(distinct.values())
     if not succeeded:
         return 0.0
@@ -80,7 +81,7 @@ def well_formed(played: Played) -> float:
             step["kind"] == "message" and step.get("role") == "assistant"
         )
         if by_agent:
-            turns[step.get("turn") or f"step {step['seq']}"].append(step)
+            turns[f"step {step['seq']}" if step.get("turn") is None else step["turn"]].append(step)
     schemas = {tool.get("name"): tool.get("input_schema") for tool in played.tools}
     fitting = [_is_fitting([step for step in turn if step["kind"] != "message"], schemas) for turn in turns.values()]
     return sum(fitting) / len(fitting) if fitting else 0.0
@@ -106,3 +107,6 @@ def efficiency(played: Played) -> float:
     if played.max_turns <= reference:
         return float(taken <= reference)
     return min(1.0, max(0.0, 1 - (taken - reference) / (played.max_turns - reference)))
+
+
+PROFILE = Profile(reward, tuple(WEIGHTS))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,8 @@ from awmclient.schema import NOT_COUNTED
 
 NOT_EXECUTABLE = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
 """Answers to a call that the environment cannot execute: the three format errors of AWM."""
+FURTHER_NAMES = ("additionalProperties", "patternProperties", "allOf", "anyOf", "oneOf", "$ref")
+"""Keywords by which a schema can take arguments that its `properties` lack."""
 COMPLETE = "complete"
 
 
@@ -69,6 +71,14 @@ class Reward:
     flags: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Profile:
+    """What a module of this package offers: `pay`, and the names of all components that its rewards can have."""
+
+    pay: Callable[[Played], Reward]
+    components: tuple[str, ...]
+
+
 def is_executed(call: Mapping[str, Any]) -> bool:
     return call.get("reward_type") not in NOT_EXECUTABLE
 
@@ -77,6 +87,20 @@ def is_error(call: Mapping[str, Any]) -> bool:
     return call.get("error") is not None or not is_executed(call)
 
 
-def identity(call: Mapping[str, Any]) -> str:
-    """Return a text that is the same for calls of one tool with equal arguments, in any order."""
-    return json.dumps([call.get("name"), call.get("arguments") or {}], sort_keys=True)
+def identity(call: Mapping[str, Any], tools: Sequence[Mapping[str, Any]]) -> str:
+    """Return a text that is the same for calls of one tool with equal arguments: in any order, whole numbers with or
+    without decimals, and without arguments that the tool's schema does not have, which a tool ignores."""
+    schema = next((tool.get("input_schema") for tool in tools if tool.get("name") == call.get("name")), None)
+    return json.dumps([call.get("name"), _canonical(call.get("arguments") or {}, schema)], sort_keys=True)
+
+
+def _canonical(value: Any, schema: Any) -> Any:
+    schema = schema if isinstance(schema, dict) else {}
+    if isinstance(value, dict):
+        named = schema.get("properties")
+        if not isinstance(named, dict) or any(word in schema for word in FURTHER_NAMES):
+            return {name: _canonical(one, None) for name, one in value.items()}
+        return {name: _canonical(one, named[name]) for name, one in value.items() if name in named}
+    if isinstance(value, list):
+        return [_canonical(one, schema.get("items")) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -6,14 +6,14 @@ undefined there and adjusts nothing. An adjustment needs a complete episode.
 
 from __future__ import annotations
 
-from runs.rewards.played import Played, Reward, is_error, is_executed
+from runs.rewards.played import Played, Profile, Reward, is_error, is_executed
 
 NAME = "pr428"
 ENVIRONMENT = {"complete": 1.0, "incomplete": 0.1}
 ADJUSTMENTS = {"solo": 1.0, "recovery": 0.3, "voluntary": 0.0, "blind": -0.2}
 FORMAT_ERROR = -1.0
 STALL = 5
-"""Calls before the first ask from which on the agent counts as stalled."""
+"""Executed calls before the first ask from which on the agent counts as stalled."""
 
 
 def reward(played: Played) -> Reward:
@@ -32,10 +32,11 @@ def _pattern(played: Played) -> str:
     if not played.asks:
         return "solo"
     first = played.asks[0]["seq"]
-    tries = [call for call in played.calls if call["seq"] < first]
-    if not any(is_executed(call) for call in tries):
+    before = [call for call in played.calls if call["seq"] < first]
+    tries = sum(map(is_executed, before))
+    if not tries:
         return "blind"
-    return "recovery" if is_error(tries[-1]) or len(tries) >= STALL else "voluntary"
+    return "recovery" if is_error(before[-1]) or tries >= STALL else "voluntary"
 
 
 def _flags(played: Played) -> tuple[str, ...]:
@@ -46,3 +47,6 @@ def _flags(played: Played) -> tuple[str, ...]:
     if any((ask.get("advice") or {}).get("source", "fallback") == "fallback" for ask in played.asks):
         found.append("ask without advice")
     return tuple(found)
+
+
+PROFILE = Profile(reward, ("environment", "adjustment", "format"))

@@ -54,7 +54,7 @@ def see_the_charts(page, tmp_path):
 def point_at_the_charts(page):
     """What appears at a point is what the chart's table has: in the forest plot and in both lines of the other."""
     forest = chart_of(page, "Difference in completion by scenario")
-    name, tasks, won, lost, total = told(forest)[-1]
+    name, tasks, won, lost, total, _ = told(forest)[-1]
     assert [name, won, lost] == ["All tasks", tasks, "0"], "every task is won"
     lines = " ".join(hovered(forest, -1, 0))
     assert lines.startswith("All tasks") and total in lines and f"{won} won" in lines

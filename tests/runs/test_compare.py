@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from dataclasses import replace
 
@@ -169,6 +170,25 @@ def test_scenarios_scope_needs_six():
     assert found.scenarios_scope.verdict == "better"
 
 
+def test_scenarios_stand_by_their_difference_without_luck():
+    """One lucky task does not stand before a scenario that gained on most of its twenty."""
+    pairs = [*many(won=1), *many(won=12, lost=2, both=6), *many(won=5, lost=3, both=12)]
+    names = ["lucky", *["large"] * 20, *["other"] * 20]
+    rows = one(pairs, scenario=names.__getitem__).scenarios
+    assert [row.scenario for row in rows] == ["large", "lucky", "other"] and rows[1].delta == 1.0
+    assert 0.3 < rows[1].shrunk < rows[0].shrunk < rows[0].delta == 0.5
+
+
+def test_best_of_empty_scenarios_is_shrunk_to_nothing():
+    dice = random.Random(5)
+    pairs = [(dice.random() < 0.5, dice.random() < 0.5) for _ in range(400)]
+    best, *_ = one(pairs, scenario=lambda number: f"s{number % 50:02}").scenarios
+    assert best.delta > 0.4 and best.shrunk < 0.15
+    alone = one(many(won=6, neither=27)).scenarios
+    assert {round(row.shrunk, 9) for row in alone} == {round(6 / 33, 9)}, "one task each tells nothing of its scenario"
+    assert [row.delta for row in alone[:7]] == [1.0] * 6 + [0.0]
+
+
 def test_several_seeds_are_means_of_tasks():
     """Two tasks with eight seeds each are two tasks, not sixteen pairs."""
     found = one([([False] * 8, [True] * 8)] * 2)
@@ -259,6 +279,16 @@ def test_a_thousand_tasks_take_less_than_two_seconds():
     one(many(won=300, lost=200, both=100, neither=400), scenario=lambda number: f"s{number % 50}")
     one([([bool(n % 3), True, False, True], [True, bool(n % 2), True, False]) for n in range(1000)])
     assert time.process_time() - begun < 4, "two of them"
+
+
+def test_large_runs_are_compared_in_two_seconds():
+    """As many tasks as one plan can hold, each a scenario: none of it may take the square of their number."""
+    tasks = {1: 20_000, 2: 5_000}
+    for seeds, n in tasks.items():
+        given = tries([([bool(k % 3)] * seeds, [True, bool(k % 2)][:seeds]) for k in range(n)])
+        begun = time.process_time()
+        contrasts(given, ARMS, "baseline")
+        assert time.process_time() - begun < 4, f"{n} tasks; 2 s on a machine without other work"
 
 
 def test_unfit_tasks_withhold_nothing_while_one_arm_is_ahead():

@@ -41,11 +41,11 @@ def played(*steps, reward_type="complete", **about):
 
 
 def pr428(*steps, **about):
-    return PROFILES["pr428"](played(*steps, **about))
+    return PROFILES["pr428"].pay(played(*steps, **about))
 
 
 def bundle(*steps, **about):
-    return PROFILES["bundle.v1"](played(*steps, **about))
+    return PROFILES["bundle.v1"].pay(played(*steps, **about))
 
 
 @pytest.mark.parametrize(
@@ -57,6 +57,7 @@ def bundle(*steps, **about):
         ([call(), call("nothing", reward_type="tool_not_found"), ask(), call("refund")], "recovery", 1.3),
         ([call("nothing", reward_type="tool_not_found"), ask(), call("refund")], "blind", 0.8),
         ([call(), ask(), call("refund")], "voluntary", 1.0),
+        ([*[call("nothing", reward_type="tool_not_found")] * 4, call(), ask(), call("refund")], "voluntary", 1.0),
         ([ask(), call("refund")], "blind", 0.8),
     ],
 )
@@ -79,7 +80,13 @@ def test_pr428_pays_a_rollout_without_executable_call_minus_one():
 @pytest.mark.parametrize("profile", PROFILES)
 @pytest.mark.parametrize("reward_type", ["judge_error", "server_error", "reset_error", "verifier_error"])
 def test_excluded_outcome_is_paid_nothing(profile, reward_type):
-    assert PROFILES[profile](played(call(), reward_type=reward_type)).total is None
+    assert PROFILES[profile].pay(played(call(), reward_type=reward_type)).total is None
+
+
+@pytest.mark.parametrize("profile", PROFILES.values())
+@pytest.mark.parametrize("steps", [[call()], [ask(), call()], []])
+def test_profile_names_every_component_that_it_pays(profile, steps):
+    assert set(profile.pay(played(*steps)).components) <= set(profile.components)
 
 
 def test_pr428_tells_solo_by_choice_from_solo_by_assignment():
@@ -105,6 +112,22 @@ def test_spam_of_one_cheap_read_earns_less_than_one_read():
     assert process(spam) == pytest.approx(0.2 + 0.4 + 0.2 * 0.1 + 0.2)
 
 
+def test_calls_that_say_the_same_are_one_distinct_call():
+    alike = [call(id=1), call(id=1.0), call(id=1, note={"x": 2}), *(call(id=1, x=n) for n in range(10))]
+    assert process(played(*alike)) == pytest.approx(process(played(*[call(id=1)] * 13)))
+    assert process(played(call(id=1), call(id=True))) == 1.0 == process(played(call(id=1), call(id=2)))
+
+
+def test_arguments_that_a_schema_may_take_are_distinct():
+    inner = {"type": "object", "properties": {"id": {"type": "integer"}}}
+    for schema in (None, {"type": "object"}, {**inner, "additionalProperties": True}, {**inner, "anyOf": [inner]}):
+        tools = [{"name": "get", "input_schema": schema}]
+        assert process(played(call(id=1, x=1), call(x=2, id=1), tools=tools)) == 1.0
+    tools = [{"name": "get", "input_schema": {"properties": {"of": {"items": inner}}}}]
+    nested = [call(of=[{"id": 1, "x": n}]) for n in range(4)]
+    assert process(played(*nested, tools=tools)) == pytest.approx(0.8 + 0.2 / 4)
+
+
 def test_provoked_and_mended_error_earns_less_than_none():
     provoked = played(call(error="bad", id=0), call(id=1))
     assert process(provoked) == pytest.approx(0.2 + 0.4 * 0.5 + 0.2 + 0.2)
@@ -125,6 +148,8 @@ def test_perfect_empty_turn_earns_no_format():
 def test_turns_of_several_calls_or_misfits_are_not_well_formed():
     both = played({**call(), "turn": 1}, {**call("refund"), "turn": 1}, said())
     assert well_formed(both) == pytest.approx(1 / 2)
+    first = played(*({**call(id=n), "turn": 0} for n in range(3)), said())
+    assert well_formed(first) == pytest.approx(1 / 2), "turns can begin at 0"
     misfit = played(call(id="seven"), call(), said())
     assert well_formed(misfit) == pytest.approx(2 / 3)
     unknown = played(call("nothing", error="Unknown tool", reward_type="tool_not_found"), call())

@@ -36,7 +36,8 @@ def test_forest_stands_by_difference_with_the_total_last():
     assert [trace["x"] for trace in marks] == [[100.0], [0.0], [-50.0], [20.0]]
     assert chart.figure["layout"]["yaxis"]["ticktext"] == ["a (2)", "c (1)", "b (2)", "All tasks (5)"]
     assert [row[0] for row in chart.rows] == ["a", "c", "b", "All tasks"]
-    assert chart.rows[0] == ["a", "2", "2", "0", "+100 points"]
+    assert chart.rows[0][:5] == ["a", "2", "2", "0", "+100 points"] and chart.columns[5] == "Shrunk"
+    assert 0 < int(chart.rows[0][5].split()[0]) < 100 and chart.rows[-1][5] == ""
     assert chart.says.startswith("Difference in completion of <b>expert minus baseline in 3 scenarios, from -50 points")
     texts = [one["text"] for one in chart.figure["layout"]["annotations"]]
     assert "no effect" in texts and "&lt;b&gt;expert better ▸" in texts

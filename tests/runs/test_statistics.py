@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+from collections import Counter
 from fractions import Fraction
 
 import pytest
@@ -16,6 +18,7 @@ from runs.paired import (
     mcnemar,
     pass_all,
     pass_at,
+    shrink,
     sign_flip,
     student_quantile,
     tango,
@@ -79,6 +82,10 @@ def test_tango_known_values(counts, wanted):
     assert close(tango(*counts), wanted)
 
 
+def test_tango_of_six_wins_to_three_digits():
+    assert tango(6, 0, 33) == pytest.approx((0.059, 0.344), abs=5e-4)
+
+
 @pytest.mark.parametrize(
     ("sums", "p"),
     [([3, -1, 2, 2, -1, 4], 0.1875), ([1] * 5, 0.0625), ([0, 0, 0], 1), ([1, 2, 3, 4, 5, 6, 7], 0.0156)],
@@ -86,6 +93,37 @@ def test_tango_known_values(counts, wanted):
 def test_sign_flip_known_values(sums, p):
     assert close(sign_flip(sums), p)
     assert close(sign_flip([Fraction(one, 4) for one in sums]), p)
+
+
+def counted(sums):
+    """Return the p of a sign-flip test by counting the sign patterns of every sum."""
+    ways = Counter({0: 1})
+    for one in sums:
+        new = {total for old in ways for total in (old - one, old + one)}
+        ways = Counter({total: ways[total - one] + ways[total + one] for total in new})
+    return Fraction(sum(n for total, n in ways.items() if abs(total) >= abs(sum(sums))), 2 ** len(sums))
+
+
+@pytest.mark.parametrize(("units", "lean"), [(13, 0.5), (60, 0.5), (250, 0.5), (250, 0.6), (250, 0.95)])
+def test_sign_flip_agrees_with_counted_patterns(units, lean):
+    dice = random.Random(units)
+    sums = [dice.choice([1, 1, 2, 3, 7, 0]) * (1 if dice.random() < lean else -1) for _ in range(units)]
+    assert sign_flip(sums) == pytest.approx(float(counted(sums)), rel=1e-11, abs=0)
+    assert sign_flip([Fraction(one, 30) for one in sums]) == sign_flip(sums)
+
+
+def test_sign_flip_of_equal_sums_is_mcnemar():
+    for won, lost in ((1, 0), (30, 30), (700, 600), (8000, 7600), (900, 10)):
+        assert sign_flip([1] * won + [-1] * lost) == pytest.approx(mcnemar(won, lost), rel=1e-10, abs=0)
+    assert mcnemar(8000, 7600) == pytest.approx(0.0013996957276, rel=1e-9) and sign_flip([5]) == 1
+
+
+def test_sign_flip_rounds_sums_of_odd_parts():
+    """Means over very different numbers of seeds have no common part that could be counted through."""
+    primes = [97, 89, 83, 79, 73, 71, 67, 61, 59, 53, 47, 43]
+    sums = [Fraction((-1) ** (n % 3), prime) for n, prime in enumerate(primes)]
+    parts = math.prod(one.denominator for one in sums)
+    assert sign_flip(sums) == pytest.approx(float(counted([int(one * parts) for one in sums])), abs=0.002)
 
 
 def test_cluster_interval_known_values():
@@ -157,6 +195,8 @@ def test_waves_multiply():
         (8, 0, 4, 0, 0),
         (8, 8, 8, 1, 1),
         (5, 3, 2, 0.9, 0.3),
+        (8, 6, 1, 0.75, 0.75),
+        (8, 6, 2, 0.9643, 0.5357),
         (8, 6, 4, 1, 0.2143),
         (8, 6, 8, 1, 0),
     ],
@@ -167,6 +207,28 @@ def test_pass_at_and_pass_all_known_values(n, complete, k, any_of, all_of):
 
 def test_pass_at_is_none_when_k_exceeds_n():
     assert pass_at(4, 1, 8) is None and pass_all(4, 1, 8) is None
+
+
+def test_shrunk_means_have_known_values():
+    between, found = shrink([0.5, 0.1, -0.2, 0.3], [0.02] * 4)
+    assert close(between, 0.0692) and close(found, [0.4271, 0.1168, -0.1159, 0.2720])
+    assert shrink([0.1] * 3, [0.02, 0.03, 0.04]) == (0, pytest.approx([0.1] * 3))
+    assert shrink([0.4], [0.1]) == (0, [0.4]) and shrink([0.4, 0.1], [0.0, 0.0]) == (0, [0.4, 0.1])
+
+
+@pytest.mark.parametrize(
+    ("n", "discordant", "delta", "chance"), [(33, 0.3, 0.2, 0.4566), (33, 0.4, 0.3, 0.7670), (100, 0.3, 0.15, 0.7466)]
+)
+def test_exact_power_has_known_values(n, discordant, delta, chance):
+    """How likely the exact test says "better" is summed over all counts of wins and losses."""
+    won, lost = (discordant + delta) / 2, (discordant - delta) / 2
+    shown = sum(
+        math.comb(n, k) * math.comb(k, c) * won ** (k - c) * lost**c * (1 - discordant) ** (n - k)
+        for k in range(n + 1)
+        for c in range((k + 1) // 2)
+        if mcnemar(k - c, c) < 0.05
+    )
+    assert close(shown, chance)
 
 
 def test_holm_known_values():
