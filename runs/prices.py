@@ -34,9 +34,12 @@ def price(minutes: Sequence[float], gains: Sequence[float], *, is_shown: bool) -
     of_cost = sum((one - cost) ** 2 for one in minutes) / ways
     of_gain = sum((one - gain) ** 2 for one in gains) / ways
     of_both = sum((a - cost) * (b - gain) for a, b in zip(minutes, gains, strict=True)) / ways
-    each = f"{abs(cost):.1f} human minutes {'more' if cost >= 0 else 'less'} per episode"
-    if abs(cost) < 0.05:
+    amount = f"{abs(cost):.1f}" if abs(cost) >= 0.05 else "<0.1"
+    each = f"{amount} human minutes {'more' if cost >= 0 else 'less'} per episode"
+    if abs(cost) < 1e-9:
         return Price(cost, None, None, "It takes no more human time.")
+    if abs(cost) < 0.05:
+        return Price(cost, None, None, f"Costs {each}.")
     if not is_shown:
         return Price(cost, None, None, f"Costs {each}; extra successes are not shown, so no price per success.")
     if gain < 0:

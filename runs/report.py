@@ -90,7 +90,7 @@ def markdown(found: Comparison, paid: Sequence[Row], drawings: Mapping[str, Char
         parts += _of_help(effect)
     if seeds := repeats(found.ends, [arm.name for arm in found.arms]):
         rows = [
-            [one.k, plain(arm), one.tasks, f"{one.any_of[arm]:.3f}", f"{one.all_of[arm]:.3f}"]
+            [one.k, plain(arm), one.tasks, one.any_of[arm].words, one.all_of[arm].words]
             for one in seeds
             for arm in one.any_of
         ]

@@ -8,19 +8,30 @@ from __future__ import annotations
 import csv
 import io
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from people.audit import inert
 from runs import rewarding, spending
 from runs.compare import Contrast, Try
 from runs.comparison import Comparison
 from runs.models import Plan
-from runs.paired import pass_all, pass_at
+from runs.paired import Interval, cluster_interval, pass_all, pass_at
 from runs.plans import MAX_SEEDS, PlanDocument, plan_of, repeatable
 
 Row = dict[str, Any]
+
+
+class Mean(NamedTuple):
+    """A mean over tasks, with its 95% interval where there are enough tasks and none shares an answer with another."""
+
+    share: float
+    span: Interval | None
+
+    @property
+    def words(self) -> str:
+        return f"{self.share:.3f}" + (f" [{self.span[0]:.2f}, {self.span[1]:.2f}]" if self.span else "")
 
 
 @dataclass(frozen=True)
@@ -29,11 +40,11 @@ class Repeat:
 
     k: int
     tasks: int
-    any_of: dict[str, float]
-    all_of: dict[str, float]
+    any_of: dict[str, Mean]
+    all_of: dict[str, Mean]
 
     @property
-    def pairs(self) -> list[tuple[float, float]]:
+    def pairs(self) -> list[tuple[Mean, Mean]]:
         """Both shares of each arm, in the order of the arms."""
         return [(share, self.all_of[arm]) for arm, share in self.any_of.items()]
 
@@ -45,14 +56,19 @@ def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
     if any(one.is_open for one in tries):
         return []
     counted: dict[str, dict[str, list[bool]]] = defaultdict(lambda: {arm: [] for arm in arms})
+    asked: dict[tuple[str, str], set[str]] = defaultdict(set)
     for one in tries:
         if one.complete is not None and one.arm in arms:
             counted[one.task][one.arm].append(one.complete)
+            for answer in one.shared:
+                asked[one.arm, answer].add(one.task)
+    joined = {arm for (arm, _), tasks in asked.items() if len(tasks) > 1}
     most = max((min(len(seeds) for seeds in task.values()) for task in counted.values()), default=0)
     found, k = [], 1
     while k <= most and most > 1:
         enough = [task for task in counted.values() if min(len(seeds) for seeds in task.values()) >= k]
-        found.append(Repeat(k, len(enough), *({arm: _mean(how, enough, arm, k) for arm in arms} for how in HOW)))
+        means = ({arm: _mean(how, [task[arm] for task in enough], k, arm not in joined) for arm in arms} for how in HOW)
+        found.append(Repeat(k, len(enough), *means))
         k *= 2
     return found
 
@@ -61,10 +77,11 @@ HOW: tuple[Callable[[int, int, int], float | None], ...] = (pass_at, pass_all)
 
 
 def _mean(
-    how: Callable[[int, int, int], float | None], tasks: Sequence[Mapping[str, Sequence[bool]]], arm: str, k: int
-) -> float:
-    values = [how(len(task[arm]), sum(task[arm]), k) for task in tasks]
-    return sum(value for value in values if value is not None) / len(tasks)
+    how: Callable[[int, int, int], float | None], tasks: Sequence[Sequence[bool]], k: int, are_alone: bool
+) -> Mean:
+    values = [how(len(seeds), sum(seeds), k) or 0.0 for seeds in tasks]
+    mean, span = cluster_interval(values, [1] * len(values))
+    return Mean(mean, (max(0.0, span[0]), span[1]) if span and are_alone else None)
 
 
 def plan_now(plan: Plan) -> PlanDocument:
@@ -141,12 +158,21 @@ def of_difficulty(found: Comparison) -> list[Row]:
 
 
 def of_repeats(found: Comparison) -> list[Row]:
-    """Return pass@k and pass^k of every arm, one row for each."""
+    """Return pass@k and pass^k of every arm with their intervals, one row for each."""
     return [
-        {"k": one.k, "arm": arm, "tasks": one.tasks, "pass@k": one.any_of[arm], "pass^k": one.all_of[arm]}
+        {"k": one.k, "arm": arm, "tasks": one.tasks}
+        | {
+            column: value
+            for name, mean in (("pass@k", one.any_of[arm]), ("pass^k", one.all_of[arm]))
+            for column, value in zip(_with_ends(name), (mean.share, *(mean.span or ("", ""))), strict=True)
+        }
         for one in repeats(found.tries, [arm.name for arm in found.arms])
         for arm in one.any_of
     ]
+
+
+def _with_ends(name: str) -> list[str]:
+    return [name, f"{name} low", f"{name} high"]
 
 
 def of_completions(found: Comparison) -> list[Row]:
@@ -178,7 +204,7 @@ TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[Compariso
         ["arm", "control", "basis", "level", "tasks", "won", "lost", "control_rate", "difference"],
         of_difficulty,
     ),
-    "repeats": (["k", "arm", "tasks", "pass@k", "pass^k"], of_repeats),
+    "repeats": (["k", "arm", "tasks", *_with_ends("pass@k"), *_with_ends("pass^k")], of_repeats),
     "rewards": (rewarding.columns, lambda found: rewarding.rows(found.plan)),
     "costs": (spending.COLUMNS, lambda found: spending.table(spending.costs_of(found.plan.run))),
     "completions": (["arm", "counted", "complete", "rate"], of_completions),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import math
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -88,9 +90,30 @@ def test_repeats_have_hand_computed_values():
     ]
     tries += [Try("a/1", "a", "expert", seed, 1, complete=True) for seed in range(8)]  # not in both arms
     found = repeats(tries, ["baseline", "expert"])
-    assert [(one.k, one.tasks, round(one.any_of["expert"], 3)) for one in found] == [
+    assert [(one.k, one.tasks, round(one.any_of["expert"].share, 3)) for one in found] == [
         (1, 1, 0.25), (2, 1, 0.464), (4, 1, 0.786), (8, 1, 1.0),
     ]  # fmt: skip
-    assert round(found[1].all_of["expert"], 4) == round(1 / 28, 4) and found[0].any_of["baseline"] == 0
+    assert round(found[1].all_of["expert"].share, 4) == round(1 / 28, 4) and found[0].any_of["baseline"].share == 0
     assert repeats(tries[:1], ["baseline", "expert"]) == []
     assert repeats([*tries, Try("a/2", "a", "expert", 0, 2)], ["baseline", "expert"]) == []  # one is open
+
+
+def test_repeats_have_intervals_over_tasks():
+    """Six tasks of two seeds, of which 0, 0, 1, 1, 2, 2 are complete: pass@2 is the mean of 0, 0, 1, 1, 1, 1."""
+    tries = [
+        Try(f"a/{task}", "a", arm, seed, task, complete=seed < task // 2 if arm == "expert" else True)
+        for arm in ("baseline", "expert")
+        for task in range(6)
+        for seed in range(2)
+    ]
+    once, twice = repeats(tries, ["baseline", "expert"])
+    wide = 2.570582 * math.sqrt((2 * (2 / 3) ** 2 + 4 * (1 / 3) ** 2) / 5 / 6)
+    assert twice.any_of["expert"].span == (pytest.approx(2 / 3 - wide, abs=1e-6), 1.0)
+    assert twice.any_of["expert"].words == f"0.667 [{2 / 3 - wide:.2f}, 1.00]"
+    floor = 1.959964**2 / (6 + 1.959964**2)
+    assert once.any_of["baseline"].span == (pytest.approx(1 - floor, abs=1e-6), 1.0), "nothing varied"
+    few = repeats([one for one in tries if one.position < 2], ["baseline", "expert"])
+    assert few[1].any_of["expert"].span is None, "2 tasks are too few"
+    shared = [replace(one, shared=frozenset({"answer"})) if one.arm == "expert" else one for one in tries]
+    joined = repeats(shared, ["baseline", "expert"])[1]
+    assert joined.any_of["expert"].span is None and joined.any_of["baseline"].span is not None
