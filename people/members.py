@@ -245,7 +245,7 @@ def _refuse_namesake(actor: Actor, username: str, role: str) -> None:
 
 
 def _admins(now: datetime) -> QuerySet[Membership]:
-    """Return those who are admins still; one whose membership has ended or whose account is closed helps nobody."""
+    """Return those who are admins still; one whose membership has ended or whose account is closed cannot sign in."""
     return Membership.objects.current(now).filter(role=Role.ADMIN)
 
 

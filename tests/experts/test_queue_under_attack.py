@@ -16,6 +16,7 @@ from episodes.models import Episode
 from experts import advising, closing, queue
 from experts.errors import LeaseLost, TooLate, TooManyAsks
 from experts.models import Advice, Ask, Assignment
+from tests.locks import somebody_waits_for_a_lock
 from tests.people_by_name import token
 
 pytestmark = pytest.mark.attack("tokens and doors")
@@ -86,12 +87,6 @@ def test_repeated_ask_and_consumption_count_as_heartbeats(project, edo):
         Episode.objects.filter(pk=episode.pk).update(heartbeat_at=timezone.now() - timedelta(hours=1))
         call()
         assert timezone.now() - Episode.objects.get(pk=episode.pk).heartbeat_at < timedelta(minutes=1)
-
-
-def somebody_waits_for_a_lock():
-    with connection.cursor() as cursor:
-        cursor.execute("select count(*) from pg_locks where not granted")
-        return cursor.fetchone()[0] > 0
 
 
 @pytest.mark.django_db(transaction=True)

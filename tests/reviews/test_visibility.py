@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import time
 from concurrent.futures import ThreadPoolExecutor
 from importlib import import_module
 
@@ -26,8 +25,10 @@ from reviews.errors import TooLate
 from reviews.models import CourtCase
 from reviews.places import Place
 from tests.browsing import as_person, html
+from tests.locks import somebody_waits_for_a_lock
 from tests.people_by_name import token
 from tests.reviews.conftest import ended
+from tests.running import until
 
 TELLS = ("others", "Not complete", "not complete", "zebra-detail", "verified not", "v-others")
 
@@ -235,7 +236,9 @@ def test_member_who_joins_while_a_queue_is_filled_sees_nothing(project, ada, que
         with transaction.atomic():
             assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
             joining = pool.submit(join)
-            time.sleep(0.5)  # its membership is written, and it waits for what the queue holds
+            until(
+                lambda: somebody_waits_for_a_lock() or joining.done(), 30
+            )  # what the queue holds; without it, it has joined
         nina = joining.result(30)
     assert not visibility.sees_outcome(nina, episode)
 

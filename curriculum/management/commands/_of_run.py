@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from people.errors import AppError
 from people.members import house_actor
 
 
-class OfRun(BaseCommand):
+class OfRun(BaseCommand, ABC):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--run", required=True, metavar="RUN", help="the run, by ID or name")
         parser.add_argument("--output", required=True, type=Path, metavar="DIR")
@@ -35,7 +36,7 @@ class OfRun(BaseCommand):
             raise CommandError(f"Could not write to {folder}: {error.strerror}.") from error
         self.stdout.write(said)
 
+    @abstractmethod
     def write(self, actor: Actor, run: Run, folder: Path) -> str:
         """Write the files, make the folder for them, and return what to print. Raises `CommandError` if there are
         none."""
-        raise NotImplementedError
