@@ -236,9 +236,8 @@ def test_member_who_joins_while_a_queue_is_filled_sees_nothing(project, ada, que
         with transaction.atomic():
             assigning.fill(ada, queue.pk, Episode.objects.filter(pk=episode.pk))
             joining = pool.submit(join)
-            until(
-                lambda: somebody_waits_for_a_lock() or joining.done(), 30
-            )  # what the queue holds; without it, it has joined
+            # its membership is written, and it waits for what the queue holds; without that lock it has joined
+            until(lambda: somebody_waits_for_a_lock() or joining.done(), 30)
         nina = joining.result(30)
     assert not visibility.sees_outcome(nina, episode)
 
