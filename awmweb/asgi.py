@@ -29,8 +29,8 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.staticfiles import StaticFiles
 
-from episodes import intake, reading
-from episodes.consumers import WIRE, EpisodeConsumer
+from episodes.live import intake, reading
+from episodes.live.consumers import WIRE, EpisodeConsumer
 from experts.consumers import AskWait, QueueConsumer
 from experts.mcp import server as mcp
 from imports.importing import UPLOAD_MAX

@@ -19,7 +19,7 @@ from csp.constants import NONE, SELF
 
 from awmclient.chat import EndpointConfig
 from awmweb import embedded
-from runs.costs import Rate, rates_in
+from runs.statistics.costs import Rate, rates_in
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 VERSION = "0.1.0"

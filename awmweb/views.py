@@ -19,11 +19,13 @@ from django.utils.functional import SimpleLazyObject
 from django.views.decorators.http import require_GET, require_POST
 
 from awmclient.chat import EndpointConfig
-from episodes import durability, events, visibility, wall
-from episodes import legend as sheet
+from episodes import events
 from episodes.formatting import duration
 from episodes.models import Episode, EpisodeState
-from episodes.views import episode_page
+from episodes.pages.one import episode_page
+from episodes.show import durability, wall
+from episodes.show import legend as sheet
+from episodes.visible import visibility
 from experts import availability, board
 from experts.models import Ask
 from people.access import (
@@ -45,7 +47,9 @@ from people.access import (
 from people.errors import AWAY, NotFound
 from people.models import Membership, display_name
 from people.plain_text import clean
-from runs import environment, launching, probes
+from runs.launch import launching
+from runs.play import environment
+from runs.taskset import probes
 
 HOME_ASKS = 8
 

@@ -46,7 +46,7 @@ with connection.cursor() as cursor:
 """
 PARK = """
 from awmclient.schema import AskOpen, EpisodeStart, StepBatch
-from episodes import recording
+from episodes.record import recording
 from experts import queue
 from people.members import house_actor
 
@@ -64,7 +64,7 @@ SWEEP = """
 import json, time
 from datetime import timedelta
 from django.utils import timezone
-from episodes import recording
+from episodes.record import recording
 from episodes.models import Episode
 from experts import closing
 
@@ -79,7 +79,7 @@ print("MEASURED", json.dumps({"sweep": sorted(times)[2], "parked": parked}))
 """
 PLAY = """
 from people.members import house_actor
-from runs import launching
+from runs.launch import launching
 
 policy = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
 scenario, task_idx, name, count = "%s", %d, "%s", %d

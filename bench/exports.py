@@ -61,8 +61,8 @@ def fill() -> None:
     from django.utils import timezone
 
     from awmenv.packs import load_pack
-    from episodes import splits
     from episodes.models import Episode, Run, VerifierOutcome
+    from episodes.record import splits
     from people import access, members
 
     pack = load_pack(ROOT / "packs" / "starter")

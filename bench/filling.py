@@ -1,8 +1,8 @@
 """What `review.py` fills a project with: many episodes with their steps, outcomes, facts and the words of their steps.
 
 One episode is made through the product; all others are written by INSERT ... SELECT as copies of its row with values of
-their own. Words and facts are those that `episodes/indexing.py` writes: the vector of a step is joined from vectors of
-its parts, which is the vector of its whole text. Indexes of words are dropped meanwhile and made again.
+their own. Words and facts are those that `episodes/record/indexing.py` writes: the vector of a step is joined from
+vectors of its parts, which is the vector of its whole text. Indexes of words are dropped meanwhile and made again.
 """
 
 from __future__ import annotations

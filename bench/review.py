@@ -52,7 +52,7 @@ LONG_EPISODE = """
 import json
 from django.utils import timezone
 from episodes.models import Episode, Step
-from episodes.strip import codes_of
+from episodes.stored.strip import codes_of
 from people.models import Project
 def body(n):
     if n % 97 == 0:
@@ -74,7 +74,7 @@ print("MADE", json.dumps(one.pk))
 QUEUE = """
 import json
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
-from episodes import recording
+from episodes.record import recording
 from episodes.models import Episode
 from people.access import system
 from people.members import ensure_project, house_actor

@@ -27,7 +27,7 @@ sys.path.insert(0, str(ROOT))
 from awmenv.client import EnvironmentClient  # noqa: E402
 from awmenv.packs import load_pack  # noqa: E402
 from awmweb.embedded import urls  # noqa: E402
-from runs.compare import Try, contrasts  # noqa: E402
+from runs.statistics.compare import Try, contrasts  # noqa: E402
 from tests.running import Product, product, until  # noqa: E402
 
 EPISODES, SLOTS, SEEDS = 100, 8, 5
@@ -47,8 +47,8 @@ LAUNCH = """
 import json, time
 from django.db import connection
 from people.members import house_actor
-from runs import planning
-from runs.plans import plan_of
+from runs.launch import planning
+from runs.plan.plans import plan_of
 arms = [{"name": f"arm {n}", "expert": "plain" if n else "off"} for n in range(5)]
 plan = {"name": "launched", "arms": arms, "seeds": 1, "policy": "script:oracle", "start": False}
 tasks = len(planning.tasks_of(house_actor("demo"), plan_of(plan)))

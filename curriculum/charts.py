@@ -10,8 +10,19 @@ from collections.abc import Mapping, Sequence
 from curriculum.levels import wilson
 from curriculum.ratio import INDEPENDENCE_BELOW, SCAFFOLD_ABOVE, Help, Measured, Phase, Strategy, group
 from curriculum.series import Counts, Series
-from runs import figures
-from runs.figures import BASELINE, EXPERT, LISTED, SINGLE, Chart, Figure, Style, label, stretches, thinned
+from runs.show import figures
+from runs.show.figures import (
+    BASELINE,
+    EXPERT,
+    LISTED,
+    SINGLE,
+    Chart,
+    Figure,
+    Style,
+    label,
+    stretches,
+    thinned,
+)
 
 SHADES = {Phase.SCAFFOLD: "--c2/16", Phase.BALANCED: "--c2/7", Phase.INDEPENDENCE: "--c2/0"}
 """Amber is help by people: the more of it, the fuller."""

@@ -14,7 +14,7 @@ from curriculum.ratio import Help, Measured, Phase, Strategy
 from episodes.models import Run
 from people.access import scoped
 from people.models import Project
-from runs.figures import Chart
+from runs.show.figures import Chart
 
 RUNS_SHOWN, TASKS_SHOWN, LINKS_SHOWN, SERIES_SHOWN = 50, 100, 8, 24
 DRAWN_TOGETHER = ("episode/format_error_rate", "episode/success_rate", "episode/completions", "episode/expert_rate")

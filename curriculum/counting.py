@@ -15,9 +15,10 @@ from django.db.models import QuerySet
 from awmclient.schema import NOT_COUNTED
 from curriculum.levels import Counted
 from curriculum.weights import Rates
-from episodes import outcomes, splits
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Step, StepKind, VerifierOutcome
-from episodes.strip import BRIEFED
+from episodes.record import splits
+from episodes.stored import outcomes
+from episodes.stored.strip import BRIEFED
 from runs.rewards.played import NOT_EXECUTABLE
 
 EXCLUDED = NOT_COUNTED | {"timeout"}

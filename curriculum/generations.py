@@ -17,10 +17,11 @@ from django.db.models import Q
 from awmclient.conversation import Said, as_text, conversation
 from curriculum.counting import finished_of
 from curriculum.models import TrainingStep
-from episodes import outcomes, splits
 from episodes.models import Episode, ExpertMode, Run
-from runs.rewarding import Judged, Paid, paid, references
+from episodes.record import splits
+from episodes.stored import outcomes
 from runs.rewards import Reward
+from runs.show.rewarding import Judged, Paid, paid, references
 
 TURNS = 5
 LONGEST = 4000

@@ -17,13 +17,13 @@ from curriculum.models import Decision, LevelOpened, TrainingStep
 from curriculum.plan import Plan
 from curriculum.ratio import Help, Measured, Override, Phase
 from curriculum.weights import METHODS, Rates
-from episodes import packs
 from episodes.models import Run, SplitTask
-from episodes.splits import TRAIN, VAL
+from episodes.record.splits import TRAIN, VAL
+from episodes.stored import packs
 from people.access import scoped
 from reviews import court
-from runs import probes
 from runs.models import Probe
+from runs.taskset import probes
 
 SERVED, LOCKED, SKIPPED, HELD_OUT, RULED = "served", "locked", "skipped", "held_out", "ruled"
 UNFIT = "unfit"

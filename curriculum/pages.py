@@ -17,8 +17,8 @@ from curriculum.errors import NoRun
 from curriculum.models import Decision
 from curriculum.plan import Plan
 from curriculum.ratio import Phase
-from episodes import visibility
 from episodes.models import Run
+from episodes.visible import visibility
 from people.access import MemberRequest, holds, may_launch, may_read, member_required
 from people.errors import Invalid
 

@@ -19,8 +19,8 @@ from django.db.models import Count, Q
 
 from curriculum.counting import EXCLUDED, finished_of
 from curriculum.models import TrainingStep
-from episodes import outcomes
 from episodes.models import ExpertMode, Run
+from episodes.stored import outcomes
 from people.audit import inert
 
 CUT_OFF = ("max_steps", "timeout")

@@ -19,8 +19,9 @@ from curriculum import next_tasks
 from curriculum.errors import NoRun
 from curriculum.models import Decision, LevelOpened, Snapshot, TrainingStep
 from curriculum.weights import draw
-from episodes import splits, visibility
 from episodes.models import Run, Split
+from episodes.record import splits
+from episodes.visible import visibility
 from people.access import Actor, may_read, scoped, sees_outcomes, visible_or_404
 from reviews.models import Ruling
 from runs.models import Probe

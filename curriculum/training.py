@@ -14,8 +14,9 @@ from curriculum import counting, next_tasks, ratio
 from curriculum.errors import StepReported
 from curriculum.models import TrainingStep
 from curriculum.plan import Plan
-from episodes import events, recording
+from episodes import events
 from episodes.models import Run
+from episodes.record import recording
 from people.access import Actor, may_read, may_record, visible_or_404
 
 

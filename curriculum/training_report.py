@@ -16,8 +16,8 @@ from curriculum.plan import Plan
 from curriculum.series import Series
 from episodes.models import Run
 from people.plain_text import printable
-from runs.drawing import draw, draw_small
-from runs.report import plain, table
+from runs.show.drawing import draw, draw_small
+from runs.show.report import plain, table
 
 
 def write_curves(run: Run, found: Sequence[Series], folder: Path) -> list[str]:

@@ -11,9 +11,11 @@ from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
 from awmclient.fields import MAX_INT, Object
-from episodes import lists, recording, trajectory
+from episodes.find import lists
+from episodes.find.narrowing import FILTERS
 from episodes.models import Episode
-from episodes.narrowing import FILTERS
+from episodes.record import recording
+from episodes.visible import trajectory
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of, refusal
 

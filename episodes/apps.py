@@ -10,7 +10,7 @@ class EpisodesConfig(AppConfig):
 
     def ready(self) -> None:
         """Import what needs models; they can be imported only now."""
-        from episodes import recording
+        from episodes.record import recording
         from people import projects
 
         projects.before_archive(recording.refuse_archive)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from episodes import indexing
+from episodes.record import indexing
 
 
 @shared_task

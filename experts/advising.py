@@ -15,7 +15,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from awmclient.schema import ToolCall
-from episodes import ask_steps
+from episodes.record import ask_steps
 from experts import closing, events, queue, review
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draft, Privilege

@@ -12,7 +12,7 @@ from ninja import P, QueryEx, Router, Status
 
 from awmclient import schema
 from awmclient.metrics import DeskNumbers
-from episodes.selection import run_named
+from episodes.find.selection import run_named
 from experts import advising, closing, queue
 from experts.metrics import records
 from experts.reading import ask_view, open_asks, page_of_asks

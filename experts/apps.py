@@ -10,7 +10,7 @@ class ExpertsConfig(AppConfig):
     name = "experts"
 
     def ready(self) -> None:
-        from episodes import recording
+        from episodes.record import recording
         from experts import closing, notifications, queue
         from notices import subjects
         from people import members

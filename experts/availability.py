@@ -17,8 +17,8 @@ from django.conf import settings
 from django.db.models import Count, F, Q, QuerySet, Sum
 from django.db.models.functions import Coalesce
 
-from episodes import visibility
 from episodes.models import Episode, StepKind
+from episodes.visible import visibility
 from experts.models import (
     MODEL,
     TOKEN,

@@ -13,9 +13,9 @@ from typing import Any
 
 from django.db.models import Aggregate, Count, DurationField, F, Q, QuerySet
 
-from episodes import visibility
 from episodes.formatting import clock
-from episodes.strip import actions_in
+from episodes.stored.strip import actions_in
+from episodes.visible import visibility
 from experts import eligibility
 from experts.availability import Outlook
 from experts.eligibility import FREE, HELD, LOOKS, MINE, MODEL, PASSED, SENIOR, SKILL, Spot

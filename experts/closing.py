@@ -14,8 +14,8 @@ from django.db import transaction
 from django.db.models import F
 from django.utils import timezone
 
-from episodes import ask_steps, recording
 from episodes.models import Episode, ExpertMode
+from episodes.record import ask_steps, recording
 from experts import events
 from experts.errors import StillOpen
 from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft

@@ -20,9 +20,10 @@ from django.db import Error as DatabaseError
 from django.utils import timezone
 
 from awmclient.schema import AskView
-from episodes import events, recording
-from episodes.consumers import LiveConsumer, actor_for, in_database
-from episodes.hub import Listener, hub
+from episodes import events
+from episodes.live.consumers import LiveConsumer, actor_for, in_database
+from episodes.live.hub import Listener, hub
+from episodes.record import recording
 from experts import closing
 from experts.events import ask_topic
 from experts.models import Ask

@@ -9,8 +9,8 @@ from __future__ import annotations
 from django.utils import timezone
 
 from episodes.formatting import clock
-from episodes.legend import why_no_answer
 from episodes.models import EpisodeState
+from episodes.show.legend import why_no_answer
 from experts.models import MODEL, Advice, Ask, AskStatus
 from people.plain_text import clean
 

@@ -29,9 +29,10 @@ from django.utils import timezone
 from awmclient.chat import ChatClient
 from awmclient.errors import EndpointError
 from awmclient.schema import ToolCall
-from episodes import packs, trajectory
 from episodes.models import Episode
 from episodes.quoting import Secret
+from episodes.stored import packs
+from episodes.visible import trajectory
 from experts import advising, desk, queue
 from experts.availability import desk_of, load_for, policy_of, tokens_are_spent
 from experts.models import Ask, Privilege, Tier

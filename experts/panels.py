@@ -14,10 +14,10 @@ from django.conf import settings
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from episodes import tables, windows
 from episodes.models import Episode
-from episodes.step_cards import call_in_words
-from episodes.strip import actions_in
+from episodes.show import tables, windows
+from episodes.show.step_cards import call_in_words
+from episodes.stored.strip import actions_in
 from experts import availability
 from experts.models import (
     MODEL,

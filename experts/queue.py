@@ -1,7 +1,7 @@
 """Writes: open, claim, renew, release, decline, escalate, transfer, prioritize.
 
 Write operations on open asks: queue position and current lease holder. Leaves answers to `advising.py`, the end of an
-ask to `closing.py`, the episode's side to `episodes.ask_steps` in the same transaction, drafts and presence to
+ask to `closing.py`, the episode's side to `episodes.record.ask_steps` in the same transaction, drafts and presence to
 `desk.py`, and the choice of tiers to `routing.py`. People claim through the same functions as models and tokens.
 
 Lock order is episode, then ask, then assignment, everywhere: an answer, a deadline and an ending episode race for the
@@ -23,9 +23,9 @@ from django.db.models import Q
 from django.utils import timezone
 
 from awmclient.schema import AskOpen
-from episodes import ask_steps, recording
-from episodes.appending import reopen_or_refuse
 from episodes.models import Episode, ExpertMode
+from episodes.record import ask_steps, recording
+from episodes.record.appending import reopen_or_refuse
 from experts import availability, closing, desk, events, notifications
 from experts.errors import (
     AlreadyClaimed,

@@ -11,8 +11,8 @@ from datetime import datetime
 from django.utils import timezone
 
 from awmclient.schema import AskListing, AskView
+from episodes.find.selection import newest, run_named
 from episodes.models import Episode
-from episodes.selection import newest, run_named
 from experts.models import Ask, AskQuerySet
 from people.access import Actor, may_see_queue, scoped
 from people.errors import Invalid

@@ -12,7 +12,7 @@ from typing import Any
 from django.db import transaction
 
 from episodes.models import Episode
-from episodes.step_cards import call_in_words
+from episodes.show.step_cards import call_in_words
 from experts.errors import StillOpen
 from experts.models import LATE, Ask, Draft
 from people.access import Actor, may_annotate, visible_or_404

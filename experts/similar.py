@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import Any, NamedTuple
 
-from episodes import visibility
-from episodes.step_cards import call_in_words
+from episodes.show.step_cards import call_in_words
+from episodes.visible import visibility
 from experts.models import EARLIER, MODEL, Advice, Ask, AskStatus, Privilege
 from experts.reading import NOT_LISTED
 from experts.routing import likeness

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from episodes import recording
+from episodes.record import recording
 from experts import closing, llm
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from curriculum import snapshots
 from curriculum.errors import NoRun
-from episodes import packs
-from episodes.selection import runs_named
-from episodes.splits import task_key
+from episodes.find.selection import runs_named
+from episodes.record.splits import task_key
+from episodes.stored import packs
 from exports.errors import BadRecipe
 from exports.formats.curriculum import TaskRecord
 from exports.reading import Reader

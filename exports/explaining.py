@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import IO, Any, get_args
 
 from awmclient.schema import LIVE_STATES
-from episodes.entries import read
+from episodes.find.selection import filtered
 from episodes.models import Episode, Step
-from episodes.selection import filtered
+from episodes.stored.entries import read
 from experts.models import Ask
 from exports import reasons, storing
 from exports.datasets import INDEX, LEFT_OUT, MANIFEST, read_manifest

@@ -11,9 +11,10 @@ from django.conf import settings
 
 from awmenv.errors import PackError
 from awmenv.packs import Pack
-from episodes import packs, splits
-from episodes.near_tasks import NearTasks
+from episodes.find.near_tasks import NearTasks
 from episodes.quoting import Secret
+from episodes.record import splits
+from episodes.stored import packs
 from exports.leakage import Ground
 from exports.recipe import Recipe
 from exports.record import Record

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from awmclient.schema import CONTROL_TOOLS, NOT_COUNTED
-from episodes.near_tasks import NearTasks
+from episodes.find.near_tasks import NearTasks
 from episodes.quoting import Secret
 from exports.recipe import Recipe
 from exports.record import Record, Result

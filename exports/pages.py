@@ -17,7 +17,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from episodes.formatting import clock
 from episodes.models import Episode, ExpertMode, Run
-from episodes.strip import outcome_words
+from episodes.stored.strip import outcome_words
 from exports import comparing, downloads, explaining, pushing, reasons, requesting, storing, tokenizing
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
@@ -28,7 +28,7 @@ from exports.recipe import FILTERS, Recipe
 from exports.selecting import filters_of, may_open
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
-from runs.compare import count
+from runs.statistics.compare import count
 
 LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
 COMPARED = 500_000

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from episodes import visibility
+from episodes.visible import visibility
 from exports import curricula
 from exports.building import Row, Walk
 from exports.formats import FORMATS

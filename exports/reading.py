@@ -14,10 +14,10 @@ from typing import Any
 from django.db import connection
 
 from awmenv.health import Health
-from episodes import outcomes as kept
-from episodes.entries import read_all
 from episodes.models import Episode, Run
-from episodes.splits import task_key
+from episodes.record.splits import task_key
+from episodes.stored import outcomes as kept
+from episodes.stored.entries import read_all
 from exports.record import Record, Result
 from exports.redaction import Redactor
 from exports.selecting import Entry

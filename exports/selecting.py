@@ -2,7 +2,7 @@
 
 A snapshot names each episode with the length of its record, the outcomes and the ruling that counted when it was taken,
 so that the same snapshot gives the same files wherever and whenever they are made. Leaves the meaning of filters to
-`episodes.selection`.
+`episodes.find.selection`.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from django.db.models import F, Q, QuerySet
 from django.db.models.functions import MD5, Coalesce, Collate
 
 from awmclient.schema import LIVE_STATES
-from episodes import visibility
+from episodes.find.selection import filtered
 from episodes.models import Episode
-from episodes.selection import filtered
-from episodes.splits import task_key
+from episodes.record.splits import task_key
+from episodes.visible import visibility
 from experts.review import TAGS
 from exports.recipe import Recipe
 from people.access import Actor, may_export

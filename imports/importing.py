@@ -24,7 +24,7 @@ from django.db import transaction
 from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
-from episodes import admitting
+from episodes.record import admitting
 from imports import readers
 from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState

@@ -1,7 +1,7 @@
 """Turns at heavy reads: few at once for each sender, so that one token's readers leave time and memory to the others.
 
 Owns how many reads of one sender are under way and how long one waits for its turn. Leaves what counts as a read, and
-what happens in a turn, to its callers: `episodes/reading.py` and the sockets of `episodes/consumers.py`.
+what happens in a turn, to its callers: `episodes/live/reading.py` and the sockets of `episodes/live/consumers.py`.
 """
 
 from __future__ import annotations

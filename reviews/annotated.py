@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from episodes import visibility
 from episodes.models import Episode
+from episodes.visible import visibility
 from people.access import Actor, scoped
 from reviews.models import COMMENT, Annotation
 

@@ -15,8 +15,8 @@ from typing import Any
 from django.db import transaction
 from django.db.models import QuerySet
 
-from episodes.json_paths import Unreadable
 from episodes.models import Episode, ExpertMode, Privilege, Step
+from episodes.show.json_paths import Unreadable
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid, NotFound
 from reviews import mentions, schemas

@@ -10,7 +10,7 @@ class ReviewsConfig(AppConfig):
     name = "reviews"
 
     def ready(self) -> None:
-        from episodes import narrowing as filters_of_episodes
+        from episodes.find import narrowing as filters_of_episodes
         from notices import subjects
         from people import members
         from reviews import assigning, narrowing, notifications, withholding

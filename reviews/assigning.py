@@ -18,8 +18,8 @@ from django.db import transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from people import leasing
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
 from people.errors import AppError, Invalid

@@ -14,10 +14,10 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
-from episodes import visibility
 from episodes.errors import BlindReview
 from episodes.models import Episode
-from episodes.splits import task_key
+from episodes.record.splits import task_key
+from episodes.visible import visibility
 from people.access import Actor, may_see_reviews, may_set_reviews, scoped, visible_or_404
 from people.errors import Invalid
 from people.models import Project

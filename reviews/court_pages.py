@@ -12,10 +12,10 @@ from django.http import HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_GET, require_http_methods
 
-from episodes import visibility
 from episodes.models import VerifierOutcome
-from episodes.packs import verifier_text
-from episodes.state_lines import DiffLine, diff_lines
+from episodes.show.state_lines import DiffLine, diff_lines
+from episodes.stored.packs import verifier_text
+from episodes.visible import visibility
 from people.access import (
     MemberRequest,
     holds,

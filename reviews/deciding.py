@@ -13,8 +13,8 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.utils import timezone
 
-from episodes import visibility
 from episodes.models import Episode, OutcomeHold, Privilege
+from episodes.visible import visibility
 from people import leasing
 from people.access import Actor, may_review, may_see_reviews, visible_or_404
 from people.errors import Invalid

@@ -1,5 +1,5 @@
 """Reads: verdicts and labels as filters of the list of episodes, with counts, and the words of labels and comments for
-its search. Registered with `episodes.narrowing`.
+its search. Registered with `episodes.find.narrowing`.
 
 To someone who judges an episode blind it is one without verdicts, under which no filter by verdict finds it, and its
 only labels are their own.
@@ -18,10 +18,10 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Value
 from django.db.models.functions import Lower, StrIndex
 from django.db.models.lookups import GreaterThan
 
-from episodes import visibility
-from episodes.search import WORDS_MAX, Hit
-from episodes.search_text import excerpt_of, matches, terms_of
-from episodes.selection import among
+from episodes.find.search import WORDS_MAX, Hit
+from episodes.find.search_text import excerpt_of, matches, terms_of
+from episodes.find.selection import among
+from episodes.visible import visibility
 from people.access import Actor, scoped, sees_outcomes
 from people.errors import Invalid
 from people.models import Project

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property
 
-from episodes import visibility
+from episodes.visible import visibility
 from notices.subjects import KEEP, Standing, put_off, skip
 from reviews.models import Annotation, Mention
 

@@ -18,9 +18,9 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from episodes import windows
 from episodes.models import Episode
-from episodes.strip import outcome_words
+from episodes.show import windows
+from episodes.stored.strip import outcome_words
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound
 from people.http import parse_json

@@ -10,10 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from episodes import visibility
-from episodes.entries import without_rewards
-from episodes.json_paths import Unreadable, value_at
 from episodes.models import Episode, Step
+from episodes.show.json_paths import Unreadable, value_at
+from episodes.stored.entries import without_rewards
+from episodes.visible import visibility
 from people.access import Actor
 from people.plain_text import clean
 from reviews.models import Annotation

@@ -15,10 +15,10 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes.facets import Wish
+from episodes.find.facets import Wish
+from episodes.find.narrowing import matching
 from episodes.models import Episode, SavedView
-from episodes.narrowing import matching
-from episodes.saved_views import EPISODE_VIEWS
+from episodes.record.saved_views import EPISODE_VIEWS
 from people.access import (
     MemberRequest,
     holds,

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db.models import Count, QuerySet
 
-from episodes import visibility
+from episodes.visible import visibility
 from people import leasing
 from people.access import Actor
 from people.leasing import SlotState

@@ -1,4 +1,5 @@
-"""Writes: what a blind review withholds. `episodes.visibility` reads the holds and is asked by all pages and calls.
+"""Writes: what a blind review withholds. `episodes.visible.visibility` reads the holds and is asked by all pages and
+calls.
 
 From members who judge and make no queues (experts and reviewers) an outcome is held from the moment the episode is in a
 blind queue, before they claim: the list of episodes would tell it. From others, who fill queues by outcome, and from

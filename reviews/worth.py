@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from episodes import outcomes, recording
 from episodes.models import Episode
+from episodes.record import recording
+from episodes.stored import outcomes
 from reviews.models import Decision, Verdict
 
 AGAINST_VERIFIER, AGAINST_EACH_OTHER, NEAR_THE_LINE = 3.0, 2.0, 1.0

@@ -12,17 +12,20 @@ from pydantic import Field, StrictInt
 
 from awmclient import schema
 from awmclient.fields import WHOLE, Count, Line, Object
-from episodes import lists, recording
 from episodes.api import CURSOR, LIMIT, filters_in, filters_of
+from episodes.find import lists
 from episodes.models import Run
+from episodes.record import recording
 from people.access import Actor, may_launch, may_read, visible_or_404
 from people.http import REFUSALS, actor_of, refuse_body, refuse_unknown
-from runs import briefings, certifying, estimating, planning, preflight, spending
-from runs.comparison import Comparison, compare_run
-from runs.costs import Cost
 from runs.errors import BadPlan
+from runs.launch import briefings, estimating, planning, preflight
 from runs.models import Plan
-from runs.plans import PlanDocument, plan_of
+from runs.plan import spending
+from runs.plan.plans import PlanDocument, plan_of
+from runs.play import certifying
+from runs.show.comparison import Comparison, compare_run
+from runs.statistics.costs import Cost
 
 router = Router(tags=["runs"])
 

@@ -10,8 +10,8 @@ class RunsConfig(AppConfig):
 
     def ready(self) -> None:
         """Import what needs models; they can be imported only now."""
-        from episodes import recording
-        from runs import launching, planning
+        from episodes.record import recording
+        from runs.launch import launching, planning
 
         recording.on_queued(lambda episode_id: launching.wake_worker(episode_id))
         recording.on_end(planning.episode_ended)

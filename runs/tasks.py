@@ -11,11 +11,12 @@ from celery import Task, shared_task
 from celery.signals import worker_ready
 from django.db import close_old_connections
 
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from people.errors import AWAY
-from runs import certifying, launching, parking, paying, planning, playing
 from runs.errors import NoServer
+from runs.launch import launching, paying, planning
+from runs.play import certifying, parking, playing
 
 ROLLOUTS = "rollouts"
 UNPAID, PAID_S = 20, 15

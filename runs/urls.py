@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from django.urls import path
 
-from runs import briefing_pages, pages, table_pages
+from runs.pages import briefings, runs, tables
 
 urlpatterns = [
-    path("episodes/<str:pk>/replay/tables", table_pages.tables_at, name="tables_at"),
-    path("runs/", pages.runs_page, name="runs"),
-    path("runs/preview", pages.preview, name="run_preview"),
-    path("briefings/", briefing_pages.briefings_page, name="briefings"),
-    path("briefings/<str:scenario>/<int:task_idx>/", briefing_pages.briefing_page, name="briefing"),
-    path("runs/<str:pk>/", pages.run_page, name="run"),
-    path("runs/<str:pk>/plan.yaml", pages.plan_file, name="run_plan"),
-    path("runs/<str:pk>/costs", pages.costs, name="run_costs"),
-    path("runs/<str:pk>/tables/<str:name>.csv", pages.table_file, name="run_table"),
-    path("runs/<str:pk>/charts/rewards", pages.reward_charts, name="run_rewards"),
-    path("runs/<str:pk>/<str:name>", pages.command, name="run_command"),
+    path("episodes/<str:pk>/replay/tables", tables.tables_at, name="tables_at"),
+    path("runs/", runs.runs_page, name="runs"),
+    path("runs/preview", runs.preview, name="run_preview"),
+    path("briefings/", briefings.briefings_page, name="briefings"),
+    path("briefings/<str:scenario>/<int:task_idx>/", briefings.briefing_page, name="briefing"),
+    path("runs/<str:pk>/", runs.run_page, name="run"),
+    path("runs/<str:pk>/plan.yaml", runs.plan_file, name="run_plan"),
+    path("runs/<str:pk>/costs", runs.costs, name="run_costs"),
+    path("runs/<str:pk>/tables/<str:name>.csv", runs.table_file, name="run_table"),
+    path("runs/<str:pk>/charts/rewards", runs.reward_charts, name="run_rewards"),
+    path("runs/<str:pk>/<str:name>", runs.command, name="run_command"),
 ]

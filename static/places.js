@@ -1,7 +1,7 @@
 // Places within a step: which letters of the stored text a stretch of the page shows, and where on the page a place is.
 //
 // The stored step is read as JSON with positions, and what the page shows is read beside it, letter by letter, as the
-// server draws it (`episodes/step_cards.py`). What does not read alike has no places: a place is exact or refused.
+// server draws it (`episodes/show/step_cards.py`). What does not read alike has no places: a place is exact or refused.
 // Letters are code points, as the server counts them. Pure.
 
 import { visible } from "./visible-text.js";

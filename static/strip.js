@@ -1,4 +1,4 @@
-// An episode in one line, drawn from its letters as the server draws it (`episodes/strip.py`, template tag `strip`).
+// An episode in one line, drawn from its letters as the server draws it (`episodes/stored/strip.py`, template tag `strip`).
 // The marks themselves come from the page's picture book, so that a mark is defined in one place.
 
 let book = null;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from awmclient.schema import AskOpen, EpisodeStart
-from episodes import recording
+from episodes.record import recording
 from experts import queue
 
 MODEL = "small"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from episodes import trajectory
+from episodes.visible import trajectory
 from people.access import Actor
 
 

@@ -201,6 +201,29 @@ READS = {
 GROUND = {"models", "subjects", "endings", "events", "errors", "migrations", "sessions"}
 APP_FLOORS = (GROUND, READS, WRITES, EDGES)
 
+DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
+"""What every app opens to the outside: its JSON calls, jobs, addresses, commands and pages."""
+ROOMS: dict[str, tuple[set[str], ...]] = {
+    "episodes": (
+        {"models", "errors", "events", "migrations"},
+        {"stored", "tool_schemas", "quoting", "formatting"},
+        {"visible"},
+        {"find", "show", "templatetags"},
+        {"record"},
+        {"live", *DOORS},
+    ),
+    "runs": (
+        {"models", "errors", "migrations"},
+        {"statistics", "rewards"},
+        {"taskset", "plan"},
+        {"show"},
+        {"launch"},
+        {"play"},
+        DOORS,
+    ),
+}
+"""The floors of each app, lowest first: folders, and the modules beside them."""
+
 CLIENT_FLOORS = (
     {"fields", "schema", "metrics"},
     {"errors", "wire", "bodies", "toolcalls", "prompts", "conversation", "memory_store", "observations", "blotting"},
@@ -338,23 +361,23 @@ def upward_inside(tree: Tree, package: str, floors: tuple[set[str], ...]) -> lis
     return wrong
 
 
-OUTCOMES = {"episodes.outcomes", "episodes.recording", "episodes.admitting", "episodes.models"}
+OUTCOMES = {"episodes.stored.outcomes", "episodes.record.recording", "episodes.record.admitting", "episodes.models"}
 JOINED = {
     "experts.metrics.records": "counts asks by what became of their episodes, in one statement",
     "exports.selecting": "a snapshot names the outcomes that it was made with, in one statement",
 }
 PAST_VISIBILITY = {
-    "episodes.visibility": "owns who sees an outcome",
-    "episodes.selection": "builds the condition of a filter; its callers narrow it by `visibility.told`",
-    "episodes.attesting": "asks whether a session was attested, which says nothing about its outcome",
-    "episodes.trajectory": "builds whole records for formats, never for a page",
-    "episodes.facets": "counts by outcome without the episodes that are withheld from who looks",
-    "runs.comparison": "compares a whole run, and refuses who has to review blind",
-    "runs.briefings": "tells for which tasks there is an outcome to learn from, and none of them",
-    "runs.distilling": "tells outcomes to an expert model, whose words are then withheld where outcomes are",
-    "runs.preflight": "tells the operator what the rollouts of a command earned",
-    "runs.replaceable": "tells which episodes have no outcome, and none of them",
-    "runs.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",
+    "episodes.visible.visibility": "owns who sees an outcome",
+    "episodes.find.selection": "builds the condition of a filter; its callers narrow it by `visibility.told`",
+    "episodes.stored.attesting": "asks whether a session was attested, which says nothing about its outcome",
+    "episodes.visible.trajectory": "builds whole records for formats, never for a page",
+    "episodes.find.facets": "counts by outcome without the episodes that are withheld from who looks",
+    "runs.show.comparison": "compares a whole run, and refuses who has to review blind",
+    "runs.launch.briefings": "tells for which tasks there is an outcome to learn from, and none of them",
+    "runs.play.distilling": "tells outcomes to an expert model, whose words are then withheld where outcomes are",
+    "runs.launch.preflight": "tells the operator what the rollouts of a command earned",
+    "runs.plan.replaceable": "tells which episodes have no outcome, and none of them",
+    "runs.show.rewarding": "pays a whole run; its report and tables are made from a comparison, which refuses",
     "curriculum.counting": "counts a whole run; its page and the next tasks refuse who has to review blind",
     "curriculum.series": "draws a whole run; its page and file refuse who has to review blind",
     "curriculum.generations": "shows turns of a whole run; its page and file refuse who has to review blind",
@@ -364,15 +387,18 @@ PAST_VISIBILITY = {
 
 
 def reads_past_visibility(tree: Tree) -> list[str]:
-    """Modules that read outcomes without asking who looks, though `episodes.visibility` does that for all."""
-    return sorted({one.module for one in tree.imports if one.target == "episodes.outcomes"} - set(PAST_VISIBILITY))
+    """Modules that read outcomes without asking who looks, though `episodes.visible.visibility` does that for all."""
+    return sorted(
+        {one.module for one in tree.imports if one.target == "episodes.stored.outcomes"} - set(PAST_VISIBILITY)
+    )
 
 
 STATES = ("queued", "running", "waiting")
 
 
 def queries_of_outcomes(tree: Tree) -> list[str]:
-    """Modules that ask for outcomes, by the manager or through a join, though `episodes.outcomes` does that for all."""
+    """Modules that ask for outcomes, by the manager or through a join, though `episodes.stored.outcomes` does that for
+    all."""
     found = []
     for module, path in tree.modules.items():
         if module in OUTCOMES or ".migrations." in module:
@@ -442,8 +468,8 @@ def test_no_arrow_between_packages_points_up(tree: Tree) -> None:
 def test_inside_an_app_edges_call_writes_and_writes_call_reads(tree: Tree, app: str) -> None:
     for module in tree.modules:
         if module.split(".")[0] == app:
-            _floor(module, APP_FLOORS)
-    assert upward_inside(tree, app, APP_FLOORS) == []
+            _floor(module, ROOMS.get(app, APP_FLOORS))
+    assert upward_inside(tree, app, ROOMS.get(app, APP_FLOORS)) == []
 
 
 def test_inside_the_client_the_record_format_is_the_ground(tree: Tree) -> None:
@@ -470,7 +496,7 @@ def test_outcomes_are_read_through_visibility(tree: Tree) -> None:
 
 
 def test_read_past_visibility_is_found_anywhere(tmp_path: Path) -> None:
-    files = {"episodes/outcomes.py": "", "reviews/pages.py": "from episodes import outcomes\n"}
+    files = {"episodes/stored/outcomes.py": "", "reviews/pages.py": "from episodes.stored import outcomes\n"}
     assert reads_past_visibility(house(tmp_path, files)) == ["reviews.pages"]
 
 

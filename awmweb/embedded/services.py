@@ -71,7 +71,7 @@ def commands(options: Options) -> dict[str, list[str]]:
         "web": [
             *web,
             "--ws",
-            "episodes.wire:Socket",
+            "episodes.live.wire:Socket",
             "--ws-per-message-deflate",
             "false",
             "--no-access-log",

@@ -32,8 +32,8 @@ from awmclient.schema import (
     AskView,
     Finish,
 )
-from episodes import recording
-from episodes.consumers import in_database
+from episodes.live.consumers import in_database
+from episodes.record import recording
 from experts.consumers import until_closed
 from experts.errors import ForeignOrigin, NoSession, NoSuchMethod
 from experts.mcp import sessions

@@ -18,8 +18,8 @@ from mcp import types
 from pydantic import ValidationError
 
 from awmclient.schema import ASK_TOOL, AskOpen, AskView, EpisodeStart, RunStart
-from episodes import recording
 from episodes.models import Episode, Run
+from episodes.record import recording
 from experts import closing, queue
 from experts.errors import StillOpen
 from experts.models import Ask, AskStatus

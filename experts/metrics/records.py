@@ -19,8 +19,8 @@ from django.db.models.lookups import IsNull
 from django.utils import timezone
 from django.utils.http import urlencode
 
-from episodes import visibility
 from episodes.models import Episode, Run, Step
+from episodes.visible import visibility
 from experts.metrics import statistics
 from experts.metrics.adherence import followed, next_call
 from experts.metrics.statistics import Asked, Called, Calls, Line

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from pydantic import ValidationError
 
 from awmclient.schema import AnswerBody
-from episodes import packs
+from episodes.stored import packs
 from experts import advising, desk, queue, review
 from experts.errors import DraftConflict
 from experts.models import Ask, Privilege

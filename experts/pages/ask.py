@@ -18,8 +18,8 @@ from django.urls import reverse
 from django.utils import timezone
 from django.views.decorators.http import require_GET, require_POST
 
-from episodes import wall, windows
-from episodes.windows import number, numbers
+from episodes.show import wall, windows
+from episodes.show.windows import number, numbers
 from experts import advising, board, closing, desk, eligibility, endings, queue
 from experts.errors import AlreadyClaimed, TooLate
 from experts.models import Advice, Ask, Tier

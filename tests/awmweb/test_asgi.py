@@ -14,8 +14,10 @@ from django.db import DataError, IntegrityError, OperationalError
 
 from awmclient.schema import STEP, AskOpen, EpisodeStart, ToolCall
 from awmweb.asgi import application
-from episodes import committer, consumers, recording, trajectory
+from episodes.live import consumers
 from episodes.models import OutcomeHold
+from episodes.record import committer, recording
+from episodes.visible import trajectory
 from experts import advising, queue
 from people.errors import Busy
 from tests.browsing import as_person

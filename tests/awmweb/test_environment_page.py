@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from django.test import Client
 
-from runs import environment
+from runs.play import environment
 from tests.browsing import as_person, html
 from tests.running import free_ports
 

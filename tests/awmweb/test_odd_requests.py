@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
 from awmclient.schema import AskOpen, EpisodeStart
-from episodes import recording
+from episodes.record import recording
 from experts import queue
 from people.models import ApiToken, Membership
 from tests.browsing import as_person, link_of

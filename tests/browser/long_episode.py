@@ -13,7 +13,7 @@ CODE = """
 import json
 from django.utils import timezone
 from episodes.models import Episode, Step
-from episodes.strip import codes_of
+from episodes.stored.strip import codes_of
 from people.models import Project
 count, now = {count}, timezone.now()
 def body(n):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.browser
 
 WRITE = """
 from awmclient.schema import STEP
-from episodes import recording
+from episodes.record import recording
 from episodes.models import Episode
 from people import access
 one = Episode.objects.get(pk="{pk}")

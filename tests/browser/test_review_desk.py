@@ -12,7 +12,7 @@ pytestmark = pytest.mark.browser
 PROJECT = "ruling"
 FILL = """
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
-from episodes import recording
+from episodes.record import recording
 from episodes.models import Episode
 from people.access import system
 from people.members import house_actor

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 PROJECT = "review-text"
 QUEUED = """
 from awmclient.schema import Outcome
-from episodes import recording
+from episodes.record import recording
 from episodes.models import Episode
 from people.access import person, system
 from people.models import Membership

@@ -19,7 +19,7 @@ TOOL = {
 }
 VERIFIED = """
 from awmclient.schema import Outcome
-from episodes import recording
+from episodes.record import recording
 from episodes.models import Episode
 from people.access import system
 one = Episode.objects.get(pk={pk!r})

@@ -26,7 +26,7 @@ TASK = ("repairshop_1", 4)
 PACE_S = 0.5
 GROUP = """
 from people.members import house_actor
-from runs import launching
+from runs.launch import launching
 policy = launching.policy_named("script:demo", %(pace)s) | {"ask_deadline_s": 3600}
 text = launching.task_text("%(scenario)s", %(task)d)
 start = lambda delay: launching.Start("%(scenario)s", %(task)d, text, policy, expert="plain", delay_s=delay)

@@ -22,7 +22,7 @@ time_machine.travel(time.time() + {WAIT.total_seconds()}, tick=True).start()
 """
 LAUNCH = """
 from people.members import house_actor
-from runs import launching
+from runs.launch import launching
 policy = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
 task = launching.task_text("helpdesk_1", 1)
 start = launching.Start("helpdesk_1", 1, task, policy, expert="plain")
@@ -31,7 +31,7 @@ launching.launch(house_actor("demo"), "waits", [start])
 LOOK = """
 import json
 from episodes.models import Episode, VerifierOutcome
-from episodes.trajectory import steps_of
+from episodes.visible.trajectory import steps_of
 one = Episode.objects.get(run__name="waits")
 reward = list(VerifierOutcome.objects.filter(episode=one).values_list("reward", flat=True))
 said = {"id": one.pk, "state": one.state, "attempt": one.attempt, "reward": reward, "steps": steps_of(one)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from curriculum import next_tasks
-from episodes import splits
+from episodes.record import splits
 from tests.curriculum.trainer import Trainer
 
 

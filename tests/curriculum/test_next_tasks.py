@@ -6,11 +6,11 @@ import pytest
 
 from curriculum import counting, snapshots, steering
 from curriculum.models import LevelOpened, Snapshot
-from episodes import splits
+from episodes.record import splits
 from people.errors import Forbidden, Invalid, NotFound
 from reviews import court
-from runs import probes
 from runs.models import Probe
+from runs.taskset import probes
 from tests.curriculum.trainer import Trainer
 from tests.people_by_name import token
 

@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from awmclient.schema import RunStart
-from episodes import recording
+from episodes.record import recording
 from people.access import system
 from tests.runs.planned import end, launched
 

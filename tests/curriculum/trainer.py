@@ -8,8 +8,8 @@ import json
 from django.test import Client
 
 from awmclient.schema import EpisodeStart, Finish, RunStart, StepBatch
-from episodes import recording
 from episodes.models import VerifierOutcome
+from episodes.record import recording
 from people.access import bearer, system
 from people.members import issue_token
 

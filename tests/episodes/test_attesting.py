@@ -6,9 +6,9 @@ import pytest
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
 from awmenv.attesting import Trail, sha256_of, signed
-from episodes import recording
 from episodes.models import EpisodeEvent, VerifierOutcome
-from episodes.packs import verifier_text
+from episodes.record import recording
+from episodes.stored.packs import verifier_text
 
 KEY = "k" * 40
 SCENARIO = "helpdesk_1"

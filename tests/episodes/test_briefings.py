@@ -8,11 +8,13 @@ import pytest
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, StepBatch
-from episodes import indexing, recording, search_text, trajectory
-from episodes.entries import entry_of
+from episodes.find import search_text
 from episodes.models import Episode, OutcomeHold
-from episodes.step_cards import card_of
-from episodes.strip import actions_in, code_of, in_words
+from episodes.record import indexing, recording
+from episodes.show.step_cards import card_of
+from episodes.stored.entries import entry_of
+from episodes.stored.strip import actions_in, code_of, in_words
+from episodes.visible import trajectory
 from people.errors import Invalid
 from reviews import annotating
 from reviews.places import Place

@@ -11,12 +11,12 @@ from django.db import OperationalError, connection, transaction
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
-from episodes import committer, recording
-from episodes.appending import Held, append_together
-from episodes.committer import Committer, Request, commit
-from episodes.entries import entries_of, entries_of_batch
 from episodes.errors import EpisodeEnded, SeqGap, StepConflict
 from episodes.models import Episode, Step
+from episodes.record import committer, recording
+from episodes.record.appending import Held, append_together
+from episodes.record.committer import Committer, Request, commit
+from episodes.stored.entries import entries_of, entries_of_batch
 from people.access import bearer
 from people.errors import Busy, NotFound, Unauthenticated, WrongScope
 from people.members import issue_token

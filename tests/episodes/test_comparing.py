@@ -8,8 +8,8 @@ import time
 import pytest
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
-from episodes import recording
-from episodes.alignment import acts_of, align, differences, divergence
+from episodes.record import recording
+from episodes.show.alignment import acts_of, align, differences, divergence
 from tests.browsing import as_person, html
 
 

@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 from django.utils import timezone
 
-from episodes import durability
 from episodes.models import Certificate, Episode
+from episodes.show import durability
 from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.django_db

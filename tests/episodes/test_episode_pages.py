@@ -7,8 +7,9 @@ import re
 import pytest
 
 from awmclient.schema import STEP, EpisodeStart, Finish, Outcome, RunStart, StepBatch
-from episodes import recording, trajectory
 from episodes.models import Episode, OutcomeHold
+from episodes.record import recording
+from episodes.visible import trajectory
 from people import access
 from people.members import issue_token
 from tests.browsing import as_person, html
@@ -176,7 +177,7 @@ def test_the_light_of_another_projects_token_is_not_there(max_, ada):
 
 
 def test_the_connect_snippet_is_python():
-    from episodes.views import SNIPPET
+    from episodes.pages.one import SNIPPET
 
     compile(SNIPPET.format(url="http://127.0.0.1:8000", token="awm_x"), "snippet", "exec")
 

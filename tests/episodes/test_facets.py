@@ -12,9 +12,10 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
-from episodes import facets, indexing, recording, search
-from episodes.facets import Wish, counted
+from episodes.find import facets, search
+from episodes.find.facets import Wish, counted
 from episodes.models import Episode
+from episodes.record import indexing, recording
 
 pytestmark = pytest.mark.django_db
 WORDS = ("apple", "pear", "fig", "plum")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.findings import failed_check, found_by
+from episodes.show.findings import failed_check, found_by
 
 FOUND = {"result": "others", "checks": {"loan_renewed": True, "phone_changed": False, "nothing_else": False}}
 LISTED = [{"name": "Loan renewed", "passed": True}, {"name": "Phone <changed>", "passed": False}]

@@ -10,8 +10,17 @@ import redis
 
 from episodes import events
 from episodes.events import Teller, hint
-from episodes.hub import GAP_FRAME, QUEUE_BYTES, QUEUE_FRAMES, Hub, Lane, Listener, Pending, SocketListener
-from episodes.wire import Line, Payload
+from episodes.live.hub import (
+    GAP_FRAME,
+    QUEUE_BYTES,
+    QUEUE_FRAMES,
+    Hub,
+    Lane,
+    Listener,
+    Pending,
+    SocketListener,
+)
+from episodes.live.wire import Line, Payload
 
 WAIT_S = 5
 
@@ -222,8 +231,8 @@ class Paced:
 
     def __init__(self, monkeypatch):
         self.clock, self.left, self.heavy = HandWound(), [], 0.0
-        monkeypatch.setattr("episodes.hub.time", self.clock)
-        monkeypatch.setattr("episodes.hub.asyncio", self.clock)
+        monkeypatch.setattr("episodes.live.hub.time", self.clock)
+        monkeypatch.setattr("episodes.live.hub.asyncio", self.clock)
         self.lane = Lane(0.02, self.deliver)
 
     def deliver(self, topic, payload):

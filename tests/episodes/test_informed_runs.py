@@ -8,15 +8,15 @@ import pytest
 from django.test import Client
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
-from episodes import recording
 from episodes.models import Episode, Run
+from episodes.record import recording
 from experts import queue
 from experts.mcp import sessions
 from experts.models import Ask
 from people import access
 from people.errors import NotFound, WrongScope
 from people.models import TokenScope
-from runs import launching
+from runs.launch import launching
 from tests.browsing import as_person, html
 from tests.people_by_name import person, token
 

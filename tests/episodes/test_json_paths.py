@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.json_paths import Unreadable, under, value_at
-from episodes.step_cards import card_of
+from episodes.show.json_paths import Unreadable, under, value_at
+from episodes.show.step_cards import card_of
 
 STEP = {"arguments": {"a b": [{"x": "one"}], "é": 2}, "result": "text"}
 

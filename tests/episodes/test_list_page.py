@@ -11,8 +11,10 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
-from episodes import facets, indexing, narrowing, pages, recording
+from episodes.find import facets, narrowing
 from episodes.models import Episode, SavedView
+from episodes.pages import many
+from episodes.record import indexing, recording
 from exports import recipe
 from tests.browsing import as_person, html
 
@@ -58,8 +60,8 @@ def page(ada):
 
 
 def test_exports_have_the_filters_of_the_list_but_named_ones():
-    assert set(narrowing.FILTERS) - set(pages.NOT_EXPORTED) == set(recipe.FILTERS)
-    assert set(pages.NOT_EXPORTED) <= set(narrowing.FILTERS)
+    assert set(narrowing.FILTERS) - set(many.NOT_EXPORTED) == set(recipe.FILTERS)
+    assert set(many.NOT_EXPORTED) <= set(narrowing.FILTERS)
 
 
 def test_list_says_which_filters_an_export_does_not_have(desk, page, edo):
@@ -126,12 +128,12 @@ def test_headline_says_that_nothing_matches(desk, page, query):
 
 def test_counts_are_bounded(desk, page, monkeypatch):
     monkeypatch.setattr(facets, "COUNTED", 2)
-    monkeypatch.setattr(pages, "COUNTED", 2)
+    monkeypatch.setattr(many, "COUNTED", 2)
     assert "More than 2 episodes match." in page("?q=Sort")
 
 
 def test_list_goes_on_by_keyset(ada, page, monkeypatch):
-    monkeypatch.setattr(pages, "PAGE", 2)
+    monkeypatch.setattr(many, "PAGE", 2)
     made = [add(ada, f"e{number}").pk for number in range(5)]
     seen, query = [], ""
     while True:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
-from episodes import lists, recording
+from episodes.find import lists
+from episodes.record import recording
 from experts import queue
 from experts.reading import open_asks, page_of_asks
 from people import access

@@ -9,12 +9,16 @@ import re
 import pytest
 
 from awmclient.schema import STEP, EpisodeStart
-from episodes import events, html_cache, live_html, recording, trajectory
+from episodes import events
 from episodes.events import hint
-from episodes.html_cache import Album
-from episodes.hub import GAP, Listener
-from episodes.live_html import Showings, drawn
-from episodes.windows import MOST
+from episodes.live import live_html
+from episodes.live.hub import GAP, Listener
+from episodes.live.live_html import Showings, drawn
+from episodes.record import recording
+from episodes.show import html_cache
+from episodes.show.html_cache import Album
+from episodes.show.windows import MOST
+from episodes.visible import trajectory
 from tests.browsing import as_person
 
 TOPICS = ("episode:e", "episode:e:people")

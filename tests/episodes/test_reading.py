@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from episodes import reading
+from episodes.live import reading
 from people.turns import AT_ONCE
 
 STEPS = "/api/v1/episodes/one/steps"

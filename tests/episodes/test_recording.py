@@ -11,9 +11,10 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
-from episodes import recording, trajectory
 from episodes.errors import EpisodeEnded, KeyConflict, SeqGap, StepConflict
 from episodes.models import Episode, Step
+from episodes.record import recording
+from episodes.visible import trajectory
 from people.access import bearer
 from people.errors import Invalid, NotFound, WrongScope
 from people.members import issue_token

@@ -8,10 +8,11 @@ import pytest
 from django.db import connection
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
-from episodes import indexing, lists, recording, search
+from episodes.find import lists, search
+from episodes.find.narrowing import matching
+from episodes.find.search_text import FOUND_CHARS, text_of
 from episodes.models import Episode, EpisodeFacts, EpisodeWords, SearchMark, Step, StepWords
-from episodes.narrowing import matching
-from episodes.search_text import FOUND_CHARS, text_of
+from episodes.record import indexing, recording
 from experts import advising, queue
 from people.errors import Invalid
 

@@ -8,9 +8,11 @@ import pytest
 from django.test import Client
 
 from awmclient.schema import CUT_ABOVE_BYTES, STEP, EpisodeStart
-from episodes import events, recording, trajectory
-from episodes.entries import for_agents, text_of
+from episodes import events
 from episodes.models import Episode
+from episodes.record import recording
+from episodes.stored.entries import for_agents, text_of
+from episodes.visible import trajectory
 from people.members import issue_token
 from tests.browsing import as_person, html
 

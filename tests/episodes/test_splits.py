@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from awmclient.schema import EpisodeStart
-from episodes import recording, splits
 from episodes.errors import SplitExists
 from episodes.models import Episode, Origin, SplitTask
+from episodes.record import recording, splits
 from people.access import bearer
 from people.errors import Forbidden, Invalid
 from people.members import issue_token

@@ -7,9 +7,15 @@ import re
 import pytest
 from django.template import Context, Template
 
-from episodes.json_paths import value_at
-from episodes.state_lines import diff_lines
-from episodes.step_cards import argument_of, card_of, json_pieces, table_of, words_of
+from episodes.show.json_paths import value_at
+from episodes.show.state_lines import diff_lines
+from episodes.show.step_cards import (
+    argument_of,
+    card_of,
+    json_pieces,
+    table_of,
+    words_of,
+)
 from tests.browsing import squeezed
 
 CALL = {"seq": 1, "kind": "tool_call", "name": "get_ticket", "arguments": {"ticket_id": 7}}
@@ -176,7 +182,7 @@ def test_json_pieces_lose_nothing():
 
 
 def test_rows_beyond_the_limit_of_a_diff_are_counted():
-    from episodes.strip import changes_of
+    from episodes.stored.strip import changes_of
 
     diff = {"logs": {"added": [{"id": 1}], "removed": [], "changed": [], "more": 40}}
     assert [line.more or line.fields[0].text for line in diff_lines(diff)] == ["1", "40 more rows"]

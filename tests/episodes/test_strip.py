@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.strip import actions_in, code_of, in_words, marks_of, shown
+from episodes.stored.strip import (
+    actions_in,
+    code_of,
+    in_words,
+    marks_of,
+    shown,
+)
 from episodes.templatetags.marks import strip
 
 DIFF = {"tickets": {"changed": [{"key": 1}], "added": [], "removed": []}}

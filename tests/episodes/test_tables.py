@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.template.loader import render_to_string
 
-from episodes.tables import at_step, touched, with_start
+from episodes.show.tables import at_step, touched, with_start
 
 
 def step(seq, **tables):

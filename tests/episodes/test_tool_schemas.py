@@ -27,8 +27,9 @@ from awmclient.schema import (
 )
 from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import FakeEnv, MemoryDashboard
-from episodes import recording, wall
 from episodes.models import Episode
+from episodes.record import recording
+from episodes.show import wall
 from episodes.tool_schemas import Checker
 from experts import advising, llm, queue, suggested_calls
 from experts.suggested_calls import calls_of, refuse_unfit

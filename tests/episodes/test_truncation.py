@@ -8,9 +8,10 @@ import pytest
 from django.utils import timezone
 
 from awmclient.schema import CUT_ABOVE_BYTES, STEP, Cut, EpisodeStart, StepBatch
-from episodes import recording, trajectory
 from episodes.models import Step
-from episodes.truncation import cut_of, cut_text
+from episodes.record import recording
+from episodes.stored.truncation import cut_of, cut_text
+from episodes.visible import trajectory
 from tests.people_by_name import token
 from tests.reading import steps_read_by
 

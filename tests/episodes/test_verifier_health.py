@@ -9,7 +9,8 @@ from django.test import Client
 
 from awmclient.schema import STEP, EpisodeStart, Finish, Outcome
 from awmenv.health import Form, Health
-from episodes import events, recording
+from episodes import events
+from episodes.record import recording
 from people import access
 from people.members import issue_token
 from tests.browsing import as_person, html

@@ -9,7 +9,8 @@ import pytest
 from django.utils import timezone
 
 from awmclient.schema import STEP, AskOpen, EpisodeStart
-from episodes import packs, recording
+from episodes.record import recording
+from episodes.stored import packs
 from experts import closing, desk, queue
 from experts.models import Advice, Ask, Desk, Draft, QuickReply
 from people.access import expert_model, system

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from episodes import recording
+from episodes.record import recording
 from experts import advising, queue
 from experts.errors import TooLate
 from experts.metrics.statistics import Asked, desk_line

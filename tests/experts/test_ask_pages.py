@@ -10,7 +10,7 @@ import pytest
 from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart
-from episodes import recording
+from episodes.record import recording
 from experts import advising, board, closing, desk, queue
 from experts.models import Advice, Ask
 from people.models import Membership

@@ -6,8 +6,9 @@ import pytest
 from django.utils import timezone
 
 from awmclient.schema import Finish
-from episodes import recording, trajectory
-from episodes.step_cards import card_of
+from episodes.record import recording
+from episodes.show.step_cards import card_of
+from episodes.visible import trajectory
 from experts import advising, availability, board, closing, desk, endings, notifications, queue
 from experts.models import Ask, AskStatus
 from people.access import bearer, expert_model, system

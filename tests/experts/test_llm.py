@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen, EpisodeStart, ToolSpec
-from episodes import recording
+from episodes.record import recording
 from experts import closing, desk, llm, queue
 from experts.models import Advice, Ask, Draft, ModelCall
 from tests.awmclient.openai_server import OpenAIServer, answering, error

@@ -25,8 +25,8 @@ from hypothesis.stateful import (
 )
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from experts import advising, closing, desk, queue
 from experts.errors import LeaseLost, TooLate
 from experts.models import Advice, Ask, AskEvent, Assignment, Draft

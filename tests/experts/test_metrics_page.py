@@ -12,8 +12,8 @@ from django.test import Client
 from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, RunStart, ToolCall, ToolCallStep, ToolSpec
-from episodes import recording
 from episodes.models import VerifierOutcome
+from episodes.record import recording
 from experts import advising, closing, desk, queue
 from experts.errors import TooLate
 from experts.metrics import records

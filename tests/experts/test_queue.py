@@ -11,9 +11,9 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
-from episodes import recording
 from episodes.errors import EpisodeEnded, StepConflict
 from episodes.models import Episode
+from episodes.record import recording
 from experts import advising, closing, queue
 from experts.errors import AlreadyClaimed, AskConflict, ExpertOff, LeaseLost, StillOpen, TooLate
 from experts.models import Advice, Ask, Assignment

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from awmclient.schema import RunStart
-from episodes import recording
+from episodes.record import recording
 from experts import advising, board, closing, desk, eligibility, queue
 from experts.models import Ask, Presence
 from people.models import Membership

@@ -11,8 +11,8 @@ from django.utils import timezone
 from pydantic import ValidationError
 
 from awmclient.schema import AskOpen, EpisodeStart
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from experts import advising, closing, queue
 from experts.errors import LeaseLost, TooLate, TooManyAsks
 from experts.models import Advice, Ask, Assignment

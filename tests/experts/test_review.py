@@ -8,7 +8,7 @@ import pytest
 from django.db import connections
 
 from awmclient.schema import AskOpen, EpisodeStart, ToolCall
-from episodes import recording
+from episodes.record import recording
 from experts import advising, desk, queue, review
 from experts.errors import StillOpen, TooLate
 from experts.models import Draft

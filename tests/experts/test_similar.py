@@ -8,8 +8,8 @@ import pytest
 from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, ToolCall
-from episodes import recording
 from episodes.models import VerifierOutcome
+from episodes.record import recording
 from experts import advising, closing, queue
 from experts.metrics import records
 from experts.models import EARLIER, Advice, Ask

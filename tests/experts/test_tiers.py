@@ -9,9 +9,9 @@ from django.utils import timezone
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import RunStart
-from episodes import recording
-from episodes.entries import entry_of
 from episodes.models import Episode, Step
+from episodes.record import recording
+from episodes.stored.entries import entry_of
 from experts import advising, availability, board, closing, desk, queue
 from experts.errors import AtCapacity, DraftConflict, NotForYou, NotYours, Passed, StillOpen, TooLate, Used
 from experts.models import Advice, Ask, AskEvent, Draft, Presence

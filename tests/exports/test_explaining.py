@@ -9,8 +9,8 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from awmclient.schema import EpisodeStart
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from exports import comparing, explaining
 from tests.browsing import as_person, html
 from tests.exports.test_export_pages import built, episode, store

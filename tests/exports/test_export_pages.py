@@ -15,8 +15,8 @@ from django.test import Client
 from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, ToolSpec
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from experts import advising, queue
 from exports import datasets, pages, parts, requesting, storing, tokenizing, working
 from exports.errors import BadRecipe

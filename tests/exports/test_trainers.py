@@ -22,7 +22,7 @@ from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
 from awmenv.packs import load_pack
-from episodes import recording
+from episodes.record import recording
 from exports import tokenizing
 from exports.building import Walk
 from exports.formats import FORMATS

@@ -17,7 +17,7 @@ from awmclient.conversation import for_openai
 from awmclient.rollout import rollout
 from awmclient.schema import Advice, ToolCall, ToolSpec
 from awmclient.testing import FakeResult, MemoryDashboard
-from episodes.entries import entry_of, read
+from episodes.stored.entries import entry_of, read
 from exports.record import Result
 from exports.writers.jsonl import line
 from tests.awmclient.openai_server import OpenAIServer, answering

@@ -11,9 +11,10 @@ from django.core.management import CommandError, call_command
 from django.db import connection
 from django.test import Client
 
-from episodes import outcomes, trajectory
-from episodes.entries import entries_of
 from episodes.models import Episode
+from episodes.stored import outcomes
+from episodes.stored.entries import entries_of
+from episodes.visible import trajectory
 from imports import importing, readers, spooling
 from imports.errors import FileRefused
 from imports.models import Import
@@ -324,7 +325,7 @@ def test_stored_steps_are_what_a_recording_stores(ada, tmp_path, name):
 
 
 def test_step_that_is_too_large_is_refused_with_its_row(ada, file_of, monkeypatch):
-    monkeypatch.setattr("episodes.entries.MAX_STEP_BYTES", 5000)
+    monkeypatch.setattr("episodes.stored.entries.MAX_STEP_BYTES", 5000)
     with pytest.raises(FileRefused, match="line 2: A step can have at most 8 MB. Nothing was imported"):
         importing.take(ada, file_of(asked("a", 1), asked("x" * 6000, 2)))
     assert not Episode.objects.exists()

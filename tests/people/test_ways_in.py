@@ -14,8 +14,8 @@ from django.test import Client
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart
-from episodes import recording
-from episodes.consumers import actor_for
+from episodes.live.consumers import actor_for
+from episodes.record import recording
 from people import members
 from people.access import SESSION_ENTRIES
 from people.errors import Invalid, LinkSpent, NotFound

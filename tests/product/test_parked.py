@@ -9,7 +9,7 @@ from tests.running import product, until
 WAITING = 18  # the rollouts worker has 16 threads
 LAUNCH = """
 from people.members import house_actor
-from runs import launching
+from runs.launch import launching
 asking = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
 start = lambda idx, policy, expert: launching.Start(
     "helpdesk_1", idx, launching.task_text("helpdesk_1", idx), policy, expert=expert)

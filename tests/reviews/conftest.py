@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from people.access import Actor, system
 from reviews import assigning
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from episodes.saved_views import EPISODE_VIEWS
+from episodes.record.saved_views import EPISODE_VIEWS
 from reviews import annotating, assigning, correcting, schemas
 from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
 from reviews.places import Place

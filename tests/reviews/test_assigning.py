@@ -11,8 +11,8 @@ from django.db import connections
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from people import members
 from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope

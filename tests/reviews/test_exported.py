@@ -7,8 +7,8 @@ import json
 import pytest
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
-from episodes import recording
 from episodes.models import Episode, Privilege
+from episodes.record import recording
 from experts import advising, queue
 from experts import review as questions
 from exports import datasets

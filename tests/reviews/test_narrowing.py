@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from episodes import lists
-from episodes.facets import Wish, counted
+from episodes.find import lists
+from episodes.find.facets import Wish, counted
 from people.errors import Invalid, WrongScope
 from reviews import annotating, assigning, deciding, schemas
 from reviews.deciding import Wanted

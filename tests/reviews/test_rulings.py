@@ -8,9 +8,9 @@ import pytest
 from django.core.management import call_command
 
 from awmclient.schema import EpisodeStart, Finish, Outcome
-from episodes import recording
 from episodes.models import Episode, VerifierOutcome
-from episodes.splits import task_key
+from episodes.record import recording
+from episodes.record.splits import task_key
 from exports import datasets
 from exports.recipe import Recipe
 from people.access import system
@@ -18,7 +18,7 @@ from reviews import assigning, correcting, court, deciding
 from reviews.correcting import Better
 from reviews.deciding import Wanted
 from reviews.models import Correction
-from runs.comparison import compare_run
+from runs.show.comparison import compare_run
 from tests.browsing import as_person, html
 from tests.reviews.conftest import ended
 from tests.runs.planned import end, rows_of_run

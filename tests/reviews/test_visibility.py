@@ -13,8 +13,9 @@ from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
 
 from awmclient.schema import EpisodeStart, Finish, StepBatch
-from episodes import recording, trajectory, visibility
 from episodes.models import Episode, OutcomeHold
+from episodes.record import recording
+from episodes.visible import trajectory, visibility
 from people import members
 from people.access import person, system
 from people.errors import Invalid

@@ -20,12 +20,14 @@ from django.utils import timezone
 
 from awmclient.policies import Turn
 from awmclient.toolcalls import Call
-from episodes import appending, recording
-from episodes.trajectory import steps_of
+from episodes.record import appending, recording
+from episodes.visible.trajectory import steps_of
 from experts import advising, queue
 from experts.models import Ask
 from people.models import new_id
-from runs import launching, local, playing, tasks
+from runs import tasks
+from runs.launch import launching
+from runs.play import local, playing
 from tests.awmenv.conftest import OpenFolders, start_server
 
 WORKER = "rollouts@here"

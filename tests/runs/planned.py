@@ -5,12 +5,12 @@ from __future__ import annotations
 from django.utils import timezone
 
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart
-from episodes import queueing, recording
 from episodes.models import Episode, EpisodeState, VerifierOutcome
+from episodes.record import queueing, recording
 from people.access import system
-from runs import planning
+from runs.launch import planning
 from runs.models import Arm, Plan, PlannedTry, PlanState
-from runs.plans import plan_of
+from runs.plan.plans import plan_of
 
 ARMS = [{"name": "baseline"}, {"name": "expert", "expert": "plain"}]
 

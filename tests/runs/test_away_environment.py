@@ -11,10 +11,11 @@ from websockets.asyncio.server import serve
 from awmclient.schema import Finish
 from awmenv.errors import EnvironmentFault, ServerRefused, SessionLost
 from awmenv.models import Observation
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from people.access import system
-from runs import launching, playing
+from runs.launch import launching
+from runs.play import playing
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.awmenv.hostile_packs import pack
 from tests.browsing import as_person, html

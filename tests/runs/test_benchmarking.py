@@ -6,12 +6,12 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from awmclient.schema import AskOpen, EpisodeStart, RunStart
-from episodes import recording, splits
+from episodes.record import recording, splits
 from experts import queue
 from experts.models import Advice, Ask
 from people import access, members
-from runs import benchmarking, launching, planning
 from runs.errors import BadPlan
+from runs.launch import benchmarking, launching, planning
 
 pytestmark = pytest.mark.django_db
 

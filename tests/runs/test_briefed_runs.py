@@ -11,16 +11,24 @@ from django.core.management import call_command
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import StepBatch
-from episodes import recording, splits
 from episodes.models import Episode, OutcomeHold
+from episodes.record import recording, splits
 from experts.models import ModelCall
 from people.access import system
 from people.errors import Forbidden, Invalid
 from people.models import AuditEntry
-from runs import briefings, distilling, estimating, launching, planning, preflight, report
-from runs.comparison import compare_run
 from runs.errors import BadPlan, NoExpertModel
+from runs.launch import (
+    briefings,
+    estimating,
+    launching,
+    planning,
+    preflight,
+)
 from runs.models import Briefing
+from runs.play import distilling
+from runs.show import report
+from runs.show.comparison import compare_run
 from tests.awmclient.openai_server import OpenAIServer, answering, error
 from tests.browsing import as_person, html
 from tests.people_by_name import token

@@ -11,7 +11,9 @@ from awmenv.packs import load_pack
 from episodes.models import Certificate, Episode
 from people import projects
 from people.members import issue_token
-from runs import certifying, launching, tasks
+from runs import tasks
+from runs.launch import launching
+from runs.play import certifying
 from tests.awmenv.conftest import ROOT, OpenFolders, start_server
 
 pytest.importorskip("time_machine")

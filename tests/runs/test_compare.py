@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from runs.compare import Try, contrasts
+from runs.statistics.compare import Try, contrasts
 
 ARMS = ("baseline", "expert")
 NEVER = ("no effect", "equal", "the same", "significant", "proven", "trend", "almost", "p = 0.000", "+-0")

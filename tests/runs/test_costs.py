@@ -11,13 +11,22 @@ from django.utils import timezone
 from awmclient.chat import EndpointConfig
 from awmclient.schema import STEP, AskOpen, Finish
 from awmweb.settings import price_table
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from experts import desk, llm, queue
 from experts.models import Ask, ModelCall
 from people.access import expert_model, system
-from runs import estimating, launching, planning, spending
-from runs.costs import Bill, Rate, Tokens, dollars, price_of, rates_in, tokens_of
+from runs.launch import estimating, launching, planning
+from runs.plan import spending
+from runs.statistics.costs import (
+    Bill,
+    Rate,
+    Tokens,
+    dollars,
+    price_of,
+    rates_in,
+    tokens_of,
+)
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.runs.planned import document, end, launched

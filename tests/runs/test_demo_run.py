@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from runs import launching
+from runs.launch import launching
 
 
 def test_demo_asks_first_and_covers_all_scenarios(settings, tmp_path):

@@ -7,9 +7,9 @@ import random
 import pytest
 
 from runs.api import view_of
-from runs.compare import Try, contrasts
-from runs.comparison import compare_run
-from runs.difficulty import EARLIER, OTHER_SEEDS, by_difficulty, level_of
+from runs.show.comparison import compare_run
+from runs.statistics.compare import Try, contrasts
+from runs.statistics.difficulty import EARLIER, OTHER_SEEDS, by_difficulty, level_of
 from tests.browsing import as_person, html
 from tests.runs.planned import ended_rows, rows_of_run
 

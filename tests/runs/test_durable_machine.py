@@ -12,14 +12,15 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 
 from awmclient.schema import AskOpen, EpisodeStart, Finish, StepBatch
-from episodes import ask_steps, recording
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, EpisodeState, Origin, Step
+from episodes.record import ask_steps, recording
 from experts import advising, closing, queue
 from experts.models import Ask
 from people import access, members
 from people.models import new_id
-from runs import launching, parking
+from runs.launch import launching
+from runs.play import parking
 from tests.people_by_name import person
 
 LIVE = {"queued", "running", "waiting", "parked"}

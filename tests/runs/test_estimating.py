@@ -9,13 +9,13 @@ from django.core.management import CommandError, call_command
 from django.utils import timezone
 
 from awmclient.schema import STEP, AskOpen
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from experts import advising, queue
 from experts.models import Advice, Ask
 from people.access import system
-from runs import estimating, launching
-from runs.plans import to_yaml
+from runs.launch import estimating, launching
+from runs.plan.plans import to_yaml
 from tests.browsing import as_person, html
 from tests.runs.planned import document, end, launched
 

@@ -4,8 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from runs import figures
-from runs.figures import BASELINE, EXPERT, FIFTH, INFORMED, SINGLE, label, spread, stretches, styles_of, thinned
+from runs.show import figures
+from runs.show.figures import (
+    BASELINE,
+    EXPERT,
+    FIFTH,
+    INFORMED,
+    SINGLE,
+    label,
+    spread,
+    stretches,
+    styles_of,
+    thinned,
+)
 
 
 def test_arms_are_told_apart_by_mode_and_never_by_color_alone():

@@ -13,14 +13,15 @@ from hypothesis import strategies as st
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AT_WORK_STATES, LIVE_STATES, Finish
 from awmweb.settings import limits as limits_set
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from people import access, members
 from people.errors import AppError
-from runs import launching, limits, planning
-from runs.comparison import compare_run
-from runs.limits import Load, RunLoad
+from runs.launch import launching, planning
 from runs.models import Plan, PlannedTry
+from runs.plan import limits
+from runs.plan.limits import Load, RunLoad
+from runs.show.comparison import compare_run
 from tests.browsing import as_person, html
 from tests.people_by_name import person
 from tests.runs.planned import document, end, launched

@@ -11,8 +11,8 @@ import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
-from episodes import packs
-from runs import checking
+from episodes.stored import packs
+from runs.taskset import checking
 from tests.running import ROOT
 
 TINY = ROOT / "tests" / "packs" / "tiny"

@@ -10,16 +10,16 @@ from asgiref.sync import async_to_sync
 from channels.db import database_sync_to_async
 from django.db import connection
 
-from episodes import recording
 from episodes.models import Episode
-from episodes.trajectory import steps_of
+from episodes.record import recording
+from episodes.visible.trajectory import steps_of
 from experts import advising, queue
 from experts.models import Ask
 from people import access, members
 from people.errors import NotFound
 from people.models import Project
-from runs import database, local
-from runs.local import LocalDashboard
+from runs.play import database, local
+from runs.play.local import LocalDashboard
 from tests.awmclient.contract import DashboardContract
 from tests.people_by_name import person
 

@@ -7,7 +7,8 @@ from django.db import OperationalError as DatabaseAway
 from kombu.exceptions import OperationalError
 
 from episodes.models import Episode
-from runs import launching, tasks
+from runs import tasks
+from runs.launch import launching
 from tests.browsing import as_person
 
 

@@ -8,17 +8,17 @@ from django.db import IntegrityError, transaction
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import AskOpen
-from episodes import recording
+from episodes.record import recording
 from experts import advising, queue
 from experts.models import Advice
 from people.access import system
-from runs import launching, planning, preflight
-from runs.comparison import compare_run, tries_of
 from runs.errors import BadPlan, NoExpertModel
+from runs.launch import launching, planning, preflight
 from runs.models import PlannedTry
-from runs.offers import is_for_people, is_offered
-from runs.plans import plan_of
-from runs.tables import in_csv
+from runs.plan.plans import plan_of
+from runs.show.comparison import compare_run, tries_of
+from runs.show.tables import in_csv
+from runs.statistics.offers import is_for_people, is_offered
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.runs.planned import document, ended_rows, launched

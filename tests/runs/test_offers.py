@@ -9,9 +9,16 @@ from dataclasses import replace
 
 import pytest
 
-from runs.compare import Try, contrasts
-from runs.offers import effects, expected, is_offered, redrawn, scores, weight_of
-from runs.prices import fieller, price
+from runs.statistics.compare import Try, contrasts
+from runs.statistics.offers import (
+    effects,
+    expected,
+    is_offered,
+    redrawn,
+    scores,
+    weight_of,
+)
+from runs.statistics.prices import fieller, price
 
 
 def drawn(number, complete, offered, p=0.5, task=None, **said):

@@ -11,12 +11,14 @@ from websockets.sync.client import connect
 
 from awmclient.chat import EndpointConfig
 from awmweb.settings import environments
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from people.access import system
-from runs import certifying, launching, planning, playing, servers
 from runs.errors import BadPlan, UnknownEnvironment, UnknownTask
+from runs.launch import launching, planning
 from runs.models import Plan
+from runs.plan import servers
+from runs.play import certifying, playing
 from tests.browsing import as_person, html
 from tests.runs.faulty import Plan as Turns
 from tests.runs.faulty import plan as turns_of

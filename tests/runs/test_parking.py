@@ -16,16 +16,17 @@ from awmclient.rollout import rollout
 from awmclient.schema import STEP, AskOpen, EpisodeStart
 from awmclient.testing import FakeEnv
 from awmclient.toolcalls import Call
-from episodes import recording
-from episodes.durability import chips
 from episodes.models import Episode
-from episodes.trajectory import steps_of
+from episodes.record import recording
+from episodes.show.durability import chips
+from episodes.visible.trajectory import steps_of
 from experts import advising, closing, queue
 from experts.models import Ask
 from people import access
 from people.errors import AppError
-from runs import launching, parking
-from runs.local import LocalDashboard
+from runs.launch import launching
+from runs.play import parking
+from runs.play.local import LocalDashboard
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

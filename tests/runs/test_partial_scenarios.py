@@ -9,12 +9,14 @@ import pytest
 from awmclient.schema import EpisodeStart, Finish, Outcome, RunStart, StepBatch
 from awmenv.models import BuildReport
 from curriculum import next_tasks
-from episodes import packs, recording
 from episodes.models import Episode
+from episodes.record import recording
+from episodes.stored import packs
 from exports.preview import preview
 from exports.recipe import Recipe
 from people.members import issue_token
-from runs import launching, planning, playing
+from runs.launch import launching, planning
+from runs.play import playing
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.awmenv.hostile_packs import pack
 from tests.awmenv.test_partial import partial_pack

@@ -8,11 +8,13 @@ import io
 import pytest
 
 from episodes.models import VerifierOutcome
-from runs import paying, planning, rewarding, tasks
-from runs.comparison import compare_run
+from runs import tasks
+from runs.launch import paying, planning
 from runs.models import Plan, PlanState, ShapedReward
 from runs.rewards import PROFILES, Profile, Reward
-from runs.tables import in_csv
+from runs.show import rewarding
+from runs.show.comparison import compare_run
+from runs.show.tables import in_csv
 from tests.runs.planned import end, launched
 
 pytestmark = pytest.mark.django_db

@@ -13,17 +13,28 @@ from django.db import connection
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import Finish, RunStart
-from episodes import recording, splits
 from episodes.errors import KeyConflict
 from episodes.models import Episode
+from episodes.record import recording, splits
 from people.access import system
 from people.errors import Forbidden, NotFound
 from reviews import court
-from runs import launching, overview, planning, playing, servers, tables
-from runs.comparison import compare_run
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
+from runs.launch import launching, planning
 from runs.models import Plan
-from runs.plans import OF_LOOP, differing, plan_from_yaml, plan_of, recipe, recipes, to_yaml
+from runs.plan import servers
+from runs.plan.plans import (
+    OF_LOOP,
+    differing,
+    plan_from_yaml,
+    plan_of,
+    recipe,
+    recipes,
+    to_yaml,
+)
+from runs.play import playing
+from runs.show import overview, tables
+from runs.show.comparison import compare_run
 from tests.browsing import as_person
 from tests.people_by_name import token
 from tests.runs.planned import document, end, launched

@@ -20,7 +20,7 @@ import pytest
 from django.db import transaction
 
 from runs.api import view_of
-from runs.comparison import compare_run
+from runs.show.comparison import compare_run
 from tests.browsing import as_person
 from tests.runs.planned import ended_rows, rows_of_run
 

@@ -9,13 +9,13 @@ from django.db import connection
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import EpisodeStart
-from episodes import recording
 from episodes.models import Episode
+from episodes.record import recording
 from people.access import bearer
 from people.errors import Forbidden, NotFound
 from people.members import issue_token
-from runs import launching
 from runs.errors import NoEndpoint, NotBroken, UnknownTask
+from runs.launch import launching
 from tests.browsing import as_person, html
 
 WORKER = "rollouts@here"

@@ -8,14 +8,15 @@ import pytest
 
 from awmclient.prompts import system_prompt
 from awmclient.schema import Finish, Outcome
-from episodes import recording, splits
 from episodes.models import Episode, OutcomeHold
-from episodes.packs import find_pack
+from episodes.record import recording, splits
+from episodes.stored.packs import find_pack
 from people.access import system
 from reviews import court
-from runs import launching, planning, preflight, probes
-from runs.comparison import is_settled
+from runs.launch import launching, planning, preflight
 from runs.models import Plan, PlanState, Probe
+from runs.show.comparison import is_settled
+from runs.taskset import probes
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.reviews.conftest import ended

@@ -11,9 +11,10 @@ from django.core.management import CommandError, call_command
 from people.access import system
 from reviews import court
 from reviews.models import CourtCase
-from runs import planning, preflight, probes
-from runs.comparison import tries_of
+from runs.launch import planning, preflight
 from runs.models import Probe
+from runs.show.comparison import tries_of
+from runs.taskset import probes
 from tests.awmenv.conftest import TINY, OpenFolders, start_server
 from tests.browsing import as_person, html
 from tests.runs.planned import document, end, rows_of_run

@@ -8,7 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 from experts.models import Ask
-from runs import certifying
+from runs.play import certifying
 from tests.awmenv.conftest import eventually
 from tests.browsing import as_person, html
 from tests.runs.faulty import Faults, plan_of

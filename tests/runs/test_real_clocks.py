@@ -8,7 +8,8 @@ from asgiref.sync import async_to_sync
 from people import projects
 from people.access import system
 from people.members import issue_token
-from runs import certifying, launching
+from runs.launch import launching
+from runs.play import certifying
 from tests.browsing import as_person, html
 from tests.runs.faulty import Faults, plan
 

@@ -9,11 +9,13 @@ import pytest
 from celery.worker import state as worker
 from django.db import DatabaseError, connection, transaction
 
-from episodes import recording
 from episodes.models import Episode
-from runs import launching, limits, planning, playing, relay
+from episodes.record import recording
 from runs.errors import UnknownPolicy
+from runs.launch import launching, planning, relay
 from runs.models import Plan, PlannedTry
+from runs.plan import limits
+from runs.play import playing
 from tests.awmenv.conftest import OpenFolders, start_server
 from tests.awmenv.hostile_packs import pack
 from tests.runs.planned import end, launched

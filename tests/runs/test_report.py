@@ -10,9 +10,9 @@ import pytest
 import yaml
 from django.core.management import CommandError, call_command
 
-from runs.compare import Try
-from runs.plans import plan_from_yaml
-from runs.tables import repeats
+from runs.plan.plans import plan_from_yaml
+from runs.show.tables import repeats
+from runs.statistics.compare import Try
 from tests.browsing import as_person, html
 from tests.runs.planned import ARMS, ended_rows, rows_of_run
 

@@ -9,12 +9,12 @@ from awmclient import errors
 from awmclient.rollout import rollout
 from awmclient.scripted import ScriptedPolicy
 from awmclient.testing import FakeEnv
-from episodes import recording
 from episodes.models import Episode
-from episodes.trajectory import steps_of
+from episodes.record import recording
+from episodes.visible.trajectory import steps_of
 from people import access
-from runs import launching
-from runs.local import LocalDashboard
+from runs.launch import launching
+from runs.play.local import LocalDashboard
 
 WORKER = "rollouts@here"
 SCRIPT = [

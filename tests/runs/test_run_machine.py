@@ -21,14 +21,16 @@ from hypothesis.stateful import (
 )
 
 from awmclient.schema import Finish, Outcome
-from episodes import recording
 from episodes.errors import EpisodeEnded
 from episodes.models import Episode, VerifierOutcome
+from episodes.record import recording
 from people import access, members
 from people.errors import AppError
-from runs import launching, parking, planning, tasks
-from runs.comparison import compare_run
+from runs import tasks
+from runs.launch import launching, planning
 from runs.models import Plan
+from runs.play import parking
+from runs.show.comparison import compare_run
 from tests.people_by_name import person
 from tests.runs.planned import document
 

@@ -10,12 +10,14 @@ from django.utils import timezone
 
 from awmclient.chat import EndpointConfig
 from awmclient.schema import RunStart
-from episodes import recording
 from episodes.models import Episode, OutcomeHold
-from episodes.packs import find_pack
+from episodes.record import recording
+from episodes.stored.packs import find_pack
 from people.access import SESSION_PROJECT
-from runs import launching, overview, probes
+from runs.launch import launching
 from runs.models import Plan, Probe
+from runs.show import overview
+from runs.taskset import probes
 from tests.browsing import as_person, html
 from tests.people_by_name import person
 from tests.runs.planned import end, launched

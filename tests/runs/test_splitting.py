@@ -8,11 +8,11 @@ import random
 import pytest
 from django.core.management import CommandError, call_command
 
-from episodes import splits
 from episodes.models import Split
+from episodes.record import splits
 from people.errors import Invalid
-from runs import splitting
-from runs.splitting import Sides, TaskFacts
+from runs.taskset import splitting
+from runs.taskset.splitting import Sides, TaskFacts
 
 
 def some(scenarios=10, each=6):

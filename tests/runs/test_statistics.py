@@ -9,9 +9,15 @@ from fractions import Fraction
 
 import pytest
 
-from runs import power
-from runs.anytime import Unit, Wave, first_crossing, interval, log_e
-from runs.paired import (
+from runs.statistics import power
+from runs.statistics.anytime import (
+    Unit,
+    Wave,
+    first_crossing,
+    interval,
+    log_e,
+)
+from runs.statistics.paired import (
     cluster_interval,
     effective,
     holm,

@@ -10,9 +10,9 @@ import pytest
 
 from awmclient.schema import EpisodeStart, StepBatch
 from awmenv.attesting import asked
-from episodes import recording
 from episodes.models import Episode
-from runs import start_tables
+from episodes.record import recording
+from runs.play import start_tables
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from asgiref.sync import async_to_sync
 
-from runs import certifying
+from runs.play import certifying
 from tests.runs.faulty import KINDS, PLACES, Faults, plan, walked
 
 pytest.importorskip("time_machine")

@@ -50,7 +50,7 @@ def test_every_static_file_a_template_names_is_there():
 
 
 def test_every_glyph_that_is_used_is_in_the_sprite():
-    from episodes.strip import MARKS
+    from episodes.stored.strip import MARKS
     from episodes.templatetags import marks
 
     sprite = set(re.findall(r'symbol id="([^"]+)"', (ROOT / "templates" / "glyphs.svg").read_text()))
@@ -77,7 +77,7 @@ def test_every_glyph_that_is_used_is_in_the_sprite():
     ],
 )
 def test_a_strip_is_drawn_alike_by_the_server_and_by_the_page(codes, options):
-    from episodes.strip import picture_book
+    from episodes.stored.strip import picture_book
     from episodes.templatetags.marks import PITCH, strip
 
     book = json.dumps({"marks": picture_book(), "pitch": PITCH})

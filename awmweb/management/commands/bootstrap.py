@@ -10,11 +10,11 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from episodes import packs
 from episodes.models import Run
+from episodes.stored import packs
 from people import access, members
 from people.models import Role
-from runs import launching
+from runs.launch import launching
 
 OWNER = "owner"
 DEMO = "demo"

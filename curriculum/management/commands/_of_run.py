@@ -9,8 +9,8 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import Q
 
+from episodes.find.selection import run_named
 from episodes.models import Run
-from episodes.selection import run_named
 from people.access import Actor, scoped
 from people.errors import AppError
 from people.members import house_actor

@@ -10,9 +10,9 @@ from curriculum import series, training_report
 from curriculum.management.commands._of_run import OfRun
 from episodes.models import Run
 from people.access import Actor
-from runs import report
-from runs.comparison import compare_run
 from runs.models import Plan
+from runs.show import report
+from runs.show.comparison import compare_run
 
 
 class Command(OfRun):

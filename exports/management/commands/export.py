@@ -17,7 +17,7 @@ from exports.recipe import FILTERS, AdviceMode, FormatName, OptIn, Recipe
 from exports.selecting import filters_of, selected
 from people.errors import AppError
 from people.members import house_actor
-from runs.compare import count
+from runs.statistics.compare import count
 
 EVERY_S = 0.5
 

@@ -12,7 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from exports import explaining, hub_commits, pushing
 from people.errors import AppError
 from people.members import house_actor, record
-from runs.compare import count
+from runs.statistics.compare import count
 
 
 class Command(BaseCommand):

@@ -14,10 +14,13 @@ from people import access, members
 from people.access import Actor
 from people.errors import AppError
 from people.members import house_actor
-from runs import benchmarking, overview, planning, plans, preflight, report, splitting
-from runs.compare import count
-from runs.comparison import compare_run, is_settled
+from runs.launch import benchmarking, planning, preflight
 from runs.models import Plan
+from runs.plan import plans
+from runs.show import overview, report
+from runs.show.comparison import compare_run, is_settled
+from runs.statistics.compare import count
+from runs.taskset import splitting
 
 EVERY_S = 1.0
 

@@ -11,8 +11,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from people.access import Actor
 from people.errors import AppError
 from people.members import house_actor
-from runs import briefings, planning
-from runs.plans import plan_from_yaml
+from runs.launch import briefings, planning
+from runs.plan.plans import plan_from_yaml
 
 
 class Command(BaseCommand):

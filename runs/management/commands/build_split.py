@@ -9,12 +9,13 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmenv.packs import Pack
-from episodes import splits
-from episodes.packs import rows_digest
+from episodes.record import splits
+from episodes.stored.packs import rows_digest
 from people.errors import AppError
 from people.members import house_actor
-from runs import checking, preflight, probes, splitting
-from runs.splitting import VERIFIERS, Sides, TaskFacts
+from runs.launch import preflight
+from runs.taskset import checking, probes, splitting
+from runs.taskset.splitting import VERIFIERS, Sides, TaskFacts
 
 
 class Command(BaseCommand):

@@ -16,7 +16,7 @@ from episodes.models import Certificate, Episode
 from people.access import may_launch, system
 from people.errors import AppError
 from people.plain_text import first_line
-from runs import certifying
+from runs.play import certifying
 
 Row = dict[str, Any]
 SHOWN = 300

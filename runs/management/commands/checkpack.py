@@ -12,8 +12,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmenv.packs import Pack
 from people.errors import AppError
-from runs import checking
-from runs.compare import count
+from runs.statistics.compare import count
+from runs.taskset import checking
 
 SHOWN = 40
 STEP = 200

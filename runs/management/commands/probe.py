@@ -12,9 +12,9 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from people.errors import AppError
 from people.plain_text import first_line
-from runs import probing
-from runs.compare import count
 from runs.models import Probe
+from runs.play import probing
+from runs.statistics.compare import count
 
 SHOWN = 300
 """Letters of a reason: a verifier can say anything, and this is an operator's terminal."""

@@ -10,7 +10,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from awmclient.schema import ExpertMode
 from people.errors import AppError
 from people.members import house_actor
-from runs import launching
+from runs.launch import launching
 
 
 class Command(BaseCommand):

@@ -12,10 +12,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from people.access import Actor
 from people.errors import AppError
 from people.members import house_actor
-from runs import estimating, planning, preflight
-from runs.compare import count
-from runs.comparison import compare_run, is_settled
-from runs.plans import PlanDocument, plan_from_yaml
+from runs.launch import estimating, planning, preflight
+from runs.plan.plans import PlanDocument, plan_from_yaml
+from runs.show.comparison import compare_run, is_settled
+from runs.statistics.compare import count
 
 EVERY_S = 1.0
 

@@ -1,0 +1,106 @@
+"""Reads: the episodes that match a list's filters, for one actor.
+
+Owns what an actor may filter by: `selection.py` has the filters over the record, and what people said of episodes is
+asked of the app that stores it, which registers in `AppConfig.ready()`. Called by the list's page and the API.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Protocol
+
+from django.db.models import Q, QuerySet
+
+from awmclient.schema import NOT_COUNTED
+from episodes.find import selection
+from episodes.find.search import Hit
+from episodes.models import Episode
+from episodes.stored.strip import OUTCOME_WORDS
+from episodes.visible import visibility
+from people.access import Actor, sees_outcomes
+from people.errors import Invalid, WrongScope
+from people.models import Project
+
+SAID = ("verdict", "label", "label_value")
+"""Filters by what people and models said of an episode."""
+FILTERS = (*selection.FILTERS, *SAID)
+
+
+class Sayings(Protocol):
+    """What was said of episodes, as filters of these names: only what the actor may read now."""
+
+    def condition(self, actor: Actor, name: str, values: Collection[str]) -> Q:
+        """Return what a filter asks for. Raises `Invalid` for an unknown value."""
+
+    def counts(self, actor: Actor, name: str, episodes: Collection[str]) -> Counter[str]:
+        """Return how many of these episodes have each value."""
+
+    def words(self, project: Project, name: str) -> Mapping[str, str]:
+        """Return what a page calls the values."""
+
+    def with_words(self, actor: Actor, search: str) -> Collection[str]:
+        """Return the episodes of which a label or comment has the words of a search."""
+
+    def hits(self, actor: Actor, search: str, episodes: Collection[str]) -> Mapping[str, Hit]:
+        """Return the newest label or comment of each of these episodes that has the words of a search."""
+
+
+_sources: list[Sayings] = []
+
+
+def register(source: Sayings) -> None:
+    """Make one source answer for all filters of `SAID`; the newest counts."""
+    _sources[:] = [source]
+
+
+def sayings() -> Sayings:
+    return _sources[0]
+
+
+def matching(actor: Actor, said: Mapping[str, Sequence[str]]) -> QuerySet[Episode]:
+    """Return the actor's episodes that match; where outcomes narrow them, only those whose outcome the actor sees.
+
+    Raises:
+        Invalid: a filter or a value does not exist.
+        WrongScope: an agent's token asks by an outcome, or by what was said of episodes.
+    """
+    if unknown := [name for name in said if name not in FILTERS]:
+        raise Invalid(f"Unknown filter: {unknown[0]}. Use one of {', '.join(FILTERS)}.")
+    told = [name for name in said if name in (*selection.TOLD_BY_OUTCOME, *SAID)]
+    if told and not sees_outcomes(actor):
+        raise WrongScope(f"Agent tokens cannot filter by {told[0]}.")
+    _refuse_unknown_outcomes(actor, said.get("outcome", ()))
+    plain = {name: values for name, values in said.items() if name not in ("q", *SAID)}
+    rows = selection.filtered(actor.project, plain)
+    if words := said.get("q"):
+        rows = rows.filter(by_words(actor, dict.fromkeys(words, "")))
+    for name, values in said.items():
+        if name in SAID and values:
+            rows = rows.filter(sayings().condition(actor, name, values))
+    return visibility.told(actor, rows) if selection.TOLD_BY_OUTCOME & set(said) else rows
+
+
+def _refuse_unknown_outcomes(actor: Actor, values: Sequence[str]) -> None:
+    """Raise for an outcome that is not one of the environment server's and that no episode has, as far as the actor
+    sees."""
+    own = {*OUTCOME_WORDS, *NOT_COUNTED, "incomplete", "agent_error", "timeout", selection.NOT_VERIFIED}
+    for value in values:
+        seen = visibility.of_project(actor).filter(reward_type=value.replace("\x00", ""))
+        if value not in own and not seen.exists():
+            raise Invalid(f"Unknown filter value: outcome={value}. No episode has this outcome.")
+
+
+def by_words(actor: Actor, searches: Mapping[str, str]) -> Q:
+    """Filter by words of steps, as `selection.by_words` does, or of labels and comments that the actor may read now;
+    an agent finds none of those."""
+    if any("\x00" in word for word in searches):
+        raise Invalid("Unknown filter value: q.")
+    found = selection.by_words(searches)
+    said = {pk for word in searches for pk in sayings().with_words(actor, word)} if sees_outcomes(actor) else set()
+    return found | Q(pk__in=selection.among(sorted(said))) if said else found
+
+
+def hits(actor: Actor, episodes: Collection[str], search: str) -> Mapping[str, Hit]:
+    """Return what people said of each of these episodes with the words of a search, where the actor may read it."""
+    return sayings().hits(actor, search, episodes) if episodes and search and sees_outcomes(actor) else {}

@@ -1,0 +1,112 @@
+"""Reads: episodes by the words of their steps, and the hit that a row shows.
+
+Owns what a search means; which filters there are is `selection.py`'s. A search knows what `indexing.py` has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.contrib.postgres.search import SearchQuery
+from django.db import connection
+from django.db.models import Exists, OuterRef, Q
+from django.db.models.expressions import RawSQL
+
+from episodes.find.search_text import excerpt_of, terms_of, text_of
+from episodes.models import Episode, SearchMark, Step, StepWords
+from episodes.stored.entries import read
+from people.plain_text import clean
+
+WORDS_MAX = 200
+READ_THROUGH = 20_000
+"""Up to this many steps are read one by one for the hits of a page: a frequent word has more entries in the index."""
+HITS = """
+SELECT DISTINCT ON (episode_id) episode_id, seq, step_id, count(*) OVER (PARTITION BY episode_id)
+  FROM (SELECT * FROM episodes_stepwords WHERE episode_id = ANY(%s){without_index}) step
+ WHERE words @@ websearch_to_tsquery('simple', %s)
+ ORDER BY episode_id, seq
+"""
+SHARE = """
+SELECT most_common_elem_freqs[array_position(most_common_elems::text::text[], %s)]
+  FROM pg_stats WHERE schemaname = current_schema() AND tablename = 'episodes_episodewords' AND attname = 'words'
+"""
+
+
+@dataclass(frozen=True)
+class Hit:
+    """The first step of an episode that holds the words: its excerpt in parts, those with a mark hit, and how many
+    steps more hold them. Of a label or comment on a whole episode `seq` is None."""
+
+    seq: int | None
+    name: str
+    parts: list[tuple[str, bool]]
+    more: int
+
+
+def candidates(search: str, first: str = "") -> tuple[str, list[str]] | None:
+    """Return a query for the ids of episodes that can be found, with its values; None if any episode can be. Of those
+    whose ids come before `first` it gives none.
+
+    Gathered from the joined words of episodes, where a frequent word costs one entry for each of them, and from the
+    steps whose words were not joined yet.
+    """
+    wanted = " ".join(said for is_wanted, said in terms_of(search[:WORDS_MAX]) if is_wanted)
+    return ("SELECT episodes_with_words(%s, %s, %s) AS id", [wanted, _query(search), first]) if wanted else None
+
+
+def share_of(search: str) -> float:
+    """Return the share of episodes that hold a frequent word, as the database's statistics say; else 0."""
+    terms = terms_of(search[:WORDS_MAX])
+    with connection.cursor() as cursor:
+        cursor.execute(SHARE, [terms[0][1].lower() if len(terms) == 1 and terms[0][0] else ""])
+        row = cursor.fetchone()
+    return float(row[0] or 0) if row else 0.0
+
+
+def condition(search: str, gathered: str = "") -> Q:
+    """Return episodes of which a step holds what is searched for: all words, "a phrase", none with a minus before it.
+
+    `gathered` is a table that holds the candidates already. Joined words do not say which step holds them: where there
+    is more to a search than one word, each of those episodes is asked for a step as well.
+    """
+    query = SearchQuery(_query(search), search_type="websearch", config="simple")
+    step = Q(Exists(StepWords.objects.filter(episode=OuterRef("pk"), words=query)))
+    asked = candidates(search)
+    if asked is None:
+        return step
+    found = Q(pk__in=RawSQL(f"SELECT id FROM {gathered}", []) if gathered else RawSQL(*asked))
+    terms = terms_of(search[:WORDS_MAX])
+    return found if len(terms) == 1 and " " not in terms[0][1] else found & step
+
+
+def _query(search: str) -> str:
+    """Return the search in PostgreSQL's form for the web; a phrase of many words is one phrase."""
+    terms = terms_of(search[:WORDS_MAX])
+    return " ".join(f'{"" if wanted else "-"}"{said}"' for wanted, said in terms)
+
+
+def hits(episodes: Collection[Episode], search: str) -> dict[str, Hit]:
+    """Return the first hit of each of these episodes, by their ids; none for those found by
+    something else than a step."""
+    query = _query(search)
+    if not episodes or not query:
+        return {}
+    is_short = sum(one.last_seq for one in episodes) <= READ_THROUGH
+    with connection.cursor() as cursor:
+        cursor.execute(HITS.format(without_index=" OFFSET 0" * is_short), [[one.pk for one in episodes], query])
+        found = cursor.fetchall()
+    bodies = {step.pk: read(step.body) for step in Step.objects.filter(pk__in=[row[2] for row in found])}
+    return {episode: _hit(seq, bodies[pk], search, count - 1) for episode, seq, pk, count in found if pk in bodies}
+
+
+def _hit(seq: int, body: Mapping[str, Any], search: str, more: int) -> Hit:
+    parts = [(clean(said), marked) for said, marked in excerpt_of(text_of(body), search[:WORDS_MAX])]
+    return Hit(seq, clean(str(body.get("name") or "")), parts, more)
+
+
+def read_until() -> datetime | None:
+    """Return steps that were stored before this can be found; None before the first reading."""
+    return SearchMark.objects.filter(pk=1).values_list("read_until", flat=True).first()

@@ -1,0 +1,209 @@
+"""Reads: the episodes that match filters, and lists of them by cursor.
+
+Owns the meaning of filters for the list, the API and exports. A filter has one or several values; an unknown name or
+value is refused with the known ones.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import operator
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from typing import Any, TypeVar
+
+from django.db.models import Exists, Model, Q, QuerySet, Value
+from django.db.models.expressions import RawSQL
+from django.db.models.functions import Lower, StrIndex
+from django.db.models.lookups import GreaterThan
+from django.utils import timezone
+from django.utils.dateparse import parse_date, parse_datetime
+
+from episodes.find import search
+from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run
+from episodes.stored import outcomes
+from episodes.stored.strip import BRIEFED
+from people.access import scoped
+from people.errors import Invalid
+from people.models import Project
+
+M = TypeVar("M", bound=Model)
+_EXACT = {
+    "arm": "arm",
+    "scenario": "scenario",
+    "split": "split",
+    "policy": "policy_name",
+    "policy_kind": "policy_kind",
+    "environment": "environment",
+    "group_key": "group_key",
+    "checkpoint": "checkpoint",
+    "key": "key",
+    "id": "pk",
+}
+_CHOICES = {"expert": ExpertMode.values, "origin": Origin.values, "state": EpisodeState.values}
+_WHOLE = ("task_idx", "training_step", "seed")
+WHOLE_MAX = 2**31 - 1
+NOT_VERIFIED = "none"
+ANSWERED = ("human", "llm", "cache", "script", "fallback", "cancelled", "never")
+_FACTS = {"error": ("any", "none"), "asked": ANSWERED}
+BRIEFINGS = ("yes", "no")
+LENGTHS = ("0-5", "6-15", "16-30", "31-100", "101-")
+FILTERS = (*_EXACT, *_CHOICES, *_WHOLE, "run", "since", "until", "q", "outcome", "tool", "length", "briefed", *_FACTS)
+TOLD_BY_OUTCOME = frozenset({"outcome"})
+"""Filters that give outcomes away; nobody who may not see those has them."""
+
+
+def condition(project: Project, name: str, values: Collection[str]) -> Q:
+    """Return what one filter asks for. Raises `Invalid`, which names filter and value."""
+    if any("\x00" in value for value in values):
+        raise Invalid(f"Unknown filter value: {name}.")
+    if name == "run":
+        return Q(run__in=runs_named(project, values))
+    if name == "outcome":
+        mine = outcomes.of_outer_episode()
+        found = Q(Exists(mine.filter(reward_type__in=values, source__in=["verifier", "attested"])))
+        return found | ~Q(Exists(mine.filter(source="verifier"))) if NOT_VERIFIED in values else found
+    if name in _EXACT:
+        return Q(**{f"{_EXACT[name]}__in": values})
+    if name in _CHOICES:
+        if unknown := sorted(set(values) - set(_CHOICES[name])):
+            raise Invalid(f"Unknown filter value: {name}={unknown[0]}. Use one of {', '.join(_CHOICES[name])}.")
+        return Q(**{f"{name}__in": values})
+    if name == "briefed":
+        return _by_briefing(values)
+    if name in ("tool", "length", *_FACTS):
+        return _by_facts(name, values)
+    if name in _WHOLE:
+        return Q(**{f"{name}__in": [_whole(name, value) for value in values]})
+    if name == "q":
+        return by_words(dict.fromkeys(values, ""))
+    moment = max(_moment(name, value) for value in values)
+    return Q(ended_at__gte=moment) if name == "since" else Q(ended_at__lt=moment)
+
+
+def by_words(searches: Mapping[str, str]) -> Q:
+    """Filter by the words of steps, or by a part of the task or of the names of the episode as they are.
+
+    Each search can come with a table that holds the candidates of `search.py` already.
+    """
+    return functools.reduce(operator.or_, (_by_words(*one) for one in searches.items()), Q())
+
+
+def _by_words(word: str, gathered: str) -> Q:
+    """Match one search. In small letters PostgreSQL looks for a part in half the time that ILIKE takes."""
+    parts = [StrIndex(Lower(name), Lower(Value(word))) for name in ("task", "scenario", "key")]
+    named = (Q(GreaterThan(part, 0)) for part in parts)
+    return functools.reduce(operator.or_, named, search.condition(word, gathered))
+
+
+def _by_facts(name: str, values: Collection[str]) -> Q:
+    """Filter by what only steps tell: tools, errors, who answered, and how many steps there are."""
+    if name == "tool":
+        return Q(facts__tools__overlap=list(values))
+    if name == "length":
+        return functools.reduce(operator.or_, map(_length, values), Q())
+    if unknown := sorted(set(values) - set(_FACTS[name])):
+        raise Invalid(f"Unknown filter value: {name}={unknown[0]}. Use one of {', '.join(_FACTS[name])}.")
+    if name == "error":
+        kinds = {"any": Q(facts__errors__gt=0), "none": Q(facts__errors=0)}
+        return functools.reduce(operator.or_, (kinds[value] for value in values), Q())
+    never = Q(facts__asks=0) if "never" in values else Q()
+    return Q(facts__answered__overlap=[value for value in values if value != "never"] or [""]) | never
+
+
+def _by_briefing(values: Collection[str]) -> Q:
+    """Filter by whether an agent read advice before it began: a briefing is a step, so it has a mark in the strip."""
+    if unknown := sorted(set(values) - set(BRIEFINGS)):
+        raise Invalid(f"Unknown filter value: briefed={unknown[0]}. Use one of {', '.join(BRIEFINGS)}.")
+    kinds = {"yes": Q(strip__contains=BRIEFED), "no": ~Q(strip__contains=BRIEFED)}
+    return functools.reduce(operator.or_, (kinds[value] for value in values), Q())
+
+
+def _length(value: str) -> Q:
+    """Read a range of step counts, as in 6-30; 101- has no end."""
+    least, dash, most = value.partition("-")
+    if not dash:
+        raise Invalid(f"Unknown filter value: length={value}. Use a range such as 6-30 or 101-.")
+    found = Q(last_seq__gte=_whole("length", least))
+    return found & Q(last_seq__lte=_whole("length", most)) if most else found
+
+
+def filtered(project: Project, filters: Mapping[str, Collection[str]]) -> QuerySet[Episode]:
+    """Return the project's episodes that pass every filter."""
+    rows = scoped(Episode.objects.all(), project)
+    for name, values in filters.items():
+        if name not in FILTERS:
+            raise Invalid(f"Unknown filter: {name}. Use one of {', '.join(FILTERS)}.")
+        if values:
+            rows = rows.filter(condition(project, name, values))
+    return rows
+
+
+def among(ids: Collection[str]) -> RawSQL:
+    """Return thousands of ids as one text, for `__in`: to write and read as many apart takes longer than to look."""
+    return RawSQL("SELECT unnest(string_to_array(%s, ','))", [",".join(ids)])
+
+
+def runs_named(project: Project, values: Collection[str]) -> list[str]:
+    """Return the ids of runs by id or by name: a name is what pages show. Raises `Invalid` for an unknown one."""
+    found = list(scoped(Run.objects.filter(Q(pk__in=values) | Q(name__in=values)), project).values_list("pk", "name"))
+    known = {text for pair in found for text in pair}
+    if unknown := [value for value in values if value not in known]:
+        raise Invalid(f"Unknown filter value: run={unknown[0]}. No run has this name or id.")
+    return [pk for pk, _ in found]
+
+
+def run_named(project: Project, value: str) -> Run:
+    """Return the run with an id or a name. Raises `Invalid` where no run has it, or several."""
+    found = runs_named(project, [value])
+    if len(found) > 1:
+        raise Invalid(f"{len(found)} runs are named {value}. Use the ID.")
+    return Run.objects.select_related("project").get(pk=found[0])
+
+
+def _whole(name: str, value: str) -> int:
+    digits = value.removeprefix("-")
+    if not (digits.isascii() and digits.isdecimal() and len(digits) <= 10 and int(digits) <= WHOLE_MAX):
+        raise Invalid(f"Unknown filter value: {name}={value}. Use a whole number.")
+    return int(value)
+
+
+def _moment(name: str, value: str) -> datetime:
+    try:
+        day = parse_date(value) if len(value) == 10 else None
+        moment = datetime(day.year, day.month, day.day) if day else parse_datetime(value)
+    except ValueError:
+        moment = None
+    if moment is None:
+        raise Invalid(f"Unknown filter value: {name}={value}. Use a date such as 2026-11-22.")
+    return timezone.make_aware(moment) if timezone.is_naive(moment) else moment
+
+
+def newest(rows: QuerySet[M], cursor: str, limit: int) -> tuple[list[M], str | None]:
+    """Return one part of a list, newest first, and the cursor of the next; None at the end.
+
+    What is added meanwhile stands before the first part, so that no row comes twice and none is left out.
+    """
+    if cursor:
+        at, pk = _read(cursor)
+        rows = rows.filter(Q(created_at__lt=at) | Q(created_at=at, pk__lt=pk))
+    found = list(rows.order_by("-created_at", "-pk")[: limit + 1])
+    if len(found) <= limit:
+        return found, None
+    last: Any = found[limit - 1]
+    words = f"{last.created_at.isoformat()} {last.pk}"
+    return found[:limit], base64.urlsafe_b64encode(words.encode()).decode().rstrip("=")
+
+
+def _read(cursor: str) -> tuple[datetime, str]:
+    try:
+        words = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)).decode()
+        at, _, pk = words.partition(" ")
+        moment = datetime.fromisoformat(at)
+    except (ValueError, binascii.Error):
+        moment = None
+    if moment is None or moment.tzinfo is None or "\x00" in pk:
+        raise Invalid("cursor: use the value of `next` of the page before.")
+    return moment, pk

@@ -1,0 +1,324 @@
+"""One socket per watched episode. It never takes a write; after a `gap` the page catches up over HTTP.
+
+Owns permission at connect and the order "listen, then read what is stored, then pass on what comes", by which a watcher
+misses nothing. Agents hear the agent's topic only.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, ParamSpec, TypeVar
+from urllib.parse import parse_qs
+from weakref import WeakKeyDictionary
+
+from asgiref.sync import sync_to_async
+from channels.generic.websocket import AsyncWebsocketConsumer
+from django.db import Error as DatabaseError
+from django.db import close_old_connections
+
+from episodes import events
+from episodes.live.hub import Hub, SocketListener, hub
+from episodes.live.live_html import Showings, pictures_frame, showings
+from episodes.live.wire import Line, Payload
+from episodes.models import Episode
+from episodes.show import windows
+from episodes.stored.entries import without_rewards
+from episodes.visible import trajectory, visibility
+from people.access import (
+    SESSION_PROJECT,
+    Actor,
+    bearer,
+    current_memberships,
+    is_id,
+    may_read,
+    person,
+    sees_outcomes,
+)
+from people.bodies import bearer_secret
+from people.errors import AWAY, AppError, Away, Busy, NotFound, Unauthenticated
+from people.members import token_of
+from people.revalidation import Right, ended, right_of
+from people.turns import REPLAYS
+
+log = logging.getLogger(__name__)
+REFUSED = {401: 4401, 403: 4403, 404: 4404}
+TRY_AGAIN, BROKEN = 1013, 1011
+FIRST_PAGE = 200
+SOCKET_WAIT_S = 10.0
+"""How long a socket waits to be told what is stored while others of its sender are, before it has to try again."""
+RIGHT_S = 2.0
+"""How often the rights of open sockets are looked at again: who was removed hears nothing after this."""
+CLOSING_S = 10.0
+WIRE = "awmweb.send"
+"""Where `awmweb/asgi.py` leaves the server's own `send`, which middleware may wrap."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def actor_for(scope: dict[str, Any], project_id: str | None = None) -> Actor:
+    """Return who connects: a bearer, or a person by session cookie, as a member of the given project or of the chosen
+    one.
+    """
+    secret = bearer_secret(scope)
+    if secret is not None:
+        token = token_of(secret)
+        if token is None:
+            raise Unauthenticated
+        return bearer(token)
+    user = scope.get("user")
+    if user is None or not user.is_authenticated:
+        raise Unauthenticated
+    mine = current_memberships(user, scope["session"])
+    slug = scope["session"].get(SESSION_PROJECT)
+    found = (
+        mine.filter(project_id=project_id).first()
+        if project_id
+        else mine.filter(project__slug=slug).first() or mine.first()
+    )
+    if found is None:
+        raise NotFound
+    return person(found)
+
+
+async def in_database(visit: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Visit the database briefly in any thread; the connection goes back immediately."""
+    return await sync_to_async(_visit, thread_sensitive=False)(functools.partial(visit, *args, **kwargs))
+
+
+def _visit(visit: Callable[[], R]) -> R:
+    close_old_connections()
+    try:
+        return visit()
+    finally:
+        close_old_connections()
+
+
+class BlindListener(SocketListener):
+    """The listener of a person who must not see the outcome: steps come without rewards."""
+
+    def put(self, payload: Payload) -> None:
+        super().put(Payload(*map(_without_rewards, payload.texts)))
+
+
+def _without_rewards(text: str) -> str:
+    frame = json.loads(text)
+    if frame["type"] != "steps":
+        return text
+    return events.steps_frame(frame["episode"], [without_rewards(json.dumps(step)) for step in frame["steps"]])
+
+
+class LiveConsumer(AsyncWebsocketConsumer):
+    """Shared course of a live socket: admit, listen, first frames, then every hint."""
+
+    actor: Actor
+    topics: tuple[str, ...] = ()
+    listens: type[SocketListener] = SocketListener
+    listener: SocketListener | None = None
+    pump: asyncio.Task[None] | None = None
+
+    async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
+        """Run one task for each socket, without those that Channels starts to hear a channel layer as well, and without
+        its visit to the database thread around every message: ours close their own connections.
+        """
+        self.scope, self.base_send = scope, send
+        self.line = Line(scope[WIRE])
+        try:
+            while (message := await receive())["type"] != "websocket.disconnect":
+                if message["type"] == "websocket.connect":
+                    await self.connect()
+        finally:
+            self.leave()
+
+    async def connect(self) -> None:
+        try:
+            self.topics = tuple(await in_database(self.admit))
+        except AppError as refused:
+            await self.accept()
+            return await self.shut(refused)
+        await self.accept()
+        self.listener = self.listens(self.line, self._drain_soon)
+        guard().watch(self)
+        self.pump = asyncio.create_task(self._talk(self._begin))
+
+    def right(self) -> Right:
+        """Return what the permission hangs on."""
+        session = self.scope.get("session")
+        return right_of(self.actor, session.session_key if session is not None else "")
+
+    def admit(self) -> list[str]:
+        """Check the right, note the actor and name the topics, with the database at hand. Raises `AppError`."""
+        raise Unauthenticated
+
+    def source(self) -> Hub | Showings:
+        """Return where the listener hears from."""
+        return hub()
+
+    async def first_frames(self) -> AsyncIterator[str]:
+        """Yield what a new listener hears first, each piece read when the one before has left."""
+        return
+        yield ""
+
+    async def _begin(self, listener: SocketListener) -> None:
+        """Listen, then read what is stored, then pass on what comes: so nothing is missed."""
+        await self.source().add(listener, *self.topics)
+        async for text in self.first_frames():
+            await self.line.send(Payload(text))
+        await self._drain(listener)
+
+    async def _drain(self, listener: SocketListener) -> None:
+        while (payload := listener.take()) is not None:
+            await self.line.send(payload)
+        listener.flowing()
+        self.pump = None
+
+    def _drain_soon(self) -> None:
+        self.pump = asyncio.create_task(self._talk(self._drain))
+
+    async def _talk(self, words: Callable[[SocketListener], Awaitable[None]]) -> None:
+        """Send frames, and never fall silent on an open socket: what cannot be said closes it, and the page connects
+        again.
+        """
+        assert self.listener is not None
+        try:
+            await words(self.listener)
+        except OSError:
+            return  # it has gone
+        except Exception as error:
+            if not isinstance(error, (*AWAY, AppError)):
+                log.exception("a live socket failed")
+            await self.shut(error)
+
+    async def shut(self, reason: Exception) -> None:
+        """Close and say why. A refusal is final to a page; after anything else it tries again."""
+        self.leave(pumping=True)
+        code, word = _closing(reason)
+        with contextlib.suppress(OSError):
+            await self.close(code=code, reason=word)
+
+    async def cut_off(self, refusal: AppError) -> None:
+        """Close, whether the other side reads or not."""
+        try:
+            await asyncio.wait_for(self.shut(refusal), CLOSING_S)
+        except TimeoutError:
+            self.line.abort()
+
+    def leave(self, pumping: bool = False) -> None:
+        """Hear nothing any more."""
+        guard().forget(self)
+        if self.listener is not None:
+            self.source().drop(self.listener, *self.topics)
+        if self.pump is not None and not pumping:
+            self.pump.cancel()
+
+
+def _closing(reason: Exception) -> tuple[int, str]:
+    if isinstance(reason, Busy):
+        return TRY_AGAIN, Busy.code
+    if isinstance(reason, AppError):
+        return REFUSED.get(reason.status, 4400), reason.code
+    if isinstance(reason, AWAY):
+        return TRY_AGAIN, Away.code
+    return BROKEN, "internal"
+
+
+class Guard:
+    """Looks at the rights of all open sockets of an event loop over and over; who may not listen any more hears nothing
+    after that. One look for all, since thousands of sockets would ask the database thousands of times."""
+
+    def __init__(self) -> None:
+        self._rights: dict[LiveConsumer, Right] = {}
+        self._task: asyncio.Task[None] | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    def watch(self, consumer: LiveConsumer) -> None:
+        self._rights[consumer] = consumer.right()
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._run())
+
+    def forget(self, consumer: LiveConsumer) -> None:
+        self._rights.pop(consumer, None)
+
+    async def _run(self) -> None:
+        """Look until no one is left to look at."""
+        while self._rights:
+            await asyncio.sleep(RIGHT_S)
+            try:
+                gone = await in_database(ended, set(self._rights.values()))
+            except DatabaseError:
+                continue  # a database that is away ends no right
+            for consumer, right in list(self._rights.items()):
+                if right in gone:
+                    self._close(consumer, gone[right])
+
+    def _close(self, consumer: LiveConsumer, refusal: AppError) -> None:
+        """Close on its own: a socket that takes nothing must not hold up the others."""
+        consumer.leave()
+        task = asyncio.create_task(consumer.cut_off(refusal))
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+
+_guards: WeakKeyDictionary[asyncio.AbstractEventLoop, Guard] = WeakKeyDictionary()
+
+
+def guard() -> Guard:
+    """Return the guard of the running event loop; a web process has one."""
+    return _guards.setdefault(asyncio.get_running_loop(), Guard())
+
+
+class EpisodeConsumer(LiveConsumer):
+    """`/ws/episodes/{id}?since=N`; our own live page asks for `pictures=1`, which no agent gets."""
+
+    sees_all = False
+    """Whether it may hear of the outcome; a reviewer who has to judge blind may not."""
+
+    def admit(self) -> list[str]:
+        pk = self.scope["url_route"]["kwargs"]["pk"]
+        named = Episode.objects.filter(pk=pk).values_list("project_id", flat=True)
+        project_id = named.first() if is_id(pk) else None
+        self.actor = actor_for(self.scope, project_id)
+        may_read(self.actor)
+        if project_id != self.actor.project.pk:
+            raise NotFound
+        self.sees_all = visibility.sees_outcome(self.actor, pk)
+        if self.is_blind:
+            self.listens = BlindListener
+        return [events.episode_topic(pk), events.people_topic(pk)] if self.sees_all else [events.episode_topic(pk)]
+
+    @property
+    def is_blind(self) -> bool:
+        return not self.sees_all and sees_outcomes(self.actor)
+
+    def source(self) -> Hub | Showings:
+        return showings() if self._in_pictures() else hub()
+
+    async def first_frames(self) -> AsyncIterator[str]:
+        """Yield everything after `since`, page by page; to a page in pictures only up to where it goes."""
+        pk, since = self.scope["url_route"]["kwargs"]["pk"], self._since()
+        if self._in_pictures():
+            yield pictures_frame(pk, await in_database(windows.last_of, pk, self.actor))
+            return
+        while True:
+            async with REPLAYS.turn(self.actor.key, SOCKET_WAIT_S):
+                how = {"verification": self.sees_all, "is_blind": self.is_blind}
+                told, more = await in_database(trajectory.told_after, pk, since, FIRST_PAGE, **how)
+            for part in list(events.parted([text for _, text in told])) or [[]]:
+                yield events.steps_frame(pk, part)
+            if not more:
+                return
+            since = told[-1][0]
+
+    def _since(self) -> int:
+        return windows.number(self._asked("since")) or 0
+
+    def _in_pictures(self) -> bool:
+        return sees_outcomes(self.actor) and self._asked("pictures") == "1"
+
+    def _asked(self, name: str) -> str:
+        query: str = self.scope.get("query_string", b"").decode("latin-1")
+        return parse_qs(query).get(name, [""])[0]

@@ -1,0 +1,140 @@
+"""What open live pages hear: the frames of their episode with pictures in place of steps, drawn once per process.
+
+Owns the frame `pictures`: the markup of the steps that came, and the last number. A page that is told like this need
+not ask for what it was just told of, so a watcher costs the process one write and no look-up. Frames that come while
+others are drawn are drawn together; at most half of the time goes into drawing, and of more than a page takes in at
+once only the newest are drawn: a page fetches what is missing by number, as after any gap. Called by `consumers.py`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from weakref import WeakKeyDictionary
+
+from django.db import close_old_connections
+from django.utils import timezone
+
+from episodes import events
+from episodes.live.hub import GAP_FRAME, Listener, hub
+from episodes.live.wire import Payload
+from episodes.models import Step
+from episodes.show import windows
+from episodes.show.html_cache import picture_of
+from episodes.show.windows import MOST
+
+log = logging.getLogger(__name__)
+Topics = tuple[str, ...]
+
+
+def pictures_frame(episode: str, last: int, pictures: Iterable[str] = ()) -> str:
+    """Return a frame with the pictures of some steps up to `last`, maybe of none, each in JSON already."""
+    html = "".join(one[1:-1] for one in pictures)
+    return (
+        f'{{"type":"pictures","episode":{json.dumps(episode)},"last":{last},"html":"{html}",'
+        f'"now":"{events.stamp(timezone.now())}"}}'
+    )
+
+
+def drawn(texts: Sequence[str], *, is_blind: bool = False) -> list[str]:
+    """Return the same frames for a page: those with steps become one with pictures, or some where these are large; the
+    others stay as they are. Pictures have no rewards for readers who must not see the outcome.
+    """
+    frames = [(json.loads(text), text) for text in texts]
+    told = [frame for frame, _ in frames if frame["type"] == "steps"]
+    others = [text for frame, text in frames if frame["type"] != "steps"]
+    seqs = sorted({step["seq"] for frame in told for step in frame["steps"]})
+    if not seqs:
+        return others
+    episode = told[0]["episode"]
+    # what is told is for any ears; a page shows what is stored
+    stored = Step.objects.filter(episode=episode, seq__in=seqs[-MOST:])
+    rows = windows.shown(stored, is_blind=is_blind)
+    return [*_frames_of(episode, [row.seq for row in rows], [json.dumps(picture_of(row)) for row in rows]), *others]
+
+
+def _frames_of(episode: str, seqs: list[int], pictures: Sequence[str]) -> Iterator[str]:
+    """Yield frames, each of the steps up to its own last picture."""
+    shown = 0
+    for part in events.parted(pictures):
+        shown += len(part)
+        yield pictures_frame(episode, seqs[shown - 1], part)
+
+
+def _timed(texts: Sequence[str], is_blind: bool) -> tuple[list[str], float]:
+    began = time.thread_time()
+    close_old_connections()
+    try:
+        return drawn(texts, is_blind=is_blind), time.thread_time() - began
+    finally:
+        close_old_connections()
+
+
+class Showing:
+    """One episode on the pages of this process; it listens while there is somebody to show it to."""
+
+    def __init__(self, topics: Topics) -> None:
+        self.pages: set[Listener] = set()
+        self._heard = Listener()
+        self._topics = topics
+        self._is_blind = not any(map(events.is_for_people, topics))  # agents get no pictures
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def begin(self, page: Listener) -> None:
+        self.pages.add(page)
+        await hub().add(self._heard, *self._topics)
+
+    def end(self) -> None:
+        hub().drop(self._heard, *self._topics)
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        while True:
+            texts = [*(await self._heard.get()).texts]
+            while (more := self._heard.take()) is not None:
+                texts += more.texts
+            await asyncio.sleep(await self._show(texts))
+
+    async def _show(self, texts: Sequence[str]) -> float:
+        """Return seconds of work that the drawing took."""
+        try:
+            frames, spent = await asyncio.to_thread(_timed, texts, self._is_blind)
+        except Exception:
+            log.exception("steps could not be drawn; their pages ask for them")
+            frames, spent = [GAP_FRAME], 0.0
+        payload = Payload(*frames)
+        for page in tuple(self.pages):
+            page.put(payload)
+        return spent
+
+
+class Showings:
+    """Who watches what; as the hub to its sockets."""
+
+    def __init__(self) -> None:
+        self._showings: dict[Topics, Showing] = {}
+
+    async def add(self, page: Listener, *topics: str) -> None:
+        """Show this page what comes from now on."""
+        if topics not in self._showings:
+            self._showings[topics] = Showing(topics)
+        await self._showings[topics].begin(page)
+
+    def drop(self, page: Listener, *topics: str) -> None:
+        showing = self._showings.get(topics)
+        if showing is None:
+            return
+        showing.pages.discard(page)
+        if not showing.pages:
+            self._showings.pop(topics).end()
+
+
+_showings: WeakKeyDictionary[asyncio.AbstractEventLoop, Showings] = WeakKeyDictionary()
+
+
+def showings() -> Showings:
+    """Return those of the running event loop; a web process has one."""
+    return _showings.setdefault(asyncio.get_running_loop(), Showings())

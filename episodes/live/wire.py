@@ -1,0 +1,122 @@
+"""Websocket frames for many sockets: their bytes are made once and written to each socket's transport.
+
+Owns the one place that knows the server below ASGI. From a server a text frame is the same bytes for everybody, and
+making it again for each of a thousand sockets is most of what a fan-out would cost. Compressed it is the same bytes
+still, if no frame refers to one before it; `Socket` agrees on that with whoever offers compression. The web process
+runs as `uvicorn --ws episodes.live.wire:Socket`. Under another server frames go through ASGI. Called by `hub.py` and
+`consumers.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+from websockets.extensions import Extension
+from websockets.extensions.permessage_deflate import PerMessageDeflate, ServerPerMessageDeflateFactory
+
+PACKED_ABOVE_BYTES = 1024
+"""Below this compressing gains less than it costs."""
+WINDOW_BITS = 15
+LEVEL = 1
+WAITING_BYTES = 1024 * 1024
+"""How much a transport takes before its socket counts as stalled. Frames wait there by reference."""
+SHARED = ServerPerMessageDeflateFactory(
+    server_no_context_takeover=True, client_no_context_takeover=True, compress_settings={"level": LEVEL}
+)
+
+
+class Socket(WebSocketsSansIOProtocol):
+    """uvicorn's websocket, which takes compression where every frame stands for itself."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.conn.available_extensions = [SHARED]
+
+
+class Payload:
+    """What is told at one moment: the texts of its frames, and their bytes once somebody writes them."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = texts
+        self.size = sum(map(len, texts))
+
+    @functools.cached_property
+    def plain(self) -> bytes:
+        """Whole text frames as they go over the line, unmasked as a server's are."""
+        return b"".join(_frame(0x81, text.encode()) for text in self.texts)
+
+    @functools.cached_property
+    def packed(self) -> bytes:
+        """The same for sockets that take compressed frames."""
+        return b"".join(map(_packed, self.texts))
+
+
+def _packed(text: str) -> bytes:
+    data = text.encode()
+    if len(data) < PACKED_ABOVE_BYTES:
+        return _frame(0x81, data)
+    packer = zlib.compressobj(LEVEL, zlib.DEFLATED, -WINDOW_BITS)
+    # the end of a flushed block is left out, as the protocol says
+    return _frame(0xC1, (packer.compress(data) + packer.flush(zlib.Z_SYNC_FLUSH))[:-4])
+
+
+def _frame(head: int, data: bytes) -> bytes:
+    size = len(data)
+    if size < 126:
+        return bytes((head, size)) + data
+    if size < 65536:
+        return bytes((head, 126)) + size.to_bytes(2, "big") + data
+    return bytes((head, 127)) + size.to_bytes(8, "big") + data
+
+
+class Line:
+    """The way to one socket."""
+
+    __slots__ = ("_asgi", "_packs", "_socket")
+
+    def __init__(self, send: Any) -> None:
+        """Take the server's own `send`; what middleware made of it is not known here."""
+        self._asgi = send
+        self._socket, self._packs = _known(getattr(send, "__self__", None))
+
+    def write(self, payload: Payload) -> bool:
+        """Write at once. False while the transport is full or closing, or not known."""
+        socket = self._socket
+        if socket is None or socket.close_sent or socket.disconnected or not socket.writable.is_set():
+            return False
+        socket.transport.write(payload.packed if self._packs else payload.plain)
+        return True
+
+    def abort(self) -> None:
+        """Drop the connection, whatever still waits to be written."""
+        if self._socket is not None:
+            self._socket.transport.abort()
+
+    async def send(self, payload: Payload) -> None:
+        """Write once the socket takes it. Raises `ConnectionError` when there is none any more."""
+        if self._socket is None:
+            for text in payload.texts:
+                await self._asgi({"type": "websocket.send", "text": text})
+            return
+        await self._socket.writable.wait()
+        if not self.write(payload):
+            raise ConnectionError("the socket is closed")
+
+
+def _known(socket: Any) -> tuple[WebSocketsSansIOProtocol | None, bool]:
+    """Return the protocol below a `send`, if frames may be written past it, and whether they may be compressed."""
+    if not isinstance(socket, WebSocketsSansIOProtocol) or not _shares(socket.conn.extensions):
+        return None, False
+    socket.transport.set_write_buffer_limits(high=WAITING_BYTES)
+    agreed = socket.conn.extensions
+    # whoever asks for a smaller window may be sent uncompressed frames
+    return socket, bool(agreed) and agreed[0].local_max_window_bits >= WINDOW_BITS  # type: ignore[attr-defined]
+
+
+def _shares(agreed: Sequence[Extension]) -> bool:
+    """Return whether no frame changes what a later one means."""
+    return not agreed or (isinstance(agreed[0], PerMessageDeflate) and agreed[0].local_no_context_takeover)

@@ -1,0 +1,84 @@
+"""The page that compares episodes: two side by side, several as small multiples.
+
+Owns HTTP status, which episodes, and which of their steps are read. The rules of the comparison are in `alignment.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from episodes.models import Episode, Step
+from episodes.show import wall, windows
+from episodes.show.alignment import acts_of, align, differences, divergence
+from episodes.visible import visibility
+from people.access import Actor, MemberRequest, member_required, scoped, visible_or_404
+from people.errors import Invalid
+from people.plain_text import clean
+
+STEPS = 2_000
+"""Steps of each episode that are compared, large ones in their shortened form."""
+MULTIPLES = 24
+DIFFERENCES = 200
+
+
+@require_GET
+@member_required()
+def compare(request: MemberRequest) -> HttpResponse:
+    """Compare the episodes of `episode=`; with `with=`, the newest of that episode's task and itself."""
+    chosen = _chosen(request)
+    rows = wall.rows_with_outcomes(request.actor, chosen)
+    tasks = {(one.scenario, one.task_idx, one.task) for one in chosen}
+    context: dict[str, Any] = {"rows": rows, "one_task": len(tasks) == 1, "first": chosen[0]}
+    if len(chosen) == 2:
+        context |= _side_by_side(request.actor, chosen)
+    return render(request, "episodes/compare.html", context)
+
+
+def _chosen(request: MemberRequest) -> list[Episode]:
+    everything = scoped(Episode.objects.select_related("run"), request.project)
+    if with_ := request.GET.get("with", ""):
+        one = visible_or_404(Episode.objects.all(), request.actor, with_)
+        same = everything.filter(scenario=one.scenario, task_idx=one.task_idx, task=one.task).exclude(pk=one.pk)
+        return [one, *same.order_by("-created_at", "-pk")[: MULTIPLES - 1]]
+    ids = list(dict.fromkeys(request.GET.getlist("episode")))
+    if not 2 <= len(ids) <= MULTIPLES:
+        raise Invalid(f"Select 2 to {MULTIPLES} episodes to compare.")
+    return [visible_or_404(everything, request.actor, pk) for pk in ids]
+
+
+def _side_by_side(actor: Actor, pair: Sequence[Episode]) -> dict[str, Any]:
+    """Return what the page shows of two: aligned actions, the first divergence, answers, and the final databases."""
+    steps = [_steps(actor, one) for one in pair]
+    pairs = align(*(acts_of(side) for side in steps))
+    first = divergence(pairs)
+    found = differences(*_changes(actor, pair, steps))
+    same = sum(line.kind == "same" for line in pairs)
+    return {
+        "pairs": pairs,
+        "diverges": first,
+        "divergence": pairs[first] if first is not None else None,
+        "same": same,
+        "cut": any(one.last_seq > STEPS for one in pair),
+        "differences": found[:DIFFERENCES],
+        "more_differences": max(0, len(found) - DIFFERENCES),
+        "answers": [clean(one.final_answer) if one.final_answer else "" for one in pair],
+    }
+
+
+def _steps(actor: Actor, one: Episode) -> list[dict[str, Any]]:
+    rows = Step.objects.filter(episode=one).exclude(kind="verification")
+    return [row.wire() for row in windows.shown(rows, STEPS, is_blind=visibility.is_withheld(actor, one))]
+
+
+def _changes(
+    actor: Actor, pair: Sequence[Episode], steps: Sequence[list[dict[str, Any]]]
+) -> list[list[dict[str, Any]]]:
+    """Return what changed from start to end: as the verifier saw it if it saw both, else as the steps recorded it."""
+    seen = [visibility.of_episode(actor, one) for one in pair]
+    whole = [one.state_diff for one in seen if one is not None and one.state_diff]
+    return [[{"seq": 0, "state_diff": diff}] for diff in whole] if len(whole) == len(pair) else list(steps)

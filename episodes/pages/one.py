@@ -1,0 +1,266 @@
+"""Pages about one episode: live, its fragments, the replay, stopping it, and connecting an agent.
+
+Owns HTTP status and which template. Leaves what is shown to `wall.py` and `trajectory.py`, writes to `recording.py` and
+`people.members`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from episodes.models import AGAIN, Episode, EpisodeState
+from episodes.record import recording
+from episodes.show import durability, wall, windows
+from episodes.show.findings import failed_check, found_by
+from episodes.show.step_cards import card_of, pieces_of
+from episodes.show.windows import number, numbers
+from episodes.stored.strip import actions_in, outcome_words
+from episodes.visible import trajectory, visibility
+from people.access import (
+    MemberRequest,
+    holds,
+    may_issue_tokens,
+    may_launch,
+    member_required,
+    scoped,
+    visible_or_404,
+)
+from people.errors import AppError, NotFound
+from people.members import issue_token
+from people.models import ApiToken
+from people.plain_text import clean
+
+episode_page = member_required(rows=Episode.objects.all)
+
+
+@require_GET
+@member_required()
+def wall_rows(request: MemberRequest) -> HttpResponse:
+    """Return the live episodes, or only those named by `episode=`."""
+    only = request.GET.getlist("episode") or None
+    return render(request, "episodes/_wall.html", {"wall": wall.live(request.actor, only)})
+
+
+@require_GET
+@episode_page
+def episode(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show an episode as it runs, and with its outcome after the end."""
+    one = _episode(request, pk)
+    if (raw := number(request.GET.get("raw"))) is not None:
+        return _raw(request, one, raw)
+    steps = windows.around(request.actor, one, number(request.GET.get("step")))
+    return render(request, "episodes/live.html", {**_context(request, one), "steps": steps})
+
+
+@require_GET
+@episode_page
+def step_fragments(request: MemberRequest, pk: str) -> HttpResponse:
+    """Return up to `limit` steps after `since`, those of `again` before it, and unless `parts=0` the side panel."""
+    one = _episode(request, pk)
+    limit = number(request.GET.get("limit"))
+    steps = windows.after(
+        request.actor,
+        one,
+        number(request.GET.get("since")) or 0,
+        windows.WINDOW if limit is None else limit,
+        numbers(request.GET.get("again", "")),
+    )
+    beside = {} if request.GET.get("parts") == "0" else {"parts": True, **_context(request, one)}
+    ended = not one.is_live
+    context = {"episode": one, "ended": ended, "steps": steps, **beside}
+    # without the request: what the top bar shows would cost more look-ups than the steps
+    return HttpResponse(render_to_string("episodes/_fragments.html", context))
+
+
+@require_GET
+@episode_page
+def find_in_episode(request: MemberRequest, pk: str) -> JsonResponse:
+    """Return the numbers of the steps that contain a text; the page holds only a window of them."""
+    found, more = trajectory.holding(request.actor, _episode(request, pk), request.GET.get("q", "")[:200])
+    return JsonResponse({"seqs": found, "more": more})
+
+
+@require_GET
+@episode_page
+def replay(request: MemberRequest, pk: str) -> HttpResponse:
+    """Step through a recorded episode; `?step=N` is the step in view."""
+    one = _episode(request, pk)
+    shown = windows.replay(request.actor, one, number(request.GET.get("step")) or 1)
+    return render(request, "episodes/replay.html", {**_context(request, one), **shown})
+
+
+@require_GET
+@episode_page
+def briefing_words(request: MemberRequest, pk: str, seq: int) -> HttpResponse:
+    """Return what a briefing says, unless this reader judges an episode of its task blind."""
+    step = json.loads(trajectory.step_text(request.actor, _episode(request, pk).pk, min(seq, 2**31 - 1)))
+    if step["kind"] != "briefing":
+        raise NotFound
+    told = {"text": clean(step["text"]), "human": step.get("source", "human") == "human"}
+    return render(request, "episodes/_briefing_words.html", told)
+
+
+@require_POST
+@episode_page
+def stop_episode(request: MemberRequest, pk: str) -> HttpResponse:
+    recording.cancel(request.actor, pk, request.POST.get("reason", "")[:500])
+    messages.success(request, "Episode stopped.")
+    return redirect("episode", pk)
+
+
+def _episode(request: MemberRequest, pk: str) -> Episode:
+    return visible_or_404(Episode.objects.select_related("run", "project"), request.actor, pk)
+
+
+def _raw(request: MemberRequest, one: Episode, seq: int) -> HttpResponse:
+    """Return one step as it was sent, as plain text, because its content is not trusted."""
+    try:
+        step = json.loads(trajectory.step_text(request.actor, one.pk, seq))
+    except NotFound:
+        return HttpResponse("Step not found.", content_type="text/plain; charset=utf-8", status=404)
+    return HttpResponse(json.dumps(step, indent=2), content_type="text/plain; charset=utf-8")
+
+
+def _context(request: MemberRequest, one: Episode) -> dict[str, Any]:
+    """Return what the head, the side panel and the asks show; the outcome only once there is one."""
+    found, withheld = visibility.by_source(request.actor, one), visibility.is_withheld(request.actor, one)
+    outcome, reported = found.get("verifier"), found.get("reported")
+    whole = bool(outcome and outcome.state_diff)
+    writes, all_writes = ([], 0) if whole else windows.writes(one)
+    diff = outcome.state_diff if outcome and whole else wall.gathered(writes)
+    asked, all_asks = windows.asks(one)
+    asks = [_ask_line(step, one) for step in reversed(asked)]
+    row = wall.row_of(one, timezone.now())
+    no_server = one.events.filter(verb=recording.NO_SERVER).first() if one.state == EpisodeState.QUEUED else None
+    unverified = outcome is None and not withheld
+    waits_for_verifier = one.is_builtin and not one.fault and one.state == EpisodeState.FINISHED and unverified
+    return {
+        "episode": one,
+        "headline": wall.headline(one, outcome, sum(ask["state"] == "open" for ask in asks), no_server is not None),
+        "no_server": no_server,
+        "all_asks": all_asks,
+        "older_writes": all_writes - len(writes),
+        "newest_writes": len(writes),
+        "outcome": outcome,
+        "outcome_details": pieces_of(outcome.details) if outcome and outcome.details else [],
+        "found": pieces_of(found_by(outcome.details)) if outcome and found_by(outcome.details) else [],
+        "failed_check": failed_check(outcome.details) if outcome and outcome.reward_type != "complete" else "",
+        "reported": reported,
+        "reported_words": outcome_words(reported.reward_type) if reported else "",
+        "withheld": withheld,
+        "expects_verifier": waits_for_verifier,
+        "watch": one.is_live or waits_for_verifier,
+        "ended": not one.is_live,
+        "acting": row.acting,
+        "budget": row.budget,
+        "acted": actions_in(one.strip),
+        "elapsed": row.elapsed,
+        "durable": durability.chips(one, timezone.now()),
+        "stop_words": wall.STOPS.get(one.stop_reason, one.stop_reason),
+        "changes": wall.changed_tables(diff),
+        "changed_rows": wall.changed_rows(diff),
+        "unknown_calls": 0 if outcome and one.is_builtin else windows.unknown_calls(one),
+        "final_answer": clean(one.final_answer) if one.final_answer else "",
+        "asks": asks,
+        "events": list(one.events.order_by("-pk")[: windows.BESIDE])[::-1],
+        "tools": wall.tools_of(one),
+        "may_stop": holds(request.actor, may_launch),
+        "cut_off": wall.cut_off_words(one),
+        **_plays(one),
+    }
+
+
+def _plays(one: Episode) -> dict[str, Any]:
+    """Return the rerun of a failed built-in episode, and the episode that this one reruns."""
+    same = Episode.objects.filter(project=one.project_id)
+    broke = one.is_builtin and one.state == EpisodeState.FAILED
+    first = one.key.removeprefix(AGAIN) if one.is_builtin and one.key.startswith(AGAIN) else ""
+    return {
+        "played_again": same.filter(key=one.again_key).only("pk").first() if broke else None,
+        "plays": same.filter(pk=first).only("pk").first() if first else None,
+    }
+
+
+ASK_STATES = {"o": "open", "a": "answered", "f": "fell_back", "d": "declined", "c": "cancelled"}
+
+
+def _ask_line(step: dict[str, Any], one: Episode) -> dict[str, Any]:
+    card = card_of(step)
+    ask = card.ask
+    assert ask is not None
+    state = "cancelled" if card.waits and not one.is_live else ASK_STATES.get(card.mark.code, "open")
+    by = f"{ask.author} {ask.said}" if ask.text or ask.calls else ask.no_advice
+    return {"pk": ask.ask_id, "seq": card.seq, "question": ask.question, "state": state, "by": by}
+
+
+@require_http_methods(["GET", "POST"])
+@member_required()
+def connect(request: MemberRequest) -> HttpResponse:
+    """Create an agent token, show the code that uses it, and wait for the token's first event."""
+    actor = request.actor
+    token, secret, problem = None, "", ""
+    if request.method == "POST":
+        try:
+            token, secret = issue_token(actor, request.POST.get("name", ""), "agent")
+        except AppError as refused:
+            problem = refused.message
+    here = {"url": settings.AWMWEB_PUBLIC_URL, "token": secret or "YOUR-TOKEN"}
+    context = {
+        "token": token,
+        "secret": secret,
+        "problem": problem,
+        "project": actor.project.slug,
+        "may_issue": holds(actor, may_issue_tokens),
+        "snippet": SNIPPET.format(**here),
+        "mcp_snippet": MCP_SNIPPET.format(**here),
+    }
+    return render(request, "awmweb/connect.html", context, status=422 if problem else 200)
+
+
+@require_GET
+@member_required()
+def connect_status(request: MemberRequest) -> HttpResponse:
+    """Return the status light: green from the first episode that the token started."""
+    actor = request.actor
+    token = visible_or_404(ApiToken.objects.all(), actor, request.GET.get("token_id", ""))
+    first = scoped(Episode.objects.filter(token=token.pk), actor.project).order_by("created_at").first()
+    return render(request, "awmweb/_connected.html", {"token": token, "episode": first})
+
+
+SNIPPET = """import asyncio
+
+from awmclient.client import HttpDashboard
+
+
+async def main() -> None:
+    async with HttpDashboard("{url}", "{token}") as dashboard:
+        episode = await dashboard.start_episode("Greet the right person", expert="plain")
+        await episode.append({{"kind": "message", "role": "assistant", "content": "Whom do I greet?"}})
+        advice = await episode.ask("Whom do I greet?", deadline_s=300)  # answer it in the queue
+        said = {{"text": advice.text or "hello, world"}}
+        await episode.append({{"kind": "tool_call", "name": "greet", "arguments": said, "result": "greeted"}})
+        await episode.finish("done")
+
+
+asyncio.run(main())
+"""
+
+MCP_SNIPPET = """{{
+  "mcpServers": {{
+    "awmweb": {{
+      "type": "http",
+      "url": "{url}/mcp",
+      "headers": {{"Authorization": "Bearer {token}"}}
+    }}
+  }}
+}}
+"""

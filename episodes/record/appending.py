@@ -1,0 +1,367 @@
+"""The append of steps: its rules, and one transaction for the appends of many.
+
+Owns what becomes of a batch: rights, repeats, conflicts, gaps, the end of an episode, the rows, the hints. Called by
+`recording.py` for one batch of this process, and by `committer.py` for all that came over HTTP meanwhile.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+from psycopg import Cursor
+
+from awmclient.schema import LIVE_STATES, NO_BRIEFING_AFTER
+from episodes import events
+from episodes.errors import BriefingLate, EpisodeEnded, StepConflict
+from episodes.models import Episode, EpisodeState, Step, StepKind
+from episodes.stored.entries import Entry, is_same, refuse_gaps
+from people.access import Actor, holds, is_id, may_record
+from people.errors import AppError, NotFound, Unauthenticated
+
+AppendResult = int | Exception
+
+LOCK = """
+SELECT id, project_id, state, last_seq, attempt FROM episodes_episode
+ WHERE id = ANY(%s) ORDER BY id FOR NO KEY UPDATE
+"""
+EXISTS = "SELECT id FROM episodes_episode WHERE id = ANY(%s)"
+CURRENT = """
+SELECT id FROM people_apitoken
+ WHERE id = ANY(%s) AND revoked_at IS NULL AND (ends_at IS NULL OR ends_at > clock_timestamp())
+"""
+STORED = """
+SELECT step.episode_id, step.seq, step.body FROM episodes_step step
+  JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, seq) USING (episode_id, seq)
+"""
+NOTED = "INSERT INTO episodes_episodeevent (episode_id, at, verb, actor, reason) VALUES (%s, %s, %s, %s, %s)"
+# Everything of a group in one statement, so that one answer of the database stands between a group and its commit.
+# Columns come as lines of text, since texts of steps hold no line break and arrays would be quoted twice. Of what is
+# wanted only that is written which still stands as it was thought to; a sign of life is noted in steps: without a
+# change of an indexed column the update touches no index. `IS NOT DISTINCT FROM` keeps the index of projects out of it,
+# by which a database without statistics would read every episode of a project for each one.
+OF_MANY = r"""
+WITH wanted AS (
+  SELECT id, project_id, stood::int, last_seq::int, strip, token, nullif(attempt, '')::int AS attempt
+    FROM unnest(string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'),
+                string_to_array(%s, E'\n'), string_to_array(%s, E'\n'), string_to_array(%s, E'\n'),
+                string_to_array(%s, E'\n'))
+         AS line(id, project_id, stood, last_seq, strip, token, attempt)
+"""
+# Of one episode there is nothing to take apart, so every plan is the same: prepared, it is made once. Making it takes
+# twice as long as following it.
+OF_ONE = """
+WITH wanted AS (
+  SELECT %s::text AS id, %s::text AS project_id, (%s::text)::int AS stood, (%s::text)::int AS last_seq,
+         %s::text AS strip, %s::text AS token, nullif(%s::text, '')::int AS attempt
+"""
+WRITE = r"""
+), held AS (
+  SELECT episode.id FROM wanted JOIN episodes_episode episode USING (id)
+   WHERE episode.project_id IS NOT DISTINCT FROM wanted.project_id AND episode.last_seq = wanted.stood
+     AND (wanted.attempt IS NULL OR episode.attempt = wanted.attempt)
+     AND (episode.state IN ('queued', 'running', 'waiting', 'parked') OR wanted.last_seq = wanted.stood)
+     AND (coalesce(wanted.token, '') = '' OR EXISTS (
+           SELECT FROM people_apitoken known WHERE known.id = wanted.token AND known.revoked_at IS NULL
+              AND (known.ends_at IS NULL OR known.ends_at > clock_timestamp())))
+   ORDER BY episode.id FOR NO KEY UPDATE OF episode SKIP LOCKED
+), written AS (
+  INSERT INTO episodes_step (episode_id, seq, kind, body, cut, at)
+  SELECT line.episode_id, line.seq::int, line.kind, line.body, nullif(line.cut, ''), line.at::timestamptz
+    FROM ROWS FROM (string_to_table(%s, E'\n'), string_to_table(%s, E'\n'), string_to_table(%s, E'\n'),
+                    string_to_table(%s, E'\n'), string_to_table(%s, E'\n'), string_to_table(%s, E'\n'))
+         AS line(episode_id, seq, kind, body, cut, at)
+    JOIN held ON held.id = line.episode_id
+), moved AS (
+  UPDATE episodes_episode episode
+     SET last_seq = wanted.last_seq,
+         strip = episode.strip || coalesce(wanted.strip, ''),
+         heartbeat_at = CASE WHEN episode.heartbeat_at > %s THEN episode.heartbeat_at ELSE %s END,
+         started_at = CASE WHEN state = 'queued' THEN coalesce(started_at, %s) ELSE started_at END,
+         parked_at = CASE WHEN origin = 'external' THEN NULL ELSE parked_at END,
+         state = CASE WHEN state = 'queued' THEN 'running'
+                      WHEN state = 'parked' AND origin = 'external' THEN 'waiting' ELSE state END
+    FROM wanted JOIN held USING (id)
+   WHERE episode.id = wanted.id
+  RETURNING episode.id, episode.project_id, episode.state, episode.last_seq, episode.stop_reason, episode.fault,
+            right(episode.strip, %s)
+)
+SELECT * FROM moved
+"""
+
+
+@dataclass(eq=False, slots=True)
+class Append:
+    """A batch of steps on its way into an episode; of our own worker, with its attempt."""
+
+    actor: Actor
+    episode_id: str
+    entries: Sequence[Entry]
+    attempt: int | None = field(default=None, kw_only=True)
+
+
+@dataclass(slots=True)
+class Standing:
+    """An episode inside one transaction: as it was locked, and what was added to it since."""
+
+    project_id: str
+    state: str
+    stood: int
+    last_seq: int
+    token: str = ""
+    attempt: int | None = None
+    stored: dict[int, str] = field(default_factory=dict)
+    fresh: list[Entry] = field(default_factory=list)
+
+    def text_at(self, seq: int) -> str | None:
+        return self.stored.get(seq) if seq <= self.stood else self.fresh[seq - self.stood - 1].text
+
+
+@dataclass(slots=True)
+class Room:
+    """What one transaction knows: the episodes it holds, those that others hold, the tokens that have ended."""
+
+    standings: dict[str, Standing]
+    held: set[str]
+    ended: set[str]
+
+
+class Held(Exception):
+    """Another transaction holds this episode; later again."""
+
+
+def append_alone(append: Append) -> int:
+    """Append one batch, waiting for its episode if need be, and return the last number of the batch."""
+    result = append_together([append], wait=True)[0]
+    if isinstance(result, Exception):
+        raise result
+    return result
+
+
+def append_together(group: Sequence[Append], *, wait: bool = False) -> list[AppendResult]:
+    """Append many batches.
+
+    First, one statement writes the batches that continue their episode; then the others are checked one by one, in a
+    transaction. Hints leave after the commit. A refused batch adds nothing. Unless `wait` is set, batches of an episode
+    that is locked by another writer are `Held`.
+    """
+    written = _write(_hoped(group))
+    left = [append for append in group if append.episode_id not in written]
+    results = iter(_sort_out(left, wait) if left else ())
+    return [next(results) if append.episode_id not in written else append.entries[-1].seq for append in group]
+
+
+def _hoped(group: Sequence[Append]) -> dict[str, Standing]:
+    """Return episodes as they will stand if each batch goes on from the one before; those where one does not are left
+    out.
+    """
+    hoped: dict[str, Standing] = {}
+    odd = set()
+    for append in group:
+        entries, token = append.entries, append.actor.token.pk if append.actor.token is not None else ""
+        stood = entries[0].seq - 1
+        begun = Standing(append.actor.project.pk, "", stood, stood, token, append.attempt)
+        standing = hoped.setdefault(append.episode_id, begun)
+        goes_on = [entry.seq for entry in entries] == list(range(standing.last_seq + 1, stood + len(entries) + 1))
+        is_plain = append.episode_id.isalnum() and not any(entry.kind == StepKind.BRIEFING for entry in entries)
+        is_of_one = (standing.token, standing.attempt) == (token, append.attempt)
+        if goes_on and is_plain and is_of_one and holds(append.actor, may_record):
+            standing.fresh += entries
+            standing.last_seq = entries[-1].seq
+        else:
+            odd.add(append.episode_id)
+    return {pk: standing for pk, standing in hoped.items() if pk not in odd}
+
+
+@transaction.atomic
+def _sort_out(group: Sequence[Append], wait: bool) -> list[AppendResult]:
+    """1. lock the episodes in one order, 2. sort out rights, repeats, conflicts and gaps batch by batch, 3. write."""
+    with connection.cursor() as cursor:
+        room = _room(cursor, group, wait)
+        _read_repeats(cursor, group, room.standings)
+    results = [_result(append, room) for append in group]
+    heard = {one.episode_id for one, result in zip(group, results, strict=True) if isinstance(result, int)}
+    if _write({pk: standing for pk, standing in room.standings.items() if pk in heard}) != heard:
+        raise RuntimeError("an episode moved while it was held; nothing of this group is acknowledged")
+    return results
+
+
+def _room(cursor: Any, group: Sequence[Append], wait: bool) -> Room:
+    wanted = sorted({append.episode_id for append in group if is_id(append.episode_id)})
+    cursor.execute(LOCK if wait else LOCK + "SKIP LOCKED", [wanted])
+    standings = {
+        pk: Standing(project, state, last, last, attempt=attempt)
+        for pk, project, state, last, attempt in cursor.fetchall()
+    }
+    missing = [pk for pk in wanted if pk not in standings]
+    return Room(standings, _ids(cursor, EXISTS, missing), _ended(cursor, group))
+
+
+def _ended(cursor: Any, group: Sequence[Append]) -> set[str]:
+    """Return tokens that may not be used any more, whatever was known of them when the request came."""
+    shown = {append.actor.token.pk for append in group if append.actor.token is not None}
+    return shown - _ids(cursor, CURRENT, list(shown))
+
+
+def _ids(cursor: Any, query: str, ids: list[str]) -> set[str]:
+    if not ids:
+        return set()
+    cursor.execute(query, [ids])
+    return {pk for (pk,) in cursor.fetchall()}
+
+
+def _read_repeats(cursor: Any, group: Sequence[Append], standings: dict[str, Standing]) -> None:
+    known = [
+        (append.episode_id, entry.seq)
+        for append in group
+        if (standing := standings.get(append.episode_id)) and append.entries[0].seq <= standing.stood
+        for entry in append.entries
+        if entry.seq <= standing.stood
+    ]
+    if known:
+        cursor.execute(STORED, [[pk for pk, _ in known], [seq for _, seq in known]])
+        for pk, seq, body in cursor.fetchall():
+            standings[pk].stored[seq] = body
+
+
+def _result(append: Append, room: Room) -> AppendResult:
+    try:
+        return _place(append, room)
+    except (AppError, Held) as refusal:
+        return refusal
+
+
+def _place(append: Append, room: Room) -> int:
+    """Place a batch after the stored steps, completely or not at all."""
+    standing = _open_to(append.actor, append.episode_id, room)
+    if append.attempt not in (None, standing.attempt):
+        raise EpisodeEnded  # for this attempt: another one goes on with it
+    refuse_gaps(standing.last_seq, append.entries)
+    fresh = [entry for entry in append.entries if entry.seq > standing.last_seq]
+    for entry in append.entries[: len(append.entries) - len(fresh)]:
+        stands = standing.text_at(entry.seq)
+        if stands is not None and not is_same(stands, entry.text):
+            raise StepConflict(f"Step {entry.seq} already exists with different content.")
+    _refuse_late_briefing(append.episode_id, standing, fresh)
+    if fresh and standing.state not in LIVE_STATES:
+        standing.state = _reopened(append)
+    if fresh:
+        standing.fresh += fresh
+        standing.last_seq = fresh[-1].seq
+    return append.entries[-1].seq
+
+
+def _refuse_late_briefing(episode_id: str, standing: Standing, fresh: Sequence[Entry]) -> None:
+    """Refuse a briefing that comes after the agent acted, or after another one."""
+    places = [place for place, entry in enumerate(fresh) if entry.kind == StepKind.BRIEFING]
+    if not places:
+        return
+    if any(entry.kind in NO_BRIEFING_AFTER for entry in (*standing.fresh, *fresh[: places[-1]])):
+        raise BriefingLate
+    if Step.objects.filter(episode=episode_id, kind__in=NO_BRIEFING_AFTER).exists():
+        raise BriefingLate
+
+
+def _open_to(actor: Actor, episode_id: str, room: Room) -> Standing:
+    """Return the episode, if this actor may record in it."""
+    if actor.token is not None and actor.token.pk in room.ended:
+        raise Unauthenticated
+    may_record(actor)
+    if episode_id in room.held:
+        raise Held
+    standing = room.standings.get(episode_id)
+    if standing is None or standing.project_id != actor.project.pk:
+        raise NotFound
+    return standing
+
+
+def _reopened(append: Append) -> str:
+    episode = Episode.objects.get(pk=append.episode_id)
+    reopen_or_refuse(episode, append.actor)
+    return episode.state
+
+
+def reopen_or_refuse(episode: Episode, actor: Actor | None) -> None:
+    """Reopen an episode that was given up for lost when its loop turns out to live; any other end is an end."""
+    if episode.is_live:
+        return
+    if episode.state != EpisodeState.FAILED or not episode.is_cut_off:
+        raise EpisodeEnded
+    episode.state = EpisodeState.RUNNING
+    episode.fault = episode.fault_detail = ""
+    episode.ended_at = None
+    episode.save(update_fields=["state", "fault", "fault_detail", "ended_at"])
+    note(episode, "reopened", actor, "its loop is heard again")
+
+
+def note(episode: Episode, verb: str, actor: Actor | None, reason: str = "") -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(NOTED, [episode.pk, timezone.now(), verb, name_of(actor), reason])
+
+
+def name_of(actor: Actor | None) -> str:
+    """Return who did something, as a history names them."""
+    return actor.name if actor else "awmweb"
+
+
+def _write(wanted: dict[str, Standing]) -> set[str]:
+    """Insert the steps and move the episodes on, of those that stand as they were thought to. Returns their ids."""
+    if not wanted:
+        return set()
+    now = timezone.now()
+    values = [*_episodes(wanted), *_steps(wanted), _lately(now), now, now, events.STRIP_TOLD]
+    rows = _sent(values, of_one=len(wanted) == 1)
+    stamp = events.stamp(now)
+    lines = [line for row in rows for line in _hints(row, wanted[row[0]].fresh, stamp)]
+    transaction.on_commit(functools.partial(events.tell, lines))
+    return {row[0] for row in rows}
+
+
+def _sent(values: list[Any], of_one: bool) -> list[tuple[Any, ...]]:
+    """Write values into the statement past Django's cursor: here they are most of it."""
+    connection.ensure_connection()
+    with connection.wrap_database_errors, Cursor(connection.connection) as cursor:
+        if of_one:
+            return cursor.execute(OF_ONE + WRITE, values).fetchall()
+        return cursor.execute(OF_MANY + WRITE, values, prepare=False).fetchall()
+
+
+def _episodes(wanted: dict[str, Standing]) -> Iterable[str]:
+    standings = wanted.values()
+    yield "\n".join(wanted)
+    yield "\n".join([one.project_id for one in standings])
+    yield "\n".join([str(one.stood) for one in standings])
+    yield "\n".join([str(one.last_seq) for one in standings])
+    yield "\n".join(["".join([entry.code for entry in one.fresh]) for one in standings])
+    yield "\n".join([one.token for one in standings])
+    yield "\n".join(["" if one.attempt is None else str(one.attempt) for one in standings])
+
+
+def _steps(wanted: dict[str, Standing]) -> Iterable[str]:
+    fresh = [entry for one in wanted.values() for entry in one.fresh]
+    yield "\n".join([pk for pk, one in wanted.items() for _ in one.fresh])
+    yield "\n".join([str(entry.seq) for entry in fresh])
+    yield "\n".join([entry.kind for entry in fresh])
+    yield "\n".join([entry.text for entry in fresh])
+    yield "\n".join([entry.cut or "" for entry in fresh])
+    yield "\n".join([entry.stamp for entry in fresh])
+
+
+def _lately(now: datetime) -> datetime:
+    return now - timedelta(seconds=min(1.0, settings.AWMWEB_HEARTBEAT_S / 10))
+
+
+def _hints(row: tuple[Any, ...], fresh: Sequence[Entry], stamp: str) -> Iterable[str]:
+    """Return the hints for new steps and for the episode's progress. A batch of repeats announces the progress again,
+    because the first attempt may have ended between commit and hint."""
+    pk, project_id, *stands = row
+    yield from events.step_hints(events.episode_topic(pk), pk, [entry.told() for entry in fresh])
+    frame = events.episode_line(stamp, pk, *stands, fresh[-1].action if fresh else None)
+    yield events.hint(events.episode_topic(pk), events.LAST, pk, frame)
+    yield events.hint(events.queue_topic(project_id), events.LAST, pk, frame)

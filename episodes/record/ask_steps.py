@@ -1,0 +1,95 @@
+"""Writes: what an ask does to its episode and to its step.
+
+Owns the two exceptions to *append*: the advice of an ask step is set once it closes, and set again while its agent has
+not read it. Leaves questions to `experts.queue` and `experts.closing`, which call these inside their own transactions.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.utils import timezone
+
+from awmclient.schema import Advice
+from episodes.errors import StepConflict
+from episodes.models import Episode, EpisodeState, Step
+from episodes.record.appending import Append, append_alone
+from episodes.record.recording import announce, tell_steps, unpark
+from episodes.stored.entries import entry_of
+from people.access import Actor
+
+
+def note_waiting(episode_id: str) -> None:
+    """Note that an attempt that goes on waits for an ask of the one before. Caller has seen the ask open in this
+    transaction.
+    """
+    episode = Episode.objects.select_for_update().get(pk=episode_id)
+    if episode.state == EpisodeState.RUNNING:
+        episode.state = EpisodeState.WAITING
+        episode.save(update_fields=["state"])
+        announce(episode)
+
+
+def open_ask_step(actor: Actor, episode: Episode, body: dict[str, Any]) -> None:
+    """Give the ask its step number and let the episode wait. Caller holds the episode's lock."""
+    entry = entry_of(body, timezone.now())
+    if entry.seq <= episode.last_seq:
+        raise StepConflict(f"Step {entry.seq} already exists with different content.")
+    episode.state = EpisodeState.WAITING
+    episode.save(update_fields=["state"])
+    episode.last_seq = append_alone(Append(actor, episode.pk, [entry]))
+
+
+def body_of(episode_id: str, seq: int) -> dict[str, Any]:
+    """Return the stored step of an ask."""
+    body: dict[str, Any] = json.loads(Step.objects.get(episode=episode_id, seq=seq).body)
+    return body
+
+
+def close_ask_step(
+    episode: Episode, seq: int, advice: Advice | None, status: str, still_waiting: bool, by_script: bool = False
+) -> None:
+    """Set the advice of an ask step, once, in the transaction that closes the ask.
+
+    This is the one exception to *append*. Values without a field in the advice go to the step's `meta`. The step is
+    sent again and readers replace it by seq; the episode continues unless another of its asks is open.
+    """
+    step = Step.objects.select_for_update().get(episode=episode, seq=seq)
+    body = json.loads(step.body)
+    if advice is not None and body.get("advice") is None:
+        body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
+    beside = {"closed": status} if status == "cancelled" else {"answered_by": "script"} if by_script else {}
+    if beside:
+        body["meta"] = {**(body.get("meta") or {}), **beside}
+    entry = entry_of(body, step.at)
+    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+    episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
+    if episode.state == EpisodeState.WAITING and not still_waiting:
+        episode.state = EpisodeState.RUNNING
+    elif episode.state == EpisodeState.PARKED and not still_waiting:
+        unpark(episode)
+    episode.heartbeat_at = timezone.now()
+    episode.save(update_fields=["strip", "state", "heartbeat_at"])
+    tell_steps(episode, [entry])
+
+
+def reword_ask_step(episode: Episode, seq: int, advice: Advice | None) -> None:
+    """Put other advice, or none, into an ask step that its agent has not read yet: then the episode waits once more,
+    parked if no worker has taken it up meanwhile; an interrupted one stays queued. Caller holds the episode's lock."""
+    step = Step.objects.select_for_update().get(episode=episode, seq=seq)
+    body = {name: value for name, value in json.loads(step.body).items() if name != "advice"}
+    if advice is None:
+        body.pop("meta", None)  # it said who had answered
+    else:
+        body["advice"] = advice.model_dump(exclude_none=True, exclude={"local"})
+    entry = entry_of(body, step.at)
+    Step.objects.filter(pk=step.pk).update(body=entry.text, cut=entry.cut)
+    if advice is None:
+        if episode.state != EpisodeState.QUEUED:
+            episode.state = EpisodeState.WAITING
+        elif episode.parked_at is not None:
+            episode.state = EpisodeState.PARKED
+        episode.strip = episode.strip[: seq - 1] + entry.code + episode.strip[seq:]
+        episode.save(update_fields=["strip", "state"])
+    tell_steps(episode, [entry])

@@ -1,0 +1,157 @@
+"""Group commit: the appends of many requests become one transaction, and each gets its response after the commit.
+
+Owns a bounded queue and one writer thread per web process. Leaves the rules and the transaction to `appending.py`.
+Called by `intake.py`.
+
+Other writers share the database. Rows of episodes are locked first and in one order, and a row that is locked elsewhere
+is skipped: its appends come again in the next round, and the others continue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from django.db import close_old_connections
+
+from episodes.record.appending import Append, AppendResult, Held, append_together
+from episodes.stored.entries import Entry
+from people.access import Actor
+from people.errors import AWAY, Busy
+
+log = logging.getLogger(__name__)
+WAITING_APPENDS = 2000
+WAITING_BYTES = 64 * 1024 * 1024
+GROUP_APPENDS = 256
+GROUP_BYTES = 8 * 1024 * 1024
+HELD_S = 5.0
+"""How long an append waits for an episode that another transaction holds."""
+
+
+@dataclass(eq=False, slots=True)
+class Request(Append):
+    """An append, and who waits for its answer."""
+
+    loop: asyncio.AbstractEventLoop
+    done: asyncio.Future[int]
+    size: int
+    since: float = field(default_factory=time.monotonic)
+
+
+class Committer:
+    """The queue and its writer."""
+
+    def __init__(self) -> None:
+        self._waiting: deque[Request] = deque()
+        self._bytes = 0
+        self._news = threading.Condition()
+        self._thread: threading.Thread | None = None
+
+    def submit(self, actor: Actor, episode_id: str, entries: Sequence[Entry]) -> asyncio.Future[int]:
+        """Queue a batch; the future holds the last number that stands once it is durable. Raises `Busy`."""
+        loop = asyncio.get_running_loop()
+        size = sum(len(entry.text) for entry in entries)
+        append = Request(actor, episode_id, entries, loop, loop.create_future(), size)
+        with self._news:
+            if len(self._waiting) >= WAITING_APPENDS or self._bytes + size > WAITING_BYTES:
+                raise Busy
+            self._waiting.append(append)
+            self._bytes += size
+            self._start()
+            self._news.notify()
+        return append.done
+
+    def _start(self) -> None:
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._run, name="committer", daemon=True)
+            self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            if not self._waiting:
+                _give_back()
+            group = self._next()
+            results = commit(group)
+            if any(isinstance(one, AWAY) for one in results):
+                _give_back()
+            _answer(zip(group, results, strict=True))
+            held = [one for one, result in zip(group, results, strict=True) if isinstance(result, Held)]
+            self._again(held, alone=len(held) == len(group))
+
+    def _next(self) -> list[Request]:
+        with self._news:
+            self._news.wait_for(lambda: self._waiting)
+            group: list[Request] = []
+            size = 0
+            while self._waiting and len(group) < GROUP_APPENDS and size < GROUP_BYTES:
+                group.append(self._waiting.popleft())
+                size += group[-1].size
+            self._bytes -= size
+            return group
+
+    def _again(self, held: Sequence[Request], alone: bool) -> None:
+        """Put them back to the front, in their order."""
+        with self._news:
+            self._waiting.extendleft(reversed(held))
+            self._bytes += sum(one.size for one in held)
+            if held and alone:
+                self._news.wait(0.005)
+
+
+def _give_back() -> None:
+    """Release the connection when no one waits any more or when it may be broken, not after each group: looking at one
+    costs an answer of the database. Whatever happens, the writer lives.
+    """
+    try:
+        close_old_connections()
+    except Exception:
+        log.exception("a connection could not be released")
+
+
+def _answer(answered: Iterable[tuple[Request, AppendResult]]) -> None:
+    """Wake each event loop once for all its requests of the group."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[Request, AppendResult]]] = {}
+    for append, result in answered:
+        if not isinstance(result, Held):
+            by_loop.setdefault(append.loop, []).append((append, result))
+    for loop, answers in by_loop.items():
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(_resolve, answers)
+
+
+def _resolve(answers: Iterable[tuple[Request, AppendResult]]) -> None:
+    for append, result in answers:
+        if append.done.done():
+            continue  # its caller hung up; the steps stand all the same
+        if isinstance(result, Exception):
+            append.done.set_exception(result)
+        else:
+            append.done.set_result(result)
+
+
+def commit(group: Sequence[Request]) -> list[AppendResult]:
+    """Write a group; never raises. An error of the database that one batch may have caused makes each go alone, so that
+    it hits only the one."""
+    try:
+        return [_patient(one, result) for one, result in zip(group, append_together(group), strict=True)]
+    except Exception as error:
+        suspect = not isinstance(error, AWAY)
+        if len(group) > 1 and suspect:
+            return [commit([one])[0] for one in group]
+        if suspect:
+            log.exception("an append failed")
+        return [error for _ in group]
+
+
+def _patient(append: Request, result: AppendResult) -> AppendResult:
+    if isinstance(result, Held) and time.monotonic() - append.since > HELD_S:
+        return Busy("Other requests are changing this episode. Retry shortly.")
+    return result
+
+
+committer = Committer()

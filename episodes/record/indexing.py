@@ -1,0 +1,213 @@
+"""Writes: the words by which steps are found, and the facts of episodes that filters ask for.
+
+Steps are read after they were appended, never with them: making the words costs more than storing a step. What is to be
+read follows from numbers alone, an episode's last step against the last one that was read, so that no message and no
+order of commits can lose a step. Called every two seconds by the worker; only one of them reads at a time. A batch is
+read and written with one statement each, of however many episodes its steps are.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection, transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from awmclient.schema import LIVE_STATES
+from episodes.find.search_text import Facts, answered_by, indexed, text_of
+from episodes.models import EpisodeFacts, SearchMark
+from episodes.stored.entries import read_all
+
+LOCK = 0x5EA2C4
+STEPS, EPISODES = 2_000, 500
+"""Steps and episodes of one transaction."""
+JOINED, JOINED_MOST = 64, 10_000
+"""Steps of a live episode whose words are joined, and of one transaction."""
+NEW_FOR = timedelta(minutes=10)
+SWEEP_EVERY = timedelta(minutes=1)
+WORK_S, REST_MAX_S = 4.0, 1.0
+BEGIN = """
+INSERT INTO episodes_episodefacts (episode_id, read_seq, joined_seq, done, errors, asks, tools, answered, waiting)
+SELECT id, 0, 0, false, 0, 0, '{}', '{}', '{}' FROM episodes_episode episode
+ WHERE created_at >= %s AND NOT EXISTS (SELECT FROM episodes_episodefacts WHERE episode_id = episode.id)
+ON CONFLICT DO NOTHING
+"""
+READ = """
+SELECT step.id, step.episode_id, step.seq, step.body
+  FROM unnest(%s::text[], %s::int[], %s::int[]) AS wanted(episode_id, after, upto)
+  JOIN episodes_step step
+    ON step.episode_id = wanted.episode_id AND step.seq > after AND step.seq <= upto AND kind <> 'verification'
+ ORDER BY step.episode_id, step.seq
+"""
+WORDS = """
+INSERT INTO episodes_stepwords (step_id, episode_id, seq, words)
+SELECT step_id, episode_id, seq, to_tsvector('simple', said)
+  FROM unnest(%s::bigint[], %s::text[], %s::int[], %s::text[]) AS line(step_id, episode_id, seq, said)
+ON CONFLICT (step_id) DO UPDATE SET words = excluded.words
+"""
+FACTS = """
+UPDATE episodes_episodefacts facts
+   SET read_seq = fresh.read_seq, done = fresh.done, errors = fresh.errors, asks = fresh.asks, tools = fresh.tools,
+       answered = fresh.answered, waiting = fresh.waiting
+  FROM json_populate_recordset(NULL::episodes_episodefacts, %s) fresh WHERE facts.episode_id = fresh.episode_id
+"""
+SAID_LATER = """
+INSERT INTO episodes_episodewords (episode_id, words)
+SELECT episode_id, strip(words) FROM episodes_stepwords WHERE step_id = ANY(%s)
+"""
+# a row takes about 400 kB of words at most: PostgreSQL refuses 1 MB
+JOIN = """
+WITH next AS (
+    SELECT episode_id, joined_seq, read_seq, least(read_seq, joined_seq + %(most)s) AS upto FROM episodes_episodefacts
+     WHERE joined_seq < read_seq AND (done OR read_seq - joined_seq >= %(least)s) LIMIT %(episodes)s
+), due AS (
+    SELECT episode_id, joined_seq, upto FROM (
+        SELECT *, sum(upto - joined_seq) OVER (ORDER BY episode_id) - (upto - joined_seq) AS before FROM next
+    ) counted WHERE before < %(most)s
+), moved AS (
+    UPDATE episodes_episodefacts facts SET joined_seq = upto FROM due WHERE facts.episode_id = due.episode_id
+), line AS (
+    SELECT step.episode_id, step.words,
+           sum(octet_length(step.words::text)) OVER (PARTITION BY step.episode_id ORDER BY seq) / 400000 AS part
+      FROM due JOIN episodes_stepwords step ON step.episode_id = due.episode_id AND seq > joined_seq AND seq <= upto
+), joined AS (
+    INSERT INTO episodes_episodewords (episode_id, words)
+    SELECT episode_id, array_to_tsvector(array_agg(word))
+      FROM line, unnest(tsvector_to_array(words)) word GROUP BY episode_id, part
+)
+SELECT count(*) = %(episodes)s OR count(*) > (SELECT count(*) FROM due) OR coalesce(bool_or(upto < read_seq), false)
+  FROM next
+"""
+
+
+class _Reading:
+    """An episode while its steps after `read_seq` up to `upto` are read, and once more its asks that were open."""
+
+    def __init__(self, row: EpisodeFacts, upto: int) -> None:
+        self.row, self.upto = row, upto
+        self.facts = Facts(row.errors, set(row.tools), set(row.answered), list(row.waiting))
+        self.asks = row.asks
+        spans = [*((seq - 1, seq) for seq in row.waiting), (row.read_seq, upto)]
+        self.wanted = [(row.pk, after, last) for after, last in spans]
+
+    def hear(self, seq: int, body: Mapping[str, Any]) -> bool:
+        """Note what a step says; returns whether it says more than words that were joined already."""
+        is_ask = body.get("kind") == "ask"
+        if seq > self.row.read_seq:
+            self.facts.add(body)
+            self.asks += is_ask
+        if is_ask:
+            self.facts.hear(body)
+        return seq <= self.row.joined_seq and bool(answered_by(body))
+
+    def told(self) -> dict[str, object]:
+        """Return the columns that change."""
+        episode, facts = self.row.episode, self.facts
+        return {
+            "episode_id": self.row.pk, "read_seq": self.upto, "asks": self.asks, "errors": facts.errors,
+            "done": not episode.is_live and self.upto >= episode.last_seq, "tools": sorted(facts.tools),
+            "answered": sorted(facts.answered), "waiting": facts.waiting,
+        }  # fmt: skip
+
+
+def work(seconds: float = WORK_S) -> int:
+    """Read until a batch takes all that there is, or the time is over; returns how many steps were read. After a batch
+    that left something it rests for as long as that took: others need the processor now, and this can wait. What comes
+    after the last batch is for the next call: a look costs more than a few steps.
+    """
+    until, count = time.monotonic() + seconds, 0
+    while True:
+        began = time.monotonic()
+        found, is_cut = _one_batch()
+        count += found
+        now = time.monotonic()
+        if not is_cut or now > until:
+            return count
+        time.sleep(min(now - began, REST_MAX_S))
+
+
+@transaction.atomic
+def _one_batch() -> tuple[int, bool]:
+    """Read one batch: 1. be the only one, 2. note new episodes, 3. read what is behind, 4. join words, 5. move the mark
+    if that was all. Returns how many steps were read, and whether anything is left."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_try_advisory_xact_lock(%s)", [LOCK])
+        if not cursor.fetchone()[0]:
+            return 0, False
+    began = timezone.now()
+    _note_new(began)
+    behind, is_cut = _behind()
+    count = _read(behind) if behind else 0
+    if not is_cut:
+        SearchMark.objects.filter(pk=1).update(read_until=began)
+    return count, _join() or is_cut
+
+
+def _note_new(now: datetime) -> None:
+    """Note new episodes; now and then all that are not known, and those that grew after their end."""
+    mark, _ = SearchMark.objects.get_or_create(pk=1, defaults={"read_until": _never(), "swept_at": _never()})
+    sweeps = now - mark.swept_at > SWEEP_EVERY
+    with connection.cursor() as cursor:
+        cursor.execute(BEGIN, [_never() if sweeps else now - NEW_FOR])
+    if sweeps:
+        EpisodeFacts.objects.filter(done=True, episode__last_seq__gt=F("read_seq")).update(done=False)
+        SearchMark.objects.filter(pk=1).update(swept_at=now)
+
+
+def _never() -> datetime:
+    return datetime.fromisoformat("2000-01-01T00:00:00+00:00")
+
+
+def _behind() -> tuple[list[_Reading], bool]:
+    """Return the episodes of this batch, those that wait longest first, with as many steps as one batch takes; and
+    whether there may be more."""
+    ended = ~Q(episode__state__in=LIVE_STATES)
+    rows = EpisodeFacts.objects.filter(Q(episode__last_seq__gt=F("read_seq")) | ended, done=False)
+    columns = [one.name for one in EpisodeFacts._meta.concrete_fields]
+    rows = rows.select_related("episode").only(*columns, "episode__last_seq", "episode__state")
+    found, left = [], STEPS
+    for row in rows.order_by("episode__heartbeat_at", "pk")[:EPISODES]:
+        upto = min(row.episode.last_seq, row.read_seq + left)
+        left -= upto - row.read_seq
+        found.append(_Reading(row, upto))
+        if not left:
+            break
+    return found, not left or len(found) == EPISODES
+
+
+def _read(behind: Sequence[_Reading]) -> int:
+    """Read the steps of these episodes: store their words, and what they tell of the episode."""
+    by_episode = {one.row.pk: one for one in behind}
+    with connection.cursor() as cursor:
+        cursor.execute(READ, _columns([span for one in behind for span in one.wanted]))
+        rows = cursor.fetchall()
+        bodies = read_all([row[3] for row in rows])
+        later = [row[0] for row, body in zip(rows, bodies, strict=True) if by_episode[row[1]].hear(row[2], body)]
+        if rows:
+            _store_words([(*row[:3], indexed(text_of(body))) for row, body in zip(rows, bodies, strict=True)])
+        if later:
+            cursor.execute(SAID_LATER, [later])
+        cursor.execute(FACTS, [json.dumps([one.told() for one in behind])])
+    return len(rows)
+
+
+def _store_words(lines: Sequence[tuple[int, str, int, str]]) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(WORDS, _columns(lines))
+
+
+def _columns(lines: Sequence[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*lines, strict=True)]
+
+
+def _join() -> bool:
+    """Join the words of steps that were read: of ended episodes, and of live ones with many. Returns whether some are
+    left."""
+    with connection.cursor() as cursor:
+        cursor.execute(JOIN, {"least": JOINED, "most": JOINED_MOST, "episodes": EPISODES})
+        return bool(cursor.fetchone()[0])

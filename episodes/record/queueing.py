@@ -1,0 +1,61 @@
+"""Writes: many built-in episodes of a planned run at once, queued or cancelled in a few statements.
+
+Owns bulk changes of episodes that no worker has begun. Leaves single ones to `recording.py`, whose rules hold here too:
+the caller has launch rights, and an episode's key is unique in its project. Called by `runs.launch.planning`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from django.utils import timezone
+
+from awmclient.schema import EpisodeStart
+from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, Run
+from episodes.record.recording import digest_of, policy_facts
+from people.access import Actor, may_launch
+
+BATCH = 1000
+
+
+def queue_many(actor: Actor, run: Run, starts: Sequence[EpisodeStart], max_steps: int) -> list[Episode]:
+    """Insert a queued built-in episode for each start. Caller is in a transaction; no frame is sent, because nothing
+    shows yet."""
+    may_launch(actor)
+    now = timezone.now()
+    made = [
+        Episode(
+            project=actor.project,
+            run=run,
+            body_digest=digest_of(start.model_dump(exclude_unset=True)),
+            policy=start.policy or {},
+            origin=Origin.BUILTIN,
+            state=EpisodeState.QUEUED,
+            max_steps=max_steps,
+            started_by=actor.name,
+            heartbeat_at=now,
+            **policy_facts(start.policy or {}),
+            **start.model_dump(exclude={"run", "tools", "policy"}, exclude_none=True),
+        )
+        for start in starts
+    ]
+    Episode.objects.bulk_create(made, batch_size=BATCH)
+    _note(made, "queued", actor)
+    return made
+
+
+def cancel_unbegun(actor: Actor, run: Run, reason: str) -> int:
+    """Cancel the episodes of a run that no worker ever began; none of them has steps or asks."""
+    may_launch(actor)
+    waiting = Episode.objects.select_for_update(skip_locked=True).filter(run=run, state=EpisodeState.QUEUED, attempt=0)
+    found = list(waiting.only("pk"))
+    Episode.objects.filter(pk__in=[one.pk for one in found]).update(
+        state=EpisodeState.CANCELLED, ended_at=timezone.now()
+    )
+    _note(found, "cancelled", actor, reason)
+    return len(found)
+
+
+def _note(episodes: Sequence[Episode], verb: str, actor: Actor, reason: str = "") -> None:
+    events = [EpisodeEvent(episode=one, verb=verb, actor=actor.name, reason=reason) for one in episodes]
+    EpisodeEvent.objects.bulk_create(events, batch_size=BATCH)

@@ -1,0 +1,617 @@
+"""Writes: start, append steps, outcome, finish, cancel, and what becomes of an episode whose loop is silent.
+
+Owns every change of an episode but those of an ask, which are in `ask_steps.py`, and of its steps, in `appending.py`.
+Called by the API, by our own worker and by the sweep.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, connection, transaction
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
+
+from awmclient.schema import (
+    AT_WORK_STATES,
+    DETAIL_MAX,
+    LIVE_STATES,
+    EpisodeStart,
+    Finish,
+    Outcome,
+    RunStart,
+    StepCommon,
+)
+from awmenv.attesting import NotAttested
+from awmenv.health import Health
+from awmenv.models import BuildReport
+from episodes import events
+from episodes.errors import EpisodeEnded, KeyConflict, NotWaiting
+from episodes.models import Episode, EpisodeEvent, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome
+from episodes.record.appending import (
+    Append,
+    append_alone,
+    name_of,
+    note,
+    reopen_or_refuse,
+)
+from episodes.stored.attesting import attested
+from episodes.stored.entries import Entry, entries_of, entry_of
+from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
+from people.errors import Invalid, NotFound, WrongScope
+from people.members import record
+from people.models import Project
+from people.rows import Row
+
+NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
+INTERRUPTED, RESUMED, RESTORED = "interrupted", "resumed", "restored"
+PARKED, UNPARKED = "parked", "unparked"
+IDLE_ATTEMPTS = 3
+"""An episode whose worker is lost so many times in a row without a new step is failed: it may be what ends them."""
+NO_SERVER = "no environment server"
+UNBRIEFED = "no briefing"
+_WHOLE, _ROW = Row(Episode), Row(Episode, without={"tools"})
+"""An episode as writes look at it is without its tools, which are most of a row."""
+LOCKED = f"SELECT {_ROW.columns()} FROM episodes_episode WHERE id = %s AND project_id = %s FOR UPDATE"
+# with the line of the history that says so
+BEGUN = f"""
+WITH begun AS (
+  UPDATE episodes_episode
+     SET state = 'running', heartbeat_at = %(now)s, worker = %(worker)s, parked_at = NULL,
+         started_at = coalesce(started_at, %(now)s), attempt = attempt + 1, attempt_seq = last_seq
+   WHERE id = %(id)s AND state = 'queued' AND origin <> 'external' RETURNING {_WHOLE.columns()}
+), noted AS (
+  INSERT INTO episodes_episodeevent (episode_id, at, verb, actor, reason)
+  SELECT id, %(now)s, CASE attempt WHEN 1 THEN 'started' ELSE %(resumed)s END, %(actor)s,
+         CASE attempt WHEN 1 THEN '' ELSE format('attempt %%s, from step %%s', attempt, last_seq + 1) END FROM begun
+)
+SELECT * FROM begun
+"""
+FOUND = """
+UPDATE episodes_episode SET tools = coalesce(%s, tools), world = coalesce(%s, world) WHERE id = %s AND attempt = %s
+"""
+ENDED = """
+WITH ended AS (
+  UPDATE episodes_episode
+     SET state = %(state)s, ended_at = %(now)s, stop_reason = %(stop_reason)s, final_answer = %(answer)s,
+         fault = %(fault)s, fault_detail = %(detail)s
+   WHERE id = %(id)s RETURNING id
+)
+INSERT INTO episodes_episodeevent (episode_id, at, verb, actor, reason)
+SELECT id, %(now)s, %(state)s, %(actor)s, %(reason)s FROM ended
+"""
+# the outcome, and only with it what belongs to it: the verifier's step and the digest of the final database
+JUDGED = """
+WITH stored AS (
+  INSERT INTO episodes_verifieroutcome
+         (episode_id, source, reward_type, reward, details, state_diff, tier, health, partial, session, at)
+  VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT (episode_id, source) DO NOTHING RETURNING episode_id
+), shown AS (
+  INSERT INTO episodes_step (episode_id, seq, kind, body, cut, at) SELECT episode_id, %s, %s, %s, %s, %s FROM stored
+)
+UPDATE episodes_episode SET world = %s WHERE id = (SELECT episode_id FROM stored)
+"""
+OnEnd = Callable[[Episode, str], None]
+_on_end: list[OnEnd] = []
+_on_queued: list[Callable[[str], None]] = []
+
+
+def on_end(callback: OnEnd) -> None:
+    """Register what must happen in the transaction that ends an episode (an upper app closes its asks)."""
+    _on_end.append(callback)
+
+
+def on_queued(callback: Callable[[str], None]) -> None:
+    """Register what calls a worker, with an episode's id, after a parked episode is queued again."""
+    _on_queued.append(callback)
+
+
+def refuse_archive(project: Project) -> None:
+    """Refuse to archive while a loop is at work: it could not record its end. Registered with
+    `projects.before_archive`.
+    """
+    live = scoped(Episode.objects.live(), project).count()
+    if live:
+        some = "1 episode is" if live == 1 else f"{live} episodes are"
+        raise Invalid(f"{some} still live. Cancel or finish them first.")
+
+
+def start_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
+    """Create a run; one of an agent's token allows its episodes at most a plain expert. The same key gives the same run
+    back, and false. Raises `KeyConflict` if that run was started with another body.
+    """
+    run, made = open_run(actor, plan)
+    if not made:
+        others = differing(run, _run_fields(plan))
+        if hasattr(run, "plan"):  # its expert mode follows from its arms, and what is said now has no plan
+            others = [name for name in others if name != "expert" or "expert" in plan.model_fields_set] + ["plan"]
+        if others:
+            raise KeyConflict(other_values(f"The key {plan.key!r} was already used for a run", others))
+    return run, made
+
+
+def open_run(actor: Actor, plan: RunStart) -> tuple[Run, bool]:
+    """Create a run, or return the one of this key, and false. Caller compares what that one was started with."""
+    may_start_runs(actor)
+    if plan.expert == "informed" and not holds(actor, may_launch):
+        raise WrongScope("Creating a run with expert mode informed requires a token of scope launch.")
+    about = {"key": plan.key or "", "created_by": actor.name, **_run_fields(plan)}
+    try:
+        with transaction.atomic():
+            return Run.objects.create(project=actor.project, **about), True
+    except IntegrityError:
+        return Run.objects.get(project=actor.project, key=plan.key), False
+
+
+def _run_fields(plan: RunStart) -> dict[str, Any]:
+    said = {"arm": plan.arm or "", "policy": plan.policy or {}, "metadata": plan.metadata or {}}
+    return {"name": plan.name, **said, "expert": plan.expert}
+
+
+def start_episode(
+    actor: Actor,
+    plan: EpisodeStart,
+    *,
+    state: str = EpisodeState.RUNNING,
+    max_steps: int | None = None,
+    origin: str = Origin.EXTERNAL,
+) -> tuple[Episode, bool]:
+    """1. check the right, 2. the run must be of this project and allow the help, 3. insert; the same key gives the same
+    episode back."""
+    may_record(actor)
+    run = visible_or_404(Run.objects.all(), actor, plan.run) if plan.run else None
+    refuse_help(actor, run, plan.expert)
+    digest = digest_of(plan.model_dump(exclude_unset=True))
+    now = timezone.now()
+    fields = plan.model_dump(exclude={"key", "run", "tools", "policy"}, exclude_none=True)
+    try:
+        with transaction.atomic():
+            episode = Episode.objects.create(
+                project=actor.project,
+                key=plan.key,
+                body_digest=digest,
+                run=run,
+                tools=[tool.model_dump() for tool in plan.tools or []],
+                policy=plan.policy or {},
+                origin=origin,
+                **policy_facts(plan.policy or {}),
+                state=state,
+                max_steps=max_steps,
+                started_by=actor.name,
+                token=actor.token.pk if actor.token else "",
+                started_at=None if state == EpisodeState.QUEUED else now,
+                heartbeat_at=now,
+                **fields,
+            )
+            note(episode, "started" if state != EpisodeState.QUEUED else "queued", actor)
+            announce(episode)
+    except IntegrityError:
+        episode = Episode.objects.get(project=actor.project, key=plan.key)
+        if episode.body_digest != digest:
+            said = plan.model_dump(exclude={"key", "run"})
+            others = differing(episode, {**said, "run_id": run.pk if run else None})
+            if others:
+                used = f"The key {plan.key!r} was already used for an episode"
+                raise KeyConflict(other_values(used, others)) from None
+        return episode, False
+    return episode, True
+
+
+def differing(known: object, said: Mapping[str, Any]) -> list[str]:
+    """Return the fields in which what is said now differs from what is stored; an empty value is as good as none."""
+    unsaid: tuple[Any, ...] = (None, "", [], {})
+    both = {name: (getattr(known, name), value) for name, value in said.items()}
+    others = [name for name, (one, other) in both.items() if one != other and not (one in unsaid and other in unsaid)]
+    return [name.removesuffix("_id") for name in others]
+
+
+def other_values(used: str, others: Sequence[str]) -> str:
+    """Return the message of a conflict, which names the fields."""
+    return f"{used} with different values of: {', '.join(others)}."
+
+
+def refuse_help(actor: Actor, run: Run | None, wanted: str) -> None:
+    """Raise if an agent's token asks for a higher expert mode than its run allows.
+
+    An informed expert can read the verifier, so an agent must not choose one itself; admins, researchers and launch
+    tokens decide for each episode.
+    """
+    most = run.expert if run is not None else ExpertMode.PLAIN
+    if ExpertMode.most([wanted, most]) == most or holds(actor, may_launch):
+        return
+    why = f"The run {run.name} allows" if run is not None else "Episodes without a run are limited to"
+    raise WrongScope(f"{why} expert mode {most}. To allow more, create the run with a token of scope launch.")
+
+
+def policy_facts(policy: dict[str, Any]) -> dict[str, str]:
+    """Return kind and name of a policy, for filters and exports: `kind` and `name` as the loop gives them.
+
+    Without them a policy that names a `model` is of the kind *model* under that name, and awmweb's own say which
+    script they play.
+    """
+    kind = policy.get("kind") or policy.get("awmweb") or ("model" if policy.get("model") else "")
+    name = policy.get("name") or policy.get("script") or policy.get("model") or ""
+    return {"policy_kind": _short(kind, 40), "policy_name": _short(name, 200)}
+
+
+def _short(value: Any, most: int) -> str:
+    return value.replace("\x00", "")[:most] if isinstance(value, str) else ""
+
+
+def begin(episode_id: str, worker: str = "") -> Episode | None:
+    """Start a queued episode with one conditional update, so that a task that runs twice starts it once, and return it
+    as it stands then; None if it is not queued.
+
+    `worker` names the process that runs it.
+    """
+    about = {"id": episode_id, "now": timezone.now(), "worker": worker, "resumed": RESUMED, "actor": name_of(None)}
+    with transaction.atomic(savepoint=False):
+        episode = _WHOLE.one(BEGUN, about)
+        if episode is not None:
+            announce(episode)
+    return episode
+
+
+def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], attempt: int | None = None) -> int:
+    """Append one batch in a transaction and return its last number. A batch without steps is refused, as over HTTP.
+
+    Raises EpisodeEnded for an `attempt` that another one has taken over from.
+    """
+    if not steps:
+        raise Invalid("No steps.")
+    return append_alone(Append(actor, episode_id, entries_of(steps), attempt=attempt))
+
+
+def _locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
+    """Lock and return the episode. Raises EpisodeEnded for an attempt that another one has taken over from."""
+    episode = _ROW.one(LOCKED, [episode_id, actor.project.pk]) if is_id(episode_id) else None
+    if episode is None:
+        raise NotFound
+    if attempt not in (None, episode.attempt):
+        raise EpisodeEnded
+    return episode
+
+
+def digest_of(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
+
+
+def tell_steps(episode: Episode, entries: Sequence[Entry]) -> None:
+    events.publish_steps(events.episode_topic(episode.pk), episode.pk, [entry.told() for entry in entries])
+    announce(episode, last=entries[-1].action)
+
+
+def announce(episode: Episode, last: str | None = None) -> None:
+    """Publish an episode's progress to its page and to lists of live episodes."""
+    stands = (episode.state, episode.last_seq, episode.stop_reason, episode.fault)
+    frame = events.episode_frame(episode.pk, *stands, episode.strip, last)
+    events.publish(events.episode_topic(episode.pk), frame)
+    events.publish(events.queue_topic(episode.project_id), frame)
+
+
+def _touch(episode: Episode) -> None:
+    Episode.objects.filter(pk=episode.pk).update(heartbeat_at=timezone.now())
+
+
+def hear(actor: Actor, episode_id: str) -> None:
+    """Note any call of a loop about its live episode as a sign of life; it does not reopen a lost one."""
+    if actor.scope == "agent" and is_id(episode_id):
+        scoped(Episode.objects.live(), actor.project).filter(pk=episode_id).update(heartbeat_at=timezone.now())
+
+
+@transaction.atomic
+def heartbeat(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
+    """1. note the sign of life, 2. reopen an episode that was given up for lost."""
+    may_record(actor)
+    episode = _locked(actor, episode_id, attempt)
+    if not episode.is_live and episode.is_cut_off:
+        reopen_or_refuse(episode, actor)
+        announce(episode)
+    _touch(episode)
+    return episode
+
+
+@transaction.atomic
+def park_now(actor: Actor, episode_id: str) -> Episode:
+    """Park a waiting episode at its loop's request. Idempotent.
+
+    Silence does not fail it from here on. An answer queues it, and the loop's next step lets it run again.
+    Raises `NotWaiting` if none of its asks is open.
+    """
+    may_record(actor)
+    episode = _locked(actor, episode_id)
+    if episode.state != EpisodeState.PARKED and not park(episode.pk):
+        raise NotWaiting
+    episode.refresh_from_db()
+    return episode
+
+
+@transaction.atomic
+def park(episode_id: str, attempt: int | None = None) -> bool:
+    """Let a waiting episode go on waiting without a process; its attempt has ended. Caller holds the episode's lock and
+    has seen one of its asks open. Idempotent. False if another attempt has taken over."""
+    waiting = Episode.objects.filter(pk=episode_id, state=EpisodeState.WAITING)
+    if attempt is not None:
+        waiting = waiting.filter(attempt=attempt)
+    if waiting.update(state=EpisodeState.PARKED, parked_at=timezone.now(), worker="") != 1:
+        parked = Episode.objects.filter(pk=episode_id, state=EpisodeState.PARKED)
+        return attempt is not None and parked.filter(attempt=attempt).exists()  # it may not have heard that it had
+    episode = Episode.objects.get(pk=episode_id)
+    note(episode, PARKED, None, "waits for an answer")
+    announce(episode)
+    return True
+
+
+def unpark(episode: Episode) -> None:
+    """Queue a parked episode for any worker, or for its own loop, now that none of its asks is open. Caller saves its
+    state."""
+    episode.state = EpisodeState.QUEUED
+    note(episode, UNPARKED, None, "its ask is closed")
+    for callback in _on_queued if episode.is_builtin else ():
+        transaction.on_commit(functools.partial(callback, episode.pk))
+
+
+@transaction.atomic
+def finish(actor: Actor, episode_id: str, end: Finish, attempt: int | None = None) -> Episode:
+    """1. lock, 2. accept the same end again, 3. end it, with the fault that its loop names, and close its asks, 4. keep
+    the reported outcome, and what the environment server attests of it, 5. tell."""
+    may_record(actor)
+    episode = _locked(actor, episode_id, attempt)
+    if not episode.is_live and _is_same_end(episode, end):
+        return episode
+    reopen_or_refuse(episode, actor)
+    episode.final_answer = end.final_answer
+    episode.stop_reason = end.stop_reason
+    reason: str = end.stop_reason
+    if end.fault is not None:
+        episode.fault, episode.fault_detail = end.fault, _storable(end.detail or "")
+        reason = f"{end.fault}: {episode.fault_detail[:200]}"
+    state = EpisodeState.FAILED if end.stop_reason == "error" else EpisodeState.FINISHED
+    if end.outcome is not None:
+        told = end.outcome.model_dump(exclude_none=True, exclude={"attestation"})
+        _outcome(episode, Outcome(source="reported", **told)).save()
+    _end(episode, state, actor, reason)
+    if end.outcome is not None and end.outcome.attestation is not None:
+        _attest(actor, episode, end.outcome.attestation)
+    return episode
+
+
+def _storable(detail: str) -> str:
+    """Return the words of a fault as a column of text can hold them."""
+    return detail[:DETAIL_MAX].replace("\x00", "").encode("utf-8", "replace").decode()
+
+
+def _attest(actor: Actor, episode: Episode, attestation: dict[str, Any]) -> None:
+    """Keep the outcome that a signed statement proves; what it does not prove stays reported, and the history says
+    why. A session that two episodes claim at the same time goes to one of them."""
+    try:
+        outcome, session = attested(episode, episode.final_answer, attestation)
+        with transaction.atomic():
+            record_outcome(actor, episode.pk, outcome, session=session)
+    except NotAttested as refused:
+        note(episode, NOT_ATTESTED, actor, str(refused))
+    except IntegrityError:
+        note(episode, NOT_ATTESTED, actor, "the session was used for another episode")
+
+
+def _is_same_end(episode: Episode, end: Finish) -> bool:
+    stored = (episode.stop_reason, episode.final_answer, episode.fault, episode.fault_detail)
+    if stored != (end.stop_reason, end.final_answer, end.fault or "", _storable(end.detail or "")):
+        return False
+    kept = VerifierOutcome.objects.filter(episode=episode, source="reported").first()
+    if kept is None or end.outcome is None:
+        return kept is None and end.outcome is None
+    return (kept.reward_type, kept.reward, kept.details) == (
+        end.outcome.reward_type, end.outcome.reward, end.outcome.details or {},
+    )  # fmt: skip
+
+
+def _end(episode: Episode, state: str, actor: Actor | None, reason: str) -> None:
+    """End it, say so in its history, close its asks, tell. Caller has set why it ends."""
+    episode.state, episode.ended_at = state, timezone.now()
+    how: dict[str, Any] = {
+        "state": str(state),
+        "now": episode.ended_at,
+        "stop_reason": episode.stop_reason,
+        "answer": None if episode.final_answer is None else json.dumps(episode.final_answer),
+        "fault": episode.fault,
+        "detail": episode.fault_detail,
+    }
+    with connection.cursor() as cursor:
+        cursor.execute(ENDED, {**how, "id": episode.pk, "actor": name_of(actor), "reason": reason})
+    for callback in _on_end:
+        callback(episode, reason)
+    announce(episode)
+
+
+@transaction.atomic
+def fail(actor: Actor, episode_id: str, fault: str, detail: str, attempt: int | None = None) -> bool:
+    """Fail the episode with the fault and cause of a boundary, which never counts as a failed task."""
+    episode = _locked(actor, episode_id, attempt)
+    if not episode.is_live:
+        return False
+    episode.fault, episode.fault_detail, episode.stop_reason = fault, _storable(detail), "error"
+    _end(episode, EpisodeState.FAILED, actor, f"{fault}: {episode.fault_detail[:200]}")
+    return True
+
+
+@transaction.atomic
+def cancel(actor: Actor, episode_id: str, reason: str) -> Episode:
+    """Cancel an episode as a person; its loop hears `episode_ended` at its next word."""
+    may_launch(actor)
+    episode = _locked(actor, episode_id)
+    if episode.is_live:
+        _end(episode, EpisodeState.CANCELLED, actor, reason)
+        record(actor, "stopped episode", episode.pk, reason)
+    return episode
+
+
+@transaction.atomic
+def record_outcome(
+    actor: Actor,
+    episode_id: str,
+    outcome: Outcome,
+    tier: str = "",
+    health: Health | None = None,
+    partial: BuildReport | None = None,
+    session: str | None = None,
+    final: str = "",
+) -> bool:
+    """Store the verifier's outcome once: the row, a verification step after the last one, and a frame for people only.
+    The project's queue hears that there is one, not which: among its listeners are those who judge blind.
+    False if there is one of this source: the same word again, after an answer that got lost.
+
+    The check of the verifier is only in the row. `final` is the digest of the final database; it is stored with the
+    record of the world, for certificates.
+    """
+    episode, now = _locked(actor, episode_id), timezone.now()
+    said = {"reward_type": outcome.reward_type, "reward": outcome.reward}
+    body = {"seq": episode.last_seq + 1, "kind": "verification", **said, "details": outcome.details}
+    entry = entry_of(body, now)
+    found = _outcome(episode, outcome, tier, health, partial, session)
+    world = {**episode.world, "final": final} if final and episode.world else episode.world
+    values = [
+        *(getattr(found, name) for name in ("episode_id", "source", "reward_type", "reward")),
+        *(json.dumps(told) for told in (found.details, found.state_diff)),
+        *(found.tier, json.dumps(found.health), json.dumps(found.partial), session, now),
+        *(entry.seq, entry.kind, entry.text, entry.cut, entry.at, json.dumps(world)),
+    ]
+    with connection.cursor() as cursor:
+        cursor.execute(JUDGED, values)
+        if cursor.rowcount == 0:
+            return False
+    # last_seq stays: it is what agents read, and the verifier's step is not theirs
+    events.publish_steps(events.people_topic(episode.pk), episode.pk, [entry.told()])
+    frame = {"type": "outcome", "episode": episode.pk}
+    events.publish(events.people_topic(episode.pk), {**frame, **said})
+    events.publish(events.queue_topic(episode.project_id), frame)
+    return True
+
+
+@transaction.atomic
+def note_unverified(actor: Actor, episode_id: str, reason: str) -> None:
+    """Note in the history why the verifier did not run; the episode has no outcome."""
+    note(_locked(actor, episode_id), NOT_VERIFIED, actor, reason.replace("\x00", "")[:2000])
+
+
+@transaction.atomic
+def note_no_server(episode_id: str, reason: str) -> None:
+    """Note, once per episode, why a queued episode could not start: no environment server responded."""
+    queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
+    if queued is None or queued.events.filter(verb=NO_SERVER).exists():
+        return
+    note(queued, NO_SERVER, None, reason.replace("\x00", "")[:2000])
+    announce(queued)
+
+
+@transaction.atomic
+def note_unbriefed(episode_id: str, reason: str) -> None:
+    """Note, once per episode, why its agent gets no briefing though its arm gives one."""
+    queued = Episode.objects.select_for_update().filter(pk=episode_id, state=EpisodeState.QUEUED).first()
+    if queued is not None and not queued.events.filter(verb=UNBRIEFED).exists():
+        note(queued, UNBRIEFED, None, reason.replace("\x00", "")[:2000])
+
+
+@transaction.atomic
+def note_partial(actor: Actor, episode_id: str, partial: BuildReport) -> None:
+    """Store that the episode's scenario is partial: statements of its pack fail, and it runs without them."""
+    episode = _locked(actor, episode_id)
+    episode.partial = partial.wire()
+    episode.save(update_fields=["partial"])
+
+
+def note_environment(
+    episode_id: str, attempt: int, tools: list[dict[str, Any]] | None = None, world: dict[str, Any] | None = None
+) -> None:
+    """Store what an attempt found in its environment before its first step: the `tools` that it listed, and how its
+    `world` began. Our own worker queues an episode before it has asked."""
+    found = [None if said is None else json.dumps(said) for said in (tools, world)]
+    with connection.cursor() as cursor:
+        cursor.execute(FOUND, [*found, episode_id, attempt])
+
+
+@transaction.atomic
+def note_restored(episode_id: str, grade: str, difference: str) -> None:
+    """Say in the history that a world was restored with a lower grade than *exact*, and the first difference."""
+    episode = Episode.objects.filter(pk=episode_id).first()
+    if episode is not None:
+        said = difference.replace("\x00", "")[:2000]
+        note(episode, RESTORED, None, f"attempt {episode.attempt}, grade {grade}: {said}")
+
+
+def _outcome(
+    episode: Episode,
+    outcome: Outcome,
+    tier: str = "",
+    health: Health | None = None,
+    partial: BuildReport | None = None,
+    session: str | None = None,
+) -> VerifierOutcome:
+    return VerifierOutcome(
+        episode=episode,
+        source=outcome.source,
+        reward_type=outcome.reward_type,
+        reward=outcome.reward,
+        details=outcome.details,
+        state_diff=outcome.state_diff,
+        tier=tier,
+        health=health.wire() if health else {},
+        partial=partial.wire() if partial else {},
+        session=session,
+    )
+
+
+def lose_silent(now: datetime | None = None) -> int:
+    """End the attempts whose loop sent nothing for the heartbeat time, each in a transaction."""
+    silent = Episode.objects.silent_since((now or timezone.now()) - timedelta(seconds=settings.AWMWEB_HEARTBEAT_S))
+    why = f"no heartbeat for {settings.AWMWEB_HEARTBEAT_S} s"
+    return sum(_lose(silent, pk, why) for pk in silent.values_list("pk", flat=True)[:500])
+
+
+def lose_of_worker(worker: str) -> int:
+    """End the attempts that an earlier process of this worker had started."""
+    begun = Episode.objects.filter(worker=worker, state__in=AT_WORK_STATES)
+    return sum(_lose(begun, pk, "its worker was restarted") for pk in begun.values_list("pk", flat=True))
+
+
+def unverified() -> QuerySet[Episode]:
+    """Return finished built-in episodes without an outcome or a reason for that: their worker was lost in between."""
+    finished = Episode.objects.filter(state=EpisodeState.FINISHED, origin=Origin.BUILTIN)
+    told = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
+    judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
+    return finished.filter(~Exists(told), ~Exists(judged))
+
+
+def settled() -> QuerySet[Episode]:
+    """Return episodes that have ended and whose verifier has run or will not."""
+    waits = unverified().filter(pk=OuterRef("pk"), fault="")
+    return Episode.objects.exclude(state__in=LIVE_STATES).exclude(Exists(waits))
+
+
+@transaction.atomic
+def _lose(lost: QuerySet[Episode], episode_id: str, why: str) -> bool:
+    """Queue a built-in episode again, to resume from its record.
+
+    Fail the episode of an external loop, and one whose attempts recorded no new step several times in a row.
+    """
+    episode = lost.select_for_update(skip_locked=True).filter(pk=episode_id).first()
+    if episode is None:
+        return False
+    if episode.is_builtin:
+        episode.idle_attempts = 0 if episode.last_seq > episode.attempt_seq else episode.idle_attempts + 1
+        if episode.idle_attempts < IDLE_ATTEMPTS:
+            episode.state = EpisodeState.QUEUED
+            episode.save(update_fields=["state", "idle_attempts"])
+            note(episode, INTERRUPTED, None, why)
+            announce(episode)
+            return True
+        why = f"{why}; {IDLE_ATTEMPTS} attempts in a row recorded no new step"
+    episode.fault, episode.fault_detail = "worker", why
+    _end(episode, EpisodeState.FAILED, None, "worker lost")
+    return True

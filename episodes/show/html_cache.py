@@ -1,0 +1,74 @@
+"""HTML of steps, rendered once per process for all pages and sockets.
+
+Owns the context of a step's template and how long its HTML is kept. Leaves texts to `step_cards.py`. Called by
+`templatetags/marks.py` for pages and fragments, and by `live_html.py` for the sockets of live pages.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from threading import Lock
+from typing import Any
+
+from django.template.loader import render_to_string
+from django.urls import reverse
+
+from episodes.show.step_cards import card_of
+from episodes.show.windows import Shown
+from episodes.stored.strip import MARKS
+
+TEMPLATE = "episodes/_step.html"
+
+
+def context_of(
+    step: Mapping[str, Any], current: bool = False, ended: bool = False, episode: str = ""
+) -> dict[str, Any]:
+    """Return what the template shows. `ended` says that an ask without advice waits no longer."""
+    card = card_of(step)
+    return {
+        "card": card,
+        "raw_url": f"{reverse('episode', args=[episode])}?raw={card.seq}" if episode else "",
+        "words_url": reverse("briefing_words", args=[episode, card.seq]) if episode and card.briefing else "",
+        "current": current,
+        "waits": card.waits and not ended,
+        "mark": MARKS["c"] if card.waits and ended else card.mark,
+    }
+
+
+class Album:
+    """Drawings by what they show, bounded by their size; those asked for least lately go first."""
+
+    def __init__(self, room: int = 8_000_000) -> None:
+        self._pictures: OrderedDict[tuple[Any, ...], str] = OrderedDict()
+        self._left = room
+        self._lock = Lock()
+
+    def of(self, key: tuple[Any, ...], draw: Callable[[], str]) -> str:
+        with self._lock:
+            if key in self._pictures:
+                self._pictures.move_to_end(key)
+                return self._pictures[key]
+        drawn = draw()
+        with self._lock:
+            if key not in self._pictures:
+                self._left -= len(drawn)
+            self._pictures[key] = drawn
+            while self._left < 0:
+                self._left += len(self._pictures.popitem(last=False)[1])
+        return drawn
+
+
+_album = Album()
+
+
+def picture_of(row: Shown, current: bool = False, ended: bool = False) -> str:
+    """Return the picture of a stored step. A step never changes once it is written, but for the advice of an ask."""
+    if current:
+        return _draw(row, current, ended)
+    key = (row.episode_id, row.seq, ended, row.is_blind, row.told if row.kind == "ask" else "")
+    return _album.of(key, lambda: _draw(row, current, ended))
+
+
+def _draw(row: Shown, current: bool, ended: bool) -> str:
+    return render_to_string(TEMPLATE, context_of(row.wire(), current, ended, row.episode_id))

@@ -1,0 +1,429 @@
+"""The one picture of a step: a step dict in, what its card shows out. Pure, without Django.
+
+Owns the wording of results and the cutting of long values. Leaves the lines of a state change to `state_lines.py`, the
+cleaning of hostile text to `people.plain_text`, escaping and markup to the template `episodes/_step.html`, which is
+used live, in replay and beside an ask. Called by `templatetags/marks.py`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Any
+
+from episodes.show.json_paths import ROOT, under
+from episodes.show.legend import why_no_answer
+from episodes.show.state_lines import LONG_VALUE, DiffLine, diff_lines, told
+from episodes.stored.strip import Mark, is_cancelled, mark_of, outcome_words
+from people.plain_text import clean
+
+LONG_WORDS = 90
+LONG_RESULT = 16_000
+TABLE_ROWS = 50
+TABLE_COLUMNS = 12
+DIFF_LINES = 8
+SOURCES_SHOWN = 12
+_ID = re.compile(r"[A-Za-z0-9]{1,40}")
+_TOKEN = re.compile(
+    r'(?P<key>"(?:[^"\\]|\\.)*")(?=\s*:)|(?P<text>"(?:[^"\\]|\\.)*(?:"|\\?\Z))|(?P<atom>-?\d[\d.eE+-]*|true|false|null)'
+)
+
+
+@dataclass(frozen=True)
+class Argument:
+    name: str
+    value: str
+    css: str
+    size: str = ""
+    full: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of a result; a cell is None for null."""
+
+    columns: list[str]
+    rows: list[list[str | None]]
+    hidden: int = 0
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came back, closed in words and open as a table or as text. `pieces` are (css class, text) pairs of JSON."""
+
+    words: str
+    meta: str = ""
+    failed: bool = False
+    open: bool = False
+    table: Table | None = None
+    pieces: list[tuple[str, str]] = field(default_factory=list)
+    cut: bool = False
+    size: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class AskCard:
+    question: str
+    context: str
+    status: str
+    author: str
+    said: str
+    text: str
+    calls: list[str]
+    human: bool
+    initials: str
+    ask_id: str
+    no_advice: str
+
+
+@dataclass(frozen=True)
+class BriefingCard:
+    """A briefing. `text` is empty where it is `apart`: its words may tell outcomes, and the server gives them to those
+    who may know these. `sources` are ids of episodes, `more` how many are not named."""
+
+    author: str
+    said: str
+    sight: str
+    text: str
+    human: bool
+    initials: str
+    apart: bool
+    sources: list[str]
+    more: int
+
+
+@dataclass(frozen=True)
+class VerificationCard:
+    label: str
+    reward: str
+    pieces: list[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Card:
+    seq: int
+    mark: Mark
+    kind: str
+    at: datetime | None
+    said: str = ""
+    speaker: str = ""
+    call: str = ""
+    arguments: list[Argument] = field(default_factory=list)
+    result: Result | None = None
+    diff: list[DiffLine] = field(default_factory=list)
+    diff_more: list[DiffLine] = field(default_factory=list)
+    ask: AskCard | None = None
+    briefing: BriefingCard | None = None
+    verification: VerificationCard | None = None
+    waits: bool = False
+    cut_from: str = ""
+    traceback: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """A turn of the agent that said nothing: the step counts, and its row is not shown."""
+        return self.kind == "message" and not self.speaker and not self.said.strip()
+
+    @property
+    def name(self) -> str:
+        """What the scrubber calls the step."""
+        return self.call or {"ask": "ask_expert", "verification": "verifier"}.get(self.kind, self.speaker or self.kind)
+
+
+def card_of(step: Mapping[str, Any]) -> Card:
+    """Return the picture of one step."""
+    kind = str(step["kind"])
+    whole = _cut_before(step)
+    size = bytes_in_words(whole) if whole else ""
+    card = Card(seq=int(step["seq"]), mark=mark_of(dict(step)), kind=kind, at=moment(step.get("at")), cut_from=size)
+    if kind in ("tool_call", "action"):
+        return replace(card, **_action_parts(step))
+    if kind == "ask":
+        return replace(card, ask=_ask_card(step), waits=not step.get("advice") and not is_cancelled(step))
+    if kind == "briefing":
+        return replace(card, briefing=_briefing_card(step))
+    if kind == "verification":
+        return replace(card, verification=_verification_card(step))
+    speaker = str(step.get("role") or kind)
+    return replace(card, said=clean(step.get("content", "")), speaker="" if speaker == "assistant" else speaker)
+
+
+def moment(value: object) -> datetime | None:
+    if isinstance(value, datetime):
+        return value
+    if not isinstance(value, str):
+        return None
+    try:
+        return datetime.fromisoformat(value.replace("Z", "+00:00"))
+    except ValueError:
+        return None
+
+
+def _action_parts(step: Mapping[str, Any]) -> dict[str, Any]:
+    tool = step["kind"] == "tool_call"
+    field_name = "arguments" if tool else "action"
+    given = step.get(field_name) or {}
+    lines = list(diff_lines(step.get("state_diff"), f"{ROOT}.state_diff"))
+    return {
+        "call": clean(step.get("name") or "") if tool else "action",
+        "arguments": [argument_of(name, value, under(f"{ROOT}.{field_name}", name)) for name, value in given.items()],
+        "result": result_of(step),
+        "diff": lines[:DIFF_LINES] if len(lines) > DIFF_LINES + 1 else lines,
+        "diff_more": lines[DIFF_LINES:] if len(lines) > DIFF_LINES + 1 else [],
+        "traceback": _traceback(step),
+    }
+
+
+def _traceback(step: Mapping[str, Any]) -> str:
+    meta = step.get("meta")
+    return clean(str(meta.get("traceback") or "")[-LONG_RESULT:]) if isinstance(meta, Mapping) else ""
+
+
+def argument_of(name: str, value: object, path: str = "") -> Argument:
+    """Return an argument as the card shows it; `path` is where it stands in the step."""
+    text = clean(json.dumps(value, ensure_ascii=False, default=str))
+    css = "js" if isinstance(value, str) else "jn"
+    if len(text) <= LONG_VALUE:
+        return Argument(clean(name), text, css, path=path)
+    return Argument(clean(name), text[:LONG_VALUE] + "…", css, size_in_words(text), text, path)
+
+
+def _cut_before(step: Mapping[str, Any]) -> int:
+    """Return the size of a large step of which only the short form is here; zero for one that is whole."""
+    cut = step.get("cut")
+    return int(cut.get("size") or 0) if isinstance(cut, Mapping) else 0
+
+
+def size_in_words(text: str) -> str:
+    return bytes_in_words(len(text.encode("utf-8", "replace")))
+
+
+def bytes_in_words(size: int) -> str:
+    for limit, unit in ((1_000_000, "MB"), (1_000, "kB")):
+        if size >= limit:
+            return f"{size / limit:.1f} {unit}"
+    return f"{size} B"
+
+
+def result_of(step: Mapping[str, Any]) -> Result | None:
+    """Return result or error in words, with size, time and reward. Absent while the call is on its way."""
+    if step.get("error") is not None:
+        return _failure(step)
+    name = "result" if step["kind"] == "tool_call" else "observation"
+    raw = step.get(name)
+    if raw is None:
+        return Result("no result", _meta(step, ""))
+    value = _parsed(raw)
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    table = table_of(value)
+    shown, cut = text[:LONG_RESULT], len(text) > LONG_RESULT
+    pieces = [] if table else ([("", clean(shown))] if isinstance(value, str) else list(json_pieces(shown)))
+    size = size_in_words(text)
+    if whole := _cut_before(step):
+        size = f"{size} of {bytes_in_words(whole)}"
+    path = f"{ROOT}.{name}"
+    return Result(words_of(value), _meta(step, size), table=table, pieces=pieces, cut=cut, size=size, path=path)
+
+
+def _failure(step: Mapping[str, Any]) -> Result:
+    text = clean(step["error"])
+    first, _, rest = text.strip().partition("\n")
+    long = len(first) > LONG_VALUE
+    words = first[:LONG_VALUE] + "…" if long else first
+    body = text if long else rest.strip()
+    pieces = [("", body[:LONG_RESULT])] if body else []
+    is_rest = bool(body) and not long
+    path = f"{ROOT}.error"
+    return Result(words or "the call failed", _meta(step, ""), failed=True, open=is_rest, pieces=pieces, path=path)
+
+
+def _parsed(raw: object) -> object:
+    """Parse JSON inside a string, as AWM's tools answer, as what it is."""
+    if not isinstance(raw, str) or not raw.lstrip().startswith(("{", "[")):
+        return raw
+    try:
+        return json.loads(raw)
+    except ValueError:
+        return raw
+
+
+def _meta(step: Mapping[str, Any], size: str) -> str:
+    """Return size, time and reward; a reward of zero says nothing."""
+    meta = step.get("meta") or {}
+    duration = meta.get("duration_ms") if isinstance(meta, Mapping) else None
+    parts = [f"reward {number(step['reward'])}" if step.get("reward") else "", size]
+    if isinstance(duration, int | float) and abs(duration) < 1e12:
+        parts.append(f"{duration:.0f} ms" if duration < 1000 else f"{duration / 1000:.1f} s")
+    return ", ".join(part for part in parts if part)
+
+
+def number(value: object) -> str:
+    """Return a number with a real minus sign and no empty decimals beyond the first."""
+    if not isinstance(value, int | float):
+        return "none"
+    text = f"{value:.3f}".rstrip("0")
+    return (text + "0" if text.endswith(".") else text).replace("-", "−")
+
+
+def words_of(value: object) -> str:
+    """Return what came back, in one short line."""
+    if isinstance(value, str):
+        first = clean(value).strip().split("\n", 1)[0]
+        return first[:LONG_WORDS] + ("…" if len(first) > LONG_WORDS else "") if first else "empty text"
+    if isinstance(value, list):
+        unit = "row" if value and all(isinstance(row, Mapping) for row in value) else "item"
+        return f"{len(value)} {unit}{'' if len(value) == 1 else 's'}"
+    if isinstance(value, Mapping):
+        return _object_in_words(value)
+    return clean(json.dumps(value))
+
+
+_NAMES = ("id", "key", "subject", "title", "name", "status", "state")
+
+
+def _object_in_words(value: Mapping[str, Any]) -> str:
+    """Return an object by what names it, else by the only list it holds, else by the object inside it."""
+    flat = {name: item for name, item in value.items() if not isinstance(item, list | Mapping) and item is not None}
+    lists = [(name, rows) for name, rows in value.items() if isinstance(rows, list)]
+    inside = [(name, item) for name, item in value.items() if isinstance(item, Mapping) and item]
+    if len(lists) == 1 and not any(_is_name(name) for name in flat):
+        return count_of(*lists[0])
+    if len(inside) == 1 and not any(_is_name(name) for name in flat):
+        return _cut(f"{clean(inside[0][0])}: {_object_in_words(inside[0][1])}")
+    if not flat:
+        return f"{len(value)} {'field' if len(value) == 1 else 'fields'}" if value else "empty object"
+    first = sorted(flat, key=lambda name: _NAMES.index(name) if name in _NAMES else len(_NAMES))
+    return _cut(", ".join(f"{clean(name)} {told(flat[name])}" for name in first[:3]))
+
+
+def _is_name(name: object) -> bool:
+    return name in _NAMES or str(name).endswith(("_id", "_key"))
+
+
+def _cut(line: str) -> str:
+    return line[:LONG_WORDS] + "…" if len(line) > LONG_WORDS else line
+
+
+def count_of(name: str, rows: list[Any]) -> str:
+    """Return no tickets, 1 ticket, 3 tickets: by the name of the list."""
+    if len(rows) != 1:
+        return f"{len(rows) or 'no'} {clean(name)}"
+    for many, one in (("ies", "y"), ("sses", "ss"), ("xes", "x"), ("ss", "ss"), ("s", "")):
+        if str(name).endswith(many):
+            return f"1 {clean(str(name)[: -len(many)] + one)}"
+    return f"1 in {clean(name)}"
+
+
+def table_of(value: object) -> Table | None:
+    """Return a table for a list of flat objects, also as the only list of an object."""
+    if isinstance(value, Mapping):
+        lists = [rows for rows in value.values() if isinstance(rows, list)]
+        flat = all(not isinstance(item, Mapping) for item in value.values())
+        value = lists[0] if len(lists) == 1 and flat else None
+    if not isinstance(value, list) or not value or not all(isinstance(row, Mapping) for row in value):
+        return None
+    if any(isinstance(item, list | Mapping) for row in value for item in row.values()):
+        return None
+    columns = list(dict.fromkeys(name for row in value for name in row))[:TABLE_COLUMNS]
+    rows = [[null_or_text(row.get(column, "")) for column in columns] for row in value[:TABLE_ROWS]]
+    return Table([clean(column) for column in columns], rows, max(0, len(value) - TABLE_ROWS))
+
+
+def null_or_text(value: object) -> str | None:
+    """Return what a cell of a table shows; None is null, which is no empty text."""
+    return None if value is None else cell_of(value)
+
+
+def cell_of(value: object) -> str:
+    text = clean("" if value is None else value if isinstance(value, str) else json.dumps(value))
+    return text[:LONG_VALUE] + "…" if len(text) > LONG_VALUE else text
+
+
+def json_pieces(text: str) -> Iterator[tuple[str, str]]:
+    """Yield JSON text cut into (css class, text): names are muted, values are ink."""
+    end = 0
+    for found in _TOKEN.finditer(text):
+        if found.start() > end:
+            yield "", text[end : found.start()]
+        css = "jk" if found["key"] else "js" if found["text"] else "jn"
+        yield css, clean(found[0])
+        end = found.end()
+    if end < len(text):
+        yield "", clean(text[end:])
+
+
+def pieces_of(value: object) -> list[tuple[str, str]]:
+    return list(json_pieces(json.dumps(value, ensure_ascii=False, indent=2, default=str)[:LONG_RESULT]))
+
+
+def initials(name: str) -> str:
+    parts = re.split(r"[\s._@-]+", name.strip())
+    return "".join(part[0] for part in parts if part)[:2].upper() or "?"
+
+
+_SOURCES = {"human": "answered", "llm": "answered (model)", "cache": "answered (reused)"}
+
+
+def _ask_card(step: Mapping[str, Any]) -> AskCard:
+    advice = step.get("advice") or {}
+    source, author = str(advice.get("source", "")), clean(advice.get("author") or "")
+    fallback = source == "fallback"
+    by_script = source == "human" and (step.get("meta") or {}).get("answered_by") == "script"
+    sight = "sees verifier" if advice.get("privilege") == "sees_verifier" else "blind"
+    return AskCard(
+        question=clean(step.get("question", "")),
+        context=clean(step.get("context") or ""),
+        status=mark_of(dict(step)).code,
+        author=author or ("Someone" if source == "human" else "A model"),
+        said=f"{_how(advice, by_script)}, {sight}",
+        text="" if fallback else clean(advice.get("text", "")),
+        calls=[call_in_words(call) for call in advice.get("tool_calls") or []],
+        human=source == "human" and not by_script,
+        initials=initials(author or "?"),
+        ask_id=str(step.get("ask") or ""),
+        no_advice=f"{why_no_answer(str(advice.get('reason') or 'deadline'))} No advice was sent." if fallback else "",
+    )
+
+
+def _briefing_card(step: Mapping[str, Any]) -> BriefingCard:
+    human, author = step.get("source", "human") == "human", clean(step.get("author") or "")
+    apart = step.get("privilege") == "sees_verifier"
+    sources = [one for one in step.get("sources") or [] if _ID.fullmatch(str(one))]
+    return BriefingCard(
+        author=author or ("Someone" if human else "A model"),
+        said="briefed the agent" if human else "briefed the agent (model)",
+        sight="sees verifier" if apart else "blind",
+        text="" if apart else clean(step.get("text", "")),
+        human=human,
+        initials=initials(author or "?"),
+        apart=apart,
+        sources=sources[:SOURCES_SHOWN],
+        more=max(0, len(sources) - SOURCES_SHOWN),
+    )
+
+
+def _how(advice: Mapping[str, Any], by_script: bool) -> str:
+    if by_script:
+        return "answered (script)"
+    if advice.get("source") == "llm" and advice.get("reason") == "prepared":
+        return "draft, sent because no expert answered"
+    return _SOURCES.get(str(advice.get("source", "")), "answered")
+
+
+def call_in_words(call: Mapping[str, Any]) -> str:
+    given = call.get("arguments") or {}
+    return clean(f"{call.get('name', '')}({json.dumps(given, ensure_ascii=False, default=str)[1:-1]})")
+
+
+def _verification_card(step: Mapping[str, Any]) -> VerificationCard:
+    details = step.get("details") or {}
+    return VerificationCard(
+        label=clean(outcome_words(str(step.get("reward_type", "")))),
+        reward=number(step.get("reward")),
+        pieces=pieces_of(details) if details else [],
+    )

@@ -1,0 +1,288 @@
+"""Reads for pages: live episodes by need, the filtered list, and everything one episode's page shows.
+
+Owns the headlines of those pages. Leaves rows to `models.py`, cards to `step_cards.py`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, F, Q
+from django.utils import timezone
+
+from awmenv.health import Health
+from episodes.models import Episode, EpisodeState, Run, Step, VerifierOutcome
+from episodes.show.state_lines import DiffLine, diff_lines
+from episodes.show.step_cards import DIFF_LINES
+from episodes.show.windows import Shown, shown
+from episodes.stored.strip import actions_in, changes_of
+from episodes.visible import visibility
+from people.access import Actor, scoped
+from people.plain_text import clean
+
+WALL = 200
+NOT_LISTED = ("tools", "policy", "final_answer")
+ARGUMENTS, CHOICES, CHOICE_CHARS = 100, 20, 200
+"""How much of a tool's schema a page shows."""
+HEAVY = ("details", "state_diff")
+"""Large, and shown in no list."""
+RUNS = 6
+STALLED_S = 30
+GROUPS = {"person": "Needs a person", "stalled": "Stalled", "running": "Running", "queued": "Queued"}
+NEEDS = {"waiting": "person", "parked": "person", "running": "running", "queued": "queued"}
+FOUND = {
+    "complete": "The task is complete",
+    "others": "The task is not complete",
+    "judge_error": "Unknown outcome: the verifier or its judge failed",
+}
+STOPS = {
+    "done": "agent finished",
+    "max_steps": "step limit",
+    "gave_up": "agent gave up",
+    "timeout": "time limit",
+    "error": "error",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One episode in a list."""
+
+    episode: Episode
+    acted: int
+    acting: bool
+    elapsed: float
+    last_action: str = ""
+    outcome: str = ""
+    health: Health | None = None
+    last_at: datetime | None = None
+    stalled: bool = False
+
+    @property
+    def budget(self) -> int | None:
+        """The step limit of a live episode; an ended one draws no remaining steps."""
+        return self.episode.max_steps if self.episode.is_live else None
+
+    @property
+    def shows_state(self) -> bool:
+        """Whether a list shows the state: it does for live, failed and stopped episodes, and else the outcome."""
+        return not self.outcome and self.episode.state != "finished"
+
+    @property
+    def need(self) -> str:
+        """The group of the row on the page of live episodes."""
+        return "stalled" if self.stalled else NEEDS[self.episode.state]
+
+
+@dataclass(frozen=True)
+class Wall:
+    """Live episodes: those that need a person first, then stalled, running and queued ones."""
+
+    rows: list[Row]
+    total: int
+    runs: list[Run]
+
+    @property
+    def groups(self) -> list[tuple[str, str, list[Row]]]:
+        return [(need, words, [row for row in self.rows if row.need == need]) for need, words in GROUPS.items()]
+
+    @property
+    def line(self) -> str:
+        """ "60 live, 3 need a person, 2 stalled" """
+        if not self.rows:
+            return ""
+        waiting, stalled = (sum(row.need == need for row in self.rows) for need in ("person", "stalled"))
+        parts = [f"{self.total} live" if self.total == len(self.rows) else f"{len(self.rows)} of {self.total} live"]
+        parts += [f"{waiting} {'needs' if waiting == 1 else 'need'} a person"] if waiting else []
+        return ", ".join(parts + ([f"{stalled} stalled"] if stalled else []))
+
+
+def row_of(episode: Episode, now: datetime, outcome: VerifierOutcome | None = None, last: Shown | None = None) -> Row:
+    start, end = episode.started_at or now, episode.ended_at or now
+    acting = episode.state == "running"
+    last_at = min(last.at, now) if last else start
+    return Row(
+        episode=episode,
+        acted=actions_in(episode.strip),
+        acting=acting,
+        elapsed=(end - start).total_seconds(),
+        last_action=_name(last) if last else "",
+        outcome=outcome.reward_type if outcome else "",
+        health=outcome.checked if outcome else None,
+        last_at=last_at,
+        stalled=acting and (now - last_at).total_seconds() > STALLED_S,
+    )
+
+
+def live(actor: Actor, only: list[str] | None = None) -> Wall:
+    """Return the live episodes, or of them only those with the keys in `only`."""
+    now, everything = timezone.now(), scoped(Episode.objects.live(), actor.project)
+    chosen = everything if only is None else everything.filter(pk__in=only[:WALL])
+    found = list(chosen.select_related("run").defer(*NOT_LISTED).order_by("created_at")[:WALL])
+    lasts = last_steps(found)
+    rows = [row_of(episode, now, last=lasts.get(episode.pk)) for episode in found]
+    order = list(GROUPS)
+    rows.sort(key=lambda row: (order.index(row.need), row.episode.created_at, row.episode.pk))
+    total = everything.count() if len(found) == WALL else len(found)
+    return Wall(rows, total, _runs({episode.run_id for episode in found if episode.run_id}))
+
+
+def _runs(ids: set[str]) -> list[Run]:
+    """Return the newest of these runs, each with its numbers of episodes in all, finished, failed and stopped."""
+    counts = Run.objects.filter(pk__in=ids).annotate(
+        total=Count("episodes"),
+        done=Count("episodes", filter=Q(episodes__state=EpisodeState.FINISHED)),
+        failed=Count("episodes", filter=Q(episodes__state=EpisodeState.FAILED)),
+        stopped=Count("episodes", filter=Q(episodes__state=EpisodeState.CANCELLED)),
+    )
+    return list(counts.order_by("-created_at")[:RUNS])
+
+
+def last_steps(episodes: Iterable[Episode]) -> dict[str, Shown]:
+    """Return the newest step of each episode."""
+    ids = [episode.pk for episode in episodes if episode.last_seq]
+    rows = Step.objects.filter(episode__in=ids, seq=F("episode__last_seq"))
+    return {row.episode_id: row for row in shown(rows, WALL)}
+
+
+def _name(step: Shown) -> str:
+    if step.kind == "tool_call":
+        return clean(str(step.wire().get("name", ""))[:60])
+    return {"ask": "ask_expert", "message": "message"}.get(step.kind, step.kind)
+
+
+def recent_outcomes(actor: Actor, count: int = 8) -> list[VerifierOutcome]:
+    rows = visibility.of_project(actor).select_related("episode").defer(*HEAVY)
+    return list(rows.order_by("-at")[:count])
+
+
+def rows_with_outcomes(actor: Actor, episodes: Iterable[Episode]) -> list[Row]:
+    now, rows = timezone.now(), list(episodes)
+    found = visibility.of_episodes(actor, [episode.pk for episode in rows]).filter(source=visibility.VERIFIER)
+    by_episode = {one.episode_id: one for one in found.defer(*HEAVY)}
+    return [row_of(episode, now, by_episode.get(episode.pk)) for episode in rows]
+
+
+def total_of(actor: Actor) -> int:
+    """Return how many episodes there are."""
+    return scoped(Episode.objects.all(), actor.project).count()
+
+
+def tallies(actor: Actor) -> dict[str, int]:
+    """Return counts for the list's headline."""
+    verified = visibility.verdicts_of(actor)
+    return {
+        "total": total_of(actor),  # apart from the live ones, each from an index of its own
+        "live": scoped(Episode.objects.all(), actor.project).live().count(),
+        **verified.aggregate(verified=Count("pk"), complete=Count("pk", filter=Q(reward_type="complete"))),
+    }
+
+
+def tools_of(episode: Episode) -> list[dict[str, Any]]:
+    """Return the tools an agent has, fit for a page."""
+    return [_tool(tool) for tool in episode.tools if isinstance(tool, Mapping)]
+
+
+def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a page shows of one tool. Its schema comes from the loop: of any shape and size."""
+    text, schema = clean(tool.get("description") or ""), tool.get("input_schema")
+    schema = schema if isinstance(schema, Mapping) else {}
+    required = {name for name in _list(schema.get("required")) if isinstance(name, str)}
+    given = schema.get("properties")
+    properties = given if isinstance(given, Mapping) else {}
+    arguments = [
+        {"name": clean(name), "type": _type(one), "required": name in required, "text": _about(one)}
+        for name, one in itertools.islice(properties.items(), ARGUMENTS)
+    ]
+    line, _, rest = text.strip().partition("\n")
+    name, more = clean(tool.get("name", "")), len(properties) - len(arguments)
+    return {"name": name, "line": line, "text": rest.strip(), "arguments": arguments, "more": more}
+
+
+def _list(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _type(schema: object) -> str:
+    if not isinstance(schema, Mapping):
+        return "any"
+    if choices := _list(schema.get("enum")):
+        more = f" | … {len(choices)} in all" if len(choices) > CHOICES else ""
+        return clean(" | ".join(str(value)[:CHOICE_CHARS] for value in choices[:CHOICES]) + more)
+    forms = [one.get("type") for one in _list(schema.get("anyOf"))[:CHOICES] if isinstance(one, Mapping)]
+    options = [one for kind in (schema.get("type"), *forms) for one in (kind if isinstance(kind, list) else [kind])]
+    return clean(" or ".join(one for one in options[:CHOICES] if isinstance(one, str) and one != "null") or "any")
+
+
+def _about(schema: object) -> str:
+    return clean(schema.get("description") or "").rstrip(".") if isinstance(schema, Mapping) else ""
+
+
+def changed_tables(diff: object) -> list[tuple[str, list[DiffLine], list[DiffLine]]]:
+    """Return a state diff as (table, first lines, further lines)."""
+    if not isinstance(diff, Mapping):
+        return []
+    tables = [(clean(table), list(diff_lines({"": kinds}))) for table, kinds in diff.items()]
+    return [(table, lines[:DIFF_LINES], lines[DIFF_LINES:]) for table, lines in tables if lines]
+
+
+def gathered(steps: Iterable[Mapping[str, Any]]) -> dict[str, dict[str, list[Any]]]:
+    """Return the changes of many steps, table by table, in the order they were made."""
+    all_changes: dict[str, dict[str, list[Any]]] = {}
+    for step in steps:
+        diff = step.get("state_diff")
+        for table, kinds in diff.items() if isinstance(diff, Mapping) else ():
+            for kind, rows in kinds.items() if isinstance(kinds, Mapping) else ():
+                if isinstance(rows, list):
+                    all_changes.setdefault(str(table), {}).setdefault(str(kind), []).extend(rows)
+    return all_changes
+
+
+def headline(episode: Episode, outcome: VerifierOutcome | None, open_asks: int, no_server: bool = False) -> str:
+    """Return the headline of an episode's page."""
+    acted = actions_in(episode.strip)
+    actions = f"{acted} {'action' if acted == 1 else 'actions'}"
+    if outcome is not None:
+        found = FOUND.get(outcome.reward_type)
+        return f"{found or 'Outcome: ' + clean(outcome.reward_type)}, after {actions}."
+    if episode.state in ("waiting", "parked"):
+        awaited = "an answer" if open_asks < 2 else f"{open_asks} answers"
+        parked = ", parked" if episode.state == "parked" else ""
+        return f"The agent is waiting for {awaited}{parked} ({actions} so far)."
+    return {
+        "queued": "Queued. The environment server did not respond."
+        if no_server
+        else "Queued. No worker has started it yet.",
+        "running": f"The agent is working ({actions} so far)." if acted else "The agent has started.",
+        "failed": f"{_failure(episode)} after {actions}. Not counted as a failed task.",
+        "cancelled": f"Stopped after {actions}.",
+    }.get(episode.state, f"The agent finished after {actions}.")
+
+
+def _failure(episode: Episode) -> str:
+    if episode.is_cut_off:
+        return "Interrupted" if episode.is_builtin else "Lost contact with the agent"
+    return f"Failed with fault {episode.fault}" if episode.fault else "Failed"
+
+
+def cut_off_words(episode: Episode) -> str:
+    """Return why an episode ended without a word from its loop, or an empty text for any other."""
+    if not episode.is_cut_off:
+        return ""
+    if episode.is_builtin:
+        return (
+            "Its worker process was stopped or killed, and no other can continue the episode."
+            " Recorded steps are kept and the verifier did not run."
+        )
+    return (
+        "No heartbeat from the external loop. Recorded steps are kept and the verifier did not run."
+        " The episode reopens if the loop reports again."
+    )
+
+
+def changed_rows(diff: object) -> int:
+    return changes_of(diff)

@@ -1,0 +1,205 @@
+"""Reads for a long episode: windows of its steps, and the side panel from bounded queries.
+
+A page never reads a whole episode. The step strip shows which steps wrote, asked or failed, so the newest of a kind are
+fetched by number. Leaves HTML to `templatetags/marks.py`. Called by the views of episodes and asks.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Max, QuerySet
+from django.db.models.functions import Coalesce
+
+from episodes.models import Episode, Step
+from episodes.show.step_cards import card_of
+from episodes.stored.entries import without_rewards
+from episodes.stored.strip import Mark, code_of, marks_of
+from episodes.visible import visibility
+from people.access import Actor
+
+WINDOW = 60
+MOST = 200
+BESIDE = 50
+MOST_WRITES = 1000
+TICKS = 61
+NAMED = 14
+ASKS = "olafdc"
+WAITS = "ol"
+VERIFIER = 2
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One stored step as pages show it: a large one in its cut form, so that nothing of many megabytes is read."""
+
+    episode_id: str
+    seq: int
+    kind: str
+    told: str
+    at: datetime
+    is_blind: bool = False
+    """Without rewards, for who must not see the outcome."""
+
+    def wire(self) -> dict[str, Any]:
+        step: dict[str, Any] = json.loads(self.told)
+        step.setdefault("at", self.at)
+        return step
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Some steps of an episode in order, and what a list must know of those it does not hold."""
+
+    rows: list[Shown]
+    first: int
+    last: int
+    waits: list[int]
+
+    @property
+    def since(self) -> int:
+        """The number before the first one that is here."""
+        return self.rows[0].seq - 1 if self.rows else self.first - 1
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One place of the scrubber."""
+
+    seq: int
+    mark: Mark
+    name: str = ""
+
+
+def last_of(episode: Episode | str, actor: Actor | None = None) -> int:
+    """Return the last number that stands, the verifier's step included, which the episode's own count leaves out; for
+    an actor, the last that they see.
+    """
+    found = _steps(episode, _is_blind(actor, episode)).aggregate(last=Max("seq"))["last"]
+    return int(found or 0)
+
+
+def after(
+    actor: Actor,
+    episode: Episode,
+    since: int,
+    limit: int = WINDOW,
+    again: list[int] | None = None,
+    last: int | None = None,
+) -> Steps:
+    """Return steps above `since`, and once more those of `again` that lie before: asks that were open when last looked
+    at.
+    """
+    end = last_of(episode, actor) if last is None else last
+    rows = _above(actor, episode, since, min(limit, MOST)) if limit else []
+    before = at(episode.pk, [seq for seq in again or [] if seq <= since], actor)
+    return Steps(before + [row for row in rows if row.seq <= end], 1, end, waits(episode))
+
+
+def around(actor: Actor, episode: Episode, seq: int | None = None, first: int = 1, last: int | None = None) -> Steps:
+    """Return the window that a page opens with: the end, or the neighbourhood of one step, between
+    `first` and `last`."""
+    end = last_of(episode, actor) if last is None else last
+    middle = end if seq is None else min(max(seq, first), end)
+    since = max(first - 1, min(middle + WINDOW // 3, end) - WINDOW)
+    rows = [row for row in _above(actor, episode, since, WINDOW) if row.seq <= end]
+    return Steps(rows, first, end, [seq for seq in waits(episode) if first <= seq <= end])
+
+
+def waits(episode: Episode) -> list[int]:
+    """Return numbers of the asks that wait for an answer; the step of such an ask will change."""
+    return _places(episode.strip, WAITS)
+
+
+def asks(episode: Episode) -> tuple[list[dict[str, Any]], int]:
+    """Return the newest asks as wire steps, and how many there are."""
+    places = _places(episode.strip, ASKS)
+    return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
+
+
+def writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
+    """Return the newest steps that changed the database, and how many there are."""
+    places = _places(episode.strip, "w")
+    return [row.wire() for row in at(episode.pk, places[-BESIDE:])], len(places)
+
+
+def unknown_calls(episode: Episode) -> int:
+    """Return how many calls did not report their changes."""
+    return len(_places(episode.strip, "u"))
+
+
+def first_writes(episode: Episode) -> tuple[list[dict[str, Any]], int]:
+    """Return the oldest `MOST_WRITES` steps that changed the database, and how many there are."""
+    places = _places(episode.strip, "w")
+    return [row.wire() for row in at(episode.pk, places[:MOST_WRITES])], len(places)
+
+
+def _places(codes: str, letters: str) -> list[int]:
+    if not any(letter in codes for letter in letters):
+        return []
+    return [n for n, code in enumerate(codes, 1) if code in letters]
+
+
+def shown(rows: QuerySet[Step], limit: int = MOST, *, is_blind: bool = False) -> list[Shown]:
+    """Return stored steps in order, as pages show them."""
+    told = rows.order_by("seq").annotate(told=Coalesce("cut", "body"))
+    found = [Shown(*row) for row in told.values_list("episode_id", "seq", "kind", "told", "at")[:limit]]
+    return [replace(one, told=without_rewards(one.told), is_blind=True) for one in found] if is_blind else found
+
+
+def _steps(episode: Episode | str, is_blind: bool) -> QuerySet[Step]:
+    rows = Step.objects.filter(episode=episode)
+    return rows.exclude(kind="verification") if is_blind else rows
+
+
+def _is_blind(actor: Actor | None, episode: Episode | str) -> bool:
+    """Return whether the outcome is withheld; without an actor it is not."""
+    return actor is not None and not visibility.sees_outcome(actor, episode)
+
+
+def _above(actor: Actor, episode: Episode, since: int, limit: int) -> list[Shown]:
+    is_blind = _is_blind(actor, episode)
+    return shown(_steps(episode, is_blind).filter(seq__gt=since), limit, is_blind=is_blind)
+
+
+def at(episode_id: str, seqs: list[int], actor: Actor | None = None) -> list[Shown]:
+    """Return the steps with these numbers, for an actor those that they see."""
+    if not seqs:
+        return []
+    is_blind = _is_blind(actor, episode_id)
+    return shown(_steps(episode_id, is_blind).filter(seq__in=seqs[:MOST]), is_blind=is_blind)
+
+
+def letters(actor: Actor, episode: Episode, last: int) -> str:
+    """Return one letter per step up to `last`; the verifier's steps stand after those that the strip knows."""
+    known = episode.strip[:last]
+    beyond = _above(actor, episode, len(known), VERIFIER) if last > len(known) else []
+    return known + "".join(code_of(row.wire()) for row in beyond)
+
+
+def ticks(codes: str, at: int, names: dict[int, str]) -> list[Tick]:
+    """Return places of the scrubber around `at`, all of them as long as they fit."""
+    start = max(0, min(at - 1 - TICKS // 2, len(codes) - TICKS))
+    marks = marks_of(codes[start : start + TICKS])
+    return [Tick(seq, mark, names.get(seq, "")) for seq, mark in enumerate(marks, start + 1)]
+
+
+def replay(actor: Actor, episode: Episode, seq: int, last: int | None = None) -> dict[str, Any]:
+    """Return what a replay shows as this actor sees it: the steps around `seq`, none after `last`, and its scrubber."""
+    steps = around(actor, episode, seq, last=last)
+    seen, codes = min(seq, max(steps.last, 1)), letters(actor, episode, steps.last)
+    names = {row.seq: card_of(row.wire()).name for row in steps.rows} if steps.last <= NAMED else {}
+    return {"steps": steps, "at": seen, "codes": codes, "ticks": ticks(codes, seen, names)}
+
+
+def number(text: str | None) -> int | None:
+    """Return a step number from a query string; anything else is none."""
+    return int(text) if text and text.isdecimal() and len(text) < 10 else None
+
+
+def numbers(text: str) -> list[int]:
+    """Return the step numbers that a page asks for again, separated by commas."""
+    return [seq for part in text.split(",")[:MOST] if (seq := number(part))]

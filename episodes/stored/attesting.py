@@ -1,0 +1,61 @@
+"""Reads: whether a signed statement of the environment server proves an episode's outcome.
+
+Owns the comparison with what is recorded: task, verifier, final answer, calls and results. That a session counts once
+is the constraint of `VerifierOutcome`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from django.conf import settings
+
+from awmclient.schema import Outcome
+from awmenv.attesting import NotAttested, Trail, opened, sha256_of
+from awmenv.errors import PackError
+from episodes.models import Episode, Step
+from episodes.stored import outcomes
+from episodes.stored.entries import read
+from episodes.stored.packs import find_pack
+
+
+def attested(episode: Episode, final_answer: str | None, attestation: Mapping[str, Any]) -> tuple[Outcome, str]:
+    """Return the outcome that a statement proves, and its session. Raises `NotAttested`, which says what differs."""
+    statement = opened(settings.ATTEST_KEY, attestation)
+    if (statement["scenario"], statement["task_idx"]) != (episode.scenario, episode.task_idx):
+        raise NotAttested("the statement is about another task")
+    if statement["verifier_sha256"] != _verifier(episode, str(statement.get("mode", "code"))):
+        raise NotAttested("the verifier is not the one of this dashboard's pack")
+    if statement.get("final_answer_sha256") != sha256_of(final_answer):
+        raise NotAttested("the final answer is not the one that was verified")
+    if statement["trail_sha256"] != _trail(episode).sha256():
+        raise NotAttested("the recorded calls and results are not those of the session")
+    if outcomes.has_session(statement["session"]):
+        raise NotAttested("the session was used for another episode")
+    told = ("mode", "calls", "verifier_sha256", "database_sha256", "trail_sha256", "session")
+    details = {"attested": {name: statement.get(name) for name in told}}
+    reward, reward_type = statement.get("reward"), str(statement["reward_type"])
+    return Outcome(reward_type=reward_type, reward=reward, details=details, source="attested"), statement["session"]
+
+
+def _verifier(episode: Episode, mode: str) -> str | None:
+    """Return the digest of the task's verifier as the pack here has it; None where no pack holds one."""
+    pack = find_pack(episode.scenario) if episode.scenario else None
+    if pack is None or episode.task_idx is None or mode not in ("code", "sql"):
+        return None
+    try:
+        found = pack.verifier(episode.scenario, episode.task_idx, "code" if mode == "code" else "sql")
+    except PackError:
+        return None
+    return sha256_of(found.code) if found is not None else None
+
+
+def _trail(episode: Episode) -> Trail:
+    """Return the hash over the recorded calls, made as the environment server makes it."""
+    trail = Trail()
+    for body in Step.objects.filter(episode=episode, kind="tool_call").order_by("seq").values_list("body", flat=True):
+        step = read(body)
+        error = step.get("error")
+        trail.add(str(step.get("name", "")), step.get("arguments") or {}, step.get("result"), error)
+    return trail

@@ -1,0 +1,191 @@
+"""Reads: stored rows -> wire steps and `schema.Trajectory`. Replay, pages, prompts and exports all start here."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from datetime import datetime
+from itertools import accumulate, islice
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Func, IntegerField, QuerySet
+from django.db.models.functions import Coalesce
+
+from awmclient.schema import EpisodeView, Outcome, Trajectory
+from episodes.models import Episode, Origin, Step, VerifierOutcome
+from episodes.stored import outcomes
+from episodes.stored.entries import for_agents, veiled, with_time, without_rewards
+from episodes.stored.truncation import cut_text
+from episodes.visible import visibility
+from people.access import Actor, may_read, sees_outcomes, visible_or_404
+from people.errors import NotFound
+
+PAGE = 500
+MAX_PAGE = 2000
+PAGE_BYTES = 4 * 1024 * 1024
+"""A page ends early rather than hold more than this, unless its first step alone does."""
+TOLD_BYTES = 1024 * 1024
+"""The same for what a socket holds while its reader takes it: of those there may be many."""
+
+
+class OctetLength(Func):
+    """Bytes of a text, without reading it."""
+
+    function = "octet_length"
+    output_field = IntegerField()
+
+
+def visible_episode(actor: Actor, episode_id: str) -> Episode:
+    may_read(actor)
+    return visible_or_404(Episode.objects.select_related("run", "project"), actor, episode_id)
+
+
+def steps_of(
+    episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True
+) -> list[dict[str, Any]]:
+    """Return wire steps with seq above `since`, in order; without verification for an agent's eyes."""
+    rows = step_rows(episode, since, limit, verification=verification)
+    if not verification:
+        for row in rows:
+            row.body = for_agents(row.body, marks=_keeps_marks(episode))
+    return [row.wire() for row in rows]
+
+
+def step_rows(episode: Episode, since: int = 0, limit: int | None = None, *, verification: bool = True) -> list[Step]:
+    rows = _rows(episode, since, verification)
+    return list(rows[:limit] if limit else rows)
+
+
+def holding(actor: Actor, episode: Episode, text: str, limit: int = 500) -> tuple[list[int], bool]:
+    """Return numbers of the steps whose body holds a text, and whether there are more than that. Upper and lower case
+    are the same in ASCII letters alone: bodies hold others as escapes."""
+    if not text.strip():
+        return [], False
+    stored = json.dumps(text.strip())[1:-1]  # bodies are ASCII JSON
+    rows = _rows(episode, 0, visibility.sees_outcome(actor, episode)).filter(body__icontains=stored)
+    if visibility.withholds_briefing(actor, episode):
+        rows = rows.exclude(kind="briefing")
+    if visibility.is_withheld(actor, episode):
+        bodies = rows.values_list("seq", "body").iterator(chunk_size=PAGE)
+        hits = (seq for seq, body in bodies if stored.lower() in without_rewards(body).lower())
+        found = list(islice(hits, limit + 1))
+    else:
+        found = list(rows.values_list("seq", flat=True)[: limit + 1])
+    return found[:limit], len(found) > limit
+
+
+def page_text(actor: Actor, episode_id: str, since: int = 0, limit: int = PAGE) -> str:
+    """Return a page of whole steps as JSON text (`StepPage`).
+
+    Rows are text already, and reading and writing them again is most of what a page would cost."""
+    episode = visible_episode(actor, episode_id)
+    rows = _rows(episode, since, visibility.sees_outcome(actor, episode_id))
+    count, more = _fitting(rows, "body", min(limit, MAX_PAGE), PAGE_BYTES)
+    is_blind = visibility.is_withheld(actor, episode)
+    found = rows.values_list("body", "at")[:count]
+    steps = ",".join(_told_to(actor, episode, body, at, is_blind) for body, at in found)
+    return f'{{"steps": [{steps}], "more": {"true" if more else "false"}}}'
+
+
+def step_text(actor: Actor, episode_id: str, seq: int) -> str:
+    """Return one whole step as JSON text."""
+    episode = visible_episode(actor, episode_id)
+    rows = _rows(episode, seq - 1, visibility.sees_outcome(actor, episode_id)).filter(seq=seq)
+    found = rows.values_list("body", "at").first()
+    if found is None:
+        raise NotFound
+    return _told_to(actor, episode, *found, visibility.is_withheld(actor, episode))
+
+
+def _told_to(actor: Actor, episode: Episode, body: str, at: datetime, is_blind: bool) -> str:
+    body = visibility.briefed(actor, episode, body)
+    if is_blind:
+        body = without_rewards(body)
+    return with_time(body if sees_outcomes(actor) else for_agents(body, marks=_keeps_marks(episode)), at)
+
+
+def _keeps_marks(episode: Episode) -> bool:
+    """Tell whether an agent gets its marks back: an external loop goes on from those that it recorded itself."""
+    return episode.origin == Origin.EXTERNAL
+
+
+def told_after(
+    episode_id: str, since: int, limit: int, *, verification: bool, is_blind: bool = False
+) -> tuple[list[tuple[int, str]], bool]:
+    """Return number and text of steps as the stream carries them, large ones cut, and whether more follow."""
+    rows = _rows(episode_id, since, verification).annotate(told=Coalesce("cut", "body"))
+    count, more = _fitting(rows, "told", limit, TOLD_BYTES)
+    told = rows.values_list("seq", "told", "at")[:count]
+    seen = [(seq, veiled(for_agents(cut_text(text))), at) for seq, text, at in told]
+    return [(seq, with_time(without_rewards(text) if is_blind else text, at)) for seq, text, at in seen], more
+
+
+def _rows(episode: Episode | str, since: int, verification: bool) -> QuerySet[Step]:
+    rows = Step.objects.filter(episode=episode, seq__gt=since).order_by("seq")
+    return rows if verification else rows.exclude(kind="verification")
+
+
+def _fitting(rows: QuerySet[Step], field: str, limit: int, most: int) -> tuple[int, bool]:
+    """Return how many of the first `limit` rows fit into one answer, at least one if there is any, and whether more
+    follow. PostgreSQL knows sizes without reading texts."""
+    sizes = list(rows.annotate(size=OctetLength(field)).values_list("size", flat=True)[: limit + 1])
+    count = bisect_right(list(accumulate(sizes[:limit])), most)
+    count = max(count, min(1, len(sizes)))
+    return count, len(sizes) > count
+
+
+def view_of(episode: Episode) -> EpisodeView:
+    """Return where an episode stands, without anything that an agent must not know."""
+    return EpisodeView(
+        id=episode.pk,
+        url=settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url(),
+        state=episode.state,
+        last_seq=episode.last_seq,
+        stop_reason=episode.stop_reason or None,
+        fault=episode.fault or None,
+        task=episode.task,
+        scenario=episode.scenario or None,
+        task_idx=episode.task_idx,
+    )
+
+
+def build(episode: Episode) -> Trajectory:
+    """Return the whole episode as one value."""
+    same = (
+        "task_idx",
+        "seed",
+        "training_step",
+        "task",
+        "environment",
+        "state",
+        "expert",
+        "policy",
+        "tools",
+        "final_answer",
+    )
+    maybe = ("scenario", "arm", "split", "checkpoint", "group_key", "stop_reason", "fault")
+    return Trajectory.model_validate(
+        {name: getattr(episode, name) for name in same}
+        | {name: getattr(episode, name) or None for name in maybe}
+        | {
+            "episode": episode.pk,
+            "project": episode.project.slug,
+            "run": episode.run_id,
+            "steps": steps_of(episode),
+            "outcome": _value(outcomes.of_episode(episode)),
+            "reported": _value(outcomes.of_episode(episode, "reported")),
+        }
+    )
+
+
+def _value(row: VerifierOutcome | None) -> Outcome | None:
+    if row is None:
+        return None
+    return Outcome(
+        reward_type=row.reward_type,
+        reward=row.reward,
+        details=row.details,
+        state_diff=row.state_diff,
+        source=row.source,
+    )

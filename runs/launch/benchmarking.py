@@ -1,0 +1,71 @@
+"""A benchmark in one command: arms on the tasks of loaded packs, with the packs' own notes as the expert.
+
+Owns the plan and the scripted expert, which knows what a pack's authors wrote for it (`expert_note`) and nothing of a
+verifier. Leaves the run to `planning.py` and what it shows to `report.py`. Called by the command `benchmark`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+from episodes.models import Run
+from episodes.stored.packs import find_pack
+from experts import advising, queue
+from experts.models import Ask
+from people.access import Actor
+from people.errors import AppError
+from runs.errors import BadPlan
+from runs.plan.plans import PlanDocument, plan_of, recipe
+
+MODES = ("off", "plain")
+"""Expert modes that the notes can answer. An informed expert reads the verifier, which a note does not."""
+
+
+def plan_for(
+    arms: Sequence[str] = (),
+    *,
+    named: str = "",
+    seeds: int | None = None,
+    policy: str | None = None,
+    tasks: Sequence[str] | None = None,
+    split: str = "",
+) -> PlanDocument:
+    """Return the plan of a benchmark; the first arm is the control. What is given replaces what the recipe says.
+
+    Raises `BadPlan`, also for an expert that notes cannot be.
+    """
+    plan: dict[str, Any] = recipe(named).model_dump() if named else {"policy": "script:demo"}
+    if arms or not named:
+        arms = arms or MODES
+        plan |= {"arms": [{"name": arm, "expert": arm} for arm in arms], "control": ""}
+        plan["name"] = f"benchmark {' against '.join(reversed(arms))}"
+    if tasks is not None or split:
+        plan["tasks"] = list(tasks) if tasks is not None else {"split": split}
+    plan |= {name: value for name, value in (("seeds", seeds), ("policy", policy)) if value is not None}
+    made = plan_of(plan)
+    if unknown := sorted({arm.expert for arm in made.arms} - set(MODES)):
+        raise BadPlan(f"The notes of packs cannot be an expert of mode {', '.join(unknown)}.")
+    return made
+
+
+def answer_from_notes(actor: Actor, run: Run) -> int:
+    """Answer the run's open asks from their tasks' notes, and decline those without one; returns how many it took."""
+    waiting = Ask.objects.open().filter(episode__run=run).select_related("episode")
+    taken = 0
+    for ask in waiting.order_by("deadline_at")[:100]:
+        note = _note_of(ask.episode.scenario, ask.episode.task_idx)
+        with contextlib.suppress(AppError):  # another answer came first, or it is past its deadline
+            claim = queue.claim(actor, ask.pk)
+            if note:
+                advising.answer(actor, claim.assignment_id, claim.lease_token, note, f"note-{ask.pk}")
+            else:
+                queue.decline(actor, claim.assignment_id, claim.lease_token, "the pack has no note for this task")
+            taken += 1
+    return taken
+
+
+def _note_of(scenario: str, task_idx: int | None) -> str:
+    pack = find_pack(scenario) if scenario and task_idx is not None else None
+    return str(pack.about(scenario, task_idx).get("expert_note", "")) if pack and task_idx is not None else ""

@@ -1,0 +1,118 @@
+"""Reads: what a plan will take, in time, tokens, money and people's time, from earlier episodes of planned runs.
+
+Says what it is from, and nothing where nothing is known. Called before a launch, by page and command.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+
+from django.db.models import Q
+
+from episodes.formatting import clock
+from episodes.models import Episode, EpisodeState
+from episodes.record.recording import policy_facts
+from episodes.stored.strip import BRIEFED
+from people.access import Actor, scoped
+from runs.launch import launching
+from runs.plan import spending
+from runs.plan.plans import PlanDocument, PlannedArm
+from runs.statistics.compare import count
+from runs.statistics.costs import dollars
+
+NEWEST = 200
+SAMPLED = 50
+"""Episodes of an arm whose steps are read for their tokens."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What the episodes of a plan take; `earlier` ones it is from. `unknown` names arms without any.
+
+    `seconds` is the time until the run has ended, with all its slots at work and people answering as they did.
+    """
+
+    episodes: int
+    earlier: int
+    unknown: tuple[str, ...]
+    seconds: float
+    tokens: int
+    human_s: float
+    usd: float | None = 0.0
+    """The money at today's prices, or None where a part of it is unknown."""
+    unpriced: tuple[str, ...] = ()
+
+    @property
+    def words(self) -> str:
+        if not self.earlier:
+            return "No earlier episodes of these arms: time and cost are unknown."
+        parts = [f"about {clock(self.seconds)}" if self.seconds >= 1 else "<1 s"]
+        if self.tokens:
+            parts.append(f"{self.tokens:,} tokens")
+            parts.append("money unknown" if self.usd is None else dollars(self.usd))
+        if self.human_s >= 1:
+            parts.append(f"{clock(self.human_s)} of people's time")
+        but = f" Nothing is known of {', '.join(self.unknown)}." if self.unknown else ""
+        why = f" Money: {'; '.join(self.unpriced)}." if self.unpriced else ""
+        return f"From {count(self.earlier, 'earlier episode')}: {', '.join(parts)}.{but}{why}"
+
+
+@dataclass(frozen=True)
+class _Each:
+    """What one episode of an arm took."""
+
+    count: int
+    seconds: float
+    tokens: float
+    human_s: float
+    usd: float
+    unpriced: tuple[str, ...]
+
+
+def estimate(actor: Actor, document: PlanDocument, tasks: int) -> Estimate:
+    """Return what a plan with this number of tasks takes. Raises `UnknownPolicy` or `NoEndpoint`."""
+    each = {arm.name: _earlier(actor, document, arm) for arm in document.arms}
+    known = [one for one in each.values() if one is not None]
+    of_arm = tasks * document.seeds
+    unpriced = tuple(dict.fromkeys(reason for one in known for reason in one.unpriced))
+    longest = max((one.seconds for one in known), default=0.0)  # slots shorten a run no further than one episode
+    return Estimate(
+        episodes=of_arm * len(document.arms),
+        earlier=sum(one.count for one in known),
+        unknown=tuple(name for name, one in each.items() if one is None),
+        seconds=max(longest, sum(one.seconds for one in known) * of_arm / document.parallel),
+        tokens=round(sum(one.tokens for one in known) * of_arm),
+        human_s=sum(one.human_s for one in known) * of_arm,
+        usd=None if unpriced else sum(one.usd for one in known) * of_arm,
+        unpriced=unpriced,
+    )
+
+
+def _earlier(actor: Actor, document: PlanDocument, arm: PlannedArm) -> _Each | None:
+    facts = policy_facts(launching.policy_named(arm.policy or document.policy))
+    played = scoped(Episode.objects.all(), actor.project).filter(
+        planned__isnull=False,
+        state=EpisodeState.FINISHED,
+        expert=arm.expert,
+        started_at__isnull=False,
+        ended_at__isnull=False,
+        **facts,
+    )
+    briefed = Q(strip__contains=BRIEFED)
+    played = played.filter(briefed if arm.briefing else ~briefed)
+    rows = list(played.order_by("-created_at").values_list("pk", "started_at", "ended_at")[:NEWEST])
+    if not rows:
+        return None
+    ids = [pk for pk, _, _ in rows]
+    by_people = (1.0 if arm.offer is None else arm.offer) * (1.0 if arm.people is None else arm.people)
+    sample = spending.spent(Episode.objects.filter(pk__in=ids[:SAMPLED]))
+    bill = sample.bill(spending.prices_now())
+    return _Each(
+        count=len(rows),
+        seconds=statistics.fmean((ended - begun).total_seconds() for _, begun, ended in rows if begun and ended),
+        tokens=sample.tokens / len(ids[:SAMPLED]),
+        human_s=spending.human_s(Episode.objects.filter(pk__in=ids)) / len(ids) * by_people,
+        usd=bill.priced / len(ids[:SAMPLED]),
+        unpriced=tuple(bill.unknown),
+    )

@@ -1,0 +1,292 @@
+"""Writes: a run = tasks x arms -> queued episodes, through `recording`, and the call that wakes a rollouts worker.
+
+Owns what a built-in run consists of, including the demo. Leaves running it to `playing.py` in the worker. The database
+is the record: `wake_forgotten` calls again for episodes whose wake-up was lost.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from celery import current_app
+from django.conf import settings
+from django.db import transaction
+from django.db.models import Q
+from django.utils import timezone
+from django.utils.text import slugify
+from kombu.exceptions import OperationalError as BrokerError
+
+from awmclient.schema import EpisodeStart, ExpertMode, RunStart
+from awmenv.errors import PackError
+from awmenv.packs import Pack, load_pack
+from episodes.models import Episode, EpisodeState, Origin, Run
+from episodes.record import recording
+from episodes.stored.packs import find_pack, packs
+from people.access import Actor, may_launch, scoped, visible_or_404
+from runs.errors import BadPack, DatabasesUnchecked, NoEndpoint, NotBroken, NoWorker, UnknownPolicy, UnknownTask
+from runs.models import PlanState
+from runs.plan.limits import FIRST
+from runs.taskset import checking
+
+log = logging.getLogger(__name__)
+OURS = "awmweb"
+DEMO_RUN = "demo"
+DEMO_PACE_S = 3.0
+DEMO_ASKING_PACE_S = 1.8  # the one that is stuck gets there while a newcomer still looks around
+DEMO_DEADLINE_S = 600
+DEMO_STAGGER_S = 6
+DEMO_EACH = 3  # tasks of a scenario: every trade is seen, and all of it starts within a minute
+MAX_STEPS = 30
+PLAN = {
+    *("task", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy"),
+    *("training_step", "checkpoint", "group_key", "expert"),
+}
+"""What of a stored episode was its plan, beside its run."""
+WAKE_AFTER = timedelta(minutes=3)
+AGAIN_S = 5
+"""So long after an environment server did not answer an episode is tried again."""
+
+
+@dataclass(frozen=True)
+class Start:
+    """One episode to play: a task, how to choose actions, and which help is offered."""
+
+    scenario: str
+    task_idx: int
+    task: str
+    policy: dict[str, Any]
+    expert: ExpertMode = "off"
+    arm: str = ""
+    delay_s: int = 0
+    max_steps: int = MAX_STEPS
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def take_in(folder: Path, name: str, on_built: Callable[[int, int], object] = lambda done, total: None) -> Pack:
+    """Load a folder of rows: build its databases in the sandbox, refuse it if nothing can run or the name exists, and
+    copy its row files to the packs, completely or not at all.
+
+    `on_built` gets the number of built databases and the total.
+    """
+    target = settings.VAR / "packs" / slugify(name)
+    if target.exists() or (settings.PACKS_DIR / slugify(name)).exists():
+        raise BadPack(f"A pack named {slugify(name)!r} exists. Pass another name with --name.")
+    try:
+        found = load_pack(folder)
+    except PackError as error:
+        raise BadPack(str(error)) from error
+    try:
+        for done, total in checking.databases([found]):
+            on_built(done, total)
+    except DatabasesUnchecked as error:
+        found.report.remark("warning", "sql_unchecked", f"The SQL was not checked. {error.message}")
+    if not found.scenarios:
+        reasons = "; ".join(finding.message for finding in found.report.errors[:3])
+        raise BadPack(f"No scenario in {folder} can run. {reasons}".strip())
+    target.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent) as unfinished:
+        draft = Path(unfinished) / "pack"
+        draft.mkdir(mode=0o755)
+        for file in sorted(folder.glob("*.jsonl")):
+            shutil.copy2(file, draft / file.name)
+        draft.rename(target)
+    taken = load_pack(target, cache=settings.VAR / "cache")
+    taken.report, taken.known, taken.builds = found.report, found.known, found.builds
+    taken.keep_builds(settings.VAR / "cache")
+    return taken
+
+
+def pack_with(scenario: str) -> Pack:
+    found = find_pack(scenario)
+    if found is None:
+        raise UnknownTask(f"No loaded pack contains the scenario {scenario!r}.")
+    return found
+
+
+def task_text(scenario: str, task_idx: int) -> str:
+    try:
+        tasks = pack_with(scenario).tasks(scenario)
+    except PackError as error:
+        raise UnknownTask(str(error)) from error
+    if not 0 <= task_idx < len(tasks):
+        raise UnknownTask(f"{scenario} has tasks 0 to {len(tasks) - 1}.")
+    return tasks[task_idx]
+
+
+def policy_named(name: str, pace_s: float = 0.0) -> dict[str, Any]:
+    """Return the policy of a name: `script:NAME` runs a script of the pack, `model` the agent endpoint, and
+    `model:NAME` a further one.
+
+    Raises `UnknownPolicy` or `NoEndpoint`.
+    """
+    kind, _, which = name.partition(":")
+    if kind == "script" and which:
+        return {OURS: "script", "script": which, "pace_s": pace_s}
+    if kind == "model":
+        found = settings.AGENT_ENDPOINTS.get(which or FIRST)
+        if found is None:
+            raise NoEndpoint(f"AWMWEB_AGENTS names no agent model {which!r}." if which else "")
+        return {OURS: "model", "model": found.model, **({"endpoint": which} if which else {})}
+    raise UnknownPolicy("A policy is `model`, `model:NAME` or `script:NAME`, such as `script:oracle`.")
+
+
+def playable(scenario: str, task_idx: int, policy: dict[str, Any]) -> dict[str, Any]:
+    """Return the policy, if it can play this task: a script must be one of the task's own."""
+    scripts = pack_with(scenario).scripts(scenario, task_idx) if policy[OURS] == "script" else {}
+    if policy[OURS] == "script" and policy["script"] not in scripts:
+        known = ", ".join(sorted(scripts)) or "none"
+        raise UnknownPolicy(f"{scenario}/{task_idx} has no script {policy['script']!r}; it has: {known}.")
+    return policy
+
+
+@transaction.atomic
+def launch(actor: Actor, name: str, starts: Sequence[Start], arm: str = "") -> Run:
+    """1. check the right, 2. the run, 3. a queued episode for each start, 4. wake a worker once all is committed."""
+    may_launch(actor)
+    run = recording.start_run(actor, RunStart(name=name, arm=arm or None))[0]
+    for number, start in enumerate(starts):
+        episode, _ = recording.start_episode(
+            actor,
+            _plan(run, number, start),
+            state=EpisodeState.QUEUED,
+            max_steps=start.max_steps,
+            origin=Origin.BUILTIN,
+        )
+        _wake_later(episode.pk, start.delay_s)
+    return run
+
+
+@transaction.atomic
+def play_again(actor: Actor, episode_id: str) -> Episode:
+    """Queue a rerun of a failed built-in episode, with the same plan and run. Called twice, it returns the same
+    episode."""
+    may_launch(actor)
+    broken = visible_or_404(Episode.objects.all(), actor, episode_id)
+    if not broken.is_builtin or broken.state != EpisodeState.FAILED:
+        raise NotBroken
+    policy = playable(broken.scenario, broken.task_idx or 0, broken.policy)
+    if policy[OURS] == "model":
+        policy_named(f"model:{policy.get('endpoint', '')}")
+    said = {name: value for name in PLAN if (value := getattr(broken, name)) not in (None, "")}
+    plan = EpisodeStart(key=broken.again_key, run=broken.run_id, **said)
+    again, is_new = recording.start_episode(
+        actor, plan, state=EpisodeState.QUEUED, max_steps=broken.max_steps, origin=Origin.BUILTIN
+    )
+    if is_new:
+        _wake_later(again.pk, 0)
+    return again
+
+
+def _plan(run: Run, number: int, start: Start) -> EpisodeStart:
+    return EpisodeStart(
+        key=f"{run.pk}/{number}",
+        task=start.task,
+        scenario=start.scenario,
+        task_idx=start.task_idx,
+        run=run.pk,
+        arm=start.arm or None,
+        policy=start.policy,
+        expert=start.expert,
+        **start.extra,
+    )
+
+
+def _wake_later(episode_id: str, delay_s: int) -> None:
+    transaction.on_commit(functools.partial(wake_worker, episode_id, delay_s))
+
+
+def wake_worker(episode_id: str, delay_s: int = 0) -> None:
+    """Notify a worker. A lost call costs a delay: the episode is in the database, and `wake_forgotten` calls again."""
+    try:
+        current_app.send_task("runs.tasks.play", [episode_id], queue="rollouts", countdown=delay_s or None, retry=False)
+    except BrokerError as error:
+        log.warning("no worker could be notified of %s, retrying: %s", episode_id, error)
+
+
+def judge_later(episode_id: str, delay_s: int = 0) -> None:
+    """Call a worker for a verdict that was lost."""
+    try:
+        current_app.send_task(
+            "runs.tasks.judge", [episode_id], queue="rollouts", countdown=delay_s or None, retry=False
+        )
+    except BrokerError as error:
+        log.warning("no worker could be called for the verdict of %s: %s", episode_id, error)
+
+
+def certify_later(episode_id: str) -> None:
+    """Call a worker to replay an episode. Raises `NoWorker` if none can be called."""
+    try:
+        current_app.send_task("runs.tasks.certify", [episode_id], queue="rollouts", retry=False)
+    except BrokerError as error:
+        raise NoWorker from error
+
+
+def wake_again(episode: Episode) -> None:
+    """Call for an episode that could not begin; an older one is called for by `wake_forgotten` anyway."""
+    if episode.created_at > timezone.now() - WAKE_AFTER:
+        wake_worker(episode.pk, AGAIN_S)
+
+
+def wake_forgotten(after: timedelta = WAKE_AFTER) -> int:
+    """Call again for episodes that have been queued for so long: a lost message must cost a delay only. One that was
+    parked is queued since its ask was closed, however old it is."""
+    moment = timezone.now() - after
+    queued = Episode.objects.filter(state=EpisodeState.QUEUED).exclude(origin=Origin.EXTERNAL)
+    old = queued.filter(created_at__lt=moment).exclude(parked_at__isnull=False, heartbeat_at__gte=moment)
+    old = old.filter(Q(planned=None) | Q(planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING))
+    forgotten = list(old.order_by("created_at").values_list("pk", flat=True)[:100])
+    for episode_id in forgotten:
+        wake_worker(episode_id)
+    return len(forgotten)
+
+
+def demo_starts() -> list[Start]:
+    """Return the starts of the demo: the first tasks with a demo script of each complete scenario, without an expert.
+
+    In addition the first one that asks, with people as experts, and again with a model if one is configured.
+    """
+    helped: list[Start] = []
+    alone: list[Start] = []
+    for pack in packs():
+        for scenario in (name for name, known in pack.scenarios.items() if not known.partial):
+            for task_idx, turns in _demos(pack, scenario)[:DEMO_EACH]:
+                task = (scenario, task_idx, pack.tasks(scenario)[task_idx])
+                _add_demo(helped, alone, task, turns, pack.about(scenario, task_idx).get("expert_note", ""))
+    return [*helped, *(_delayed(start, place) for place, start in enumerate(alone, 1))]
+
+
+def _demos(pack: Pack, scenario: str) -> list[tuple[int, list[dict[str, Any]]]]:
+    scripts = [pack.scripts(scenario, task_idx) for task_idx in range(pack.scenario(scenario).task_count)]
+    return [(task_idx, script["demo"]) for task_idx, script in enumerate(scripts) if script.get("demo")]
+
+
+def _add_demo(
+    helped: list[Start], alone: list[Start], task: tuple[str, int, str], turns: list[dict[str, Any]], note: str
+) -> None:
+    asks = any("ask" in turn for turn in turns)
+    policy = policy_named("script:demo", DEMO_PACE_S) | {"ask_deadline_s": DEMO_DEADLINE_S}
+    if asks and not helped:
+        asking = policy | {"pace_s": DEMO_ASKING_PACE_S, "house_note": note}
+        helped.append(Start(*task, policy=asking, expert="plain", arm="expert"))
+        if settings.EXPERT_ENDPOINTS:
+            helped.append(Start(*task, policy=policy | {"experts": "models"}, expert="plain", arm="model expert"))
+    alone.append(Start(*task, policy=policy, arm="baseline"))
+
+
+def _delayed(start: Start, place: int) -> Start:
+    """Delay all but the first three, one after another, so that a watcher always finds some at work."""
+    return Start(**{**vars(start), "delay_s": max(0, place - 3) * DEMO_STAGGER_S})
+
+
+def start_demo(actor: Actor) -> Run:
+    """Play the demo, once more if need be."""
+    number = scoped(Run.objects.filter(name__startswith=DEMO_RUN), actor.project).count()
+    return launch(actor, f"{DEMO_RUN} {number + 1}" if number else DEMO_RUN, demo_starts())

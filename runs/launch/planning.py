@@ -1,0 +1,536 @@
+"""Writes: a planned run from its launch to its end: launch, start, pause, resume, cancel, retry, more seeds.
+
+Owns every change of `runs.models`. All tries of a plan are inserted at the launch; workers are called for as many of
+them as `limits.py` leaves room for, in the planned order, so that runs share the workers and a pause holds what has not
+begun.
+The database is the record: `feed` may be called at any time and calls for what is next. Leaves playing to `playing.py`.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import functools
+import random
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.utils import timezone
+
+from awmclient.schema import LIVE_STATES, EpisodeStart, RunStart
+from episodes.errors import KeyConflict
+from episodes.models import Episode, EpisodeState, ExpertMode, Run, Split, SplitTask
+from episodes.record import queueing, recording
+from episodes.stored.packs import packs
+from people.access import Actor, may_launch, visible_or_404
+from people.errors import Invalid
+from people.models import Project
+from people.rows import Row
+from runs.errors import BadPlan, NoExpertModel, WrongState
+from runs.launch import briefings, launching, relay
+from runs.models import Arm, Plan, PlannedTry, PlanState
+from runs.plan import limits, replaceable, servers, spending
+from runs.plan.plans import (
+    MAX_EPISODES,
+    MAX_SEEDS,
+    OF_LOOP,
+    PlanDocument,
+    TaskFilter,
+    differing,
+)
+from runs.statistics.offers import is_for_people, is_offered
+
+Task = tuple[str, int, str]
+CHUNK = 200
+IDX = re.compile("0|[1-9][0-9]{0,9}")
+# of each episode that is played these statements are made; the ORM takes longer to write them than the database to
+# answer them
+BEGUN = """
+UPDATE runs_plannedtry AS try SET begun_at = %s WHERE episode_id = %s
+RETURNING EXISTS (
+    SELECT FROM runs_plan AS plan WHERE plan.run_id = try.plan_id AND plan.state = 'running' AND (
+        plan.parallel > %s
+        OR EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)))
+  AND EXISTS (
+    SELECT FROM runs_plannedtry AS waiting JOIN episodes_episode AS episode ON episode.id = waiting.episode_id
+     WHERE waiting.plan_id = try.plan_id AND waiting.called_at IS NULL AND episode.state = 'queued')
+"""
+CALLED = """
+WITH next AS MATERIALIZED (
+    SELECT try.id, try.episode_id, try.wave, try.position, try.seed, arm.place
+      FROM runs_plannedtry AS try
+      JOIN episodes_episode AS episode ON episode.id = try.episode_id JOIN runs_arm AS arm ON arm.id = try.arm_id
+     WHERE try.plan_id = %s AND try.called_at IS NULL AND episode.state = 'queued'
+     ORDER BY try.wave, try.position, try.seed, arm.place LIMIT %s FOR UPDATE OF try SKIP LOCKED
+), called AS (
+    UPDATE runs_plannedtry AS try SET called_at = %s FROM next WHERE try.id = next.id
+)
+SELECT episode_id FROM next ORDER BY wave, position, seed, place
+"""
+_EPISODE = Row(Episode, only={"id", "key", "created_at", "scenario", "task_idx", "environment", "arm", "policy", "run"})
+_PROJECT, _PLAN = Row(Project), Row(Plan, only={"run", "state", "document"})
+QUEUED = f"""
+SELECT {_EPISODE.columns("episode")}, {_PROJECT.columns("project")}, {_PLAN.columns("plan")}
+  FROM episodes_episode AS episode JOIN people_project AS project ON project.id = episode.project_id
+  LEFT JOIN runs_plannedtry AS try ON try.episode_id = episode.id
+  LEFT JOIN runs_plan AS plan ON plan.run_id = try.plan_id
+ WHERE episode.id = %s AND episode.state = 'queued'
+"""
+_FED = Row(Plan, only={"run", "document", "parallel", "state", "ended_at"})
+FED = f"SELECT {_FED.columns()} FROM runs_plan WHERE run_id = %s AND state = 'running' FOR UPDATE"
+# another that ends at the same time takes another one
+NEXT = """
+UPDATE runs_plannedtry SET called_at = %s WHERE id = (
+    SELECT try.id
+      FROM runs_plan AS plan
+      JOIN runs_plannedtry AS try ON try.plan_id = plan.run_id
+      JOIN episodes_episode AS episode ON episode.id = try.episode_id JOIN runs_arm AS arm ON arm.id = try.arm_id
+     WHERE plan.run_id = %s AND plan.state = 'running' AND try.called_at IS NULL AND episode.state = 'queued'
+       AND NOT EXISTS (SELECT FROM runs_plan AS other WHERE other.state = 'running' AND other.run_id <> plan.run_id)
+       AND NOT plan.document @? '$.arms[*].parallel ? (@ != null)'
+     ORDER BY try.wave, try.position, try.seed, arm.place LIMIT 1 FOR UPDATE OF try SKIP LOCKED
+) RETURNING episode_id
+"""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One task under one arm with one seed, to be inserted. `experts` says who alone answers, where that was drawn."""
+
+    arm: Arm
+    task: Task
+    seed: int
+    position: int
+    offered: bool | None = None
+    experts: str = ""
+
+    @property
+    def expert(self) -> str:
+        return ExpertMode.OFF if self.offered is False else self.arm.expert
+
+
+def check(document: PlanDocument) -> servers.Profile:
+    """Return the environment server of a plan. Raises `UnknownEnvironment`, or `NoExpertModel` for a briefing or
+    answers by a model that is not configured."""
+    briefings.check(document)
+    for arm in document.arms:
+        if arm.people is not None and arm.people < 1 and not settings.EXPERT_ENDPOINTS:
+            raise NoExpertModel(
+                f"No expert model is configured, and models answer episodes of the arm {arm.name}. "
+                "Set AWMWEB_EXPERT_BASE_URL and AWMWEB_EXPERT_MODEL, or `people: 1`."
+            )
+    return servers.profile(document.environment)
+
+
+def launch(actor: Actor, document: PlanDocument, key: str = "") -> tuple[Plan, bool]:
+    """1. check the right, 2. ask a further environment server what it is, before any lock is held, 3. the run with all
+    its tries; the same key and plan give the same run back, and false."""
+    may_launch(actor)
+    at = check(document)
+    said = servers.probe(at).stored() if at.name != servers.BUILTIN else {}
+    return _launch(actor, document, key, said)
+
+
+@transaction.atomic
+def _launch(actor: Actor, document: PlanDocument, key: str, server: dict[str, Any]) -> tuple[Plan, bool]:
+    """1. the run, 2. find tasks and policies, 3. insert every try and its queued episode, 4. start, unless it is
+    planned for later."""
+    most = ExpertMode.most(arm.expert for arm in document.arms)
+    run, made = recording.open_run(actor, RunStart(name=document.name, key=key or None, expert=most))
+    if not made:
+        return _known(run, document), False
+    tasks = shuffled(tasks_of(actor, document), document.shuffle)
+    if len(tasks) * len(document.arms) * document.seeds > MAX_EPISODES:
+        raise BadPlan(f"The plan has more than {MAX_EPISODES:,} episodes.")
+    plan = Plan.objects.create(
+        run=run,
+        document=document.model_dump(),
+        digest=document.digest,
+        control=document.control,
+        seeds=document.seeds,
+        parallel=document.parallel,
+        prices=spending.prices_now(),
+        server=server,
+    )
+    arms = [
+        Arm(plan=plan, name=arm.name, place=place, expert=arm.expert, policy=arm.policy or document.policy)
+        for place, arm in enumerate(document.arms)
+    ]
+    Arm.objects.bulk_create(arms)
+    _insert(actor, plan, _cells(plan, arms, tasks, range(document.seeds)), wave=0)
+    if document.start:
+        _begin(actor, plan)
+    return plan, True
+
+
+def _known(run: Run, document: PlanDocument) -> Plan:
+    """Return the plan of a run that has this key already. Raises `KeyConflict`, which names the fields that differ."""
+    known = Plan.objects.filter(run=run).first()
+    if known is not None and known.digest == document.digest:
+        return known
+    others = ["name"] if run.name != document.name else []
+    if known is not None:
+        others += [f"plan.{name}" for name in differing(known.document, document)]
+    if known is None or not others:
+        others.append("plan")
+    raise KeyConflict(recording.other_values(f"The key {run.key!r} was already used for a run", others))
+
+
+def tasks_of(actor: Actor, document: PlanDocument) -> list[Task]:
+    """Return the tasks that a plan names, in the order of packs and lists. Raises `BadPlan`, also where there is none,
+    or `UnknownTask`."""
+    if not (found := _selected(actor, document)):
+        raise BadPlan("The plan selects no task.")
+    return found
+
+
+def _selected(actor: Actor, document: PlanDocument) -> list[Task]:
+    wanted = document.tasks
+    if isinstance(wanted, list):
+        return [_named(one, document.texts or {}) for one in dict.fromkeys(wanted)]
+    if wanted.split:
+        if not Split.objects.filter(project=actor.project, name=wanted.split).exists():
+            raise BadPlan(f"plan.tasks.split: There is no split named {wanted.split!r}.")
+        listed = SplitTask.objects.filter(
+            split__project=actor.project, split__name=wanted.split, side=wanted.side
+        ).values_list("task", flat=True)
+        return [_named(one) for one in sorted(listed) if _matches(one.rpartition("/")[0], wanted)][: wanted.limit]
+    found = [
+        (scenario, idx, text)
+        for pack in packs()
+        for scenario in sorted(pack.scenarios)
+        if _matches(scenario, wanted) and (wanted.partial or not pack.scenario(scenario).partial)
+        for idx, text in enumerate(pack.tasks(scenario))
+        if _is_playable(document, scenario, idx)
+    ]
+    return found[: wanted.limit]
+
+
+def _named(key: str, texts: Mapping[str, str] = MappingProxyType({})) -> Task:
+    scenario, _, idx = key.rpartition("/")
+    # one task has one spelling: 00 would be the task 0 a second time
+    if not scenario or not IDX.fullmatch(idx):
+        raise BadPlan(f"plan.tasks: {key[:100]!r} is not a task such as workflow_automation_1/0.")
+    return scenario, int(idx), texts.get(key) or launching.task_text(scenario, int(idx))
+
+
+def _matches(scenario: str, wanted: TaskFilter) -> bool:
+    return any(fnmatch.fnmatchcase(scenario, pattern) for pattern in wanted.scenarios)
+
+
+def _is_playable(document: PlanDocument, scenario: str, idx: int) -> bool:
+    """Tell whether every arm can play a task: a filter leaves others out, a list that names one is refused."""
+    names = {arm.policy or document.policy for arm in document.arms}
+    scripts = {name.partition(":")[2] for name in names if name.startswith("script:")}
+    return scripts <= set(launching.pack_with(scenario).scripts(scenario, idx)) if scripts else True
+
+
+def shuffled(tasks: Sequence[Task], seed: int) -> list[Task]:
+    """Return all tasks in one shuffled order; the e-process reads them in it."""
+    order = list(tasks)
+    random.Random(seed).shuffle(order)
+    return order
+
+
+def _cells(plan: Plan, arms: Sequence[Arm], tasks: Sequence[Task], seeds: range) -> list[Cell]:
+    chances, shares = chances_of(plan), people_of(plan)
+
+    def offered(arm: Arm, task: str, seed: int) -> bool | None:
+        chance = chances.get(arm.name)
+        return None if chance is None else is_offered(plan.pk, arm.name, task, seed, chance)
+
+    def experts(arm: Arm, task: str, seed: int) -> str:
+        share = shares.get(arm.name)
+        if share is None:
+            return ""
+        return "people" if is_for_people(plan.pk, arm.name, task, seed, share) else "models"
+
+    return [
+        Cell(arm, task, seed, place, offered(arm, key, seed), experts(arm, key, seed))
+        for place, task, key in ((place, task, f"{task[0]}/{task[1]}") for place, task in enumerate(tasks))
+        for seed in seeds
+        for arm in arms
+    ]
+
+
+def chances_of(plan: Plan) -> dict[str, float]:
+    """Return the chance of an offer by arm, for arms that draw it."""
+    return {arm["name"]: arm["offer"] for arm in plan.document["arms"] if arm.get("offer") is not None}
+
+
+def people_of(plan: Plan) -> dict[str, float]:
+    """Return the share of episodes that people alone answer by arm, for arms that draw it."""
+    return {arm["name"]: arm["people"] for arm in plan.document["arms"] if arm.get("people") is not None}
+
+
+def _insert(actor: Actor, plan: Plan, cells: Sequence[Cell], wave: int) -> None:
+    limits = {name: plan.document[name] for name in OF_LOOP if name in plan.document}
+    policies = {name: launching.policy_named(name) | limits for name in {cell.arm.policy for cell in cells}}
+    for scenario, idx, policy in {(*cell.task[:2], cell.arm.policy) for cell in cells}:
+        launching.playable(scenario, idx, policies[policy])
+    starts = [_start(plan, cell, policies[cell.arm.policy]) for cell in cells]
+    episodes = queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"])
+    chances = chances_of(plan)
+    rows = [
+        PlannedTry(
+            plan=plan,
+            arm=cell.arm,
+            scenario=cell.task[0],
+            task_idx=cell.task[1],
+            seed=cell.seed,
+            wave=wave,
+            position=cell.position,
+            episode=episode,
+            offered=cell.offered,
+            chance=chances.get(cell.arm.name),
+        )
+        for cell, episode in zip(cells, episodes, strict=True)
+    ]
+    PlannedTry.objects.bulk_create(rows, batch_size=queueing.BATCH)
+
+
+def _start(plan: Plan, cell: Cell, policy: dict[str, Any], again: int = 0) -> EpisodeStart:
+    scenario, idx, text = cell.task
+    suffix = f"/try{again}" if again else ""
+    return EpisodeStart(
+        key=f"{plan.pk}/{cell.arm.place}/{scenario[:100]}/{idx}/{cell.seed}{suffix}",
+        run=plan.pk,
+        environment=plan.document.get("environment", servers.BUILTIN),
+        task=text,
+        scenario=scenario,
+        task_idx=idx,
+        arm=cell.arm.name,
+        seed=cell.seed,
+        policy=policy | ({"experts": cell.experts} if cell.experts else {}),
+        expert=cell.expert,
+    )
+
+
+def _locked(actor: Actor, run_id: str) -> Plan:
+    run = visible_or_404(Run.objects.all(), actor, run_id)
+    plan = Plan.objects.select_for_update().filter(run=run).first()
+    if plan is None:
+        raise WrongState("This run has no plan: an external loop starts and ends its episodes.")
+    return plan
+
+
+def _set(actor: Actor, plan: Plan, state: str) -> None:
+    plan.state, plan.changed_by, plan.changed_at = state, actor.name, timezone.now()
+    ended = state in (PlanState.FINISHED, PlanState.CANCELLED)
+    plan.ended_at = plan.changed_at if ended else None
+    plan.save(update_fields=["state", "changed_by", "changed_at", "started_at", "ended_at", "waves", "seeds"])
+
+
+def _begin(actor: Actor, plan: Plan) -> None:
+    briefings.pin(plan)
+    plan.started_at = plan.started_at or timezone.now()
+    _set(actor, plan, PlanState.RUNNING)
+    transaction.on_commit(functools.partial(feed, plan.pk))
+
+
+@transaction.atomic
+def pause(actor: Actor, run_id: str) -> Plan:
+    """Begin no further episode. Those at work go on to their end. Idempotent."""
+    may_launch(actor)
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.PAUSED:
+        return plan
+    if plan.state != PlanState.RUNNING:
+        raise WrongState(f"Only a running run can be paused; this one is {plan.state}.")
+    plan.tries.filter(episode__state=EpisodeState.QUEUED).update(called_at=None)
+    _set(actor, plan, PlanState.PAUSED)
+    return plan
+
+
+@transaction.atomic
+def resume(actor: Actor, run_id: str) -> Plan:
+    """Start a planned run, or go on with a paused one. Idempotent."""
+    may_launch(actor)
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.RUNNING:
+        return plan
+    if plan.state not in (PlanState.PLANNED, PlanState.PAUSED):
+        raise WrongState(f"Only a planned or paused run can be resumed; this one is {plan.state}.")
+    # one that was interrupted or parked meanwhile came back to the queue, and its call was turned away
+    plan.tries.filter(episode__state=EpisodeState.QUEUED).update(called_at=None)
+    _begin(actor, plan)
+    return plan
+
+
+@transaction.atomic
+def cancel(actor: Actor, run_id: str) -> Plan:
+    """Cancel all its live episodes; those that ended are kept. Idempotent."""
+    may_launch(actor)
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.CANCELLED:
+        return plan
+    if plan.state == PlanState.FINISHED:
+        raise WrongState("The run has finished.")
+    _set(actor, plan, PlanState.CANCELLED)
+    queueing.cancel_unbegun(actor, plan.run, "the run was cancelled")
+    for pk in Episode.objects.live().filter(run=plan.run).values_list("pk", flat=True):
+        recording.cancel(actor, pk, "the run was cancelled")
+    return plan
+
+
+@transaction.atomic
+def retry(actor: Actor, run_id: str) -> int:
+    """Queue another episode for every try that infrastructure ended without an outcome, and return their number. Those
+    episodes are kept and no longer count."""
+    may_launch(actor)
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.CANCELLED:
+        raise WrongState("The run is cancelled.")
+    broken = replaceable.tries_of([plan.pk]).select_related("arm", "episode")
+    rows = list(broken.order_by("wave", "position", "seed", "arm__place"))
+    starts = []
+    for row in rows:
+        cell = Cell(row.arm, (row.scenario, row.task_idx, row.episode.task), row.seed, row.position, row.offered)
+        starts.append(_start(plan, cell, row.episode.policy, again=row.tries + 1))
+    for row, episode in zip(
+        rows, queueing.queue_many(actor, plan.run, starts, plan.document["max_steps"]), strict=True
+    ):
+        row.episode, row.tries, row.called_at, row.begun_at = episode, row.tries + 1, None, None
+    PlannedTry.objects.bulk_update(rows, ["episode", "tries", "called_at", "begun_at"], batch_size=queueing.BATCH)
+    if rows and plan.state in (PlanState.FINISHED, PlanState.RUNNING):
+        _begin(actor, plan)
+    return len(rows)
+
+
+@transaction.atomic
+def add_seeds(actor: Actor, run_id: str, seeds: int) -> Plan:
+    """Plan more seeds of every task and arm, as a wave of their own; from then on only the anytime statement holds."""
+    may_launch(actor)
+    if not 1 <= seeds <= MAX_SEEDS:
+        raise Invalid(f"seeds: a number from 1 to {MAX_SEEDS}.")
+    plan = _locked(actor, run_id)
+    if plan.state == PlanState.CANCELLED:
+        raise WrongState("The run is cancelled.")
+    first = plan.tries.filter(seed=0, arm__place=0).order_by("position").select_related("episode")
+    tasks = [(row.scenario, row.task_idx, row.episode.task) for row in first]
+    arms = list(plan.arms.all())
+    if len(tasks) * len(arms) * (plan.seeds + seeds) > MAX_EPISODES:
+        raise BadPlan(f"The plan would have more than {MAX_EPISODES:,} episodes.")
+    _insert(actor, plan, _cells(plan, arms, tasks, range(plan.seeds, plan.seeds + seeds)), wave=plan.waves)
+    plan.waves, plan.seeds = plan.waves + 1, plan.seeds + seeds
+    if plan.state in (PlanState.FINISHED, PlanState.RUNNING):
+        _begin(actor, plan)
+    else:
+        _set(actor, plan, plan.state)
+    return plan
+
+
+@transaction.atomic
+def feed(run_id: str, relays: bool = False) -> int:
+    """Call workers for the next tries, as many as all limits leave room for; finish a run with no try left. The thread
+    that ended an episode `relays`: it takes the first itself, unless another run waits for threads, too."""
+    plan = _FED.one(FED, [run_id])
+    if plan is None:
+        return 0
+    asked = limits.limited(plan)
+    limits.lock(asked.values())
+    running = limits.loads()
+    mine = running.pop(plan.pk, limits.RunLoad(plan.parallel))
+    if not mine.arms and not plan.tries.filter(episode__state__in=LIVE_STATES).exists():
+        plan.state, plan.ended_at = PlanState.FINISHED, timezone.now()
+        plan.save(update_fields=["state", "ended_at"])
+        return 0
+    room = limits.room(mine, running.values())
+    called = _call(plan, mine, asked, room) if room > 0 else []
+    is_alone = limits.share(mine, running.values()) is None
+    for episode_id in called:
+        transaction.on_commit(functools.partial(_wake, episode_id, relays and is_alone))
+    return len(called)
+
+
+def _wake(episode_id: str, relays: bool) -> None:
+    if not (relays and relay.thread.take(episode_id)):
+        launching.wake_worker(episode_id)
+
+
+def _call(plan: Plan, mine: limits.RunLoad, asked: dict[str, str], room: int) -> list[str]:
+    """Note calls for the next tries within the limits of arms and endpoints, and return their episodes."""
+    of_arms = {name: most - mine.arms.get(name, limits.Load()).live for name, most in limits.arm_limits(plan).items()}
+    if not of_arms and not asked:
+        return _call_first(plan, room)
+    of_endpoints = {one.name: one.room for one in limits.endpoints(plan, asked.values())}
+    full = [name for name, left in of_arms.items() if left <= 0]
+    full += [arm for arm, name in asked.items() if of_endpoints[name] <= 0]
+    ordered = plan.tries.filter(called_at=None, episode__state=EpisodeState.QUEUED)
+    ordered = ordered.order_by("wave", "position", "seed", "arm__place")
+    open_ = ordered.exclude(arm__name__in=full).values_list("episode_id", "arm__name")
+    # the first in the planned order that fit can be far down, behind thousands of a full arm
+    called = limits.chosen(open_.iterator(chunk_size=CHUNK), room, of_arms, asked, of_endpoints)
+    PlannedTry.objects.filter(episode__in=called).update(called_at=timezone.now())
+    return called
+
+
+def _call_first(plan: Plan, room: int) -> list[str]:
+    with connection.cursor() as cursor:
+        cursor.execute(CALLED, [plan.pk, room, timezone.now()])
+        return [pk for (pk,) in cursor.fetchall()]
+
+
+def feed_all() -> None:
+    """Feed every running run, the one with the fewest episodes at work first: a lost call must cost a delay only."""
+    running = limits.loads()
+    runs = Plan.objects.filter(state=PlanState.RUNNING).values_list("pk", flat=True)
+    for run_id in sorted(runs, key=lambda pk: running[pk].all.busy if pk in running else 0):
+        feed(str(run_id))
+
+
+def queued(episode_id: str) -> Episode | None:
+    """Return what must be known of a queued episode before it begins, with its project and the plan of its run; None if
+    it is not queued."""
+    with connection.cursor() as cursor:
+        cursor.execute(QUEUED, [episode_id])
+        row = cursor.fetchone()
+    if row is None:
+        return None
+    episode, (project, plan) = _EPISODE.made(row), (row[_EPISODE.width :], row[_EPISODE.width + _PROJECT.width :])
+    episode.project = _PROJECT.made(project)
+    if plan[0] is not None:
+        PlannedTry(episode=episode, plan=_PLAN.made(plan))  # which `episode.planned` then is
+    return episode
+
+
+def begun(episode: Episode) -> None:
+    """1. note that a worker has begun an episode, 2. call for the next where that leaves room: a run has few calls at a
+    time that no worker has taken, and fewer beside others. A run alone that may have no more live episodes than calls
+    gains no room by it."""
+    with connection.cursor() as cursor:
+        cursor.execute(BEGUN, [timezone.now(), episode.pk, limits.AHEAD])
+        gains = any(row for (row,) in cursor.fetchall())
+    if gains and episode.run_id:
+        transaction.on_commit(functools.partial(feed, episode.run_id))
+
+
+def episode_ended(episode: Episode, reason: str) -> None:
+    """Make room for the next when an episode ends: for its run, and for others that wait for the same model.
+    Registered with `recording.on_end`."""
+    if limits.is_limited(episode):
+        transaction.on_commit(feed_all)
+    elif episode.run_id and (taken := _next_of(episode.run_id)):
+        transaction.on_commit(functools.partial(_wake, taken, relays=True))
+    elif episode.run_id:
+        transaction.on_commit(functools.partial(feed, episode.run_id, relays=True))
+
+
+def _next_of(run_id: str) -> str:
+    """Call for the next try for the thread that ends one, in the same transaction: with nothing but the run itself to
+    limit how many are live, these stay as many as they were, and need not be counted. Else nothing."""
+    if not relay.thread.is_free or settings.AGENT_LIMITS:
+        return ""
+    with connection.cursor() as cursor:
+        cursor.execute(NEXT, [timezone.now(), run_id])
+        return "".join(pk for (pk,) in cursor.fetchall())
+
+
+def is_held(episode: Episode) -> bool:
+    """Return whether a queued episode must not begin: its run is planned, paused or ended."""
+    planned = getattr(episode, "planned", None)
+    return planned is not None and planned.plan.state != PlanState.RUNNING

@@ -1,0 +1,234 @@
+"""Before a launch: what a plan's comparison would suffer from, and a few rollouts that show whether anything is earned.
+
+Reads; the rollouts are a run of their own, which `planning` launches like any other. Called by page and commands.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from awmclient.prompts import system_prompt
+from awmclient.schema import ASK_TOOL
+from awmenv.health import Health
+from awmenv.packs import Pack
+from episodes.errors import BlindReview
+from episodes.stored import outcomes
+from episodes.stored.packs import find_pack
+from episodes.stored.strip import outcome_words
+from episodes.visible import visibility
+from people.access import Actor
+from runs.launch import briefings
+from runs.launch.planning import Task, shuffled
+from runs.models import Plan
+from runs.plan.plans import PlanDocument, PlannedArm, plan_of
+from runs.statistics import power
+from runs.statistics.compare import count
+from runs.statistics.offers import FEWEST
+from runs.taskset import probes, split_checks
+
+ROLLOUTS = 10
+NAMED = 3
+PREFIX = "preflight of "
+OWN = {
+    "expert": "expert",
+    "offer": "chance of an offer",
+    "people": "share of people",
+    "briefing": "briefing",
+    "outcomes": "briefing from outcomes",
+}
+"""Settings of an arm that change what its agents get, beside the policy, in words."""
+UNCHECKED = "verifier not checked"
+
+
+def unusable(pack: Pack, scenario: str, idx: int, unfit: Mapping[str, str]) -> str:
+    """Return why an outcome of this task would show nothing, or empty. `unfit` is what is known of it from before."""
+    if (reason := unfit.get(f"{scenario}/{idx}")) is not None:
+        return reason
+    if pack.scenario(scenario).partial:
+        return "partial scenario"
+    if pack.verifier(scenario, idx, "code") is None:
+        return "no code verifier"
+    health = pack.report.health.get((scenario, idx))
+    if health is None or health.unchecked:
+        return UNCHECKED
+    if health.code.state != "runs":
+        return "verifier does not run"
+    return "passes on the unmodified database" if health.code.says == "complete" else ""
+
+
+def doubts(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
+    """Return what would weaken the comparison of this plan, a sentence each; empty if nothing is known to."""
+    found = []
+    policies = {arm.policy or document.policy for arm in document.arms}
+    if len(policies) > 1 and len({arm.expert for arm in document.arms}) > 1:
+        found.append("Arms differ in policy and in expert, so a difference cannot be put down to either.")
+    if len({(arm.briefing, arm.outcomes) for arm in document.arms}) > 1 and (
+        len(policies) > 1 or len({arm.expert for arm in document.arms}) > 1
+    ):
+        found.append("Arms differ in briefing and in policy or expert, so a difference cannot be put down to either.")
+    found += unbriefed(actor, document, tasks)
+    each = len(tasks) * document.seeds
+    found += [
+        f"{arm.name} draws its offers for {count(each, 'episode')}; a result needs {FEWEST}."
+        for arm in document.arms
+        if arm.offer is not None and each < FEWEST
+    ]
+    known = probes.unfit(actor.project)
+    reasons = Counter(
+        unusable(pack, scenario, idx, known)
+        for scenario, idx, _ in tasks
+        if (pack := find_pack(scenario)) is not None and scenario in pack.scenarios
+    )
+    for reason, number in sorted(reasons.items()):
+        if reason not in ("", UNCHECKED):
+            found.append(f"{count(number, 'task')} of {len(tasks):,} cannot show a difference: {reason}.")
+    return found + split_checks.of_tasks(actor.project, tasks).doubts
+
+
+def unbriefed(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
+    """Return, for each arm with a briefing, how many tasks would have none."""
+    found = []
+    for name, missing in briefings.lacking(actor, document, tasks).items():
+        some = ", ".join(missing[:NAMED]) + (", …" if len(missing) > NAMED else "")
+        found.append(f"{count(len(missing), 'task')} of {len(tasks):,} would have no briefing in {name}: {some}.")
+    return found
+
+
+def trial(document: PlanDocument, tasks: Sequence[Task]) -> PlanDocument:
+    """Return the plan of the rollouts, ten at most: the control arm on the first tasks in the planned order."""
+    chosen = shuffled(tasks, document.shuffle)[:ROLLOUTS]
+    control = next(arm for arm in document.arms if arm.name == document.control)
+    keys = [f"{scenario}/{idx}" for scenario, idx, _ in chosen]
+    changed = {
+        "name": f"{PREFIX}{document.name}"[:100],
+        "texts": {key: text for key, text in (document.texts or {}).items() if key in keys} or None,
+        "tasks": keys,
+        "arms": [control.model_dump()],
+        "control": "",
+        "seeds": ROLLOUTS // max(len(chosen), 1),
+        "start": True,
+    }
+    return plan_of({**document.model_dump(), **changed})
+
+
+def is_trial(plan: Plan) -> bool:
+    """Return whether a run is the rollouts of a preflight."""
+    return plan.run.name.startswith(PREFIX)
+
+
+def newest(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> Plan | None:
+    """Return the last preflight of such a plan, whatever the plan's name is."""
+    said = trial(document, tasks).model_dump(exclude={"name"})
+    trials = Plan.objects.filter(run__project=actor.project, run__name__startswith=PREFIX, document__contains=said)
+    return trials.select_related("run").order_by("-run__created_at").first()
+
+
+def checked(actor: Actor, document: PlanDocument, tasks: Sequence[Task]) -> list[str]:
+    """Return what speaks for the comparison of this plan, and how far it was checked, a sentence each."""
+    found = []
+    if len(document.arms) > 1:
+        found += _shared(document)
+    keys = {f"{scenario}/{idx}" for scenario, idx, _ in tasks}
+    if len(document.arms) > 1:
+        found.append(_power(len(keys - set(probes.unfit(actor.project))), document.seeds, len(document.arms) - 1))
+    probed = [one for one in probes.newest() if one.task in keys]
+    clean = f"{sum(one.state == probes.State.CLEAN for one in probed):,} of {count(len(keys), 'task')} clean"
+    missing = f", {len(keys) - len(probed):,} not probed (manage.py probe)" if len(probed) < len(keys) else ""
+    found.append(f"Probes: {clean}{missing}.")
+    if probed:
+        found.append(_verifiers([one.checked for one in probed], len(keys)))
+    if passed := split_checks.of_tasks(actor.project, tasks).passed:
+        found.append(passed)
+    return found
+
+
+def _shared(document: PlanDocument) -> list[str]:
+    """Return what all arms get alike, and each setting in which they differ. Tasks, seeds and limits are the plan's: an
+    arm has none of its own."""
+    prompts = {arm.name: _prompt(document, arm) for arm in document.arms}
+    same = "tasks, seeds and limits" if len(set(prompts.values())) > 1 else "tasks, seeds, limits and prompt"
+    found = [f"All arms get the same {same}."]
+    for name in ("policy", *OWN):
+        values = {arm.name: _value(document, arm, name) for arm in document.arms}
+        if len(set(values.values())) > 1:
+            found.append(f"Arms differ in {OWN.get(name, name)}: {_each(values)}.")
+    if len(set(prompts.values())) > 1:
+        reminds = " and its reminders" if document.nudge_after or document.stall_after else ""
+        found.append(f"Prompts differ only by {ASK_TOOL}{reminds}: {_each(prompts)}.")
+    return found
+
+
+def _value(document: PlanDocument, arm: PlannedArm, name: str) -> str:
+    value = arm.policy or document.policy if name == "policy" else getattr(arm, name)
+    return "none" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _prompt(document: PlanDocument, arm: PlannedArm) -> str:
+    """Return which system prompt an arm's agents get, as the start of its SHA-256."""
+    offers = {arm.expert != "off"} | ({False} if arm.offer is not None else set())
+    prompts = (system_prompt(expert=offered) for offered in sorted(offers))
+    return " or ".join(hashlib.sha256(prompt.encode()).hexdigest()[:8] for prompt in prompts)
+
+
+def _each(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{arm} {value}" for arm, value in values.items())
+
+
+def _verifiers(checks: Sequence[Health | None], tasks: int) -> str:
+    """Return how many tasks have a verifier that shows nothing odd on the unmodified database, and what others show."""
+    known = [one for one in checks if one is not None]
+    remarks = Counter(one.remarks[0] for one in known if one.remarks)
+    healthy = f"{len(known) - remarks.total():,} of {count(tasks, 'task')} healthy"
+    others = [f"{number:,}: {remark}" for remark, number in remarks.most_common()]
+    missing = [f"{tasks - len(known):,} not checked"] if len(known) < tasks else []
+    return f"Verifiers: {'; '.join([healthy, *others, *missing])}."
+
+
+def _power(tasks: int, seeds: int, contrasts: int) -> str:
+    delta = power.smallest(tasks, seeds, contrasts)
+    if delta is None:
+        return f"Power: {count(tasks, 'task')} can hardly show a difference."
+    return f"Power: {count(tasks, 'task')} show a difference of about {round(100 * delta)} points in 4 of 5 such runs."
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the rollouts came to: how many earned a reward above zero, and what became of the others, by wire name."""
+
+    rollouts: int
+    earned: int
+    others: Mapping[str, int]
+
+    @property
+    def words(self) -> str:
+        said = f"{self.earned} of {count(self.rollouts, 'rollout')} earned a reward"
+        if not self.others:
+            return f"{said}."
+        left = (f"{outcome_words(name).lower()} {number}" for name, number in self.others.items())
+        return f"{said}; {', '.join(left)}."
+
+
+def finding(plan: Plan) -> Finding:
+    """Return what the rollouts of an ended trial came to."""
+    states = dict(plan.tries.values_list("episode_id", "episode__state"))
+    rows = outcomes.of_episodes(states).filter(source=outcomes.VERIFIER)
+    judged = {episode: (reward_type, reward) for episode, reward_type, reward in rows.values_list(
+        "episode_id", "reward_type", "reward"
+    )}  # fmt: skip
+    earned = {episode for episode, (_, reward) in judged.items() if (reward or 0) > 0}
+    left = [judged[one][0] if one in judged else states[one] for one in states if one not in earned]
+    return Finding(len(states), len(earned), dict(Counter(left).most_common()))
+
+
+def earned(actor: Actor, trial: Plan | None) -> str:
+    """Return what a preflight came to, in words, unless its outcomes are withheld from who looks."""
+    if trial is None:
+        return ""
+    try:
+        visibility.refuse_while_blind(actor, trial.pk)
+    except BlindReview as blind:
+        return blind.message
+    return finding(trial).words

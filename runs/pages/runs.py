@@ -1,0 +1,338 @@
+"""Pages: the list of runs with the form that launches one, and one run with its comparison.
+
+Owns forms and HTTP status. Leaves writes to `planning.py`, counts to `overview.py` and findings to `comparison.py`.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from episodes.find.selection import newest
+from episodes.models import Run, Split
+from episodes.stored.packs import packs
+from people.access import MemberRequest, holds, may_launch, may_read, member_required, scoped, visible_or_404
+from people.errors import AppError, NotFound
+from runs.errors import BadPlan
+from runs.launch import briefings, estimating, planning, preflight
+from runs.models import Plan, PlanState
+from runs.plan import limits, servers, spending
+from runs.plan.plans import (
+    PlanDocument,
+    briefing_words,
+    plan_from_yaml,
+    plan_of,
+    recipes,
+    to_yaml,
+)
+from runs.show import charts, overview, rewarding, tables
+from runs.show.comparison import compare_run
+from runs.show.tables import TABLES, in_csv, of_completions, repeats
+from runs.statistics.compare import count
+
+PAGE = 30
+REWARDS_DRAWN = 2000
+"""Episodes of a run up to which its page draws their shaped rewards; the file has all."""
+run_of = member_required(may_read, rows=Run.objects.all)
+"""A page of one run; its link works from any chosen project."""
+OTHER = "other-policy"
+ARMS: dict[str, dict[str, Any]] = {
+    "baseline": {"expert": "off"},
+    "expert": {"expert": "plain"},
+    "informed": {"expert": "informed"},
+    "briefed": {"briefing": "human"},
+    "distilled": {"briefing": "model"},
+    OTHER: {"expert": "off"},
+}
+ARM_WORDS = {
+    "baseline": "no expert",
+    "expert": "people or models, blind",
+    "informed": "an expert that sees the verifier",
+    "briefed": "no expert, a person's briefing before the start",
+    "distilled": "no expert, a model's briefing from earlier episodes",
+    OTHER: "no expert, a policy of its own, selected below",
+}
+NUMBER = re.compile(r"-?[0-9]{1,9}(\.[0-9]{1,9})?")
+ANSWERERS = {"1": "people alone", "0": "models alone", "0.5": "people or models, by draw for each episode"}
+"""Shares of an arm's episodes that people alone answer, and how the form says them."""
+COMMANDS = {
+    "pause": (planning.pause, "Paused. Live episodes continue to their end."),
+    "resume": (planning.resume, "Resumed."),
+    "cancel": (planning.cancel, "Cancelled. Ended episodes are kept."),
+}
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_read)
+def runs_page(request: MemberRequest) -> HttpResponse:
+    """Show the runs; a POST launches one and opens it, or keeps the form with what is wrong."""
+    if request.method != "POST":
+        return _list(request, request.GET if "launch" in request.GET else {})
+    may_launch(request.actor)
+    try:
+        document = document_of(request.POST)
+        is_trial = request.POST.get("start") == "preflight"
+        if is_trial:
+            document = preflight.trial(document, planning.tasks_of(request.actor, document))
+        plan, _ = planning.launch(request.actor, document)
+    except AppError as refused:
+        return _list(request, request.POST, refused.message, refused.status)
+    launched = "Preflight launched." if is_trial else "Run launched."
+    messages.success(request, launched if plan.state == PlanState.RUNNING else "Run planned.")
+    return redirect("run", plan.pk)
+
+
+def _list(request: MemberRequest, typed: Mapping[str, Any], problem: str = "", status: int = 200) -> HttpResponse:
+    everything = scoped(Run.objects.all(), request.project)
+    state = request.GET.get("state", "").replace("\x00", "")
+    shown = everything.filter(plan__state=state) if state else everything
+    found, older = newest(shown, request.GET.get("cursor", ""), PAGE)
+    cards = overview.cards(request.actor, found)
+    document = typed if isinstance(typed, QueryDict) else QueryDict()
+    chosen_arms = document.getlist("arm") if request.method == "POST" or "arm" in document else ["baseline", "expert"]
+    context = {
+        "headline": _headline(overview.active(everything).count(), everything.exists()),
+        "active": [card for card in cards if card.is_active],
+        "planned": [card for card in cards if card.plan and card.plan.state == PlanState.PLANNED],
+        "ended": [card for card in cards if card.plan and card.plan.ended_at],
+        "external": [card for card in cards if card.plan is None],
+        "states": PlanState.choices,
+        "state": state,
+        "older": older,
+        "may_launch": holds(request.actor, may_launch),
+        "scenarios": sorted({name for pack in packs() for name in pack.scenarios}),
+        "splits": list(scoped(Split.objects.all(), request.project).values_list("name", flat=True).distinct()[:100]),
+        "arms": [_arm_of_form(name, chosen_arms, typed) for name in ARMS],
+        "answerers": ANSWERERS,
+        "own_settings": any(typed.get(f"{of}_{name}") for name in ARMS for of in ("policy", "people")),
+        "policies": _policies(),
+        "environments": list(settings.ENVIRONMENTS),
+        "recipes": list(recipes()),
+        "yaml": document.get("yaml") or recipes().get(document.get("recipe", ""), ""),
+        "typed": document,
+        "chosen": document.getlist("scenario"),
+        "problem": problem,
+        "open": bool(typed or problem),
+    }
+    return render(request, "runs/list.html", context, status=status)
+
+
+def _arm_of_form(name: str, chosen: Collection[str], typed: Mapping[str, Any]) -> dict[str, Any]:
+    said = {
+        "name": name,
+        "words": ARM_WORDS[name],
+        "on": name in chosen,
+        "asks": ARMS[name].get("expert", "off") != "off",
+    }
+    return {**said, "policy": typed.get(f"policy_{name}", ""), "people": typed.get(f"people_{name}", "")}
+
+
+def _headline(active: int, some: bool) -> str:
+    if not some:
+        return "No runs yet."
+    return "No run is active." if not active else "1 run is active." if active == 1 else f"{active} runs are active."
+
+
+def _policies() -> list[str]:
+    scripts = {name for pack in packs() for scenario in pack.scenarios for name in pack.scripts(scenario, 0)}
+    models = ["model" if name == limits.FIRST else f"model:{name}" for name in settings.AGENT_ENDPOINTS]
+    return [*models, *sorted(f"script:{name}" for name in scripts)]
+
+
+def document_of(form: QueryDict) -> PlanDocument:
+    """Return the plan of the form: its YAML if there is any, else its fields. Raises `BadPlan`."""
+    if text := form.get("yaml", "").strip():
+        return plan_from_yaml(text)
+    if not form.getlist("arm"):
+        raise BadPlan("Select at least one arm.")
+    listed = form.get("tasks", "").split()
+    split = {"split": form["split"], "side": "val"} if form.get("split") else {}
+    return plan_of(
+        {
+            "name": form.get("name", "").strip(),
+            "tasks": listed or {"scenarios": form.getlist("scenario") or ["*"], **split},
+            "arms": [
+                {"name": name, **said, **_own_settings(form, name)}
+                for name, said in ARMS.items()
+                if name in form.getlist("arm")
+            ],
+            "policy": form.get("policy", "script:demo"),
+            "environment": form.get("environment") or servers.BUILTIN,
+            "seeds": _number(form.get("seeds") or "1"),
+            "parallel": _number(form.get("parallel") or "8"),
+            "start": form.get("start") != "later",
+        }
+    )
+
+
+def _number(text: str) -> float | str:
+    """Return the number in a field of the form; another text as it is, for the plan to refuse."""
+    return float(text) if NUMBER.fullmatch(text.strip()) else text
+
+
+def _own_settings(form: QueryDict, arm: str) -> dict[str, Any]:
+    """Return what the form says of one arm alone: its policy, and who answers it. Raises `BadPlan`."""
+    found: dict[str, Any] = {name: value for name in ("policy", "people") if (value := form.get(f"{name}_{arm}"))}
+    if "people" in found:
+        found["people"] = _number(found["people"])
+    if arm == OTHER and "policy" not in found:
+        raise BadPlan(f"Select a policy for the arm {OTHER}.")
+    return found
+
+
+@require_GET
+@member_required(may_launch)
+def preview(request: MemberRequest) -> HttpResponse:
+    """Say how many episodes the form's plan has, or what is wrong with it."""
+    words, problem = "", ""
+    context: dict[str, Any] = {}
+    try:
+        document = document_of(request.GET)
+        planning.check(document)
+        tasks = planning.tasks_of(request.actor, document)
+        sizes = {
+            "task": len(tasks),
+            "arm": len(document.arms),
+            "seed": document.seeds,
+        }
+        factors = " × ".join(f"{size:,} {name}{'' if size == 1 else 's'}" for name, size in sizes.items())
+        words = f"{factors}: {count(math.prod(sizes.values()), 'episode')}."
+        words += f" {estimating.estimate(request.actor, document, sizes['task']).words}"
+        context = {
+            "doubts": preflight.doubts(request.actor, document, tasks),
+            "checked": preflight.checked(request.actor, document, tasks),
+            "trial": preflight.newest(request.actor, document, tasks),
+        }
+        context["earned"] = preflight.earned(request.actor, context["trial"])
+    except AppError as refused:
+        problem = refused.message
+    return render(request, "runs/_preview.html", {"words": words, "problem": problem, **context})
+
+
+@require_GET
+@run_of
+def run_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show one run: its finding, how far it is, its tasks side by side. One without a plan opens its episodes."""
+    run = visible_or_404(Run.objects.all(), request.actor, pk)
+    if not Plan.objects.filter(run=run).exists():
+        return redirect(f"{reverse('episodes')}?run={run.pk}")
+    found = compare_run(request.actor, pk)
+    card = overview.card_of(found)
+    names = [arm.name for arm in card.arms]
+    modes = {arm.name: arm.expert for arm in found.arms}
+    rows, more_tasks = overview.task_rows(found.tries, names)
+    file = functools.partial(_table_of, pk)
+    context = {
+        "run": run,
+        "plan": found.plan,
+        "card": card,
+        "sentence": preflight.finding(found.plan).words if preflight.is_trial(found.plan) else found.sentence,
+        "contrasts": [
+            {"one": one, "forest": charts.forest(one, modes[one.arm], file("scenarios")), "difficulty": levels}
+            for one, levels in zip(found.contrasts, found.levels, strict=True)
+        ],
+        "effects": found.effects,
+        "briefed": [_briefed(found.plan, one) for one in briefings.of_run(found.plan)],
+        "completions": charts.completions(found.arms, of_completions(found), file("completions")),
+        "draws_rewards": found.plan.ended_at is not None and card.ended <= REWARDS_DRAWN,
+        "arms": card.arms,
+        "scenarios": overview.by_scenario(rows),
+        "more_tasks": more_tasks,
+        "waits": limits.waits(found.plan),
+        "server": servers.Said(**found.plan.server) if found.plan.server else None,
+        "ruled_later": found.ruled_later,
+        "left_out": [(arm.name, sorted(arm.excluded.items())) for arm in found.arms if arm.excluded],
+        "repeats": repeats(found.ends, names),
+        "tables": list(TABLES),
+        "yaml": to_yaml(tables.plan_now(found.plan)),
+        "may_launch": holds(request.actor, may_launch),
+    }
+    return render(request, "runs/run.html", context)
+
+
+def _briefed(plan: Plan, one: briefings.OfArm) -> dict[str, Any]:
+    lacking = [(task, why, reverse("briefing", args=task.rpartition("/")[::2])) for task, why in one.lacking]
+    words = briefing_words(plan.document, one.arm).removeprefix("briefed ")
+    return {"arm": one.arm, "given": one.given, "tasks": one.tasks, "words": words, "lacking": lacking}
+
+
+@require_GET
+@run_of
+def costs(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show what each arm took; apart from its page, because it reads every turn of a model."""
+    run = visible_or_404(Run.objects.all(), request.actor, pk)
+    return render(request, "runs/_costs.html", {"costs": spending.costs_of(run)})
+
+
+@require_GET
+@run_of
+def table_file(request: MemberRequest, pk: str, name: str) -> HttpResponse:
+    """Return one table of a run's page as CSV."""
+    if name not in TABLES:
+        raise NotFound
+    text = in_csv(name, compare_run(request.actor, pk))
+    headers = {"Content-Disposition": f'attachment; filename="run-{pk}-{name}.csv"'}
+    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _table_of(pk: str, name: str) -> str:
+    return reverse("run_table", args=[pk, name])
+
+
+@require_GET
+@run_of
+def reward_charts(request: MemberRequest, pk: str) -> HttpResponse:
+    """Return the charts of shaped rewards, which are read from every step: the page asks for them when it is scrolled
+    there."""
+    found = compare_run(request.actor, pk)
+    few = sum(arm.ended for arm in found.arms) <= REWARDS_DRAWN
+    drawn = charts.rewards(rewarding.rows(found.plan), found.arms, _table_of(pk, "rewards")) if few else []
+    return render(request, "runs/_rewards.html", {"charts": drawn})
+
+
+@require_POST
+@member_required(may_launch, rows=Run.objects.all)
+def command(request: MemberRequest, pk: str, name: str) -> HttpResponse:
+    """Change the state of a run, retry what broke, or add seeds; then show the page that the button stood on."""
+    try:
+        if name == "retry":
+            count = planning.retry(request.actor, pk)
+            messages.success(request, "1 episode queued again." if count == 1 else f"{count} episodes queued again.")
+        elif name == "seeds":
+            planning.add_seeds(request.actor, pk, _whole(request, "seeds"))
+            messages.success(request, "Seeds added. From now on only the anytime statement applies.")
+        elif name in COMMANDS:
+            change, words = COMMANDS[name]
+            change(request.actor, pk)
+            messages.success(request, words)
+        else:
+            raise NotFound
+    except NotFound:
+        raise
+    except AppError as refused:
+        messages.warning(request, refused.message)
+    return redirect("runs") if request.POST.get("back") == "runs" else redirect("run", pk)
+
+
+def _whole(request: HttpRequest, name: str) -> int:
+    value = request.POST.get(name, "")
+    return int(value) if value.isascii() and value.isdecimal() and len(value) < 6 else 0
+
+
+@require_GET
+@run_of
+def plan_file(request: MemberRequest, pk: str) -> HttpResponse:
+    """Return the plan as YAML, which launches the same run elsewhere."""
+    plan = visible_or_404(Plan.objects.all(), request.actor, pk, "run__project")
+    headers = {"Content-Disposition": f'attachment; filename="run-{plan.pk}.yaml"'}
+    return HttpResponse(tables.plan_file(plan), content_type="application/yaml", headers=headers)

@@ -1,0 +1,68 @@
+"""The fragment of the replay with the environment's tables as they stood at a step.
+
+Owns which table is shown and the words about it. Leaves changes to `episodes.show.tables`, and the rows that the world
+began with to `start_tables.py`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from episodes.models import Episode
+from episodes.show import tables, windows
+from episodes.show.tables import Table
+from people.access import MemberRequest, member_required, visible_or_404
+from people.plain_text import clean
+from runs.play.start_tables import MAX_ROWS, StartTables, start_of
+
+
+@require_GET
+@member_required(rows=Episode.objects.all)
+def tables_at(request: MemberRequest, pk: str) -> HttpResponse:
+    """Return the tables as they stood after `?step=N`: what the recorded changes tell, and of `table=` also the rows
+    that the world began with, from row `from=` on.
+    """
+    episode = visible_or_404(Episode.objects.all(), request.actor, pk)
+    step = max(windows.number(request.GET.get("step")) or 1, 1)
+    writes, count = windows.first_writes(episode)
+    changed = tables.at_step(writes, step)
+    start = start_of(episode)
+    name = next((one for one in start.tables if clean(one) == request.GET.get("table")), "")
+    context = {"step": step, "left_out": count - len(writes), "more": start.more, "problem": clean(start.problem)}
+    context["choices"] = _choices(start, changed)
+    if name:
+        offset = windows.number(request.GET.get("from")) or 0
+        context |= _chosen(start_of(episode, name, offset), name, writes, step)
+    return render(request, "runs/_tables_at.html", {"tables": changed, **context})
+
+
+def _choices(start: StartTables, changed: list[Table]) -> list[dict[str, str]]:
+    """Return the tables that can be chosen, with their counts."""
+    touched = {table.name: sum(bool(row.steps) for row, _ in table.rows) for table in changed}
+    choices = []
+    for name, rows in start.tables.items():
+        words = f"{rows:,} {'row' if rows == 1 else 'rows'}"
+        changes = touched.get(clean(name), 0)
+        choices.append({"name": clean(name), "words": f"{words}, {changes} changed" if changes else words})
+    return choices
+
+
+def _chosen(page: StartTables, name: str, writes: list[dict[str, Any]], step: int) -> dict[str, Any]:
+    """Return one table with a page of its start rows, and where the next and the previous page begin."""
+    count, shown = page.tables.get(name, 0), len(page.rows)
+    table = tables.with_start(writes, step, name, page.rows, page.key, is_first=page.offset == 0)
+    return {
+        "name": clean(name),
+        "tables": [table] if table.rows else [],
+        "problem": clean(page.problem),
+        "count": count,
+        "shown": shown,
+        "first": page.offset + 1,
+        "last": page.offset + shown,
+        "before": max(0, page.offset - MAX_ROWS) if page.offset else None,
+        "after": page.offset + shown if shown and page.offset + shown < count else None,
+    }

@@ -1,0 +1,264 @@
+"""How many episodes of a run can be called now: by its own limit, its arms', those of model endpoints, and its share of
+the workers while other runs wait, too.
+
+Workers take calls in the order in which they were made, and a call cannot be moved. So a run has few at a time that no
+worker has taken, and beside others no more than its share of those at work. How many threads there are, on how many
+machines, need not be known. Reads only; `planning.py` calls, and pages say in words what a run waits for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from django.conf import settings
+from django.db import connection
+from django.db.models import Q
+
+from awmclient.schema import AT_WORK_STATES
+from episodes.models import Episode, EpisodeState, Origin
+from runs.models import Plan, PlanState
+from runs.statistics.compare import count
+
+MODEL = "model"
+FIRST = "agent"
+"""The agent endpoint without a name of its own, among `AGENT_ENDPOINTS`."""
+SURPLUS = 4
+"""Calls that a run can have beyond its share, so that no thread waits for the next one."""
+AHEAD = 32
+"""Calls that a run alone can have that no worker has taken: a run that comes later waits behind no more."""
+
+
+LOADS = """
+WITH called AS MATERIALIZED (
+    SELECT arm_id, called_at, episode_id FROM runs_plannedtry WHERE called_at IS NOT NULL AND begun_at IS NULL
+), live AS (
+    SELECT try.arm_id, try.called_at, episode.state
+      FROM episodes_episode AS episode JOIN runs_plannedtry AS try ON try.episode_id = episode.id
+     WHERE episode.state = ANY(%s)
+    UNION ALL
+    SELECT try.arm_id, try.called_at, episode.state
+      FROM episodes_episode AS episode JOIN runs_plannedtry AS try ON try.episode_id = episode.id
+     WHERE episode.state = 'queued' AND episode.attempt > 0
+    UNION ALL
+    SELECT called.arm_id, called.called_at, episode.state
+      FROM called JOIN episodes_episode AS episode ON episode.id = called.episode_id
+     WHERE episode.state = 'queued' AND episode.attempt = 0
+), counted AS (
+    SELECT arm_id,
+           count(*) FILTER (WHERE state = ANY(%s)) AS at_work,
+           count(*) FILTER (WHERE state = 'parked') AS parked,
+           count(*) FILTER (WHERE state = 'queued' AND called_at IS NOT NULL) AS called
+      FROM live GROUP BY arm_id
+)
+SELECT plan.run_id, plan.parallel, arm.name,
+       coalesce(at_work, 0), coalesce(parked, 0), coalesce(called, 0),
+       EXISTS (SELECT FROM runs_plannedtry AS try JOIN episodes_episode AS episode ON episode.id = try.episode_id
+                WHERE try.plan_id = plan.run_id AND try.arm_id = arm.id AND try.called_at IS NULL
+                  AND episode.state = 'queued')
+  FROM runs_plan AS plan JOIN runs_arm AS arm ON arm.plan_id = plan.run_id LEFT JOIN counted ON arm_id = arm.id
+ WHERE plan.state = 'running'
+"""
+"""The tries of running runs by arm: at work, waiting for an answer, called for, and whether there are any to call for.
+Each of the three kinds of live tries has an index of its own; `called` is read first, whatever the planner thinks."""
+
+
+@dataclass(frozen=True)
+class Load:
+    """The live tries of a run or an arm: begun ones `at_work`, those that wait for an answer `parked`, those that a
+    worker was called for `called`, and whether there are any to call for."""
+
+    at_work: int = 0
+    parked: int = 0
+    called: int = 0
+    has_uncalled: bool = False
+
+    def __add__(self, other: Load) -> Load:
+        return Load(
+            self.at_work + other.at_work,
+            self.parked + other.parked,
+            self.called + other.called,
+            self.has_uncalled or other.has_uncalled,
+        )
+
+    @property
+    def busy(self) -> int:
+        """Tries that have a thread or wait for one."""
+        return self.at_work + self.called
+
+    @property
+    def live(self) -> int:
+        return self.busy + self.parked
+
+
+@dataclass
+class RunLoad:
+    """The load of one run by arm, and what limits it."""
+
+    parallel: int
+    arms: dict[str, Load] = field(default_factory=dict)
+
+    @property
+    def all(self) -> Load:
+        return sum(self.arms.values(), Load())
+
+    @property
+    def wants_more(self) -> bool:
+        """The run has tries to call for or called ones that wait, and its own limit leaves room for them."""
+        mine = self.all
+        return mine.called > 0 or (mine.has_uncalled and mine.live < self.parallel)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A model endpoint with a limit: how many episodes ask it now, and how many of them are this run's."""
+
+    name: str
+    limit: int
+    used: int
+    mine: int
+
+    @property
+    def room(self) -> int:
+        return max(0, self.limit - self.used)
+
+
+def share(mine: RunLoad, others: Iterable[RunLoad]) -> int | None:
+    """Return how many busy tries a run can have, or None while no other run waits for workers, too. Pure."""
+    rivals = [one for one in others if one.wants_more]
+    if not rivals or not mine.wants_more:
+        return None
+    at_work = sum(one.all.at_work for one in [mine, *rivals])
+    return math.ceil(at_work / (len(rivals) + 1)) + SURPLUS
+
+
+def room(mine: RunLoad, others: Iterable[RunLoad]) -> int:
+    """Return how many further tries of a run can be called, whatever its arms and models leave. Pure."""
+    load, bound = mine.all, share(mine, others)
+    left = min(mine.parallel - load.live, AHEAD - load.called)
+    return left if bound is None else min(left, bound - load.busy)
+
+
+def loads() -> dict[str, RunLoad]:
+    """Return the load of every running run that has live tries. Reads those that are begun or called for, and one of
+    those that wait: a run can have ten thousand, and this is asked at each end of an episode."""
+    found: dict[str, RunLoad] = {}
+    begun = [*AT_WORK_STATES, EpisodeState.PARKED]
+    with connection.cursor() as cursor:
+        cursor.execute(LOADS, [begun, list(AT_WORK_STATES)])
+        for plan, parallel, arm, *counts in cursor.fetchall():
+            if any(counts):
+                found.setdefault(plan, RunLoad(parallel)).arms[arm] = Load(*counts)
+    return found
+
+
+def arm_limits(plan: Plan) -> dict[str, int]:
+    """Return the limits of arms that have one."""
+    return {arm["name"]: arm["parallel"] for arm in plan.document["arms"] if arm.get("parallel") is not None}
+
+
+def endpoint_of(policy: str) -> str:
+    """Return the endpoint that a policy by this name asks, or nothing for a script."""
+    kind, _, name = policy.partition(":")
+    return (name or FIRST) if kind == MODEL else ""
+
+
+def limited(plan: Plan) -> dict[str, str]:
+    """Return the endpoint of each arm of a plan, for endpoints that have a limit."""
+    if not settings.AGENT_LIMITS:
+        return {}
+    asked = {arm.name: endpoint_of(arm.policy) for arm in plan.arms.all()}
+    return {arm: name for arm, name in asked.items() if name in settings.AGENT_LIMITS}
+
+
+def is_limited(episode: Episode) -> bool:
+    """Return whether an episode takes room at an endpoint with a limit."""
+    of_model = episode.is_builtin and episode.policy.get("awmweb") == MODEL
+    return of_model and str(episode.policy.get("endpoint", FIRST)) in settings.AGENT_LIMITS
+
+
+def lock(names: Iterable[str]) -> None:
+    """Wait until no other run is given room at these endpoints; until the transaction ends."""
+    with connection.cursor() as cursor:
+        for name in sorted(set(names)):
+            cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [f"runs.limits:{name}"])
+
+
+def endpoints(plan: Plan, names: Iterable[str]) -> list[Endpoint]:
+    """Return how far these endpoints are used: by built-in episodes at work, and by tries that workers are called
+    for."""
+    wanted = sorted(set(names))
+    if not wanted:
+        return []
+    called = Q(state=EpisodeState.QUEUED, planned__called_at__isnull=False, planned__plan__state=PlanState.RUNNING)
+    asking = Episode.objects.filter(called | Q(state__in=AT_WORK_STATES), origin=Origin.BUILTIN, policy_kind=MODEL)
+    used: Counter[str] = Counter()
+    mine: Counter[str] = Counter()
+    for run, policy in asking.values_list("run_id", "policy"):
+        name = str(policy.get("endpoint", FIRST))
+        used[name] += 1
+        mine[name] += run == plan.run_id
+    return [Endpoint(name, settings.AGENT_LIMITS[name], used[name], mine[name]) for name in wanted]
+
+
+def chosen(
+    waiting: Iterable[tuple[str, str]],
+    room: int,
+    arms: Mapping[str, int],
+    endpoint_of_arm: Mapping[str, str],
+    endpoint_rooms: Mapping[str, int],
+) -> list[str]:
+    """Return which of the waiting tries, given in planned order as (id, arm), are called: those that fit the room of
+    the run, of their arm and of its endpoint. A full arm holds up no other. Pure."""
+    left, asked = dict(arms), dict(endpoint_rooms)
+    found: list[str] = []
+    for one, arm in waiting:
+        endpoint = endpoint_of_arm.get(arm, "")
+        if len(found) >= room:
+            break
+        if left.get(arm, 1) <= 0 or asked.get(endpoint, 1) <= 0:
+            continue
+        if arm in left:
+            left[arm] -= 1
+        if endpoint in asked:
+            asked[endpoint] -= 1
+        found.append(one)
+    return found
+
+
+def _of(used: int, limit: int) -> str:
+    return f"{used} of {count(limit, 'episode')}"
+
+
+def _are(live: int, limit: int) -> str:
+    return f"{_of(live, limit)} {'is' if live == 1 else 'are'}"
+
+
+def waits(plan: Plan) -> list[str]:
+    """Say what the queued tries of a running run wait for; nothing where none waits."""
+    running = loads()
+    mine = running.pop(plan.pk, None)
+    if plan.state != PlanState.RUNNING or mine is None or not (mine.all.has_uncalled or mine.all.called):
+        return []
+    said, load = [], mine.all
+    if load.has_uncalled and load.live >= plan.parallel:
+        said.append(f"{_are(load.live, plan.parallel)} live, the limit of this run.")
+    for name, limit in arm_limits(plan).items():
+        arm = mine.arms.get(name, Load())
+        if arm.has_uncalled and arm.live >= limit:
+            said.append(f"Arm {name}: {_are(arm.live, limit)} live, the limit of this arm.")
+    asked = limited(plan)
+    wanting = {name for arm, name in asked.items() if mine.arms.get(arm, Load()).has_uncalled}
+    for one in endpoints(plan, wanting):
+        if not one.room:
+            others = f", {one.used - one.mine} of them of other runs" if one.used > one.mine else ""
+            said.append(
+                f"Model {one.name}: {_of(one.used, one.limit)} {'asks' if one.used == 1 else 'ask'} it{others}."
+            )
+    bound = share(mine, running.values())
+    if bound is not None and load.has_uncalled and load.busy >= bound:
+        rivals = sum(one.wants_more for one in running.values())
+        said.append(f"{rivals} other run{'' if rivals == 1 else 's'} share the workers.")
+    return said

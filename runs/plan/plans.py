@@ -1,0 +1,267 @@
+"""The typed plan of a run: tasks x arms x seeds x policy x expert, as YAML, JSON or a form gives it; and the recipes,
+plans that come with awmweb. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import random
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    StrictFloat,
+    StrictInt,
+    Tag,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+
+from awmclient.fields import WHOLE, Prose, clean_text
+from awmclient.schema import ExpertMode
+from people.errors import words_of
+from runs.errors import BadPlan
+from runs.statistics.offers import CHANCES
+
+MAX_EPISODES = 100_000
+MAX_SEEDS = 100
+"""Of one plan or one addition; a run can have more."""
+RECIPES = Path(__file__).parent / "recipes"
+OF_LOOP = ("ask_deadline_s", "max_asks", "nudge_after", "stall_after")
+"""Limits that the loop of an episode gets from its plan, by the names of `awmclient.rollout`."""
+HUMAN, MODEL = "human", "model"
+BOOL = "tag:yaml.org,2002:bool"
+LISTED, FILTERED = "tasks by list", "tasks by filter"
+ADDED = ("offer", "people", "briefing", "outcomes", "parallel")
+Whole = Annotated[StrictInt, WHOLE]
+Name = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f/]+$")]
+
+
+class Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_storable(cls, value: Any) -> Any:
+        for one in value if isinstance(value, list) else [value]:
+            clean_text(one)
+        return value
+
+
+class TaskFilter(Strict):
+    """Tasks of loaded packs. `scenarios` are names with `*`; `split` is a pinned split and `side` its list. Without
+    one, partial scenarios are left out unless `partial`."""
+
+    scenarios: list[str] = ["*"]
+    split: str = ""
+    side: str = Field("val", pattern="^(train|val)$")
+    limit: Whole | None = Field(None, ge=1)
+    partial: bool = False
+
+
+def _which(tasks: Any) -> str:
+    return LISTED if isinstance(tasks, list) else FILTERED
+
+
+Tasks = Annotated[
+    Annotated[list[str], Tag(LISTED)] | Annotated[TaskFilter, Tag(FILTERED)],
+    Discriminator(_which),
+]
+"""An error of one form names no field of the other."""
+
+
+def _stripped(value: Any) -> Any:
+    """Return the name of an arm without spaces around it: two that look alike must not be two arms."""
+    return value.strip() if isinstance(value, str) else value
+
+
+class PlannedArm(Strict):
+    """One condition. `policy` replaces the plan's for this arm. `offer` is the chance that an episode of this arm is
+    offered the expert, drawn for each; without it all are. `people` is the share of its episodes that people alone
+    answer, drawn for each; models answer the others. Without it the project's routing decides. `briefing` gives its
+    agents advice before they begin: *human* what a person wrote for the task, *model* or *model:NAME* what an expert
+    model distills from earlier episodes, from their outcomes, too, if `outcomes` is true. `parallel` is a
+    limit of its own beside the plan's."""
+
+    name: Name
+    expert: ExpertMode = "off"
+    policy: str = Field("", max_length=200)
+    offer: StrictFloat | None = Field(None, ge=CHANCES[0], le=CHANCES[1])
+    people: StrictFloat | None = Field(None, ge=0, le=1)
+    briefing: str | None = Field(None, max_length=120, pattern=r"^(human|model(:[^\x00-\x1f]+)?)$")
+    outcomes: bool | None = None
+    parallel: Whole | None = Field(None, ge=1, le=1000)
+
+    @field_validator("name", mode="before")
+    @classmethod
+    def _is_told_apart(cls, value: Any) -> Any:
+        return _stripped(value)
+
+    @model_validator(mode="after")
+    def _offers_something(self) -> PlannedArm:
+        if self.offer is not None and self.expert == "off":
+            raise ValueError("an arm that draws its offers names the expert that it offers")
+        if self.people is not None and self.expert == "off":
+            raise ValueError("an arm with a share of people names the expert that it offers")
+        if self.outcomes is not None and not (self.briefing or "").startswith(MODEL):
+            raise ValueError("outcomes are for a model that distills a briefing")
+        return self
+
+
+class PlanDocument(Strict):
+    """A whole plan. `tasks` is a list of `scenario/idx` or a filter; `control` names the arm to compare with, the first
+    by default. `shuffle` seeds the order in which tasks are played and read. `environment` names a server of
+    `AWMWEB_ENVIRONMENTS`; `texts` has the texts of listed tasks that only this server knows."""
+
+    name: Name
+    tasks: Tasks = TaskFilter()
+    arms: list[PlannedArm] = Field(min_length=1, max_length=10)
+    control: str = ""
+    seeds: Whole = Field(1, ge=1, le=MAX_SEEDS)
+    policy: str = Field("script:demo", max_length=200)
+    max_steps: Whole = Field(30, ge=1, le=1000)
+    ask_deadline_s: Whole = Field(300, ge=1, le=2_592_000)
+    max_asks: Whole = Field(5, ge=0, le=100)
+    nudge_after: Whole = Field(2, ge=0, le=1000)
+    stall_after: Whole = Field(5, ge=0, le=1000)
+    parallel: Whole = Field(8, ge=1, le=1000)
+    shuffle: Whole = Field(1, ge=0, le=2**31 - 1)
+    environment: str = Field("awm", min_length=1, max_length=100)
+    texts: dict[str, Prose] | None = None
+    start: bool = True
+
+    @field_validator("control", mode="before")
+    @classmethod
+    def _is_an_arm(cls, value: Any) -> Any:
+        return _stripped(value)
+
+    @model_validator(mode="after")
+    def _fits(self) -> PlanDocument:
+        names = [arm.name for arm in self.arms]
+        if len(set(names)) < len(names):
+            raise ValueError("two arms have the same name")
+        self.control = self.control or names[0]
+        if self.control not in names:
+            raise ValueError(f"control {self.control!r} is not an arm of the plan")
+        listed = self.tasks if isinstance(self.tasks, list) else []
+        if unlisted := [key for key in self.texts or () if key not in listed]:
+            raise ValueError(f"texts: {unlisted[0]!r} is not in the list of tasks")
+        if self.texts and self.environment == "awm":
+            raise ValueError("texts are for tasks of a further server; the built-in one has those of its packs")
+        return self
+
+    @property
+    def digest(self) -> str:
+        plan = self.model_dump()
+        if self.environment == "awm":
+            del plan["environment"]  # so had plans that were launched before there were others
+        if self.texts is None:
+            del plan["texts"]
+        if isinstance(plan["tasks"], dict) and not plan["tasks"]["partial"]:
+            del plan["tasks"]["partial"]
+        for arm in plan["arms"]:
+            for name in ADDED:
+                if arm[name] is None:
+                    del arm[name]  # plans that were launched before arms had these keep their digest
+        return hashlib.sha256(json.dumps(plan, sort_keys=True).encode()).hexdigest()
+
+
+def plan_of(value: Any) -> PlanDocument:
+    """Return the plan in a value. Raises `BadPlan`, which names the field."""
+    try:
+        return PlanDocument.model_validate(value)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(one) for one in first["loc"] if one not in (LISTED, FILTERED))
+        raise BadPlan(f"plan{'.' if where else ''}{where}: {words_of(first)}.") from error
+
+
+def differing(stored: Mapping[str, Any], plan: PlanDocument) -> list[str]:
+    """Return the fields, but the name, in which a plan differs from a stored one."""
+    before, now = _said_in(stored), _said_in(plan.model_dump())
+    return [name for name in PlanDocument.model_fields if name != "name" and before.get(name) != now.get(name)]
+
+
+def _said_in(document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a plan's fields without those that are empty or follow from others; older plans may not have them."""
+    said: dict[str, Any] = {"environment": "awm", **_without_none(document)}
+    if said["control"] == said["arms"][0]["name"]:
+        del said["control"]
+    if isinstance(said["tasks"], Mapping):
+        said["tasks"] = {"partial": False, **said["tasks"]}
+    return said
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _without_none(one) for name, one in value.items() if one is not None}
+    return [_without_none(one) for one in value] if isinstance(value, list) else value
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads `off` as the word that it is in `expert: off`, and `yes`, `no` and `on` as words, too, as YAML 1.2 does."""
+
+    yaml_implicit_resolvers = {
+        first: [(tag, pattern) for tag, pattern in known if tag != BOOL]
+        for first, known in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+_Loader.add_implicit_resolver(BOOL, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF"))
+
+
+def plan_from_yaml(text: str) -> PlanDocument:
+    """Return the plan in a YAML text. Raises `BadPlan`."""
+    try:
+        return plan_of(yaml.load(text, Loader=_Loader))  # noqa: S506
+    except yaml.YAMLError as error:
+        raise BadPlan(f"The plan is not YAML: {error}") from error
+
+
+def briefing_words(document: Mapping[str, Any], name: str) -> str:
+    """Return who briefs the agents of an arm of a stored plan, or nothing."""
+    arm: Mapping[str, Any] = next((one for one in document["arms"] if one["name"] == name), {})
+    if not arm.get("briefing"):
+        return ""
+    who = "people" if arm["briefing"] == HUMAN else str(arm["briefing"]).partition(":")[2] or "a model"
+    return f"briefed by {who}{', from outcomes' if arm.get('outcomes') else ''}"
+
+
+def to_yaml(plan: PlanDocument) -> str:
+    """Return the plan as YAML that launches the same run elsewhere."""
+    return yaml.safe_dump(plan.model_dump(), sort_keys=False, allow_unicode=True)
+
+
+def repeatable(document: PlanDocument, tasks: Sequence[str]) -> str:
+    """Return the plan as YAML that names each of its tasks, so that other packs and splits elsewhere change nothing.
+    `tasks` are in the order in which the plan shuffled them; listed as they were before, they are shuffled alike."""
+    if isinstance(document.tasks, list):
+        return to_yaml(document)
+    places = list(range(len(tasks)))
+    random.Random(document.shuffle).shuffle(places)
+    before = [task for _, task in sorted(zip(places, tasks, strict=True))]
+    filtered = json.dumps(document.tasks.model_dump(exclude_defaults=True))
+    return f"# The tasks that this filter selected at the launch: {filtered}\n" + to_yaml(
+        document.model_copy(update={"tasks": before})
+    )
+
+
+def recipes() -> dict[str, str]:
+    """Return the recipes by name, each as its YAML text."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(RECIPES.glob("*.yaml"))}
+
+
+def recipe(name: str) -> PlanDocument:
+    """Return the plan of a recipe. Raises `BadPlan`."""
+    known = recipes()
+    if name not in known:
+        raise BadPlan(f"There is no recipe {name!r}. Recipes are {', '.join(known)}.")
+    return plan_from_yaml(known[name])

@@ -1,0 +1,216 @@
+"""Reads: what the episodes of a run cost, by arm: tokens, money at the prices of its launch, wall time, people's time.
+
+What was paid counts, whether or not it was of use: episodes that a retry replaced are in it. Leaves arithmetic to
+`costs.py`. Called by page, API and report, and by `planning.py` for the prices of a launch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+from threading import Lock
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q, QuerySet, Sum
+
+from awmclient.schema import LIVE_STATES
+from episodes.find.selection import among
+from episodes.models import Episode, EpisodeState, Run, Step, StepKind
+from experts.models import MODEL, TOKEN, Advice, ModelCall
+from runs.models import Plan
+from runs.statistics.costs import (
+    Bill,
+    Cost,
+    Rate,
+    Tokens,
+    summed,
+    tokens_of,
+)
+
+AGENT, EXPERT = "agent", "expert"
+"""Roles of endpoints; the first endpoint of a role has the role's own name."""
+BATCH = 500
+KEPT = 50_000
+"""Episodes whose tokens a process remembers, some 10 MB."""
+COLUMNS = [
+    *("arm", "episodes", "tokens_in", "tokens_cached", "tokens_out", "expert_tokens"),
+    *("usd", "unknown", "wall_s", "human_s"),
+]
+Prices = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""By role and name of its endpoint: the `model`, and its `rate` where the table had one."""
+
+
+@dataclass
+class Spent:
+    """What some episodes took: tokens by the endpoint that counted them, and time. `uncounted` episodes were run by
+    a model whose endpoint counted nothing."""
+
+    episodes: int = 0
+    wall_s: float = 0.0
+    human_s: float = 0.0
+    uncounted: int = 0
+    agents: dict[str, Tokens] = field(default_factory=dict)
+    experts: dict[str, Tokens] = field(default_factory=dict)
+
+    @property
+    def tokens(self) -> int:
+        return summed([*self.agents.values(), *self.experts.values()]).all
+
+    def bill(self, prices: Prices) -> Bill:
+        """Return the money of these episodes, at these prices."""
+        bill = Bill()
+        for role, counted in ((AGENT, self.agents), (EXPERT, self.experts)):
+            for endpoint, tokens in sorted(counted.items()):
+                known = prices.get(role, {}).get(endpoint, {})
+                rate = Rate.model_validate(known["rate"]) if "rate" in known else None
+                bill.add(str(known.get("model", endpoint)), tokens, rate)
+        bill.uncounted(self.uncounted)
+        return bill
+
+
+def prices_now() -> dict[str, dict[str, dict[str, Any]]]:
+    """Return the prices of the configured endpoints as the table has them now, to be stored with a launch."""
+    roles = {AGENT: settings.AGENT_ENDPOINTS, EXPERT: settings.EXPERT_ENDPOINTS}
+    return {
+        role: {name: _priced(endpoint.model) for name, endpoint in endpoints.items()}
+        for role, endpoints in roles.items()
+    }
+
+
+def _priced(model: str) -> dict[str, Any]:
+    rate = settings.PRICES.get(model)
+    return {"model": model} | ({} if rate is None else {"rate": rate.model_dump()})
+
+
+def costs_of(run: Run) -> list[Cost]:
+    """Return what each arm of a run took so far, in the order of its plan. A run without a plan has no prices."""
+    plan = Plan.objects.filter(run=run).first()
+    played = Episode.objects.filter(run=run)
+    names = (
+        [arm.name for arm in plan.arms.all()]
+        if plan
+        else sorted({name or "" for name in played.values_list("arm", flat=True)})
+    )
+    counted = _agent_tokens(played)  # of all arms: each of them would look through the steps of all
+    return [_cost(name, _spent(played.filter(arm=name), counted), plan.prices if plan else {}) for name in names]
+
+
+def _cost(name: str, took: Spent, prices: Prices) -> Cost:
+    bill = took.bill(prices)
+    return Cost(
+        name,
+        took.episodes,
+        agent=summed(took.agents.values()),
+        expert=summed(took.experts.values()),
+        priced=bill.priced,
+        unknown=tuple(bill.unknown),
+        wall_s=took.wall_s,
+        human_s=took.human_s,
+    )
+
+
+def spent(episodes: QuerySet[Episode]) -> Spent:
+    """Return what these episodes took so far."""
+    return _spent(episodes, _agent_tokens(episodes))
+
+
+def _spent(episodes: QuerySet[Episode], counted: Mapping[str, Tokens]) -> Spent:
+    found = Spent(experts=_expert_tokens(episodes), human_s=human_s(episodes))
+    for one in episodes.only("state", "policy", "policy_kind", "policy_name", "started_at", "ended_at"):
+        found.episodes += one.started_at is not None
+        found.wall_s += (one.ended_at - one.started_at).total_seconds() if one.started_at and one.ended_at else 0.0
+        if one.pk in counted:
+            endpoint = _endpoint(one)
+            found.agents[endpoint] = found.agents.get(endpoint, Tokens()) + counted[one.pk]
+        elif one.policy_kind == "model" and one.state == EpisodeState.FINISHED:
+            found.uncounted += 1
+    return found
+
+
+def _endpoint(episode: Episode) -> str:
+    """Return which endpoint an episode asked: one of awmweb's by its name, or an external loop's own model."""
+    if "awmweb" in episode.policy:
+        return str(episode.policy.get("endpoint", AGENT))
+    return episode.policy_name or "the agent's model"
+
+
+def _agent_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
+    """Return what endpoints counted in the turns of these episodes, by episode. Ended ones are read once by a process:
+    what they took changes only if they get further steps."""
+    ends = {
+        pk: None if state in LIVE_STATES else seq for pk, state, seq in episodes.values_list("pk", "state", "last_seq")
+    }
+    found = _kept.of(ends)
+    missing = [pk for pk in ends if pk not in found]
+    if missing:
+        read = _read_tokens(missing)
+        _kept.keep({(pk, seq): read[pk] for pk, seq in ends.items() if pk not in found and seq is not None})
+        found |= read
+    return {pk: tokens for pk, tokens in found.items() if tokens.all}
+
+
+def _read_tokens(ids: Sequence[str]) -> dict[str, Tokens]:
+    said = Step.objects.filter(episode__in=among(ids), kind=StepKind.MESSAGE, body__contains='"usage"').order_by()
+    found = dict.fromkeys(ids, Tokens())
+    for episode, body in said.values_list("episode_id", "body").iterator(BATCH):
+        found[episode] += tokens_of(json.loads(body).get("usage"))
+    return found
+
+
+class _Kept:
+    """Tokens of ended episodes by id and last step, bounded; the oldest go first."""
+
+    def __init__(self) -> None:
+        self._tokens: dict[tuple[str, int], Tokens] = {}
+        self._lock = Lock()
+
+    def of(self, ends: Mapping[str, int | None]) -> dict[str, Tokens]:
+        """Return what is known of episodes that ended at these steps."""
+        return {pk: self._tokens[pk, seq] for pk, seq in ends.items() if seq is not None and (pk, seq) in self._tokens}
+
+    def keep(self, tokens: Mapping[tuple[str, int], Tokens]) -> None:
+        with self._lock:
+            self._tokens |= tokens
+            for old in list(islice(self._tokens, max(0, len(self._tokens) - KEPT))):
+                del self._tokens[old]
+
+
+_kept = _Kept()
+
+
+def _expert_tokens(episodes: QuerySet[Episode]) -> dict[str, Tokens]:
+    """Return what expert models took for asks of these episodes: their answers, drafts and criteria."""
+    calls = ModelCall.objects.filter(ask__episode__in=episodes).order_by()
+    counts = {name: Sum(f"{name}_tokens", default=0) for name in ("prompt", "completion", "cached")}
+    counts["untold"] = Sum("tokens", filter=Q(prompt_tokens=None), default=0)
+    rows = calls.values_list("model_key").annotate(**counts)
+    return {key.removeprefix(MODEL): Tokens(*told) for key, *told in rows}
+
+
+def human_s(episodes: QuerySet[Episode]) -> float:
+    """Return the seconds that people took for asks of these episodes, from claim to answer; programs are none."""
+    answers = Advice.objects.filter(ask__episode__in=episodes, source="human")
+    took = answers.exclude(author_key__startswith=TOKEN).aggregate(s=Sum("took_s", default=0.0))["s"]
+    return float(took)
+
+
+def table(costs: Iterable[Cost]) -> list[dict[str, Any]]:
+    """Return the costs as rows of a table; the money is empty where a part of it is unknown."""
+    return [
+        {
+            "arm": one.arm,
+            "episodes": one.episodes,
+            "tokens_in": one.agent.prompt,
+            "tokens_cached": one.agent.cached,
+            "tokens_out": one.agent.completion,
+            "expert_tokens": one.expert.all,
+            "usd": "" if one.usd is None else round(one.usd, 6),
+            "unknown": "; ".join(one.unknown),
+            "wall_s": round(one.wall_s, 1),
+            "human_s": round(one.human_s, 1),
+        }
+        for one in costs
+    ]

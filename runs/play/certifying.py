@@ -1,0 +1,197 @@
+"""Certificates: recorded calls are made again in a fresh world, and every answer and every byte is compared.
+
+Owns what is replayed, an episode or the oracle script of a task, and what is kept of it. Leaves the replay itself to
+`EnvironmentClient`. Called by the command `certify`, the API and the worker's task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from channels.db import database_sync_to_async
+
+from awmclient.observations import WORLD
+from awmclient.toolcalls import is_reserved
+from awmenv.client import EnvironmentClient, Made
+from awmenv.errors import Diverged, EnvironmentFault, ServerUnreachable
+from awmenv.packs import Pack
+from episodes.models import Certificate, Episode
+from episodes.stored.packs import packs
+from episodes.visible.trajectory import steps_of
+from people.access import Actor, may_launch, visible_or_404
+from runs.errors import NoServer, StillLive
+from runs.launch import launching
+from runs.plan import servers
+
+ORACLE = "oracle"
+
+
+@dataclass(frozen=True)
+class Certified:
+    """How one replay came out: `calls` that were recorded, how many of them came out the same, and which clocks the
+    world had."""
+
+    grade: str
+    calls: int
+    checked: int
+    difference: str = ""
+    clocks: str = "recorded"
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a pack with the calls of its oracle."""
+
+    scenario: str
+    task_idx: int
+    calls: list[tuple[str, dict[str, Any]]]
+
+
+def request(actor: Actor, episode_id: str) -> Certificate | None:
+    """Ask a rollouts worker to replay an episode that has ended; returns its newest certificate so far.
+
+    Raises `StillLive`. Repeats are safe: each adds a certificate.
+    """
+    may_launch(actor)
+    episode = visible_or_404(Episode.objects.all(), actor, episode_id)
+    if episode.is_live:
+        raise StillLive
+    launching.certify_later(episode.pk)
+    return episode.certificates.order_by("-pk").first()
+
+
+def tasks(scenario: str = "") -> list[Task]:
+    """Return the tasks of loaded packs that have an oracle script, or those of one scenario."""
+    chosen = [launching.pack_with(scenario)] if scenario else packs()
+    return [task for pack in chosen for task in _of_pack(pack, [scenario] if scenario else sorted(pack.scenarios))]
+
+
+def _of_pack(pack: Pack, scenarios: Sequence[str]) -> list[Task]:
+    found = []
+    for scenario in scenarios:
+        for task_idx in range(pack.scenario(scenario).task_count):
+            script = pack.scripts(scenario, task_idx).get(ORACLE, [])
+            calls = [turn["call"] for turn in script if "call" in turn]
+            if calls:
+                found.append(Task(scenario, task_idx, [(one["name"], one.get("arguments") or {}) for one in calls]))
+    return found
+
+
+async def certified(chosen: Sequence[Task]) -> AsyncIterator[tuple[Task, Certified]]:
+    """Play each task's oracle, then replay it in another world; store and yield the certificates."""
+    for task in chosen:
+        found = await _certify_task(task)
+        place = {"scenario": task.scenario, "task_idx": task.task_idx}
+        await database_sync_to_async(_keep)(found, found.checked + 1, source=Certificate.Source.ORACLE, **place)
+        yield task, found
+
+
+async def _certify_task(task: Task) -> Certified:
+    at = servers.profile(servers.BUILTIN)
+    try:
+        async with at.client() as first:
+            await first.reset(scenario=task.scenario, task_idx=task.task_idx, state_diff=True, world=True)
+            made = [await _played(first, name, arguments) for name, arguments in task.calls]
+            world = first.world
+            final = await _final(first)
+        return await _replayed(at, task.scenario, task.task_idx, world, made, final)
+    except ServerUnreachable as away:
+        raise NoServer(str(away)) from away
+    except EnvironmentFault as fault:
+        return Certified(Certificate.Grade.REFUSED, len(task.calls), 0, str(fault))
+
+
+async def _played(client: EnvironmentClient, name: str, arguments: dict[str, Any]) -> Made:
+    found = await client.call_tool(name, arguments)
+    return Made(name, arguments, mark=found.metadata.get("mark"))
+
+
+async def _final(client: EnvironmentClient) -> str:
+    """Return the digest of the database as it was last committed; empty where the task has no verifier to ask."""
+    for mode in ("code", "sql"):
+        told = (await client.verify(mode=mode)).metadata.get("world")
+        if isinstance(told, dict):
+            return str(told.get("final", ""))
+    return ""
+
+
+async def certify_episode(episode: Episode) -> Certified:
+    """Replay the recorded calls of an episode that has ended, and store the certificate."""
+    steps = await database_sync_to_async(steps_of)(episode)
+    calls = [step for step in steps if step["kind"] == "tool_call" and not is_reserved(step["name"])]
+    made = [Made(step["name"], step.get("arguments") or {}, mark=(step.get("meta") or {}).get(WORLD)) for step in calls]
+    try:
+        final = episode.world.get("final", "")
+        at_server = servers.known(episode.environment)
+        found = await _replayed(at_server, episode.scenario, episode.task_idx, episode.world or None, made, final)
+    except ServerUnreachable as away:
+        raise NoServer(str(away)) from away
+    at = calls[found.checked]["seq"] if found.checked < len(calls) else episode.last_seq
+    found = replace(found, clocks=episode.clocks)
+    place = {"scenario": episode.scenario, "task_idx": episode.task_idx, "episode": episode}
+    await database_sync_to_async(_keep)(found, at, source=Certificate.Source.EPISODE, **place)
+    return found
+
+
+async def _replayed(
+    at: servers.Profile,
+    scenario: str,
+    task_idx: int | None,
+    world: dict[str, Any] | None,
+    made: list[Made],
+    final: str = "",
+) -> Certified:
+    """Replay in a world of its own: alone first, and if that differs, with the rows of a snapshot put back.
+
+    Without a record of the world, or with a call that has no mark, it is refused.
+    """
+    if world is None or any(call.mark is None for call in made):
+        return Certified(Certificate.Grade.REFUSED, len(made), 0, "The world was not recorded.")
+    alone = await _once(at, scenario, task_idx, world, made, final, put_back=False)
+    if alone.grade != Certificate.Grade.REFUSED:
+        return alone
+    helped = await _once(at, scenario, task_idx, world, made, final, put_back=True)
+    return helped if helped.grade == Certificate.Grade.DATABASE else alone
+
+
+async def _once(
+    at: servers.Profile,
+    scenario: str,
+    task_idx: int | None,
+    world: dict[str, Any],
+    made: list[Made],
+    final: str,
+    *,
+    put_back: bool,
+) -> Certified:
+    refused = Certificate.Grade.REFUSED
+    async with at.client(restore=put_back) as client:
+        try:
+            await client.reset(scenario=scenario, task_idx=task_idx, state_diff=True)
+            await client.replay(made, world)
+            is_same = not final or await _final(client) == final
+        except Diverged as differs:
+            return Certified(refused, len(made), client.restored.calls, str(differs))
+        except ServerUnreachable:
+            raise
+        except EnvironmentFault as fault:
+            return Certified(refused, len(made), client.restored.calls, str(fault))
+        restored = client.restored
+    if not is_same and restored.grade != "content":
+        return Certified(refused, len(made), restored.calls, "The final database differs.")
+    return Certified(restored.grade, len(made), restored.calls, restored.difference)
+
+
+def _keep(found: Certified, place: int, **about: Any) -> None:
+    """Store a certificate; `place` is where the replay ended."""
+    is_refused = found.grade == Certificate.Grade.REFUSED
+    Certificate.objects.create(
+        grade=found.grade,
+        calls=found.calls,
+        checked=found.checked,
+        difference=found.difference[:2000].replace("\x00", ""),
+        differs_at=place if is_refused else None,
+        **about,
+    )

@@ -1,0 +1,103 @@
+"""Reads the status of the environment server: whether it responds, its sandbox level, and the minimum that its operator
+set. Used by a page only."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+from django.conf import settings
+
+from runs.plan import servers
+from runs.plan.servers import object_of
+
+TIERS = ("none", "degraded", "container", "strict")  # weakest first, as `awmenv.server.sandbox` has them
+PATIENCE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Partial:
+    """A scenario that runs without the SQL statements of its pack that fail."""
+
+    scenario: str
+    failures: int
+    statements: int
+    reasons: list[str]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """What the server said of itself; `problem` where it did not answer."""
+
+    address: str
+    problem: str = ""
+    tier: str = ""
+    minimum: str = ""
+    version: str = ""
+    scenarios: int = 0
+    sessions: int = 0
+    max_sessions: int = 0
+    probes: dict[str, bool] = field(default_factory=dict)
+    partial: list[Partial] = field(default_factory=list)
+
+    @property
+    def known(self) -> bool:
+        """A server of others may tell no tier."""
+        return self.tier in TIERS and self.minimum in TIERS
+
+    @property
+    def runs(self) -> bool:
+        return self.known and TIERS.index(self.tier) >= TIERS.index(self.minimum)
+
+
+def address() -> str:
+    """Return where the environment server answers HTTP."""
+    return servers.http_address(settings.AWMENV_URL)
+
+
+def further() -> list[tuple[str, servers.Said]]:
+    """Ask the servers of `AWMWEB_ENVIRONMENTS` what they are, by name."""
+    return [(name, servers.probe(servers.profile(name))) for name in settings.ENVIRONMENTS]
+
+
+def standing() -> Standing:
+    """Fetch the environment server's current health and stats."""
+    where = address()
+    try:
+        with httpx.Client(base_url=where, timeout=PATIENCE_S, trust_env=False) as client:
+            health, stats = object_of(client.get("/health")), object_of(client.get("/stats"))
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        return Standing(where, problem=servers.reason_of(error))
+    probes = stats.get("probes")
+    return Standing(
+        where,
+        tier=str(stats.get("tier", health.get("tier", ""))),
+        minimum=str(stats.get("min_tier", "")),
+        version=str(health.get("version", "")),
+        scenarios=_count(health, "scenarios"),
+        sessions=_count(stats, "sessions"),
+        max_sessions=_count(stats, "max_sessions"),
+        probes={str(name): holds is True for name, holds in probes.items()} if isinstance(probes, dict) else {},
+        partial=_partial(stats.get("partial")),
+    )
+
+
+def _partial(said: Any) -> list[Partial]:
+    if not isinstance(said, dict):
+        return []
+    entries = [(str(name), entry) for name, entry in said.items() if isinstance(entry, dict)]
+    return [
+        Partial(name, _count(entry, "failures"), _count(entry, "statements"), [str(one) for one in _list(entry)])
+        for name, entry in entries
+    ]
+
+
+def _list(entry: dict[str, Any]) -> list[Any]:
+    reasons = entry.get("reasons")
+    return reasons if isinstance(reasons, list) else []
+
+
+def _count(said: dict[str, Any], name: str) -> int:
+    value = said.get(name)
+    return value if isinstance(value, int) else 0

@@ -1,0 +1,205 @@
+"""The Dashboard port in process, for awmweb's worker: the common loop without HTTP.
+
+Owns crossing from the loop's coroutine to the database, retries while the database is unavailable, and the mapping of
+awmweb's errors to the client's. Leaves every rule to `episodes.record.recording`, `experts.queue` and
+`experts.closing`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ParamSpec, TypeVar
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+from pydantic import ValidationError
+
+from awmclient import errors
+from awmclient.bodies import StepLike, numbered
+from awmclient.rollout import EpisodePort
+from awmclient.schema import (
+    Advice,
+    AskOpen,
+    AskView,
+    EpisodeStart,
+    Fault,
+    Finish,
+    ReportedOutcome,
+    StepBatch,
+    StopReason,
+)
+from episodes.live.hub import hub
+from episodes.models import Episode
+from episodes.record import ask_steps, recording
+from episodes.visible.trajectory import steps_of
+from experts import closing, queue
+from experts.events import ask_topic
+from experts.models import Ask
+from experts.reading import ask_view
+from people.access import Actor, visible_or_404
+from people.errors import AWAY, AppError
+from people.models import new_id
+from runs.play import parking
+from runs.play.database import in_database
+
+log = logging.getLogger(__name__)
+P = ParamSpec("P")
+R = TypeVar("R")
+PATIENCE_S, FIRST_PAUSE_S = 60.0, 0.2
+RE_READ_S, FIRST_READS_S = 5.0, 1.0
+
+
+async def patiently(call: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Run a write in the database; every one of them may be repeated, so an absent database only costs time."""
+    loop = asyncio.get_running_loop()
+    give_up, pause = loop.time() + PATIENCE_S, FIRST_PAUSE_S
+    while True:
+        try:
+            return await in_database(call)(*args, **kwargs)
+        except AppError as refused:
+            raise errors.refusal(refused.status, refused.code, refused.message) from refused
+        except AWAY as error:
+            if loop.time() + pause > give_up:
+                raise errors.Unreachable(f"The database is unavailable: {error}") from error
+            log.warning("database unavailable, retrying: %s", error)
+        await asyncio.sleep(pause)
+        pause = min(pause * 2, 3.0)
+
+
+def _look(actor: Actor, ask_id: str) -> AskView:
+    return ask_view(closing.look(actor, ask_id))
+
+
+def _stands(actor: Actor, ask_id: str) -> AskView:
+    """Return how an ask stands, without a delivery: who consumes the advice at once has it delivered, too."""
+    return ask_view(visible_or_404(Ask.objects.select_related("accepted"), actor, ask_id))
+
+
+@transaction.atomic
+def _note_waiting(actor: Actor, ask_id: str) -> None:
+    """Note it under the lock of the episode, which closing the ask takes, too."""
+    visible_or_404(Ask.objects.all(), actor, ask_id)
+    ask = closing.locked(ask_id)
+    if ask.is_open:
+        ask_steps.note_waiting(ask.episode_id)
+
+
+def _batch(steps: list[dict[str, Any]]) -> StepBatch:
+    try:
+        return StepBatch.model_validate({"steps": steps})
+    except ValidationError as error:
+        raise errors.Invalid(str(error)) from error
+
+
+class LocalDashboard:
+    """Records for one actor. With `queued`, the episode was planned by `launching` and is only filled in, also with
+    what was `found` of its world once it is there."""
+
+    def __init__(self, actor: Actor, queued: Episode | None = None, found: Callable[[], dict[str, Any]] = dict) -> None:
+        self.actor = actor
+        self.queued, self.found = queued, found
+
+    async def start_episode(self, task: str, **fields: Any) -> EpisodePort:
+        fields = {name: value for name, value in fields.items() if value is not None}
+        if self.queued is not None:  # of what was planned, only its tools are news, which the loop has checked
+            tools, found = [tool.model_dump() for tool in fields.get("tools", [])], self.found()
+            if tools != self.queued.tools:  # an attempt that goes on mostly finds those that are stored
+                found["tools"] = tools
+            if found:
+                await patiently(recording.note_environment, self.queued.pk, self.queued.attempt, **found)
+            return LocalEpisode(self.actor, self.queued, self.queued.attempt)
+        fields.setdefault("key", new_id())
+        plan = EpisodeStart(task=task, **fields)
+        episode, _ = await patiently(recording.start_episode, self.actor, plan)
+        return LocalEpisode(self.actor, episode)
+
+
+class LocalEpisode:
+    """One episode, numbered here. With an `attempt`, another one that takes over ends this one."""
+
+    def __init__(self, actor: Actor, episode: Episode, attempt: int | None = None) -> None:
+        self.actor, self.attempt, self._episode = actor, attempt, episode
+        self.id: str = episode.pk
+        self.url: str = settings.AWMWEB_PUBLIC_URL + episode.get_absolute_url()
+        self.last_seq: int = episode.last_seq
+
+    async def append(self, steps: StepLike | Sequence[StepLike]) -> int:
+        plain = numbered(steps, self.last_seq)
+        if not plain:
+            return self.last_seq
+        acknowledged = await patiently(recording.append_steps, self.actor, self.id, _batch(plain).steps, self.attempt)
+        self.last_seq = max(self.last_seq, acknowledged)
+        return acknowledged
+
+    async def ask(self, question: str, *, deadline_s: int = 300, key: str | None = None, **fields: Any) -> Advice:
+        await self.heartbeat()  # an attempt that has ended sends no ask
+        seq = self.last_seq + 1
+        given = {name: value for name, value in fields.items() if value is not None}
+        plan = {"key": key or f"{self.id}/{seq}", "episode": self.id, "seq": seq, "deadline_s": deadline_s}
+        wanted = AskOpen.model_validate({**plan, "question": question, **given})
+        ask, _ = await patiently(queue.open_ask, self.actor, wanted)
+        self.last_seq = seq
+        return await self._advice(ask.pk)
+
+    async def steps(self, since: int = 0) -> list[dict[str, Any]]:
+        return await patiently(steps_of, self._episode, since)
+
+    async def wait_for_advice(self, ask: str, deadline_s: int = 0) -> Advice:
+        """Wait until it closes: its own deadline was set when it was opened."""
+        return await self._advice(ask, await patiently(_stands, self.actor, ask))
+
+    async def _advice(self, ask: str, view: AskView | None = None) -> Advice:
+        """Wait, unless the ask was seen closed: a parked episode that goes on has nothing to wait for."""
+        if view is None or view.status == "open":
+            await patiently(_note_waiting, self.actor, ask)
+            view = await self._closed(ask)
+        while (advice := view.advice) is not None:
+            try:
+                read = await patiently(closing.consume, self.actor, ask)
+            except errors.Refused as taken_back:
+                if taken_back.code != "still_open":
+                    raise
+                view = await self._closed(ask)
+                continue
+            return read.accepted.value() if read.accepted else advice
+        return Advice(text="", source="fallback", reason=view.reason or view.status)
+
+    async def _closed(self, ask_id: str) -> AskView:
+        """Wait for the hint, the deadline, or some seconds anyway; the waiting loop settles the deadline.
+        Raises Parked once the episode waits without this process."""
+        clock = asyncio.get_running_loop().time
+        began = clock()
+        async with hub().listening(ask_topic(ask_id)) as listener:
+            while True:
+                view = await patiently(_look, self.actor, ask_id)
+                if view.status != "open":
+                    return view
+                waited = clock() - began
+                if self.attempt is not None and await patiently(parking.park_if_due, ask_id, self.attempt, waited):
+                    raise errors.Parked("The episode is parked until its ask is closed.")
+                left = (view.deadline_at - timezone.now()).total_seconds()
+                until_parked = settings.AWMWEB_PARK_AFTER_S - waited
+                pause = min(left, RE_READ_S if waited >= RE_READ_S else FIRST_READS_S, max(until_parked, 0.2))
+                try:
+                    await asyncio.wait_for(listener.get(), max(pause, 0.02))
+                except TimeoutError:
+                    continue
+
+    async def heartbeat(self) -> None:
+        await patiently(recording.heartbeat, self.actor, self.id, self.attempt)
+
+    async def finish(
+        self,
+        stop_reason: StopReason,
+        *,
+        final_answer: str | None = None,
+        outcome: ReportedOutcome | Mapping[str, Any] | None = None,
+    ) -> None:
+        end = Finish.model_validate({"stop_reason": stop_reason, "final_answer": final_answer, "outcome": outcome})
+        await patiently(recording.finish, self.actor, self.id, end, self.attempt)
+
+    async def fail(self, fault: Fault, detail: str) -> None:
+        await patiently(recording.fail, self.actor, self.id, fault, detail, self.attempt)

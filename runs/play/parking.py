@@ -1,0 +1,65 @@
+"""When an episode that waits for an answer gives back its thread, its session and its memory.
+
+Owns the rule: after the configured time, or soon if all threads of this worker are taken and other episodes are queued.
+Leaves the change of state to `episodes.record.recording`. Called by `local.py`, whose caller then ends the attempt,
+and by `playing.py`, which counts itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.db import transaction
+from django.utils import timezone
+
+from episodes.models import Episode, EpisodeState, Origin
+from episodes.record import recording
+from experts import closing
+
+PRESSED_S = 1.0
+"""An episode keeps its thread for so long in any case: many asks are answered by a model at once."""
+
+
+class Threads:
+    """The threads of a rollouts worker, and how many of them play an episode."""
+
+    def __init__(self) -> None:
+        self.all = 16
+        self._taken = 0
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def one(self) -> Iterator[None]:
+        with self._lock:
+            self._taken += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._taken -= 1
+
+    @property
+    def are_all_taken(self) -> bool:
+        return self._taken >= self.all
+
+
+threads = Threads()
+
+
+def park_if_due(ask_id: str, attempt: int, waited_s: float) -> bool:
+    """Park the episode of an open ask if it has waited long enough. True: this attempt has ended."""
+    if waited_s < settings.AWMWEB_PARK_AFTER_S and not (waited_s >= PRESSED_S and _others_need_a_thread()):
+        return False
+    with transaction.atomic():
+        ask = closing.locked(ask_id)
+        if not ask.is_open or ask.deadline_at <= timezone.now():
+            return False
+        return recording.park(ask.episode_id, attempt)
+
+
+def _others_need_a_thread() -> bool:
+    queued = Episode.objects.filter(state=EpisodeState.QUEUED, origin=Origin.BUILTIN)
+    return threads.are_all_taken and queued.exists()

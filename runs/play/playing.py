@@ -1,0 +1,312 @@
+"""Runs one queued built-in episode in the rollouts worker, with the loop of `awmclient`.
+
+Owns the policy of a stored plan, when an episode can start, and running the verifier when the agent has finished.
+Leaves the loop to `awmclient.rollout`, storing to `local.py`. Called by `tasks.py`; a task that runs twice runs the
+episode once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import zlib
+from typing import Any
+
+from django.conf import settings
+from django.db import transaction
+
+from awmclient.chat import ChatPolicy
+from awmclient.errors import BoundaryFault
+from awmclient.policies import Policy
+from awmclient.restoring import restore
+from awmclient.rollout import rollout
+from awmclient.schema import Fault, Outcome
+from awmclient.scripted import ScriptedPolicy
+from awmenv.client import EnvironmentClient
+from awmenv.errors import CapacityReached, EnvironmentFault, ServerTimeout, ServerUnreachable, SessionLost
+from awmenv.health import Health
+from awmenv.models import BuildReport, Observation
+from episodes.models import Episode
+from episodes.record import recording
+from people.access import Actor, system
+from people.errors import AppError
+from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
+from runs.launch import briefings, launching, planning, relay
+from runs.plan import limits, servers
+from runs.plan.plans import OF_LOOP
+from runs.play import database, distilling, parking
+from runs.play.database import in_database
+from runs.play.local import LocalDashboard, LocalEpisode, patiently
+
+log = logging.getLogger(__name__)
+AGAIN_S = 1.0
+RESET_PATIENCE_S = 60.0
+VERDICT_PAUSES_S = (1.0, 5.0, 20.0)
+NO_VERIFIER = "no_verifier"
+UPSTREAM = ("scenario", "task_idx", "seed")
+"""What of a reset a server without awmweb's extensions knows."""
+
+
+def play(episode_id: str, worker: str = "") -> None:
+    """Run a queued episode to its end, and those that come after it in this thread. It stays queued while no
+    environment server responds; an error is stored as a fault."""
+    with parking.threads.one(), database.one_connection():
+        relay.thread.play(episode_id, lambda one: database.run(_play(one, worker)))
+
+
+async def _play(episode_id: str, worker: str) -> None:
+    found = await in_database(_planned)(episode_id)
+    if found is None:
+        return
+    episode, policy = found
+    actor = system(episode.project)
+    if isinstance(policy, AppError):
+        begun = await in_database(_begin)(episode, worker)
+        if begun is not None:
+            await _fail(actor, episode, "policy", policy.message)
+        return
+    briefing = await distilling.briefing_for(episode) if briefings.is_briefed(episode) else None
+    if briefing == distilling.LATER:
+        await in_database(launching.wake_worker)(episode_id, distilling.AGAIN_S)
+        return
+    try:
+        async with await _world(actor, episode) as environment:
+            begun = await in_database(_begin)(episode, worker)
+            if begun is not None:
+                environment.episode = begun
+                await _through(actor, begun, policy, environment, briefing)
+    except ServerUnreachable as away:
+        log.warning("episode %s stays queued: %s", episode.pk, away)
+        await in_database(recording.note_no_server)(episode.pk, str(away))
+        await in_database(launching.wake_again)(episode)
+    except EnvironmentFault as gone:
+        await in_database(planning.begun)(episode)  # it ends before it began: its call is taken all the same
+        await _fail(actor, episode, "environment", str(gone))
+
+
+def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
+    """Return a queued episode that may begin, with its policy or why it has none; None if it may not."""
+    episode = planning.queued(episode_id)
+    if episode is None or planning.is_held(episode):
+        return None
+    try:
+        return episode, policy_of(episode)
+    except AppError as refused:
+        return episode, refused
+
+
+@transaction.atomic
+def _begin(queued: Episode, worker: str) -> Episode | None:
+    """Return the episode as it is begun, of the project that is known of it; None if it is not queued any more."""
+    begun = recording.begin(queued.pk, worker)
+    if begun is not None:
+        begun.project = queued.project
+        planning.begun(begun)
+    return begun
+
+
+def judge(episode_id: str) -> None:
+    """Fetch a verdict that was lost with its worker: 1. restore the world from the record, 2. ask its verifier."""
+    with database.one_connection():
+        database.run(_judge(episode_id))
+
+
+async def _judge(episode_id: str) -> None:
+    episode = await in_database(recording.unverified().select_related("project").filter(pk=episode_id).first)()
+    if episode is None:
+        return
+    actor = system(episode.project)
+    try:
+        async with await _world(actor, episode) as environment:
+            await environment.reset(scenario=episode.scenario, task_idx=episode.task_idx, state_diff=True)
+            await restore(environment, await LocalEpisode(actor, episode).steps())
+            await _verify(actor, episode, environment, episode.final_answer)
+    except ServerUnreachable as away:
+        log.warning("episode %s waits for its verdict: %s", episode.pk, away)
+        await in_database(launching.judge_later)(episode.pk, launching.AGAIN_S)
+    except BoundaryFault as lost:
+        reason = f"The world was lost before its verdict. {lost.message}"
+        await patiently(recording.note_unverified, actor, episode.pk, reason)
+    except EnvironmentFault as gone:
+        await patiently(recording.note_unverified, actor, episode.pk, f"The world was lost before its verdict: {gone}")
+
+
+async def _world(actor: Actor, episode: Episode) -> _World:
+    """Return the world of an episode on the server that its plan names, which is asked what it can do first. Raises
+    `ServerUnreachable`, or an EnvironmentFault where no server has the name any more."""
+    try:
+        at = servers.profile(episode.environment)
+    except UnknownEnvironment as missing:
+        raise EnvironmentFault(missing.message) from missing
+    if at.name == servers.BUILTIN:
+        return _World(actor, episode, at, extended=True)
+    said = await asyncio.to_thread(servers.probe, at)
+    if said.problem:
+        raise ServerUnreachable(f"Cannot reach the environment server {at.name} at {said.address}: {said.problem}")
+    return _World(actor, episode, at, said.extended)
+
+
+class _World(EnvironmentClient):
+    """The environment of one episode, restored from its calls where it is lost. Its first reset waits for a server that
+    is full or goes away meanwhile, and makes the recorded world if there is a record to take up; it stores with the
+    episode what the reset says of a partial scenario."""
+
+    def __init__(self, actor: Actor, episode: Episode, at: servers.Profile, extended: bool) -> None:
+        super().__init__(at.url, **at.options(), restore=extended)
+        self._actor, self.episode = actor, episode
+        self._is_at_record, self._extended = False, extended
+
+    async def reset(self, **arguments: Any) -> Observation:
+        if not self._extended:
+            return await self._reset({name: arguments[name] for name in UPSTREAM if name in arguments})
+        self._is_at_record = bool(self.episode.world) and self.episode.last_seq > 0
+        observation = await self._reset(arguments | ({"world": self.episode.world} if self._is_at_record else {}))
+        partial = BuildReport.from_wire(observation.metadata.get("partial"))
+        if partial is not None:
+            await patiently(recording.note_partial, self._actor, self.episode.pk, partial)
+        return observation
+
+    def fresh(self) -> dict[str, Any]:
+        """Return how the world began, for an attempt without a record; else nothing."""
+        is_fresh = self.world is not None and self.episode.last_seq == 0
+        return {"world": dict(self.world or {})} if is_fresh else {}
+
+    async def begin_again(self) -> bool:
+        """Begin the recorded world again, and return whether there is one. An episode from before worlds were recorded
+        begins anywhere, and is compared by what its calls brought.
+        """
+        if not self.episode.world or not self._extended:
+            return False
+        if not self._is_at_record:
+            await self.begin_as(self.episode.world)
+        self._is_at_record = False
+        return True
+
+    async def settle(self) -> None:
+        await super().settle()
+        restored = self.restored
+        if restored.grade != "exact":
+            await patiently(recording.note_restored, self.episode.pk, restored.grade, restored.difference)
+
+    async def _reset(self, arguments: dict[str, Any]) -> Observation:
+        if self._extended and self.episode.project.real_clocks:
+            arguments = {**arguments, "clocks": "real"}
+        loop = asyncio.get_running_loop()
+        give_up = loop.time() + RESET_PATIENCE_S
+        while True:
+            try:
+                if self._lost is not None:
+                    self._lost = None
+                    await self.open()
+                return await super().reset(**arguments)
+            except ServerTimeout:
+                raise
+            except (SessionLost, ServerUnreachable, CapacityReached) as away:
+                if loop.time() > give_up:
+                    raise
+                log.warning("episode %s starts over: %s", self.episode.pk, away)
+                self._lost = str(away)
+            await asyncio.sleep(AGAIN_S)
+
+
+async def _through(
+    actor: Actor,
+    episode: Episode,
+    policy: Policy,
+    environment: _World,
+    briefing: dict[str, Any] | None = None,
+) -> None:
+    async def verify(world: Any, final_answer: str | None) -> None:
+        await _verify(actor, episode, world, final_answer)
+
+    limits: dict[str, Any] = {name: int(episode.policy[name]) for name in OF_LOOP if name in episode.policy}
+    await rollout(
+        policy,
+        environment,
+        LocalDashboard(actor, queued=episode, found=environment.fresh),
+        task=episode.task,
+        scenario=episode.scenario,
+        task_idx=episode.task_idx,
+        expert=episode.expert,
+        max_steps=episode.max_steps or launching.MAX_STEPS,
+        briefing=briefing,
+        on_end=verify,
+        **limits,
+    )
+
+
+def policy_of(episode: Episode) -> Policy:
+    """Return the policy that the stored plan names. Raises `UnknownPolicy` or `NoEndpoint`."""
+    kind = episode.policy.get(launching.OURS)
+    if kind == "model":
+        endpoint = settings.AGENT_ENDPOINTS.get(str(episode.policy.get("endpoint", limits.FIRST)))
+        if endpoint is None:
+            raise NoEndpoint
+        return ChatPolicy(endpoint)
+    if kind == "script":
+        name = str(episode.policy.get("script", ""))
+        scripts = launching.pack_with(episode.scenario).scripts(episode.scenario, episode.task_idx or 0)
+        if name not in scripts:
+            raise UnknownPolicy(f"{episode.scenario}/{episode.task_idx} has no script {name!r}.")
+        pace_s, seed = float(episode.policy.get("pace_s", 0)), zlib.crc32(episode.pk.encode())
+        return ScriptedPolicy(scripts[name], pace_s=pace_s, seed=seed)
+    raise UnknownPolicy
+
+
+async def _verify(actor: Actor, episode: Episode, world: Any, final_answer: str | None) -> None:
+    """Ask for the verdict in the form that the task has, and keep what it says. A world that is lost, or a task without
+    a verifier, leaves the episode unverified, which is never a failed task."""
+    try:
+        mode, said = await _verdict(world, final_answer)
+    except SessionLost as gone:
+        await patiently(
+            recording.note_unverified, actor, episode.pk, f"The environment was lost before the verifier ran: {gone}"
+        )
+        return
+    except EnvironmentFault as refused:
+        await patiently(recording.note_unverified, actor, episode.pk, str(refused))
+        return
+    if said.reward_type == NO_VERIFIER:
+        await patiently(recording.note_unverified, actor, episode.pk, said.error or "The task has no verifier.")
+        return
+    final = str((said.metadata.get("world") or {}).get("final") or "") if mode == "code" else ""
+    about = str(said.metadata.get("tier", "")), Health.from_wire(said.metadata.get("health"))
+    partial = BuildReport.from_wire(said.metadata.get("partial"))
+    await patiently(recording.record_outcome, actor, episode.pk, _outcome(said, mode), *about, partial, final=final)
+
+
+async def _verdict(world: Any, final_answer: str | None) -> tuple[str, Any]:
+    """Return the mode that the task has and what its verifier says; asked again while the session lives, because the
+    server repeats a verdict that it has. Raises an EnvironmentFault.
+    """
+    for pause in (*VERDICT_PAUSES_S, None):
+        try:
+            for mode in ("code", "sql"):
+                said = await world.verify(final_answer=final_answer, mode=mode)
+                if said.reward_type != NO_VERIFIER:
+                    break
+            return mode, said
+        except SessionLost:
+            raise
+        except EnvironmentFault as refused:
+            if pause is None:
+                raise
+            log.warning("no outcome yet: %s", refused)
+            await in_database(relay.thread.pass_on)()
+            await asyncio.sleep(pause)
+    raise AssertionError("the last try returns or raises")
+
+
+def _outcome(said: Any, mode: str) -> Outcome:
+    details = {"verify_result": said.verify_result, "error": said.error, "mode": mode}
+    details |= {name: said.metadata[name] for name in ("duration_ms", "tier") if name in said.metadata}
+    return Outcome(
+        reward_type=said.reward_type or "verifier_error",
+        reward=said.reward,
+        details={name: value for name, value in details.items() if value is not None},
+        state_diff=said.state_diff or {},
+    )
+
+
+async def _fail(actor: Actor, episode: Episode, fault: Fault, detail: str) -> None:
+    await patiently(recording.fail, actor, episode.pk, fault, detail)

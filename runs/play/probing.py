@@ -1,0 +1,179 @@
+"""Writes: probes, cheap attempts that show whether a task passes without work.
+
+Three attempts, each in an environment of its own: `empty` does and says nothing, `echo_task` gives the task's own text
+as its answer, `read_only` calls what only reads and answers with all that it read. Called by the command `probe`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from channels.db import database_sync_to_async
+from django.conf import settings
+
+from awmenv.client import EnvironmentClient
+from awmenv.errors import EnvironmentFault, ServerUnreachable
+from awmenv.health import Health
+from awmenv.models import Observation, Tool
+from awmenv.packs import Pack
+from episodes.stored.packs import packs
+from people.plain_text import clean
+from runs.errors import NoServer
+from runs.launch import launching
+from runs.models import Probe
+from runs.play import environment
+from runs.taskset import probes
+
+State = Probe.State
+TRIES = 2
+CALLS = 20
+ANSWER = 4000
+READS = ("list", "get", "search", "find", "show", "read", "view", "count", "lookup", "describe", "fetch", "check")
+SAMPLES = {"integer": 1, "number": 1, "boolean": False}
+"""What a required argument of a read gets. A tool that needs a text is left out: no text is right by chance."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A task of a pack, and its verifier's digest."""
+
+    scenario: str
+    task_idx: int
+    text: str
+    verifier: str
+
+
+class _Changed(Exception):
+    """A call that was taken for a read has changed rows."""
+
+    def __init__(self, tool: str) -> None:
+        super().__init__(tool)
+        self.tool = tool
+
+
+def tasks(scenario: str = "") -> list[Task]:
+    """Return the tasks of loaded packs, or those of one scenario. Raises `UnknownTask`."""
+    chosen = [launching.pack_with(scenario)] if scenario else packs()
+    return [
+        task
+        for pack in chosen
+        for name in ([scenario] if scenario else sorted(pack.scenarios))
+        for task in _of(pack, name)
+    ]
+
+
+def _of(pack: Pack, scenario: str) -> list[Task]:
+    texts = pack.tasks(scenario)
+    return [Task(scenario, idx, text, probes.digest(pack, scenario, idx)) for idx, text in enumerate(texts)]
+
+
+async def probed(chosen: Sequence[Task]) -> AsyncIterator[Probe]:
+    """Probe each task, store and yield what came of it. Raises `NoServer`."""
+    server = (await database_sync_to_async(environment.standing)()).version[:60]
+    for task in chosen:
+        row = await _probe(task, server)
+        await row.asave()
+        yield row
+
+
+async def _probe(task: Task, server: str) -> Probe:
+    row = Probe(scenario=task.scenario, task_idx=task.task_idx, verifier=task.verifier, server=server)
+    if not task.verifier:
+        return _came_to(row, State.UNVERIFIABLE, "The pack holds no code verifier for it.")
+    fault = ""
+    for _try in range(TRIES):  # an environment can fail by chance; a task is not to be excluded for that
+        row.attempts = {}
+        try:
+            for name, attempt in ATTEMPTS.items():
+                found, calls = await attempt(task)
+                health = Health.from_wire(found.metadata.get("health"))
+                if health is not None and not health.unchecked:  # the server's check can end after the first attempt
+                    row.health = health.wire()
+                verdict = found.verify_result or {}
+                if verdict.get("execution_status") != "success":
+                    return _came_to(row, State.UNVERIFIABLE, str(verdict.get("error_message") or found.error))
+                row.attempts[name] = {"outcome": found.reward_type, "calls": calls}
+        except ServerUnreachable as away:
+            raise NoServer(str(away)) from away
+        except EnvironmentFault as failed:
+            fault = str(failed)
+        else:
+            passed = {name for name, one in row.attempts.items() if one["outcome"] == "complete"}
+            state = State.TRIVIAL if "empty" in passed else State.ANSWER_ONLY if passed else State.CLEAN
+            return _came_to(row, state, f"Complete by {', '.join(sorted(passed))}." if passed else "")
+    row.attempts = {}
+    return _came_to(row, State.ERROR, fault)
+
+
+def _came_to(row: Probe, state: State, reason: str) -> Probe:
+    row.state, row.reason = state, clean(reason[:2000])
+    return row
+
+
+async def _empty(task: Task) -> tuple[Observation, int]:
+    return await _answered(task, ""), 0
+
+
+async def _echo(task: Task) -> tuple[Observation, int]:
+    return await _answered(task, task.text), 0
+
+
+async def _answered(task: Task, answer: str) -> Observation:
+    async with EnvironmentClient(settings.AWMENV_URL) as client:
+        await client.reset(scenario=task.scenario, task_idx=task.task_idx, state_diff=True)
+        return await client.verify(answer)
+
+
+async def _read_only(task: Task) -> tuple[Observation, int]:
+    """Start over without a tool that turns out to write, so that the database is as it was."""
+    writes: set[str] = set()
+    for _session in range(CALLS):
+        async with EnvironmentClient(settings.AWMENV_URL) as client:
+            await client.reset(scenario=task.scenario, task_idx=task.task_idx, state_diff=True)
+            try:
+                read = await _all_read(client, writes)
+            except _Changed as changed:
+                writes.add(changed.tool)
+                continue
+            return await client.verify("\n".join(read)[:ANSWER]), len(read)
+    raise EnvironmentFault(f"{CALLS} tools with the names of reads change rows.")
+
+
+async def _all_read(client: EnvironmentClient, without: set[str]) -> list[str]:
+    """Return what the tools that seem to read said, each called once. Raises `_Changed`."""
+    chosen = [tool for tool in await client.list_tools() if tool.name.startswith(READS) and tool.name not in without]
+    said: list[str] = []
+    for tool in chosen:
+        arguments = _arguments(tool)
+        if arguments is None or len(said) == CALLS:
+            continue
+        found = await client.call_tool(tool.name, arguments)
+        if found.state_diff:
+            raise _Changed(tool.name)
+        said.append(json.dumps(found.tool_result if found.ok else found.error, ensure_ascii=False, default=str))
+    return said
+
+
+def _arguments(tool: Tool) -> dict[str, Any] | None:
+    """Return arguments for a tool's required fields, or None where one needs a text or is not described."""
+    required, fields = tool.input_schema.get("required"), tool.input_schema.get("properties")
+    names = required if isinstance(required, list) else []
+    described = fields if isinstance(fields, dict) else {}
+    kinds = {
+        name: one.get("type") if isinstance(one := described.get(name), dict) else None
+        for name in names
+        if isinstance(name, str)
+    }
+    if any(not isinstance(kind, str) or kind not in SAMPLES for kind in kinds.values()):
+        return None
+    return {name: SAMPLES[str(kind)] for name, kind in kinds.items()}
+
+
+ATTEMPTS: dict[str, Callable[[Task], Awaitable[tuple[Observation, int]]]] = {
+    "empty": _empty,
+    "echo_task": _echo,
+    "read_only": _read_only,
+}

@@ -1,0 +1,122 @@
+"""Reads: the tables that an episode's world began with, from the environment server, a page of rows at a time.
+
+The server alone opens databases of scenarios, in its sandbox; what it answers is bounded and read as a stranger's word.
+The dashboard keeps the last answers in memory, by the digest of the database, and stores none. Called by pages.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import Any
+
+import httpx
+from django.conf import settings
+
+from awmenv.attesting import question
+from episodes.models import Episode
+from runs.play.environment import address
+
+PATIENCE_S = 20.0
+KEPT, FAILED_S = 32, 20.0
+MAX_BYTES = 512_000
+MAX_TABLES, MAX_COLUMNS, MAX_ROWS = 200, 64, 200
+AWAY = "The environment server is unavailable, so other rows are not known."
+NO_RECORD = "No environment server recorded how this episode began, so other rows are not known."
+
+
+@dataclass(frozen=True)
+class StartTables:
+    """What a world began with: its tables with their counts of rows, and some rows of one. `problem` where this is not
+    known, and why."""
+
+    problem: str = ""
+    tables: dict[str, int] = field(default_factory=dict)
+    more: int = 0
+    columns: list[str] = field(default_factory=list)
+    key: list[str] = field(default_factory=list)
+    offset: int = 0
+    rows: list[dict[str, Any]] = field(default_factory=list)
+
+
+def start_of(episode: Episode, table: str = "", offset: int = 0) -> StartTables:
+    """Return the start tables of an episode, with rows of the table that is named."""
+    base = episode.world.get("base") if isinstance(episode.world, dict) else None
+    if not isinstance(base, dict) or not settings.ATTEST_KEY:
+        return StartTables(NO_RECORD)
+    about = {"scenario": episode.scenario, "clock": base.get("clock"), "digest": base.get("digest")}
+    asked = json.dumps([about, table, offset], sort_keys=True)
+    return _answers.of(asked, {**about, "table": table, "offset": offset})
+
+
+class _Answers:
+    """The last answers; a failure is kept for a moment, so that a server that is away is not asked at every step."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[str, tuple[float, StartTables]] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, key: str, about: dict[str, Any]) -> StartTables:
+        with self._lock:
+            ends, found = self._kept.get(key, (0.0, StartTables()))
+        if time.monotonic() < ends:
+            return found
+        found = _fetched(about)
+        with self._lock:
+            self._kept[key] = (time.monotonic() + (FAILED_S if found.problem else float("inf")), found)
+            self._kept.move_to_end(key)
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return found
+
+
+_answers = _Answers()
+
+
+def _fetched(about: dict[str, Any]) -> StartTables:
+    try:
+        with httpx.Client(base_url=address(), timeout=PATIENCE_S, trust_env=False) as client:
+            with client.stream("POST", "/start_tables", json=question(settings.ATTEST_KEY, about)) as answer:
+                body = b"".join(_bounded(answer))
+        said = json.loads(body)
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError):
+        return StartTables(AWAY)
+    if not isinstance(said, dict) or not answer.is_success:
+        reason = said.get("detail") if isinstance(said, dict) else None
+        return StartTables(f"Other rows are not known. {reason[:300]}" if isinstance(reason, str) else AWAY)
+    return _read(said)
+
+
+def _bounded(answer: httpx.Response) -> Any:
+    size = 0
+    for part in answer.iter_bytes():
+        size += len(part)
+        if size > MAX_BYTES:
+            raise ValueError("more than a page of rows")
+        yield part
+
+
+def _read(said: dict[str, Any]) -> StartTables:
+    """Return what a server said, as far as it has the form of an answer."""
+    tables = [one for one in _list(said.get("tables")) if isinstance(one, dict)][:MAX_TABLES]
+    columns = [str(name) for name in _list(said.get("columns"))][:MAX_COLUMNS]
+    rows = [row for row in _list(said.get("rows")) if isinstance(row, list)][:MAX_ROWS]
+    return StartTables(
+        tables={str(one.get("name")): _count(one.get("rows")) for one in tables},
+        more=_count(said.get("more")),
+        columns=columns,
+        key=[str(name) for name in _list(said.get("key"))][:MAX_COLUMNS],
+        offset=_count(said.get("offset")),
+        rows=[dict(zip(columns, row, strict=False)) for row in rows],
+    )
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 0

@@ -1,0 +1,252 @@
+"""Reads: the tries of a planned run with their outcomes, its counts, and its comparison.
+
+A verifier's outcome decides: complete or not. A finished episode without one is excluded with its reason, and so is one
+that an infrastructure fault or a person ended. A fault of the policy or the expert can come from the arm: it counts as
+not complete.
+
+A try of a task that the court found at fault before the run was launched is excluded with the ruling. A later ruling
+excludes nothing: a judge who rules then may have seen what it would do to the difference.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from django.db.models import Count, Q, Sum
+from django.db.models.functions import Coalesce
+
+from awmclient.schema import LIVE_STATES, NOT_COUNTED
+from episodes.models import EpisodeState, ExpertMode, Run
+from episodes.stored import outcomes
+from episodes.stored.strip import BRIEFED
+from episodes.visible import visibility
+from experts.models import TOKEN, Ask
+from people.access import Actor, may_read, sees_outcomes, visible_or_404
+from people.errors import WrongScope
+from reviews import court
+from runs.errors import WrongState
+from runs.models import ENDED, Plan, PlanState
+from runs.plan import replaceable
+from runs.plan.plans import briefing_words
+from runs.statistics.compare import (
+    CANCELLED,
+    Contrast,
+    Try,
+    contrasts,
+    uncounted,
+)
+from runs.statistics.difficulty import ByDifficulty, by_difficulty
+from runs.statistics.offers import Effect, effects
+from runs.taskset import probes
+
+COMPLETE = "complete"
+CAUSED_BY_ARM = ("policy", "expert")
+
+
+@dataclass(frozen=True)
+class ArmCount:
+    """How far one arm is. `briefing` says who briefs its agents, empty if no one does."""
+
+    name: str
+    expert: str
+    briefing: str
+    planned: int
+    queued: int
+    live: int
+    complete: int
+    others: int
+    excluded: dict[str, int]
+
+    @property
+    def ended(self) -> int:
+        return self.complete + self.others + sum(self.excluded.values())
+
+    @property
+    def rate(self) -> float | None:
+        counted = self.complete + self.others
+        return self.complete / counted if counted else None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that a run shows. `tries` are those it was computed from; tasks in `ruled_later` count, though the court
+    found them at fault after the launch.
+    """
+
+    plan: Plan
+    arms: list[ArmCount]
+    contrasts: list[Contrast]
+    tries: list[Try]
+    ruled_later: list[str]
+    effects: list[Effect]
+    levels: list[ByDifficulty | None]
+    """Of each contrast, where its tasks' difficulty is known from other episodes."""
+
+    @property
+    def sentence(self) -> str:
+        """The finding of the first contrast or draw of help, or where the run stands."""
+        if self.contrasts or self.effects:
+            return (self.contrasts or self.effects)[0].sentence
+        ended, planned = sum(arm.ended for arm in self.arms), sum(arm.planned for arm in self.arms)
+        return f"{ended} of {planned} episodes ended. One arm: nothing to compare."
+
+    @property
+    def ends(self) -> Sequence[Try]:
+        """The tries as they count once no more come: those that a person cancelled with the run stay open."""
+        return uncounted(self.tries) if self.plan.state == PlanState.CANCELLED else self.tries
+
+
+def plan_of_run(actor: Actor, run_id: str) -> Plan:
+    """Return the plan of a run. Raises `WrongState` for a run without one."""
+    may_read(actor)
+    run = visible_or_404(Run.objects.all(), actor, run_id)
+    plan = Plan.objects.select_related("run").filter(run=run).first()
+    if plan is None:
+        raise WrongState("This run has no plan.")
+    return plan
+
+
+def compare_run(actor: Actor, run_id: str) -> Comparison:
+    """Read the tries of a run and compare its arms.
+
+    Raises `WrongScope` for a token that sees no outcomes, `BlindReview` while one of its
+    tasks is withheld from this reviewer.
+    """
+    plan = plan_of_run(actor, run_id)
+    if not sees_outcomes(actor):
+        raise WrongScope("Agent tokens cannot read comparisons.")
+    visibility.refuse_while_blind(actor, plan.pk)
+    tries, states = tries_of(plan)
+    arms = list(plan.arms.all())
+    by_arm: dict[str, list[tuple[Try, str]]] = {arm.name: [] for arm in arms}
+    for each in zip(tries, states, strict=True):
+        by_arm[each[0].arm].append(each)
+    counts = [_count(arm.name, arm.expert, briefing_words(plan.document, arm.name), by_arm[arm.name]) for arm in arms]
+    stopped = plan.state == PlanState.CANCELLED
+    found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
+    known = court.at_fault(plan.run.project, before=plan.run.created_at)
+    later = sorted({one.task for one in tries} & set(court.at_fault(plan.run.project)) - set(known))
+    earlier = _earlier(plan) if found else {}
+    levels = [by_difficulty(one, tries, earlier) for one in found]
+    return Comparison(plan, counts, found, tries, later, effects(tries, stopped=stopped), levels)
+
+
+def _earlier(plan: Plan) -> dict[str, tuple[int, int]]:
+    """Return (complete, counted) of each task's episodes without an expert or a briefing before the launch, by the
+    control's policy."""
+    control = plan.tries.filter(arm__name=plan.control).select_related("episode").first()
+    if control is None:
+        return {}
+    alone = outcomes.of_project(plan.run.project).filter(
+        episode__expert=ExpertMode.OFF,
+        episode__state=EpisodeState.FINISHED,
+        episode__created_at__lt=plan.run.created_at,
+        episode__policy_kind=control.episode.policy_kind,
+        episode__policy_name=control.episode.policy_name,
+        episode__task_idx__isnull=False,
+    )
+    alone = alone.exclude(reward_type__in=NOT_COUNTED).exclude(episode__scenario="")
+    alone = alone.exclude(episode__strip__contains=BRIEFED)
+    rows = alone.order_by().values_list("episode__scenario", "episode__task_idx")
+    counted = rows.annotate(counted=Count("pk"), complete=Count("pk", filter=Q(reward_type=COMPLETE)))
+    return {f"{scenario}/{idx}": (complete, every) for scenario, idx, every, complete in counted}
+
+
+def is_settled(plan: Plan) -> bool:
+    """Return whether a run has ended and each of its tries has its outcome, or a reason for none."""
+    return plan.state in ENDED and all(one.complete is not None or one.excluded for one in tries_of(plan)[0])
+
+
+def tries_of(plan: Plan) -> tuple[list[Try], list[str]]:
+    """Return every try of a plan with what became of it, and beside it the state of its episode."""
+    rows = list(
+        plan.tries.order_by("wave", "position", "seed", "arm__place").values_list(
+            "scenario", "task_idx", "arm__name", "seed", "position", "wave",
+            "episode_id", "episode__state", "episode__fault", "offered", "chance", "tries", "episode__created_at",
+        )
+    )  # fmt: skip
+    of_plan = outcomes.of_project(plan.run.project).filter(episode__planned__plan=plan)
+    types = dict(of_plan.filter(episode__state=EpisodeState.FINISHED).values_list("episode_id", "reward_type"))
+    silent = {row[6] for row in rows if row[7] == EpisodeState.FINISHED} - set(types)
+    unverified = replaceable.unverified(silent)
+    known = probes.unfit(plan.run.project, before=plan.run.created_at)
+    tries = []
+    asks, shared = _asks_of(plan), _shared_of(plan)
+    for scenario, idx, arm, seed, position, wave, episode, state, fault, offered, chance, episodes, created_at in rows:
+        complete, excluded = _became(state, fault, types.get(episode), unverified.get(episode, ""))
+        task = f"{scenario}/{idx}"
+        if complete is not None and task in known:
+            complete, excluded = None, known[task]
+        about = (complete, excluded, offered, chance, episode in asks, asks.get(episode, 0.0), episode)
+        answers = frozenset(shared.get(episode, ()))
+        retried_at = created_at.timestamp() if episodes > 1 else 0.0
+        tries.append(Try(task, scenario, arm, seed, position, wave, *about, answers, retried_at, unfit=task in known))
+    return tries, [row[7] for row in rows]
+
+
+def _asks_of(plan: Plan) -> dict[str, float]:
+    """Return the episodes of a plan that asked, with the seconds that people took to answer, from claim to answer.
+    Answers of programs take no one's time."""
+    by_people = Q(advice__source="human") & ~Q(advice__author_key__startswith=TOKEN)
+    asks = Ask.objects.filter(episode__planned__plan=plan).values("episode_id")
+    return dict(
+        asks.annotate(took=Coalesce(Sum("advice__took_s", filter=by_people), 0.0)).values_list("episode_id", "took")
+    )
+
+
+def _shared_of(plan: Plan) -> dict[str, set[str]]:
+    """Return names of the answers that each episode of a plan read: equal for an answer that went to a group or came
+    from the cache, and for all that were written on from one earlier answer."""
+    read = Ask.objects.filter(episode__planned__plan=plan, accepted__isnull=False).exclude(accepted__source="fallback")
+    columns = (
+        "episode_id",
+        "group",
+        "accepted_id",
+        "accepted__author_key",
+        "accepted__text",
+        "accepted__taken_from_id",
+    )
+    found: dict[str, set[str]] = defaultdict(set)
+    for episode, group, advice, author, text, before in read.values_list(*columns):
+        same = hashlib.sha256(f"{author}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+        found[episode] |= {f"{group} {same}", *(one for one in (advice, before) if one)}
+    return found
+
+
+def counted_as(state: str, fault: str, reward_type: str | None = None) -> bool | None:
+    """Return whether a try counts as complete or as not complete; None for one that counts for neither, or is open."""
+    if state == EpisodeState.FAILED:
+        return False if fault in CAUSED_BY_ARM else None
+    if state != EpisodeState.FINISHED or reward_type is None or reward_type in NOT_COUNTED:
+        return None
+    return reward_type == COMPLETE
+
+
+def _became(state: str, fault: str, reward_type: str | None, unverified: str) -> tuple[bool | None, str]:
+    """Return (complete or not, why it is excluded); neither for an open try."""
+    complete = counted_as(state, fault, reward_type)
+    if complete is not None:
+        return complete, ""
+    reasons: dict[str, str] = {
+        EpisodeState.CANCELLED: CANCELLED,
+        EpisodeState.FAILED: f"fault {fault or 'unknown'}",
+        EpisodeState.FINISHED: reward_type or unverified,
+    }
+    return None, reasons.get(state, "")
+
+
+def _count(name: str, expert: str, briefing: str, mine: list[tuple[Try, str]]) -> ArmCount:
+    return ArmCount(
+        name,
+        expert,
+        briefing,
+        planned=len(mine),
+        queued=[state for _, state in mine].count("queued"),
+        live=sum(state in LIVE_STATES[1:] for _, state in mine),
+        complete=sum(one.complete is True for one, _ in mine),
+        others=sum(one.complete is False for one, _ in mine),
+        excluded=dict(Counter(one.excluded for one, _ in mine if one.excluded)),
+    )

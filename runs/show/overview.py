@@ -1,0 +1,299 @@
+"""Reads: runs as their pages show them: how far each arm is, and every task with its tries side by side.
+
+Counts outcomes through `visibility`, so that a reviewer who judges an episode blind finds nothing of it here. What the
+numbers allow to say is `comparison.py`'s.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import chain, groupby
+
+from django.db.models import Count, Max, Q, QuerySet, Value
+from django.db.models.functions import Greatest
+from django.utils import timezone
+
+from awmclient.schema import LIVE_STATES
+from episodes.formatting import duration
+from episodes.models import Episode, EpisodeState, OutcomeQuerySet, Run
+from episodes.stored.strip import outcome_words
+from episodes.visible import visibility
+from people.access import Actor, scoped
+from runs.models import INFRASTRUCTURE, Plan, PlanState
+from runs.plan import replaceable
+from runs.plan.plans import briefing_words
+from runs.show.comparison import Comparison, counted_as
+from runs.statistics.compare import Try
+from runs.taskset import probes
+
+WIDTH = 1000
+"""Units of a bar."""
+TASKS_SHOWN = 300
+PACE_OVER, ENDS = timedelta(hours=1), 5
+MARKS_SHOWN = 1000
+"""Tries of the shown tasks up to which each has a mark; beyond it a page would take seconds."""
+
+
+@dataclass
+class ArmBar:
+    """How far one arm is. `left_out` are episodes that count for neither side."""
+
+    name: str
+    expert: str
+    briefing: str = ""
+    planned: int = 0
+    complete: int = 0
+    others: int = 0
+    finished: int = 0
+    faults: int = 0
+    cancelled: int = 0
+    live: int = 0
+
+    @property
+    def left_out(self) -> int:
+        return self.ended - self.complete - self.others
+
+    @property
+    def ended(self) -> int:
+        return self.finished + self.faults + self.cancelled
+
+    def add(self, state: str, count: int) -> None:
+        self.planned += count
+        if state == EpisodeState.FINISHED:
+            self.finished += count
+        elif state == EpisodeState.FAILED:
+            self.faults += count
+        elif state == EpisodeState.CANCELLED:
+            self.cancelled += count
+        elif state in LIVE_STATES[1:]:
+            self.live += count
+
+    def count(self, complete: bool | None, count: int) -> None:
+        """Count tries on their side; None is neither."""
+        if complete is not None:
+            self.complete += complete * count
+            self.others += (not complete) * count
+
+    @property
+    def parts(self) -> list[tuple[str, int, int]]:
+        """Class, place and width of each part of the bar."""
+        found, at = [], 0
+        for css, count in (("ok", self.complete), ("no", self.others), ("flt", self.left_out), ("wk", self.live)):
+            width = round(WIDTH * count / self.planned) if self.planned else 0
+            found.append((css, at, width))
+            at += width
+        return [part for part in found if part[2]]
+
+
+@dataclass
+class Card:
+    """One run of the list. A run without a plan has no arms: its episodes are an external loop's."""
+
+    run: Run
+    plan: Plan | None
+    arms: list[ArmBar] = field(default_factory=list)
+    left_s: float | None = None
+    """Seconds until a running run ends at its pace; None where that is not known."""
+    broken: int = 0
+    """Tries that infrastructure ended without an outcome: a retry replaces them."""
+    episodes: int = 0
+    training_step: int | None = None
+    """The last step of a trainer's run."""
+
+    @property
+    def ended(self) -> int:
+        return sum(arm.ended for arm in self.arms)
+
+    @property
+    def planned(self) -> int:
+        return sum(arm.planned for arm in self.arms)
+
+    @property
+    def left(self) -> str:
+        """The time left in words, empty where it is not known."""
+        return "" if self.left_s is None else f"about {duration(self.left_s)} left"
+
+    @property
+    def is_active(self) -> bool:
+        return self.plan is not None and self.plan.state in (PlanState.RUNNING, PlanState.PAUSED)
+
+
+def cards(actor: Actor, runs: Sequence[Run]) -> list[Card]:
+    """Return these runs with their counts, in seven statements however many there are; and some more for each run that
+    has a task unfit by probe or ruling, or a finished episode without an outcome for this person."""
+    plans = {
+        plan.pk: plan
+        for plan in Plan.objects.filter(run__in=[run.pk for run in runs]).select_related("run").prefetch_related("arms")
+    }
+    bars = {
+        arm.pk: ArmBar(arm.name, arm.expert, briefing_words(plan.document, arm.name))
+        for plan in plans.values()
+        for arm in plan.arms.all()
+    }
+    broken: dict[str, int] = defaultdict(int)
+    silent: dict[str, int] = defaultdict(int)
+    tries = Episode.objects.filter(planned__plan__in=plans)
+    columns = ("planned__plan_id", "planned__arm_id", "state", "fault")
+    for plan_id, arm_id, state, fault, count in tries.values_list(*columns).annotate(count=Count("pk")):
+        bars[arm_id].add(state, count)
+        bars[arm_id].count(counted_as(state, fault), count)
+        if state == EpisodeState.FINISHED:
+            silent[plan_id] += count
+        elif state == EpisodeState.FAILED and fault in INFRASTRUCTURE:
+            broken[plan_id] += count
+    said = visibility.of_project(actor).filter(episode__planned__plan__in=plans, episode__state=EpisodeState.FINISHED)
+    judged = ("episode__planned__plan_id", "episode__planned__arm_id", "reward_type")
+    for plan_id, arm_id, reward_type, count in said.values_list(*judged).annotate(count=Count("pk")):
+        silent[plan_id] -= count
+        bars[arm_id].count(counted_as(EpisodeState.FINISHED, "", reward_type), count)
+    _leave_out_unfit(actor, plans, tries, said, bars)
+    for plan_id in [pk for pk, without in silent.items() if without]:
+        broken[plan_id] = replaceable.tries_of([plan_id]).count()
+    loose = scoped(Episode.objects.filter(run__in=[run.pk for run in runs if run.pk not in plans]), actor.project)
+    rows = loose.values_list("run_id").annotate(count=Count("pk"), step=Max("training_step"))
+    counted = {pk: (count, step) for pk, count, step in rows}
+    left = _left(plans.values())
+    return [
+        Card(
+            run,
+            plan := plans.get(run.pk),
+            [bars[arm.pk] for arm in plan.arms.all()] if plan else [],
+            left.get(run.pk),
+            broken[run.pk],
+            *counted.get(run.pk, (0, None)),
+        )
+        for run in runs
+    ]
+
+
+def _leave_out_unfit(
+    actor: Actor,
+    plans: Mapping[str, Plan],
+    tries: QuerySet[Episode],
+    said: OutcomeQuerySet,
+    bars: Mapping[int, ArmBar],
+) -> None:
+    """Count tries of tasks that were known to be unfit before the launch as left out, as a comparison does."""
+    tasks = probes.ever_unfit(actor.project)
+    if not tasks:
+        return
+    before = functools.cache(lambda pk: probes.unfit(actor.project, before=plans[pk].run.created_at))
+    scenarios = {task.rpartition("/")[0] for task in tasks}
+    failed = tries.filter(state=EpisodeState.FAILED, scenario__in=scenarios)
+    judged = said.filter(episode__scenario__in=scenarios)
+    columns = ("planned__plan_id", "planned__arm_id", "scenario", "task_idx", "state", "fault")
+    of_failed = failed.values_list(*columns).annotate(count=Count("pk"))
+    of_judged = judged.values_list(*(f"episode__{name}" for name in columns), "reward_type").annotate(count=Count("pk"))
+    for plan_id, arm_id, scenario, idx, *ended, count in chain(of_failed, of_judged):
+        task = f"{scenario}/{idx}"
+        if task in tasks and task in before(plan_id):
+            bars[arm_id].count(counted_as(*ended), -count)
+
+
+def _left(plans: Iterable[Plan]) -> dict[str, float]:
+    """Return how long running runs take to their end, at the pace of the last hour since each was started or
+    resumed. Runs of which fewer than `ENDS` episodes ended in it are left out: nothing is known of their pace."""
+    now = timezone.now()
+    since = Greatest("planned__plan__changed_at", Value(now - PACE_OVER))
+    running = [plan for plan in plans if plan.state == PlanState.RUNNING and plan.changed_at]
+    tries = Episode.objects.filter(planned__plan__in=running).order_by().values_list("planned__plan_id")
+    counted = tries.annotate(
+        ended=Count("pk", filter=Q(ended_at__gte=since)), open=Count("pk", filter=Q(state__in=LIVE_STATES))
+    )
+    began = {plan.pk: max(plan.changed_at, now - PACE_OVER) for plan in running if plan.changed_at}
+    return {
+        pk: open_ * (now - began[pk]).total_seconds() / ended for pk, ended, open_ in counted if ended >= ENDS and open_
+    }
+
+
+def card_of(found: Comparison) -> Card:
+    """Return a compared run with the counts of its comparison, so that bars and finding agree and are read together."""
+    bars = [
+        ArmBar(
+            arm.name,
+            arm.expert,
+            arm.briefing,
+            planned=arm.planned,
+            complete=arm.complete,
+            others=arm.others,
+            finished=arm.complete + arm.others,
+            faults=sum(arm.excluded.values()),
+            live=arm.live,
+        )
+        for arm in found.arms
+    ]
+    reasons = (*(f"fault {fault}" for fault in INFRASTRUCTURE), replaceable.LOST)
+    broken = sum(arm.excluded.get(reason, 0) for arm in found.arms for reason in reasons)
+    left = _left([found.plan]).get(found.plan.pk)
+    return Card(found.plan.run, found.plan, bars, left, broken, len(found.tries))
+
+
+def active(project_runs: QuerySet[Run]) -> QuerySet[Run]:
+    return project_runs.filter(plan__state__in=[PlanState.RUNNING, PlanState.PAUSED])
+
+
+@dataclass(frozen=True)
+class Mark:
+    """One try in the table of tasks: its episode, and complete, others, left out or open."""
+
+    episode: str
+    seed: int
+    css: str
+    words: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A task under an arm: a mark for each try, or only the counts where a page would have too many marks."""
+
+    arm: str
+    complete: int
+    counted: int
+    marks: list[Mark]
+
+
+@dataclass(frozen=True)
+class TaskRow:
+    """One task with a cell for each arm, in the order of the arms."""
+
+    scenario: str
+    idx: str
+    arms: list[Cell]
+
+
+def task_rows(tries: Iterable[Try], arms: Sequence[str]) -> tuple[list[TaskRow], int]:
+    """Return the first `TASKS_SHOWN` tasks of a run by scenario, and how many more there are."""
+    by_task: dict[tuple[str, str], dict[str, list[Try]]] = defaultdict(lambda: {arm: [] for arm in arms})
+    for one in tries:
+        by_task[one.scenario, one.task][one.arm].append(one)
+    shown = sorted(by_task)[:TASKS_SHOWN]
+    marked = sum(len(cell) for key in shown for cell in by_task[key].values()) <= MARKS_SHOWN
+    rows = [
+        TaskRow(scenario, task.rpartition("/")[2], [_cell(arm, by_task[scenario, task][arm], marked) for arm in arms])
+        for scenario, task in shown
+    ]
+    return rows, len(by_task) - len(shown)
+
+
+def by_scenario(rows: Sequence[TaskRow]) -> list[tuple[str, list[TaskRow]]]:
+    return [(name, list(same)) for name, same in groupby(rows, key=lambda row: row.scenario)]
+
+
+def _cell(arm: str, tries: Sequence[Try], marked: bool) -> Cell:
+    told = [one.complete for one in tries if one.complete is not None]
+    return Cell(arm, sum(told), len(told), [_mark(one) for one in tries] if marked else [])
+
+
+def _mark(one: Try) -> Mark:
+    if one.complete is not None:
+        css = "complete" if one.complete else "others"
+        words = outcome_words(css).lower()
+    else:
+        css, words = ("excluded", one.excluded) if one.excluded else ("open", "not ended")
+    if one.offered is not None:
+        words += ", help offered" if one.offered else ", help withheld"
+    return Mark(one.episode, one.seed, css, words)

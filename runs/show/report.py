@@ -1,0 +1,210 @@
+"""The report of a run as files: Markdown with the sentences, CSV tables, drawings, and the plan that repeats it.
+
+Called by the command `report`. Says only what `compare.py` allows; the episodes themselves are an export's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from people.plain_text import printable
+from runs.plan import spending
+from runs.show import charts, drawing, rewarding
+from runs.show.comparison import Comparison
+from runs.show.figures import Chart
+from runs.show.tables import (
+    TABLES,
+    Row,
+    in_csv,
+    of_completions,
+    plan_file,
+    repeats,
+)
+from runs.statistics.compare import Contrast, count, points
+from runs.statistics.costs import Cost
+from runs.statistics.difficulty import ByDifficulty
+from runs.statistics.offers import Effect
+
+MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
+
+
+def write(found: Comparison, folder: Path, more: Sequence[str] = ()) -> list[Path]:
+    """Write the report into a folder, over an earlier one of the same names, and return its files. `more` are sections
+    of Markdown that others write."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in TABLES:
+        (folder / f"{name}.csv").write_text(in_csv(name, found), encoding="utf-8")
+    (folder / "plan.yaml").write_text(plan_file(found.plan), encoding="utf-8")
+    paid = rewarding.rows(found.plan)
+    drawings = _drawings(found, paid)
+    for name, chart in drawings.items():
+        drawing.draw(chart, folder / f"{name}.png")
+    (folder / "report.md").write_text(markdown(found, paid, drawings, more), encoding="utf-8")
+    names = ["report.md", "plan.yaml", *(f"{name}.csv" for name in TABLES), *(f"{name}.png" for name in drawings)]
+    return [folder / name for name in names]
+
+
+def _drawings(found: Comparison, paid: Sequence[Row]) -> dict[str, Chart]:
+    """Return the charts of the run's page, by the name of their file."""
+    modes = {arm.name: arm.expert for arm in found.arms}
+    forests = [charts.forest(one, modes[one.arm], "") for one in found.contrasts]
+    groups = {"completions": charts.completions(found.arms, of_completions(found), "")}
+    for profile in dict.fromkeys(row["profile"] for row in paid):
+        mine = [row for row in paid if row["profile"] == profile]
+        groups[f"rewards-{profile}"] = charts.rewards(mine, found.arms, "")
+    named = {f"differences-{place}": chart for place, chart in enumerate(forests, 1) if chart}
+    for name, group in groups.items():  # more arms than one chart tells apart make a second chart
+        named |= {f"{name}-{place}" if place > 1 else name: chart for place, chart in enumerate(group, 1)}
+    return named
+
+
+def markdown(found: Comparison, paid: Sequence[Row], drawings: Mapping[str, Chart], more: Sequence[str] = ()) -> str:
+    """Return the report's text; `paid` are the rows of shaped rewards, `drawings` are by file, `more` are
+    sections that others write."""
+    plan = found.plan
+    policies = dict(plan.arms.values_list("name", "policy"))
+    parts = [
+        f"# {plain(plan.run.name)}",
+        f"**{plain(found.sentence)}**",
+        f"Run {plan.run_id}, {plan.state}. {count(plan.seeds, 'seed')} per task and arm. "
+        f"Control: {plain(plan.control)}.",
+        "## Arms",
+        table(
+            ["arm", "policy", "expert", "planned", "ended", "complete", "not complete", "left out"],
+            [
+                [
+                    plain(arm.name),
+                    plain(policies[arm.name]),
+                    f"{arm.expert}, {plain(arm.briefing)}" if arm.briefing else arm.expert,
+                    arm.planned,
+                    arm.ended,
+                    arm.complete,
+                    arm.others,
+                    _reasons(arm.excluded),
+                ]
+                for arm in found.arms
+            ],
+        ),
+        *_drawn(drawings, "completions"),
+    ]
+    if found.ruled_later:
+        named = ", ".join(plain(task) for task in found.ruled_later[:20])
+        parts.append(f"Ruled at fault after the launch, and still counted: {named}.")
+    for place, (one, levels) in enumerate(zip(found.contrasts, found.levels, strict=True), 1):
+        parts += _of_contrast(one, _drawn(drawings, f"differences-{place}"))
+        parts += _of_difficulty(levels)
+    for effect in found.effects:
+        parts += _of_help(effect)
+    if seeds := repeats(found.ends, [arm.name for arm in found.arms]):
+        rows = [
+            [one.k, plain(arm), one.tasks, one.any_of[arm].words, one.all_of[arm].words]
+            for one in seeds
+            for arm in one.any_of
+        ]
+        parts += ["## Repeats", table(["k", "arm", "tasks", "pass@k", "pass^k"], rows)]
+    parts += _of_costs(spending.costs_of(plan.run))
+    parts += _of_rewards(rewarding.means(paid), _drawn(drawings, "rewards"))
+    parts += more
+    parts += ["## Repeat this run", "```\n.venv/bin/python manage.py run plan.yaml\n```"]
+    return "\n\n".join(parts) + "\n"
+
+
+def _drawn(drawings: Mapping[str, Chart], name: str) -> list[str]:
+    """Return the pictures of one file name, and of those that are numbered after it."""
+    return [
+        f"![{plain(chart.says)}]({file}.png)"
+        for file, chart in drawings.items()
+        if file == name or file.startswith(f"{name}-")
+    ]
+
+
+def _of_contrast(one: Contrast, drawn: Sequence[str]) -> list[str]:
+    parts = [f"## {plain(one.arm)} against {plain(one.control)}", plain(one.sentence)]
+    said = [("These tasks", one.tasks_scope), ("Scenarios like these", one.scenarios_scope)]
+    lines = [f"- {words}: {plain(scope.sentence)} Method: {scope.method}." for words, scope in said if scope]
+    if one.tasks_scope is None:
+        lines.append(f"- At any time: {plain(one.running.sentence)}")
+    lost = one.exclusions
+    if lost.treated or lost.control:
+        low, high = (points(bound) for bound in lost.bounds)
+        lines.append(
+            f"- Lost with {plain(one.arm)}: {_reasons(lost.treated)} (of {lost.treated_planned}); with "
+            f"{plain(one.control)}: {_reasons(lost.control)} (of {lost.control_planned}). Whatever they were, the "
+            f"difference lies between {low} and {high}."
+        )
+    if one.sharing:
+        lines.append(f"- {count(one.sharing, 'task')} share an answer with another task; those that do are one unit.")
+    rows = [
+        [plain(row.scenario), row.tasks, row.won, row.lost, f"{row.delta:+.2f}", f"{row.shrunk:+.2f}"]
+        for row in one.scenarios
+    ]
+    by_scenario = table(["scenario", "tasks", "won", "lost", "difference", "shrunk"], rows)
+    if one.price is not None:
+        lines.append(f"- Price: {one.price.sentence}")
+    return [*parts, "\n".join(lines), *drawn, by_scenario]
+
+
+def _of_difficulty(levels: ByDifficulty | None) -> list[str]:
+    if levels is None:
+        return []
+    rows = [
+        [one.name, one.tasks, one.won, one.lost, f"{one.control_rate:.2f}", f"{one.delta:+.2f}"]
+        for one in levels.levels
+    ]
+    words = f"By difficulty: {levels.basis}. Descriptive, without a test."
+    return [words, table(["level", "tasks", "won", "lost", "control", "difference"], rows)]
+
+
+def _of_help(one: Effect) -> list[str]:
+    """Return what the draw of offers shows, and apart from it what no one drew."""
+    lines = [
+        f"- Method: {one.method}. Each episode was offered help with chance {one.chance:g}, drawn before it began."
+    ]
+    if one.price is not None:
+        lines.append(f"- Price: {one.price.sentence}")
+    if one.lost.offered or one.lost.withheld:
+        low, high = (points(bound) for bound in one.lost.bounds)
+        lines.append(
+            f"- Left out: {_reasons(one.lost.offered)} with help offered, {_reasons(one.lost.withheld)} without. "
+            f"Whatever they were, the change lies between {low} and {high}."
+        )
+    basis = [(group, "drawn") for group in one.drawn] + [(group, "descriptive") for group in one.described]
+    rows = [[group.name, way, group.counted, group.complete] for group, way in basis]
+    words = "Who asks was not drawn: the descriptive rows show no effect of asking."
+    by_group = table(["episodes", "basis", "counted", "complete"], rows)
+    return [f"## Help offered by draw in {plain(one.arm)}", plain(one.sentence), "\n".join(lines), by_group, words]
+
+
+def _of_costs(costs: Sequence[Cost]) -> list[str]:
+    """Return what each arm took, whether or not its episodes count in a rate."""
+    columns = ["arm", "episodes", "tokens in", "tokens out", "expert tokens", "episode time", "people's time", "money"]
+    rows = [[plain(one.arm), one.episodes, *one.counts, *one.minutes, plain(one.money)] for one in costs]
+    words = (
+        "Every episode that began, those included that a retry replaced. Money is at the prices of the launch. "
+        "Episode time adds up the ended episodes."
+    )
+    return ["## Costs", words, table(columns, rows)]
+
+
+def _of_rewards(means: Sequence[tuple[str, str, int, float]], drawn: Sequence[str]) -> list[str]:
+    """Return shaped rewards apart: they pay solo and helped episodes differently, so they compare no arms."""
+    if not means:
+        return []
+    rows = [[profile, plain(arm), episodes, f"{mean:.3f}"] for profile, arm, episodes, mean in means]
+    words = "Mean reward by profile. Profiles pay helped episodes differently, so these numbers do not compare arms."
+    return ["## Shaped rewards", words, table(["profile", "arm", "episodes", "mean"], rows), *drawn]
+
+
+def _reasons(counts: dict[str, int]) -> str:
+    return ", ".join(f"{count} {plain(reason)}" for reason, count in sorted(counts.items())) or "none"
+
+
+def plain(text: str) -> str:
+    """Return one line of text that Markdown shows as it is; names come from datasets and plans."""
+    return printable(" ".join(text.split())).translate(MARKS)
+
+
+def table(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    lines = [columns, ["---"] * len(columns), *rows]
+    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)

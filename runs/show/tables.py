@@ -1,0 +1,228 @@
+"""Tables of what a run found, for its page, its files and its report: rows with names of columns.
+
+Called with what `comparison.py` read and `compare.py` computed, and reads shaped rewards; nothing here adds a claim.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from people.audit import inert
+from runs.models import Plan
+from runs.plan import spending
+from runs.plan.plans import MAX_SEEDS, PlanDocument, plan_of, repeatable
+from runs.show import rewarding
+from runs.show.comparison import Comparison
+from runs.statistics.compare import Contrast, Try
+from runs.statistics.paired import Interval, cluster_interval, pass_all, pass_at
+
+Row = dict[str, Any]
+
+
+class Mean(NamedTuple):
+    """A mean over tasks, with its 95% interval where there are enough tasks and none shares an answer with another."""
+
+    share: float
+    span: Interval | None
+
+    @property
+    def words(self) -> str:
+        return f"{self.share:.3f}" + (f" [{self.span[0]:.2f}, {self.span[1]:.2f}]" if self.span else "")
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """pass@k and pass^k of each arm, as means over the tasks that have k counted seeds in every arm."""
+
+    k: int
+    tasks: int
+    any_of: dict[str, Mean]
+    all_of: dict[str, Mean]
+
+    @property
+    def pairs(self) -> list[tuple[Mean, Mean]]:
+        """Both shares of each arm, in the order of the arms."""
+        return [(share, self.all_of[arm]) for arm, share in self.any_of.items()]
+
+
+def repeats(tries: Iterable[Try], arms: Sequence[str]) -> list[Repeat]:
+    """Return a row for each k that is a power of two and has a task; empty where no task has two seeds in all arms, and
+    while tries are open: those that ended first are not like the others."""
+    tries = list(tries)
+    if any(one.is_open for one in tries):
+        return []
+    counted: dict[str, dict[str, list[bool]]] = defaultdict(lambda: {arm: [] for arm in arms})
+    asked: dict[tuple[str, str], set[str]] = defaultdict(set)
+    for one in tries:
+        if one.complete is not None and one.arm in arms:
+            counted[one.task][one.arm].append(one.complete)
+            for answer in one.shared:
+                asked[one.arm, answer].add(one.task)
+    joined = {arm for (arm, _), tasks in asked.items() if len(tasks) > 1}
+    most = max((min(len(seeds) for seeds in task.values()) for task in counted.values()), default=0)
+    found, k = [], 1
+    while k <= most and most > 1:
+        enough = [task for task in counted.values() if min(len(seeds) for seeds in task.values()) >= k]
+        means = ({arm: _mean(how, [task[arm] for task in enough], k, arm not in joined) for arm in arms} for how in HOW)
+        found.append(Repeat(k, len(enough), *means))
+        k *= 2
+    return found
+
+
+HOW: tuple[Callable[[int, int, int], float | None], ...] = (pass_at, pass_all)
+
+
+def _mean(
+    how: Callable[[int, int, int], float | None], tasks: Sequence[Sequence[bool]], k: int, are_alone: bool
+) -> Mean:
+    values = [how(len(seeds), sum(seeds), k) or 0.0 for seeds in tasks]
+    mean, span = cluster_interval(values, [1] * len(values))
+    return Mean(mean, (max(0.0, span[0]), span[1]) if span and are_alone else None)
+
+
+def plan_now(plan: Plan) -> PlanDocument:
+    """Return the plan of a run as it is now: with the seeds that were added, as many as a plan can have."""
+    return plan_of({**plan.document, "seeds": min(plan.seeds, MAX_SEEDS)})
+
+
+def plan_file(plan: Plan) -> str:
+    """Return the plan of a run as YAML that launches the same run elsewhere."""
+    first = plan.tries.filter(seed=0, arm__place=0).order_by("position")
+    more = (
+        f"# --add-seeds {plan.seeds - MAX_SEEDS} plans the other seeds of this run.\n" if plan.seeds > MAX_SEEDS else ""
+    )
+    return more + repeatable(plan_now(plan), [one.task for one in first.only("scenario", "task_idx")])
+
+
+def of_tries(found: Comparison) -> list[Row]:
+    """Return every planned try, in the planned order."""
+    return [
+        {
+            "task": one.task,
+            "scenario": one.scenario,
+            "arm": one.arm,
+            "seed": one.seed,
+            "wave": one.wave,
+            "position": one.position,
+            "complete": "" if one.complete is None else int(one.complete),
+            "excluded": one.excluded,
+            "offered": "" if one.offered is None else int(one.offered),
+            "chance": "" if one.chance is None else one.chance,
+            "asked": int(one.asked),
+            "human_s": round(one.human_s, 1),
+        }
+        for one in found.tries
+    ]
+
+
+def of_scenarios(contrasts: Iterable[Contrast]) -> list[Row]:
+    """Return raw differences by scenario, and without their luck, by which they stand: for reading, without a test."""
+    return [
+        {
+            "arm": one.arm,
+            "control": one.control,
+            "scenario": row.scenario,
+            "tasks": row.tasks,
+            "won": row.won,
+            "lost": row.lost,
+            "difference": row.delta,
+            "shrunk": row.shrunk,
+        }
+        for one in contrasts
+        for row in one.scenarios
+    ]
+
+
+def of_difficulty(found: Comparison) -> list[Row]:
+    """Raw differences by difficulty: for reading, without a test."""
+    return [
+        {
+            "arm": one.arm,
+            "control": one.control,
+            "basis": levels.basis,
+            "level": level.name,
+            "tasks": level.tasks,
+            "won": level.won,
+            "lost": level.lost,
+            "control_rate": level.control_rate,
+            "difference": level.delta,
+        }
+        for one, levels in zip(found.contrasts, found.levels, strict=True)
+        if levels is not None
+        for level in levels.levels
+    ]
+
+
+def of_repeats(found: Comparison) -> list[Row]:
+    """Return pass@k and pass^k of every arm with their intervals, one row for each."""
+    return [
+        {"k": one.k, "arm": arm, "tasks": one.tasks}
+        | {
+            column: value
+            for name, mean in (("pass@k", one.any_of[arm]), ("pass^k", one.all_of[arm]))
+            for column, value in zip(_with_ends(name), (mean.share, *(mean.span or ("", ""))), strict=True)
+        }
+        for one in repeats(found.tries, [arm.name for arm in found.arms])
+        for arm in one.any_of
+    ]
+
+
+def _with_ends(name: str) -> list[str]:
+    return [name, f"{name} low", f"{name} high"]
+
+
+def of_completions(found: Comparison) -> list[Row]:
+    """Complete tries of each arm so far, in the planned order, excluded and open ones left out."""
+    counted: dict[str, list[int]] = {arm.name: [0, 0] for arm in found.arms}
+    rows: list[Row] = []
+    for one in found.tries:
+        if one.complete is not None:
+            both = counted[one.arm]
+            both[0] += 1
+            both[1] += one.complete
+            rows.append({"arm": one.arm, "counted": both[0], "complete": both[1], "rate": both[1] / both[0]})
+    return rows
+
+
+TABLES: dict[str, tuple[list[str] | Callable[[], list[str]], Callable[[Comparison], list[Row]]]] = {
+    "tries": (
+        [
+            *("task", "scenario", "arm", "seed", "wave", "position", "complete", "excluded"),
+            *("offered", "chance", "asked", "human_s"),
+        ],
+        of_tries,
+    ),
+    "scenarios": (
+        ["arm", "control", "scenario", "tasks", "won", "lost", "difference", "shrunk"],
+        lambda found: of_scenarios(found.contrasts),
+    ),
+    "difficulty": (
+        ["arm", "control", "basis", "level", "tasks", "won", "lost", "control_rate", "difference"],
+        of_difficulty,
+    ),
+    "repeats": (["k", "arm", "tasks", *_with_ends("pass@k"), *_with_ends("pass^k")], of_repeats),
+    "rewards": (rewarding.columns, lambda found: rewarding.rows(found.plan)),
+    "costs": (spending.COLUMNS, lambda found: spending.table(spending.costs_of(found.plan.run))),
+    "completions": (["arm", "counted", "complete", "rate"], of_completions),
+}
+"""By name: the columns, and the rows. The name is that of its file."""
+
+
+def in_csv(name: str, found: Comparison) -> str:
+    """Return a table as CSV. An apostrophe keeps spreadsheets from running texts as formulas."""
+    columns, rows_of = TABLES[name]
+    rows, names = rows_of(found), dict.fromkeys(columns() if callable(columns) else columns)
+    # stored rewards can have components that their profile has no longer
+    names |= dict.fromkeys(column for row in rows for column in row)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(names), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(
+        {column: inert(value) if isinstance(value, str) else value for column, value in row.items()} for row in rows
+    )
+    return text.getvalue()

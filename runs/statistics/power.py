@@ -1,0 +1,37 @@
+"""How large a difference must be for a run of some size to show it: before a launch, from numbers alone.
+
+The normal approximation for paired differences of task means, with the correction 1/delta for whole counts. It takes
+what a pilot would tell from experience: that 30% of the pairs of episodes end differently, and that 30% of that is due
+to the task. Pure. Called by `preflight.py`.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+from runs.statistics.paired import FEW_UNITS, crossing
+
+DISCORDANT, BETWEEN = 0.3, 0.3
+POWER = 0.8
+
+
+def tasks_for(delta: float, seeds: int = 1, contrasts: int = 1, discordant: float = DISCORDANT) -> float:
+    """Return how many paired tasks show a difference in four of five runs. `contrasts` share an error of 5%."""
+    variance = _variance(seeds, discordant)
+    shown, found = NormalDist().inv_cdf(1 - 0.025 / contrasts), NormalDist().inv_cdf(POWER)
+    spread = shown * math.sqrt(variance) + found * math.sqrt(max(0.0, variance - delta * delta))
+    return (spread / delta) ** 2 + 1 / delta
+
+
+def smallest(tasks: int, seeds: int = 1, contrasts: int = 1) -> float | None:
+    """Return the smallest difference that this many paired tasks show in four of five runs; None if they show none."""
+    largest = math.sqrt(_variance(seeds, DISCORDANT))
+    if tasks < FEW_UNITS or tasks_for(largest, seeds, contrasts) > tasks:
+        return None
+    return crossing(lambda delta: tasks_for(delta, seeds, contrasts) - tasks, largest, 1e-3)
+
+
+def _variance(seeds: int, discordant: float) -> float:
+    """Return the variance of a task's difference, a mean over seeds."""
+    return discordant * (BETWEEN + (1 - BETWEEN) / seeds)

@@ -1,0 +1,147 @@
+"""What becomes of the rows of packs when they are run: asked of a process of the environment's own, because nothing of
+a pack, neither its SQL nor its Python, runs here.
+
+Owns starting that process with nothing secret in its environment, and reading its lines. Leaves what is tried to
+`awmenv.server.checkup`, words to `awmenv.health`. Called by the commands that load and check packs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from awmenv.errors import PackError
+from awmenv.health import Health
+from awmenv.models import BuildReport
+from awmenv.packs import Pack, load_pack
+from episodes.stored.packs import packs
+from runs.errors import BadPack, DatabasesUnchecked, VerifiersUnchecked
+
+PLAIN = {"PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "USER", "LOGNAME", "VIRTUAL_ENV"}
+
+
+@dataclass(frozen=True)
+class Checked:
+    """One task's verifiers, and how far the pass is."""
+
+    pack: str
+    scenario: str
+    task_idx: int
+    health: Health
+    done: int
+    total: int
+
+
+def packs_named(names: Sequence[str]) -> list[Pack]:
+    """Return the packs of these names, or all, read anew: their reports are the caller's to add to. A path names a
+    folder of rows that is not loaded yet.
+    """
+    found = {pack.name: pack for pack in packs()}
+    unknown = sorted(name for name in set(names) - set(found) if not Path(name).is_dir())
+    if unknown:
+        raise BadPack(
+            f"There is no pack or folder named {', '.join(unknown)}; loaded packs: {', '.join(sorted(found))}."
+        )
+    try:
+        return [
+            load_pack(found[name].folder, cache=settings.VAR / "cache") if name in found else load_pack(name)
+            for name in names or sorted(found)
+        ]
+    except PackError as error:
+        raise BadPack(str(error)) from error
+
+
+def databases(chosen: Sequence[Pack]) -> Iterator[tuple[int, int]]:
+    """Have every scenario's database built, and fill each pack's report: (done, of how many) after each.
+
+    Raises `DatabasesUnchecked`.
+    """
+    by_name = {pack.folder.resolve().name: pack for pack in chosen}
+    with _process([pack.folder for pack in chosen], "--databases") as lines:
+        total, done, last = -1, 0, ""
+        for line in lines:
+            said = _object(line)
+            if said is None:
+                last = line
+            elif "databases" in said:
+                total = int(said["databases"])
+            else:
+                done += 1
+                _note_database(by_name[said["pack"]], said)
+                yield done, total
+        if done != total:
+            raise DatabasesUnchecked(f"{done} of {max(total, 0)} databases were built. {last.strip()}".strip())
+
+
+def note_databases(chosen: Sequence[Pack]) -> None:
+    """Have them built, and keep for later how loaded packs came out. Raises `DatabasesUnchecked`."""
+    for _progress in databases(chosen):
+        continue
+    for pack in chosen:
+        pack.keep_builds(settings.VAR / "cache")
+
+
+def _note_database(pack: Pack, said: dict[str, Any]) -> None:
+    built = BuildReport.from_wire(said.get("database"))
+    if built is not None:
+        pack.note_build(said["scenario"], built, playable=said.get("playable") is True)
+    else:
+        reason = f"its SQL was not checked: {said.get('unchecked', 'no reason')}"
+        pack.report.remark("warning", "sql_unchecked", reason, scenario=said["scenario"])
+
+
+def verifiers(chosen: Sequence[Pack], *, judge: bool = False) -> Iterator[Checked]:
+    """Yield every task as it is checked; each pack's report is filled on the way. Raises `VerifiersUnchecked`."""
+    by_name = {pack.name: pack for pack in chosen}
+    with _process([pack.folder for pack in chosen], *(["--judge"] if judge else [])) as lines:
+        total, done, last = 0, 0, ""
+        for line in lines:
+            said = _object(line)
+            last = line if said is None else last
+            total = int((said or {}).get("tasks", total))
+            health = Health.from_wire((said or {}).get("health"))
+            if said is not None and health is not None:
+                done += 1
+                by_name[said["pack"]].report.health[said["scenario"], said["task_idx"]] = health
+                yield Checked(said["pack"], said["scenario"], said["task_idx"], health, done, total)
+        if done < total or not total:
+            raise VerifiersUnchecked(f"{done} of {total} tasks were checked. {last.strip()}".strip())
+
+
+@contextmanager
+def _process(folders: Sequence[Path], *options: str) -> Iterator[Iterator[str]]:
+    command = [sys.executable, "-m", "awmenv.server.checkpack", *options]
+    command += [part for folder in folders for part in ("--packs", str(folder.resolve()))]
+    environment = {name: value for name, value in os.environ.items() if name in PLAIN or name.startswith("AWMENV_")}
+    environment.setdefault("AWMENV_CACHE_DIR", str(settings.VAR / "cache"))
+    with subprocess.Popen(
+        command,
+        cwd=settings.BASE_DIR,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            yield process.stdout
+        finally:
+            process.terminate()
+
+
+def _object(line: str) -> dict[str, Any] | None:
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) else None

@@ -1,0 +1,93 @@
+"""Reads: what the newest probes say of the tasks in loaded packs. Leaves probing to `probing.py`.
+
+A probe speaks of one verifier. Where a pack's verifier has changed since, the probe no longer counts.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from datetime import datetime
+
+from awmenv.packs import Pack
+from episodes.stored import packs
+from people.models import Project
+from reviews import court
+from reviews.models import Word
+from runs.models import Probe
+
+State = Probe.State
+UNFIT = {
+    State.TRIVIAL: "passes without work, by probe",
+    State.ANSWER_ONLY: "passes on an answer alone, by probe",
+    State.UNVERIFIABLE: "verifier does not run, by probe",
+}
+"""States of which an outcome shows nothing, in the words of a reason. An error says nothing of the task."""
+
+
+@dataclass(frozen=True)
+class Probed:
+    """How many tasks have a probe that counts, how many are clean, and by task the others and those with an odd
+    verifier."""
+
+    tasks: int
+    clean: int
+    others: list[Probe]
+
+
+def digest(pack: Pack, scenario: str, task_idx: int) -> str:
+    """Return the SHA-256 of a task's code verifier; empty if it has none."""
+    verifier = pack.verifier(scenario, task_idx, "code")
+    return hashlib.sha256(verifier.code.encode("utf-8", "replace")).hexdigest() if verifier is not None else ""
+
+
+@functools.lru_cache(maxsize=20_000)
+def _held(scenario: str, task_idx: int, _state: Hashable) -> str | None:
+    pack = packs.find_pack(scenario)
+    known = pack is not None and scenario in pack.scenarios and task_idx < pack.scenario(scenario).task_count
+    return digest(pack, scenario, task_idx) if pack is not None and known else None
+
+
+def verifiers_now(tasks: Iterable[str]) -> dict[str, str]:
+    """Return the digest of each task's verifier as loaded packs have it now; empty where they have none."""
+    state, found = packs.state(), {}
+    for task in tasks:
+        scenario, _, idx = task.rpartition("/")
+        found[task] = (_held(scenario, int(idx), state) or "") if idx.isdecimal() else ""
+    return found
+
+
+def newest(before: datetime | None = None) -> list[Probe]:
+    """Return the probe that counts of each task, those made before a moment only if one is given."""
+    rows = Probe.objects.order_by("scenario", "task_idx", "-pk").distinct("scenario", "task_idx")
+    found: Iterable[Probe] = rows.filter(at__lt=before) if before is not None else rows
+    state = packs.state()
+    return [one for one in found if _held(one.scenario, one.task_idx, state) == one.verifier]
+
+
+def unfit(project: Project, before: datetime | None = None) -> dict[str, str]:
+    """Return the tasks whose outcome shows nothing, by task key, with the reason. A ruling of the court goes before a
+    probe, also one that finds nothing wrong. With `before`, only what was known at that moment."""
+    found = {one.task: UNFIT[State(one.state)] for one in newest(before) if one.state in UNFIT}
+    for task, word in court.rulings(project, before=before).items():
+        if word == Word.SOUND:
+            found.pop(task, None)
+        else:
+            found[task] = f"ruled {word.replace('_', ' ')}"
+    return found
+
+
+def ever_unfit(project: Project) -> set[str]:
+    """Return the tasks that any probe or ruling found unfit, counting or not: no other can be in `unfit`."""
+    probed = Probe.objects.filter(state__in=list(UNFIT)).values_list("scenario", "task_idx")
+    ruled = court.rulings(project).items()
+    return {f"{scenario}/{idx}" for scenario, idx in probed} | {task for task, word in ruled if word != Word.SOUND}
+
+
+def overview() -> Probed:
+    """Return what the page Environment shows."""
+    found = newest()
+    others = [one for one in found if one.state != State.CLEAN or (one.checked and one.checked.remarks)]
+    return Probed(len(found), sum(one.state == State.CLEAN for one in found), others[:200])

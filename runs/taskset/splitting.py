@@ -1,0 +1,178 @@
+"""Splits tasks into training and held-out ones, and says what is wrong with a split that others made. Pure.
+
+The file is `{"meta": …, "train": [[scenario, task_idx], …], "val": …}`, as in TRL's pull request 833. `unit="task"`
+draws as that does: sort, shuffle by the seed, hold out the first `int(n * val_fraction)`.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence, Sized
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from episodes.find.near_tasks import NearTasks
+from people.errors import Invalid
+from runs.statistics.compare import count
+
+Unit = Literal["scenario", "task"]
+VERIFIERS = "verifiers"
+"""Where `meta` has the SHA-256 of each task's verifier, by task key."""
+Place = tuple[str, int]
+SHOWN = 3
+MAX_SEED = 2**63
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """What a split asks of a task: where it is, its text, and why it cannot be used, if it cannot."""
+
+    scenario: str
+    task_idx: int
+    text: str
+    unusable: str = ""
+
+    @property
+    def place(self) -> Place:
+        return self.scenario, self.task_idx
+
+
+@dataclass(frozen=True)
+class Sides:
+    """A split: sorted places for training and held-out ones, and how it was made."""
+
+    train: list[Place]
+    val: list[Place]
+    meta: dict[str, Any] = field(default_factory=dict)
+
+    def as_json(self) -> str:
+        return json.dumps({"meta": self.meta, "train": self.train, "val": self.val}, indent=2) + "\n"
+
+    @property
+    def shared(self) -> set[str]:
+        """Scenarios on both sides."""
+        return {scenario for scenario, _ in self.train} & {scenario for scenario, _ in self.val}
+
+    @property
+    def unit(self) -> Unit:
+        """What was kept together: single tasks where the file says so or a scenario is on both sides."""
+        return "task" if self.shared or self.meta.get("unit") == "task" else "scenario"
+
+    @property
+    def seed(self) -> int:
+        """The seed that the file names, else 0."""
+        said = self.meta.get("seed")
+        return said if type(said) is int and abs(said) < MAX_SEED else 0
+
+
+def split(
+    tasks: Sequence[TaskFacts], *, unit: Unit, seed: int, val_fraction: float = 0.35, max_tasks: int | None = None
+) -> Sides:
+    """Split the first `max_tasks` usable tasks by scenario or by task. The same tasks and seed give the same split.
+
+    Training tasks whose text is nearly that of a held-out one are left out and named in `meta`.
+    Raises `Invalid` where one side would be empty.
+    """
+    if not 0 < val_fraction < 1:
+        raise Invalid("val_fraction: a number between 0 and 1.")
+    usable = sorted([task for task in tasks if not task.unusable][:max_tasks], key=lambda task: task.place)
+    units = sorted({task.scenario if unit == "scenario" else task.place for task in usable})
+    random.Random(seed).shuffle(units)
+    held = set(units[: int(len(units) * val_fraction) or (1 if len(units) > 1 else 0)])
+    val = [task for task in usable if (task.scenario if unit == "scenario" else task.place) in held]
+    others = [task for task in usable if (task.scenario if unit == "scenario" else task.place) not in held]
+    near = NearTasks(task.text for task in val)
+    train = [task for task in others if not near.holds_like(task.text)]
+    if not train or not val:
+        raise Invalid(f"{len(usable)} usable tasks of {len(units)} {unit}s cannot be split.")
+    meta = {
+        "unit": unit,
+        "seed": seed,
+        "val_fraction": val_fraction,
+        "max_tasks": max_tasks,
+        "unusable": dict(sorted(Counter(task.unusable for task in tasks if task.unusable).items())),
+        "near_duplicates_left_out": [task.place for task in others if near.holds_like(task.text)],
+        "num_train": len(train),
+        "num_val": len(val),
+    }
+    return Sides([task.place for task in train], [task.place for task in val], meta)
+
+
+def read(text: str) -> Sides:
+    """Return the split in a file. Raises `Invalid`, which names what is wrong."""
+    try:
+        said = json.loads(text)
+    except ValueError as error:
+        raise Invalid(f"The split is not JSON: {error}") from error
+    if not isinstance(said, Mapping):
+        raise Invalid("The split is not a JSON object.")
+    return Sides(_places(said, "train"), _places(said, "val"), _meta(said.get("meta")))
+
+
+def _meta(said: object) -> dict[str, Any]:
+    """Return what a file says of its split, which is kept with the pinned one. Raises `Invalid` if it cannot be."""
+    try:
+        text = json.dumps(said, ensure_ascii=False, allow_nan=False)
+        text.encode()
+    except (ValueError, RecursionError) as error:
+        raise Invalid(f"meta: it cannot be stored: {error}.") from error
+    if "\\u0000" in text:
+        raise Invalid("meta: it cannot be stored: a text has U+0000.")
+    return dict(said) if isinstance(said, Mapping) else {}
+
+
+def _places(said: Mapping[str, Any], side: str) -> list[Place]:
+    listed = said.get(side)
+    if not isinstance(listed, list) or not listed:
+        raise Invalid(f"{side}: a list of [scenario, task number] that is not empty.")
+    for one in listed:
+        is_pair = isinstance(one, list) and len(one) == 2
+        if not is_pair or not isinstance(one[0], str) or type(one[1]) is not int or one[1] < 0:
+            raise Invalid(f"{side}: {one!r} is not a pair of scenario and task number.")
+    return [(scenario, idx) for scenario, idx in listed]
+
+
+def faults(sides: Sides, tasks: Sequence[TaskFacts]) -> list[str]:
+    """Return what makes a split say less than it seems to, in sentences; `tasks` are those of loaded packs."""
+    known = {task.place: task for task in tasks}
+    found = []
+    if repeated := sorted(place for place, times in Counter([*sides.train, *sides.val]).items() if times > 1):
+        found.append(f"{_are(repeated)} listed more than once, for example {_named(repeated)}.")
+    if shared := sides.shared:
+        seen = sum(scenario in shared for scenario, _ in sides.val)
+        found.append(
+            f"{seen} of {len(sides.val)} held-out tasks are in scenarios with training tasks"
+            f" ({_are(shared, 'scenario')} on both sides): it measures new tasks, not new environments."
+        )
+    if missing := sorted({*sides.train, *sides.val} - set(known)):
+        found.append(f"{_are(missing)} in no loaded pack, for example {_named(missing)}.")
+    unusable = [place for place in (*sides.train, *sides.val) if place in known and known[place].unusable]
+    for reason in sorted({known[place].unusable for place in unusable}):
+        those = [place for place in unusable if known[place].unusable == reason]
+        found.append(f"{count(len(those), 'task')} cannot be used ({reason}), for example {_named(those)}.")
+    near = NearTasks(known[place].text for place in sides.val if place in known)
+    if alike := [place for place in sides.train if place in known and near.holds_like(known[place].text)]:
+        found.append(f"{_are(alike, 'training task')} nearly a held-out one, for example {_named(alike)}.")
+    return found
+
+
+def changes(pinned: object, now: Mapping[str, str], name: str = "") -> list[str]:
+    """Return which tasks have another verifier than a split's hashes name, in a sentence. `now` are present hashes."""
+    hashes = pinned if isinstance(pinned, Mapping) else {}
+    changed = [task for task, digest in now.items() if hashes.get(task, digest) != digest]
+    if not changed:
+        return []
+    split = f"the split {name}" if name else "the split"
+    has = "has" if len(changed) == 1 else "have"
+    some = ", ".join(sorted(changed)[:SHOWN])
+    return [f"{count(len(changed), 'task')} {has} another verifier than {split} names, for example {some}."]
+
+
+def _are(found: Sized, noun: str = "task") -> str:
+    return f"{count(len(found), noun)} {'is' if len(found) == 1 else 'are'}"
+
+
+def _named(places: Sequence[Place]) -> str:
+    return ", ".join(f"{scenario}/{idx}" for scenario, idx in places[:SHOWN])
