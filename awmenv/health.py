@@ -1,8 +1,8 @@
 """The check of a task's verifiers: what both forms return on the unmodified database.
 
-Owns the record and its words. `awmenv.server.checkup` makes records, `verify` carries them to the control side, the
-load report and the dashboard's pages show them. Verifiers of real packs are fallible; a record says how. It is for
-people: an agent that knew it could aim for the outcome instead of the task.
+Owns the record and its words. `awmenv.server.session.checkup` makes records, `verify` carries them to the control
+side, the load report and the dashboard's pages show them. Verifiers of real packs are fallible; a record says how. It
+is for people: an agent that knew it could aim for the outcome instead of the task.
 """
 
 from collections.abc import Mapping

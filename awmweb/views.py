@@ -26,7 +26,7 @@ from episodes.pages.one import episode_page
 from episodes.show import durability, wall
 from episodes.show import legend as sheet
 from episodes.visible import visibility
-from experts import availability, board
+from experts.find import availability, board
 from experts.models import Ask
 from people.access import (
     Actor,

@@ -1,11 +1,11 @@
 """The expert desk under a flood, under eight claimers, with a thousand open asks, and from one ask to the next.
 
 *flood*: 200 asks a minute for 30 simulated minutes, five people, two runs, decided by the very functions of
-`experts/routing.py` on a simulated clock; beside an optimum that knows the future and never idles. *claims*: 10,000
-asks in PostgreSQL, claimed and answered by eight processes; beside the syncs of the same disk. *crowd*: 1,000 open asks
-and 500 waiting loops at the running product; beside one committing call of the same API. *swap*: from Ctrl+Enter to the
-focused field of the next ask in Chromium; beside a bare commit and a bare page, one after the other. Run as
-`python bench/desk.py [flood] [claims] [crowd] [swap]`.
+`experts/rules/routing.py` on a simulated clock; beside an optimum that knows the future and never idles. *claims*:
+10,000 asks in PostgreSQL, claimed and answered by eight processes; beside the syncs of the same disk. *crowd*: 1,000
+open asks and 500 waiting loops at the running product; beside one committing call of the same API. *swap*: from
+Ctrl+Enter to the focused field of the next ask in Chromium; beside a bare commit and a bare page, one after the other.
+Run as `python bench/desk.py [flood] [claims] [crowd] [swap]`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,15 @@ import httpx
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from bench.asks import commit_once, p95
 from bench.streaming import syncs_per_second
-from experts.routing import Load, Policy, Route, draw, in_time, in_turn, route
+from experts.rules.routing import (
+    Load,
+    Policy,
+    Route,
+    draw,
+    in_time,
+    in_turn,
+    route,
+)
 from tests.running import ROOT, Product, product
 
 ZERO = datetime(2026, 11, 21, tzinfo=UTC)

@@ -144,7 +144,8 @@ import asyncio, json, os, sys, tempfile, time
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from awmenv.packs import load_pack
-from awmenv.server import database, host, seeding, tools
+from awmenv.server import database
+from awmenv.server.world import host, seeding, tools
 os.chdir(tempfile.mkdtemp())
 host.preload_libraries()
 pack = load_pack({pack!r})

@@ -106,7 +106,7 @@ def fill() -> None:
 def build(shape: str, run: str, parquet: str, folder: str) -> None:
     """Make one export in a process of its own and print what it took."""
     _django()
-    from exports import datasets
+    from exports.build import datasets
     from exports.recipe import Recipe
     from people.members import house_actor
 
@@ -205,9 +205,9 @@ def as_text(kind: Any) -> Any:
 
 def previewed() -> tuple[float, float]:
     """Return milliseconds of a preview at p95, and of counting the same episodes alone."""
-    from exports.preview import preview
+    from exports.explain.preview import preview
     from exports.recipe import Recipe
-    from exports.selecting import selected
+    from exports.select.selecting import selected
     from people.members import house_actor
 
     actor = house_actor("demo")

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from django.db.models import QuerySet
 
 from awmclient.schema import NOT_COUNTED
-from curriculum.levels import Counted
-from curriculum.weights import Rates
+from curriculum.rules.levels import Counted
+from curriculum.rules.weights import Rates
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Step, StepKind, VerifierOutcome
 from episodes.record import splits
 from episodes.stored import outcomes

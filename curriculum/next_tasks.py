@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from curriculum import levels, ratio
 from curriculum.counting import Solo, as_counted, counted, rates
-from curriculum.levels import UNKNOWN, VERSION, Gate, Level
 from curriculum.models import Decision, LevelOpened, TrainingStep
-from curriculum.plan import Plan
-from curriculum.ratio import Help, Measured, Override, Phase
-from curriculum.weights import METHODS, Rates
+from curriculum.rules import levels, ratio
+from curriculum.rules.levels import UNKNOWN, VERSION, Gate, Level
+from curriculum.rules.plan import Plan
+from curriculum.rules.ratio import Help, Measured, Override, Phase
+from curriculum.rules.weights import METHODS, Rates
 from episodes.models import Run, SplitTask
 from episodes.record.splits import TRAIN, VAL
 from episodes.stored import packs
 from people.access import scoped
-from reviews import court
+from reviews.record import court
 from runs.models import Probe
 from runs.taskset import probes
 

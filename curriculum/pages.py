@@ -12,11 +12,12 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
-from curriculum import cockpit, generations, next_tasks, series, snapshots, steering
+from curriculum import next_tasks, snapshots, steering
 from curriculum.errors import NoRun
 from curriculum.models import Decision
-from curriculum.plan import Plan
-from curriculum.ratio import Phase
+from curriculum.rules.plan import Plan
+from curriculum.rules.ratio import Phase
+from curriculum.show import cockpit, generations, series
 from episodes.models import Run
 from episodes.visible import visibility
 from people.access import MemberRequest, holds, may_launch, may_read, member_required

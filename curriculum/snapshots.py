@@ -18,7 +18,7 @@ from awmclient.schema import CurriculumNext, NextTask, Ratio
 from curriculum import next_tasks
 from curriculum.errors import NoRun
 from curriculum.models import Decision, LevelOpened, Snapshot, TrainingStep
-from curriculum.weights import draw
+from curriculum.rules.weights import draw
 from episodes.models import Run, Split
 from episodes.record import splits
 from episodes.visible import visibility

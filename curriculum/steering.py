@@ -8,7 +8,7 @@ from django.utils import timezone
 
 from curriculum import snapshots
 from curriculum.models import Decision, TrainingStep
-from curriculum.ratio import Phase
+from curriculum.rules.ratio import Phase
 from episodes import events
 from episodes.models import Run
 from people.access import Actor, may_launch, visible_or_404

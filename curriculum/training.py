@@ -10,10 +10,11 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from awmclient.schema import Ratio, TrainingStepPage, TrainingStepReport, TrainingStepView
-from curriculum import counting, next_tasks, ratio
+from curriculum import counting, next_tasks
 from curriculum.errors import StepReported
 from curriculum.models import TrainingStep
-from curriculum.plan import Plan
+from curriculum.rules import ratio
+from curriculum.rules.plan import Plan
 from episodes import events
 from episodes.models import Run
 from episodes.record import recording

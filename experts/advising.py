@@ -16,11 +16,11 @@ from django.utils import timezone
 
 from awmclient.schema import ToolCall
 from episodes.record import ask_steps
-from experts import closing, events, queue, review
+from experts import closing, events, queue, tagging
 from experts.errors import LeaseLost, NotYours, StillOpen, TooLate, Used
+from experts.find.similar import began_with, kept, origins
 from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draft, Privilege
-from experts.similar import began_with, kept, origins
-from experts.suggested_calls import refuse_unfit
+from experts.rules.suggested_calls import refuse_unfit
 from people.access import Actor, may_advise, visible_or_404
 from people.errors import AppError, Invalid
 from people.leasing import FREED
@@ -92,8 +92,8 @@ def _accept(
         if refusal is None:
             closing.close(ask, AskStatus.ANSWERED, "", actor, advice)
         elif isinstance(refusal, TooLate):
-            words = review.words_of(text, [call.model_dump() for call in tool_calls or []])
-            review.annotate_ask(actor, ask, LATE, words)
+            words = tagging.words_of(text, [call.model_dump() for call in tool_calls or []])
+            tagging.annotate_ask(actor, ask, LATE, words)
     if refusal is not None:
         raise refusal
     return advice

@@ -14,8 +14,8 @@ from awmclient import schema
 from awmclient.metrics import DeskNumbers
 from episodes.find.selection import run_named
 from experts import advising, closing, queue
+from experts.find.reading import ask_view, open_asks, page_of_asks
 from experts.metrics import records
-from experts.reading import ask_view, open_asks, page_of_asks
 from people.http import REFUSALS, actor_of, refuse_unknown
 
 router = Router(tags=["asks"])

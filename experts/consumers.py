@@ -26,8 +26,8 @@ from episodes.live.hub import Listener, hub
 from episodes.record import recording
 from experts import closing
 from experts.events import ask_topic
+from experts.find.reading import ask_view, more_to_take, open_asks
 from experts.models import Ask
-from experts.reading import ask_view, more_to_take, open_asks
 from notices.events import person_topic
 from people.access import Actor, is_id, may_see_queue
 from people.bodies import bearer_secret

@@ -20,11 +20,11 @@ from django.utils import timezone
 from awmclient.schema import ToolCall
 from episodes import events as live
 from experts import events
-from experts.availability import ADVISERS, held_by, may_be_present, models_may_help
 from experts.errors import DraftConflict, PolicyRefused, TooLate
+from experts.find.availability import ADVISERS, held_by, may_be_present, models_may_help
+from experts.find.panels import replies_of
 from experts.models import MODEL, Ask, Desk, Draft, ModelCall, Presence, QueueView, QuickReply
-from experts.panels import replies_of
-from experts.routing import PRESENT_FOR
+from experts.rules.routing import PRESENT_FOR
 from people.access import Actor, is_id, may_advise, may_see_queue, may_set_desk, visible_or_404
 from people.errors import Invalid
 from people.members import record

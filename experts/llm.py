@@ -34,10 +34,10 @@ from episodes.quoting import Secret
 from episodes.stored import packs
 from episodes.visible import trajectory
 from experts import advising, desk, queue
-from experts.availability import desk_of, load_for, policy_of, tokens_are_spent
+from experts.find.availability import desk_of, load_for, policy_of, tokens_are_spent
 from experts.models import Ask, Privilege, Tier
-from experts.routing import in_time, next_tier
-from experts.suggested_calls import refuse_unfit
+from experts.rules.routing import in_time, next_tier
+from experts.rules.suggested_calls import refuse_unfit
 from people.access import Actor, expert_model
 from people.errors import AppError
 from people.models import Project

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 
-from experts.availability import to_tell
+from experts.find.availability import to_tell
 from experts.models import Ask
 from notices.subjects import KEEP, Standing, put_off, skip
 

@@ -26,7 +26,7 @@ from awmclient.schema import AskOpen
 from episodes.models import Episode, ExpertMode
 from episodes.record import ask_steps, recording
 from episodes.record.appending import reopen_or_refuse
-from experts import availability, closing, desk, events, notifications
+from experts import closing, desk, events, notifications
 from experts.errors import (
     AlreadyClaimed,
     AskConflict,
@@ -38,9 +38,17 @@ from experts.errors import (
     TooLate,
     TooManyAsks,
 )
+from experts.find import availability
+from experts.find.similar import marks_of
 from experts.models import MODEL, Advice, Ask, AskStatus, Assignment, Decline, Privilege, Tier
-from experts.routing import deadline, draft_time, draw, lease_end, next_tier, route
-from experts.similar import marks_of
+from experts.rules.routing import (
+    deadline,
+    draft_time,
+    draw,
+    lease_end,
+    next_tier,
+    route,
+)
 from notices import deliveries
 from people import leasing
 from people.access import Actor, may_advise, may_record, may_set_desk, visible_or_404

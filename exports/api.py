@@ -10,10 +10,12 @@ from django.http import HttpRequest, HttpResponseBase
 from ninja import Body, Router, Schema, Status
 
 from awmclient.schema import Done
-from exports import comparing, downloads, explaining, requesting
+from exports.explain import comparing, explaining
+from exports.jobs import requesting
 from exports.models import Export
+from exports.pages import downloads
 from exports.recipe import Recipe
-from exports.selecting import may_open
+from exports.select.selecting import may_open
 from people.access import visible_or_404
 from people.http import REFUSALS, actor_of, refuse_unknown
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from exports import pushing, requesting, working
+from exports.jobs import pushing, requesting, working
 
 
 @shared_task

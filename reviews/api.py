@@ -14,12 +14,12 @@ from awmclient.schema import Claimed, Done, LeaseBody, Record
 from people.access import is_id, may_see_reviews, scoped, visible_or_404
 from people.errors import NotFound
 from people.http import REFUSALS, actor_of
-from reviews import annotating, assigning, correcting, deciding
-from reviews.assigning import Claim
-from reviews.correcting import UNVERIFIED, Better
-from reviews.deciding import Wanted
 from reviews.models import LabelSchema, Review, ReviewQueue, Verdict
-from reviews.places import Place
+from reviews.record import annotating, assigning, correcting, deciding
+from reviews.record.assigning import Claim
+from reviews.record.correcting import UNVERIFIED, Better
+from reviews.record.deciding import Wanted
+from reviews.visible.places import Place
 
 router = Router(tags=["reviews"])
 LISTED = 200

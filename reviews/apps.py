@@ -13,7 +13,9 @@ class ReviewsConfig(AppConfig):
         from episodes.find import narrowing as filters_of_episodes
         from notices import subjects
         from people import members
-        from reviews import assigning, narrowing, notifications, withholding
+        from reviews import notifications
+        from reviews.record import assigning, withholding
+        from reviews.visible import narrowing
 
         members.on_leave(assigning.give_back)
         members.on_role(withholding.follow_role)

@@ -35,13 +35,13 @@ NOT_OURS = {
     "awmclient/conversation.py": "a prompt",
     "awmclient/prompts.py": "prompts",
     "awmclient/scripted.py": "words of scripted agents",
-    "awmenv/server/judge.py": "a prompt",
-    "awmenv/server/rehearsal.py": "rows of a sample app",
+    "awmenv/server/verify/judge.py": "a prompt",
+    "awmenv/server/world/rehearsal.py": "rows of a sample app",
 }
 ALLOWED = {
-    ("gone", "awmenv/server/channel.py"): "an error that agents read",
-    ("gone", "awmenv/server/framing.py"): "an error that agents read",
-    ("gone", "awmenv/server/sessions.py"): "an error that agents read",
+    ("gone", "awmenv/server/session/channel.py"): "an error that agents read",
+    ("gone", "awmenv/server/sandbox/framing.py"): "an error that agents read",
+    ("gone", "awmenv/server/session/sessions.py"): "an error that agents read",
     ("nobody", "awmclient/schema.py"): "the schema of ask_expert",
     ("nobody", "awmweb/embedded/paths.py"): "a user of the system",
     ("nothing was done", "awmclient/rollout.py"): "a message to agents",

@@ -20,28 +20,28 @@ ENGINES = {
     *("sqlalchemy", "sqlmodel", "peewee", "pandas", "polars"),
 }
 CHILDREN = {
-    "awmenv/server/host.py": "forked by the scenario zygote; confined before it reads a row or runs an app",
-    "awmenv/server/seeding.py": "builds and recovers databases, for host",
-    "awmenv/server/rehearsal.py": "the zygote's own app on its own rows, before anything of a pack is there",
-    "awmenv/server/runner.py": "forked by the verifier zygote; confined before it reads a request's databases",
-    "awmenv/server/diffing.py": "compares databases, for runner",
-    "awmenv/server/listing.py": "reads the first rows of a database, for runner",
-    "awmenv/server/worldclock.py": "a scenario's clock in its SQL, for host",
+    "awmenv/server/world/host.py": "forked by the scenario zygote; confined before it reads a row or runs an app",
+    "awmenv/server/world/seeding.py": "builds and recovers databases, for host",
+    "awmenv/server/world/rehearsal.py": "the zygote's own app on its own rows, before anything of a pack is there",
+    "awmenv/server/verify/runner.py": "forked by the verifier zygote; confined before it reads a request's databases",
+    "awmenv/server/verify/diffing.py": "compares databases, for runner",
+    "awmenv/server/verify/listing.py": "reads the first rows of a database, for runner",
+    "awmenv/server/world/worldclock.py": "a scenario's clock in its SQL, for host",
 }
 STARTERS = {
-    "awmenv/server/zygote.py": "imports them after its exec, to fork them",
+    "awmenv/server/sandbox/zygote.py": "imports them after its exec, to fork them",
     "bench/environment.py": "the starter pack's first scenario, in a process of the benchmark's own",
 }
 OTHERS = {
     "bench/worlds/neighbor.py": "code of packs of the benchmark's own, as text, which the server runs behind the walls",
-    "awmenv/server/checkup.py": "its own records, by parameters: no statement and no file comes from a pack",
+    "awmenv/server/session/checkup.py": "its own records, by parameters: no statement and no file comes from a pack",
     "examples/train_demo/app.py": "the app of the example's pack, which the server runs behind the walls",
-    "exports/comparing.py": "keys of rows, by parameters, in a temporary database: no statement comes from a pack",
-    "awmenv/server/preloading.py": "names of modules for the zygotes; imports none by itself",
+    "exports/explain/comparing.py": "keys of rows, by parameters, in a temporary database: no pack sends a statement",
+    "awmenv/server/sandbox/preloading.py": "names of modules for the zygotes; imports none by itself",
     "packs/sources/build.py": "an author's tool: CREATE and INSERT of folders of their own",
     "packs/sources/database_changes.py": "text that becomes part of verifiers, which run behind the walls",
 }
-_PROGRAM = re.compile(r"\bawmenv\.server\.\w+")
+_PROGRAM = re.compile(r"\bawmenv\.server(?:\.\w+)+")
 _WORD = re.compile(r"(?:^|[\s.,:/'\"(])(" + "|".join(ENGINES) + r")(?:$|[\s.,:;/'\")(])")
 
 
@@ -82,8 +82,8 @@ def named(tree: ast.Module) -> set[str]:
             found |= {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             found |= {node.value, *_PROGRAM.findall(node.value)}
-            for inside in re.findall(r"from awmenv\.server import ([\w, ]+)", node.value):
-                found |= {f"awmenv.server.{name.strip()}" for name in inside.split(",")}
+            for folder, inside in re.findall(r"from (awmenv\.server(?:\.\w+)*) import ([\w, ]+)", node.value):
+                found |= {f"{folder}.{name.strip()}" for name in inside.split(",")}
     return found
 
 
@@ -130,11 +130,11 @@ def test_engine_is_found_however_it_is_named(tmp_path: Path, code: str) -> None:
 @pytest.mark.parametrize(
     "code",
     [
-        "from awmenv.server import host",
-        "import awmenv.server.host as x",
-        "from awmenv.server.host import App",
-        "import importlib\nm = 'awmenv.server.host'",
-        "PROGRAM = 'import sys\\nfrom awmenv.server import tools, host'",
+        "from awmenv.server.world import host",
+        "import awmenv.server.world.host as x",
+        "from awmenv.server.world.host import App",
+        "import importlib\nm = 'awmenv.server.world.host'",
+        "PROGRAM = 'import sys\\nfrom awmenv.server.world import tools, host'",
     ],
 )
 def test_import_of_a_child_is_found_however_it_is_written(tmp_path: Path, code: str) -> None:

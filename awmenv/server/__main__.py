@@ -15,8 +15,9 @@ from pathlib import Path
 import uvicorn
 
 from awmenv.errors import EnvironmentFault
-from awmenv.server import logs, pacing
+from awmenv.server import logs
 from awmenv.server.app import build
+from awmenv.server.channels import pacing
 from awmenv.server.settings import BadSetting, Settings
 
 PING_S = 20.0

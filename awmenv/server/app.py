@@ -34,15 +34,16 @@ from openenv.core.env_server.types import (  # noqa: E402
 )
 
 from awmenv import __version__  # noqa: E402
-from awmenv.server import agent, control, logs, pacing  # noqa: E402
-from awmenv.server.connections import Connections  # noqa: E402
-from awmenv.server.environment import WorldEnvironment  # noqa: E402
-from awmenv.server.gate import Asgi, Gate  # noqa: E402
-from awmenv.server.library import SPLIT  # noqa: E402
-from awmenv.server.sessions import World  # noqa: E402
+from awmenv.server import logs  # noqa: E402
+from awmenv.server.channels import agent, control, pacing  # noqa: E402
+from awmenv.server.channels.connections import Connections  # noqa: E402
+from awmenv.server.channels.gate import Asgi, Gate  # noqa: E402
+from awmenv.server.channels.start_tables import StartTables, Unanswered  # noqa: E402
+from awmenv.server.session.environment import WorldEnvironment  # noqa: E402
+from awmenv.server.session.library import SPLIT  # noqa: E402
+from awmenv.server.session.sessions import World  # noqa: E402
+from awmenv.server.session.wire import WorldObservation, WorldState  # noqa: E402
 from awmenv.server.settings import Settings  # noqa: E402
-from awmenv.server.start_tables import StartTables, Unanswered  # noqa: E402
-from awmenv.server.wire import WorldObservation, WorldState  # noqa: E402
 
 NAME = "awmenv"
 COLLECT_AFTER = 10_000  # more objects than the largest message holds

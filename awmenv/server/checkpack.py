@@ -21,8 +21,8 @@ from awmenv.errors import EnvironmentFault
 from awmenv.health import Health
 from awmenv.packs import Pack
 from awmenv.server import logs
-from awmenv.server.checkup import Checkup
-from awmenv.server.sessions import World
+from awmenv.server.session.checkup import Checkup
+from awmenv.server.session.sessions import World
 from awmenv.server.settings import BadSetting, Settings
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self, TypeVar
 
-from awmenv.server import sandbox
+from awmenv.server.sandbox import confine
 
 T = TypeVar("T")
 _HOST = re.compile(r"\*|\.?[a-z0-9_-]+(\.[a-z0-9_-]+)*")
@@ -58,7 +58,7 @@ class Settings:
     load_timeout_s: float = 30.0
     verifier_timeout_s: float = 20.0
     verifier_slots: int = 4
-    min_tier: str = sandbox.STRICT
+    min_tier: str = confine.STRICT
     declared_tier: str = ""
     uid: int = 0  # 0: a block of users that no other server on this machine has
     warm_scenarios: int = 16
@@ -95,8 +95,8 @@ class Settings:
             load_timeout_s=read.number("AWMENV_LOAD_TIMEOUT", cls.load_timeout_s, 0.1),
             verifier_timeout_s=read.number("AWMENV_VERIFIER_TIMEOUT", cls.verifier_timeout_s, 1),
             verifier_slots=read.whole("AWMENV_VERIFIER_SLOTS", cls.verifier_slots, 1, 64),
-            min_tier=read.choice("AWMENV_MIN_TIER", cls.min_tier, sandbox.TIERS[1:]),
-            declared_tier=read.choice("AWMENV_DECLARED_TIER", "", ("", sandbox.CONTAINER, sandbox.DEGRADED)),
+            min_tier=read.choice("AWMENV_MIN_TIER", cls.min_tier, confine.TIERS[1:]),
+            declared_tier=read.choice("AWMENV_DECLARED_TIER", "", ("", confine.CONTAINER, confine.DEGRADED)),
             uid=read.whole("AWMENV_SANDBOX_UID", cls.uid, 0, 2**31 - 5000),
             warm_scenarios=read.whole("AWMENV_WARM_SCENARIOS", cls.warm_scenarios, 1, 1000),
             template_hours=read.number("AWMENV_TEMPLATE_HOURS", cls.template_hours, 0.001),

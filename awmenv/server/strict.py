@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from awmenv.server.framing import BadFrame
+from awmenv.server.sandbox.framing import BadFrame
 
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from awmenv.errors import EnvironmentFault, HostFailed, SandboxMissing
-from awmenv.server import framing, plain, sandbox, strict
-from awmenv.server.launching import Zygote
+from awmenv.server import strict
+from awmenv.server.sandbox import confine, framing, plain
+from awmenv.server.sandbox.launching import Zygote
 from awmenv.server.settings import BadSetting, Settings
 from awmenv.server.workplace import Workplace
 
@@ -75,7 +76,7 @@ class VerifierHouse:
 
     def require_tier(self) -> None:
         self.zygote.start()
-        if sandbox.TIERS.index(self.tier) < sandbox.TIERS.index(self.settings.min_tier):
+        if confine.TIERS.index(self.tier) < confine.TIERS.index(self.settings.min_tier):
             missing = ", ".join(name for name, holds in self.zygote.probes.items() if not holds)
             raise SandboxMissing(
                 f"sandbox_missing: sandbox level '{self.tier}' is below AWMENV_MIN_TIER '{self.settings.min_tier}'"
@@ -273,5 +274,5 @@ def run_verifier(
     try:
         house = _shared_house()
     except (OSError, HostFailed, BadSetting) as error:
-        return _failed(str(error), sandbox.NONE, started, "unavailable")
+        return _failed(str(error), confine.NONE, started, "unavailable")
     return verdict(house, code, mode, initial_db, final_db, final_answer)

@@ -22,8 +22,8 @@ from episodes.models import Episode, Run
 from episodes.record import recording
 from experts import closing, queue
 from experts.errors import StillOpen
+from experts.find.reading import ask_view
 from experts.models import Ask, AskStatus
-from experts.reading import ask_view
 from people.access import Actor, scoped, visible_or_404
 from people.errors import Invalid, NotFound
 from people.http import misshapen

@@ -17,7 +17,7 @@ from django.utils import timezone
 from django.views.decorators.http import require_GET
 
 from episodes.formatting import duration
-from experts.board import percent
+from experts.find.board import percent
 from experts.metrics import records
 from experts.metrics.records import TIMES, Look, Numbers
 from experts.metrics.statistics import Calls, Line, Middle, Rate, Share

@@ -20,13 +20,19 @@ from pydantic import ValidationError
 
 from awmclient.schema import AnswerBody
 from episodes.stored import packs
-from experts import advising, desk, queue, review
+from experts import advising, desk, queue, tagging
 from experts.errors import DraftConflict
+from experts.find.panels import (
+    model_draft,
+    replies_of,
+    tables_of,
+    tags_of,
+    written_by,
+)
+from experts.find.reading import asks_of
+from experts.find.similar import earlier
 from experts.models import Ask, Privilege
-from experts.panels import model_draft, replies_of, tables_of, tags_of, written_by
-from experts.reading import asks_of
-from experts.similar import earlier
-from experts.suggested_calls import calls_of, refuse_unfit
+from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.access import Actor, MemberRequest, may_advise, may_annotate, may_see_queue, member_required, visible_or_404
 from people.errors import AppError, Forbidden, Invalid, words_of
 from people.plain_text import clean
@@ -130,7 +136,7 @@ def tables(request: MemberRequest, pk: str) -> HttpResponse:
 
 def tags_for(actor: Actor, ask: Ask) -> dict[str, dict[str, str]]:
     """Return each tag with this person's value and the value that the next press sets: yes, no, not set."""
-    said, yes_no = tags_of(actor, ask), review.TAG_VALUES
+    said, yes_no = tags_of(actor, ask), tagging.TAG_VALUES
     order = dict(zip(yes_no, (*yes_no[1:], yes_no[0]), strict=True))
     tags = {}
     for label, words in TAG_WORDS.items():
@@ -145,7 +151,7 @@ def tag(request: MemberRequest, pk: str) -> HttpResponse:
     """Set one word about the question. A script gets the row of tags, a plain form the page."""
     one = _one(request, pk)
     label, _, value = request.POST.get("tag", "").partition(":")
-    review.tag(request.actor, one, label, value)
+    tagging.tag(request.actor, one, label, value)
     if request.headers.get("HX-Request"):
         return _fragment("experts/_tags.html", {"ask": one, "tags": tags_for(request.actor, one)})
     return redirect("ask", pk)
@@ -154,7 +160,7 @@ def tag(request: MemberRequest, pk: str) -> HttpResponse:
 @require_POST
 @ask_form
 def keep_unsent(request: MemberRequest, pk: str) -> HttpResponse:
-    review.keep_unsent(request.actor, _one(request, pk))
+    tagging.keep_unsent(request.actor, _one(request, pk))
     return redirect("ask", pk)
 
 

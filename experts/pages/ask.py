@@ -20,12 +20,28 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes.show import wall, windows
 from episodes.show.windows import number, numbers
-from experts import advising, board, closing, desk, eligibility, endings, queue
+from experts import (
+    advising,
+    closing,
+    desk,
+    endings,
+    queue,
+)
 from experts.errors import AlreadyClaimed, TooLate
+from experts.find import board, eligibility
+from experts.find.panels import (
+    family_of,
+    mine_of,
+    model_draft,
+    passed_on,
+    same_question_of,
+    unsent,
+    ways,
+    written_by,
+)
+from experts.find.reading import asks_of
 from experts.models import Advice, Ask, Tier
 from experts.pages.answer import ask_form, ask_page, checked_body, tags_for
-from experts.panels import family_of, mine_of, model_draft, passed_on, same_question_of, unsent, ways, written_by
-from experts.reading import asks_of
 from people.access import (
     Actor,
     MemberRequest,

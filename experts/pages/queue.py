@@ -19,11 +19,12 @@ from django.utils import timezone
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_GET, require_POST
 
-from experts import availability, board, closing, desk, eligibility, filters, queue
+from experts import closing, desk, queue
 from experts.errors import TooLate
+from experts.find import availability, board, eligibility, filters
+from experts.find.reading import asks_of
 from experts.models import Ask
 from experts.pages.answer import TRANSFERRED
-from experts.reading import asks_of
 from people.access import (
     Actor,
     MemberRequest,

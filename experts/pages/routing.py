@@ -19,8 +19,9 @@ from django.shortcuts import redirect, render
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from experts import availability, desk
+from experts import desk
 from experts.errors import PolicyRefused
+from experts.find import availability
 from experts.models import Desk, Tier
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required, scoped
 from people.errors import BadJson, NotFound

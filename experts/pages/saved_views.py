@@ -12,9 +12,9 @@ from django.template.loader import render_to_string
 from django.utils import timezone
 from django.views.decorators.http import require_http_methods, require_POST
 
-from experts import eligibility
 from experts.desk import QUEUE_VIEWS
-from experts.filters import Wish, matching
+from experts.find import eligibility
+from experts.find.filters import Wish, matching
 from people.access import MemberRequest, holds, may_see_queue, may_set_desk, member_required
 
 

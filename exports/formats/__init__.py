@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from curriculum.levels import VERSION as CURRICULUM
+from curriculum.rules.levels import VERSION as CURRICULUM
 from exports.formats import (
     atif,
     conversational,
@@ -19,10 +19,10 @@ from exports.formats import (
     tasks,
     tokens,
 )
-from exports.leakage import Ground
-from exports.pairs import Episode
 from exports.record import Record
-from exports.shaping import Shaped
+from exports.rules.leakage import Ground
+from exports.rules.pairs import Episode
+from exports.rules.shaping import Shaped
 
 Needs = Literal["complete", "both", "tasks", "curriculum"]
 """Complete episodes; those that were judged, complete or not; tasks, whatever came of their episodes; or the tasks of a

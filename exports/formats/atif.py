@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from exports.formats.columns import sha256, source
-from exports.leakage import Ground
 from exports.record import Record
-from exports.shaping import Line, Shaped
+from exports.rules.leakage import Ground
+from exports.rules.shaping import Line, Shaped
 
 VERSION = "ATIF-v1.7"
 

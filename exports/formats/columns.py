@@ -10,8 +10,8 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from exports.leakage import Ground, result_of
 from exports.record import Record
+from exports.rules.leakage import Ground, result_of
 from exports.writers import jsonl
 
 TEXT = {"dtype": "string", "_type": "Value"}

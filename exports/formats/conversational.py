@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, WHOLE, sha256, source
-from exports.leakage import Ground
 from exports.record import Record
-from exports.shaping import Shaped
+from exports.rules.leakage import Ground
+from exports.rules.shaping import Shaped
 
 SFT, STEPS = "awmweb.sft/2", "awmweb.steps/1"
 SFT_FEATURES: dict[str, Any] = {

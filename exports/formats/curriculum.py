@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from curriculum.levels import VERSION, wilson
+from curriculum.rules.levels import VERSION, wilson
 from exports.formats.columns import NUMBER, TEXT, TEXT_LIST, WHOLE, YES_NO, sha256
-from exports.leakage import Ground
 from exports.record import Record
-from exports.shaping import Shaped
+from exports.rules.leakage import Ground
+from exports.rules.shaping import Shaped
 
 FEATURES: dict[str, Any] = {
     "schema_version": TEXT,

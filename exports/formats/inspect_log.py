@@ -11,9 +11,9 @@ from typing import Any
 
 from awmclient.conversation import readable
 from exports.formats.columns import sha256, source
-from exports.leakage import Ground, result_of
 from exports.record import Record, Result
-from exports.shaping import Line, Shaped
+from exports.rules.leakage import Ground, result_of
+from exports.rules.shaping import Line, Shaped
 
 VERSION = "inspect-log/2"
 SCORER = "awm_verifier"

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from awmclient.conversation import for_openai
-from exports.leakage import Ground
 from exports.record import Record
-from exports.shaping import Shaped
+from exports.rules.leakage import Ground
+from exports.rules.shaping import Shaped
 
 VERSION = "openai-chat-2026-11"
 MAX_TOOLS = 128

@@ -12,9 +12,9 @@ from typing import Any
 from awmclient.conversation import readable
 from awmclient.schema import ASK_TOOL
 from exports.formats.columns import sha256, source
-from exports.leakage import Ground, result_of
 from exports.record import Record
-from exports.shaping import Shaped
+from exports.rules.leakage import Ground, result_of
+from exports.rules.shaping import Shaped
 
 VERSION = "openenv-episode-record/0.10"
 

@@ -6,8 +6,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, WHOLE, YES_NO, sha256, source
-from exports.leakage import Ground
-from exports.pairs import Episode, Pair, from_advice, from_corrections, siblings
+from exports.rules.leakage import Ground
+from exports.rules.pairs import (
+    Episode,
+    Pair,
+    from_advice,
+    from_corrections,
+    siblings,
+)
 
 DPO, KTO = "awmweb.pref/2", "awmweb.kto/1"
 DPO_FEATURES: dict[str, Any] = {

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from awmclient.schema import SCHEMA_VERSION
-from exports.leakage import Ground, result_of
 from exports.record import Record
-from exports.shaping import Shaped
+from exports.rules.leakage import Ground, result_of
+from exports.rules.shaping import Shaped
 
 VERSION = SCHEMA_VERSION
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from awmclient.schema import ASK_TOOL
 from exports.formats.columns import JSON_LIST, MESSAGES, SOURCE, TEXT, TEXT_LIST, WHOLE, YES_NO, sha256, source
-from exports.leakage import Ground
 from exports.record import Record
-from exports.shaping import Line, Shaped
+from exports.rules.leakage import Ground
+from exports.rules.shaping import Line, Shaped
 
 PROMPTS, ASKING = "awmweb.prompts/1", "awmweb.ask_decision/1"
 PROMPTS_FEATURES: dict[str, Any] = {

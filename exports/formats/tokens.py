@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from exports.formats.columns import SOURCE, WHOLE, sha256, source
-from exports.leakage import Ground
 from exports.record import Record
-from exports.shaping import Shaped
+from exports.rules.leakage import Ground
+from exports.rules.shaping import Shaped
 
 VERSION = "awmweb.tokens/1"
 FEATURES: dict[str, Any] = {

@@ -26,7 +26,7 @@ from episodes.record import recording, splits
 from episodes.stored import outcomes, packs
 from episodes.visible import trajectory
 from experts import desk
-from experts.availability import tokens_are_spent
+from experts.find.availability import tokens_are_spent
 from experts.llm import QUOTED, bounded_tools, object_in, shortened
 from people.access import Actor, expert_model
 from runs.errors import NoExpertModel

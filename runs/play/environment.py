@@ -12,7 +12,7 @@ from django.conf import settings
 from runs.plan import servers
 from runs.plan.servers import object_of
 
-TIERS = ("none", "degraded", "container", "strict")  # weakest first, as `awmenv.server.sandbox` has them
+TIERS = ("none", "degraded", "container", "strict")  # weakest first, as `awmenv.server.sandbox.confine` has them
 PATIENCE_S = 2.0
 
 

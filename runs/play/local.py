@@ -37,8 +37,8 @@ from episodes.record import ask_steps, recording
 from episodes.visible.trajectory import steps_of
 from experts import closing, queue
 from experts.events import ask_topic
+from experts.find.reading import ask_view
 from experts.models import Ask
-from experts.reading import ask_view
 from people.access import Actor, visible_or_404
 from people.errors import AWAY, AppError
 from people.models import new_id

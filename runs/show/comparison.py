@@ -26,7 +26,7 @@ from episodes.visible import visibility
 from experts.models import TOKEN, Ask
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
-from reviews import court
+from reviews.record import court
 from runs.errors import WrongState
 from runs.models import ENDED, Plan, PlanState
 from runs.plan import replaceable

@@ -2,7 +2,7 @@
 a pack, neither its SQL nor its Python, runs here.
 
 Owns starting that process with nothing secret in its environment, and reading its lines. Leaves what is tried to
-`awmenv.server.checkup`, words to `awmenv.health`. Called by the commands that load and check packs.
+`awmenv.server.session.checkup`, words to `awmenv.health`. Called by the commands that load and check packs.
 """
 
 from __future__ import annotations

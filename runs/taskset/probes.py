@@ -14,8 +14,8 @@ from datetime import datetime
 from awmenv.packs import Pack
 from episodes.stored import packs
 from people.models import Project
-from reviews import court
 from reviews.models import Word
+from reviews.record import court
 from runs.models import Probe
 
 State = Probe.State

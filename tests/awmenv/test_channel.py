@@ -12,9 +12,15 @@ from collections.abc import Callable
 import pytest
 
 from awmenv.errors import HostFailed
-from awmenv.server import framing
-from awmenv.server.channel import HEAD, MAX_ANSWER, MAX_TEXT, PATIENCE, Channel
-from awmenv.server.scenario import waited_for_a_core
+from awmenv.server.sandbox import framing
+from awmenv.server.session.channel import (
+    HEAD,
+    MAX_ANSWER,
+    MAX_TEXT,
+    PATIENCE,
+    Channel,
+)
+from awmenv.server.session.scenario import waited_for_a_core
 
 pytestmark = pytest.mark.attack("frames")
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from awmenv.server.control import problem_of
-from awmenv.server.pacing import FRAME, MAX_RECEIVED
+from awmenv.server.channels.control import problem_of
+from awmenv.server.channels.pacing import FRAME, MAX_RECEIVED
 from tests.awmenv.conftest import Server
 
 pytestmark = pytest.mark.attack("frames")

@@ -11,8 +11,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from awmenv.server.gate import Gate
-from awmenv.server.pacing import FRAME, MAX_HEAD, MAX_HEADERS
+from awmenv.server.channels.gate import Gate
+from awmenv.server.channels.pacing import FRAME, MAX_HEAD, MAX_HEADERS
 from awmenv.server.settings import BadSetting, Settings
 from tests.awmenv.conftest import Server
 

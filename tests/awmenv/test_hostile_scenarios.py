@@ -15,8 +15,8 @@ import pytest
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
 from awmenv.packs import Pack, load_pack
-from awmenv.server.scenario import STARTS_AT_ONCE, ScenarioHouse
-from awmenv.server.sessions import World
+from awmenv.server.session.scenario import STARTS_AT_ONCE, ScenarioHouse
+from awmenv.server.session.sessions import World
 from awmenv.server.settings import Settings
 from tests.awmenv.arena import Arena, arena_in, breaches
 from tests.awmenv.attacks import ATTACKS, LOOKING, ROWS, TAMPERING, Attack
@@ -43,7 +43,7 @@ BAD_APPS = {
     "deep_tools": RUN_CODE
     + """
 import functools, sys
-framing = sys.modules["awmenv.server.framing"]
+framing = sys.modules["awmenv.server.sandbox.framing"]
 schema = functools.reduce(lambda inner, _: {"a": inner}, range(300), {})
 framing.send = lambda sock, message, send=framing.send: send(
     sock, {"tools": [{"name": "t", "input_schema": schema}]} if "tools" in message else message)

@@ -88,7 +88,7 @@ async def test_process_forked_at_app_import_is_killed(make_server: Callable[...,
 
 DYNASTY = """
 import os, socket, sys, time
-from awmenv.server import sandbox, zygote
+from awmenv.server.sandbox import confine, zygote
 
 def found_dynasty(request, fds):
     hear, tell = os.pipe()
@@ -102,7 +102,7 @@ def found_dynasty(request, fds):
     os.read(hear, 1)
     os._exit(0)
 
-sandbox.prctl(sandbox.PR_SET_CHILD_SUBREAPER, 1)
+confine.prctl(confine.PR_SET_CHILD_SUBREAPER, 1)
 zygote.Zygote(socket.socket(fileno=int(sys.argv[1])), found_dynasty).run()
 """
 

@@ -16,7 +16,7 @@ from awmclient.testing import MemoryDashboard
 from awmclient.toolcalls import Call
 from awmenv.client import EnvironmentClient
 from awmenv.errors import WorldLost
-from awmenv.server.sessions import KILLS
+from awmenv.server.session.sessions import KILLS
 from tests.awmenv.conftest import OpenFolders, Server, eventually, start_server
 from tests.awmenv.hostile_packs import pack
 

@@ -12,7 +12,17 @@ from uvicorn import Config
 from uvicorn.server import ServerState
 from websockets.asyncio.client import connect
 
-from awmenv.server.pacing import MAX_FRAGMENTS, MOST_S, MUCH_S, REST, SMALL_S, Admission, Pace, Socket, Timed
+from awmenv.server.channels.pacing import (
+    MAX_FRAGMENTS,
+    MOST_S,
+    MUCH_S,
+    REST,
+    SMALL_S,
+    Admission,
+    Pace,
+    Socket,
+    Timed,
+)
 from tests.awmenv.conftest import Server
 
 pytestmark = pytest.mark.attack("frames")

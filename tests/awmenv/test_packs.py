@@ -15,7 +15,7 @@ from awmenv import indexes, packs
 from awmenv.errors import PackError, UnknownScenario
 from awmenv.models import RESERVED_TOOLS, BuildReport, normalise_name
 from awmenv.packs import Pack, load_pack
-from awmenv.server.library import Library
+from awmenv.server.session.library import Library
 from tests.awmenv.conftest import ROOT, TINY, OpenFolders
 
 FILES = {
@@ -154,7 +154,7 @@ SWOLLEN = {
 PEAK = """
 import resource, sys
 from awmenv.packs import load_pack
-from awmenv.server.library import Library
+from awmenv.server.session.library import Library
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 pack = load_pack(sys.argv[1])
 Library([sys.argv[1]])

@@ -13,8 +13,9 @@ import pytest
 
 from awmenv.client import RESTORES_A_CALL, EnvironmentClient, Made
 from awmenv.errors import Diverged, SessionLost, WorldLost
-from awmenv.server import database, snapshots
-from awmenv.server.snapshots import Snapshots
+from awmenv.server import database
+from awmenv.server.session import snapshots
+from awmenv.server.session.snapshots import Snapshots
 from tests.awmenv.conftest import Server, eventually
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 

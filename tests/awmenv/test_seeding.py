@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from awmenv.models import MAX_NOTE, MAX_NOTES, BuildReport
-from awmenv.server import seeding
-from awmenv.server.seeding import repair_quotes
+from awmenv.server.world import seeding
+from awmenv.server.world.seeding import repair_quotes
 
 pytestmark = pytest.mark.attack("pack rows")
 

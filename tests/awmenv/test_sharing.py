@@ -10,15 +10,15 @@ import psutil
 import pytest
 
 from awmenv.client import EnvironmentClient
-from awmenv.server.sharing import lay_together
-from awmenv.server.tools import operations, samples
+from awmenv.server.sandbox.sharing import lay_together
+from awmenv.server.world.tools import operations, samples
 from tests.awmenv.conftest import ROOT, OpenFolders, Server, start_server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 
 GAPS = """
 import sys
 sys.path.insert(0, {root!r})
-from awmenv.server import sharing
+from awmenv.server.sandbox import sharing
 old = [(str(number) * 9, [number]) for number in range(12_000)]
 del old[::2]
 if {settled}:

@@ -12,7 +12,8 @@ import pytest
 
 from awmenv.attesting import NotAttested, asked, opened, question, signed
 from awmenv.client import EnvironmentClient
-from awmenv.server import listing, plain
+from awmenv.server.sandbox import plain
+from awmenv.server.verify import listing
 from tests.awmenv.conftest import TINY, start_server
 
 KEY = "k" * 40

@@ -8,7 +8,14 @@ from typing import get_args
 
 import pytest
 
-from awmenv.server.syscalls import ALLOWED, ARCHITECTURES, NUMBERS, Profile, number, program
+from awmenv.server.sandbox.syscalls import (
+    ALLOWED,
+    ARCHITECTURES,
+    NUMBERS,
+    Profile,
+    number,
+    program,
+)
 
 pytestmark = pytest.mark.attack("system calls")
 

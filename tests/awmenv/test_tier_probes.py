@@ -12,7 +12,7 @@ import pytest
 from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
 from awmenv.health import Health
-from awmenv.server.syscalls import number
+from awmenv.server.sandbox.syscalls import number
 from tests.awmenv.conftest import Server
 from tests.awmenv.hostile_packs import pack
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from awmenv.server.diffing import MAX_ROWS, MAX_SHOWN, diff
-from awmenv.server.framing import BadFrame, encode, only_body
-from awmenv.server.plain import TooBig, plain
-from awmenv.server.tools import Operation, operations, request, shown
+from awmenv.server.sandbox.framing import BadFrame, encode, only_body
+from awmenv.server.sandbox.plain import TooBig, plain
+from awmenv.server.verify.diffing import MAX_ROWS, MAX_SHOWN, diff
+from awmenv.server.world.tools import Operation, operations, request, shown
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(),

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from awmenv.client import EnvironmentClient
-from awmenv.server.turns import Turns
+from awmenv.server.session.turns import Turns
 from tests.awmenv.conftest import Server
 from tests.awmenv.hostile_packs import pack
 

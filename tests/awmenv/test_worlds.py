@@ -11,7 +11,7 @@ import pytest
 from awmenv.client import EnvironmentClient, Made
 from awmenv.errors import Diverged, ResetFailed
 from awmenv.packs import load_pack
-from awmenv.server.marks import Mark, Start, WorldTime
+from awmenv.server.session.marks import Mark, Start, WorldTime
 from tests.awmenv.conftest import Server
 from tests.awmenv.hostile_packs import RUN_CODE, pack
 from tests.commands import ROOT

@@ -13,8 +13,8 @@ SAID = """
 from episodes.models import Episode
 from people import access
 from people.models import Membership
-from reviews import annotating
-from reviews.places import Place
+from reviews.record import annotating
+from reviews.visible.places import Place
 mila = access.person(Membership.objects.get(user__username="mila", project__slug="said"))
 for seq in (3, 90, None):
     annotating.annotate(mila, Episode.objects.get(pk={pk!r}), Place(seq), "comment", "Look here.")

@@ -16,7 +16,7 @@ from episodes.record import recording
 from episodes.models import Episode
 from people.access import system
 from people.members import house_actor
-from reviews import assigning
+from reviews.record import assigning
 ada = house_actor("{project}")
 for number in range(4):
     scenario = "known_1" if number in (1, 2) else "deciding_1"

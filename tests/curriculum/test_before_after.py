@@ -7,8 +7,8 @@ import json
 import pytest
 from django.core.management import call_command
 
-from curriculum import before_after
-from curriculum.levels import wilson
+from curriculum.rules.levels import wilson
+from curriculum.show import before_after
 
 pytestmark = pytest.mark.usefixtures("shop")
 

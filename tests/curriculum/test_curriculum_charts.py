@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from curriculum import charts
-from curriculum.ratio import Measured, Override, Phase, Strategy, history
-from curriculum.series import Series
+from curriculum.rules.ratio import (
+    Measured,
+    Override,
+    Phase,
+    Strategy,
+    history,
+)
+from curriculum.show import charts
+from curriculum.show.series import Series
 
 MEASURED = [Measured(1, 10, 9), Measured(2, 0, 0), Measured(3, 10, 5), Measured(4, 10, 1)]
 """90%, nothing counted, 50%, 10%: the phases are Scaffold three times, then Balanced, then Independence."""

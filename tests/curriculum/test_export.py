@@ -7,10 +7,10 @@ import json
 import pytest
 
 from curriculum import snapshots
-from exports import datasets
+from exports.build import datasets
 from exports.errors import BadRecipe
+from exports.explain.preview import preview
 from exports.formats import FORMATS
-from exports.preview import preview
 from exports.recipe import Recipe
 from people.errors import Invalid
 from tests.curriculum.trainer import Trainer

@@ -7,7 +7,7 @@ import json
 import pytest
 from django.core.management import call_command
 
-from curriculum import generations
+from curriculum.show import generations
 from episodes.models import OutcomeHold
 from tests.browsing import as_person, html
 

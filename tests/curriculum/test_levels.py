@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from curriculum.levels import Counted, gate, is_recommended, level_of, wilson
+from curriculum.rules.levels import (
+    Counted,
+    gate,
+    is_recommended,
+    level_of,
+    wilson,
+)
 
 
 @pytest.mark.parametrize(

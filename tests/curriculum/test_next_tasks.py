@@ -8,7 +8,7 @@ from curriculum import counting, snapshots, steering
 from curriculum.models import LevelOpened, Snapshot
 from episodes.record import splits
 from people.errors import Forbidden, Invalid, NotFound
-from reviews import court
+from reviews.record import court
 from runs.models import Probe
 from runs.taskset import probes
 from tests.curriculum.trainer import Trainer

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from curriculum.ratio import Measured, Override, Phase, Strategy, group, history, phase_of
+from curriculum.rules.ratio import (
+    Measured,
+    Override,
+    Phase,
+    Strategy,
+    group,
+    history,
+    phase_of,
+)
 
 S, B, I = Phase.SCAFFOLD, Phase.BALANCED, Phase.INDEPENDENCE  # noqa: E741
 # Format errors among the 128 rollouts of each step, from the percentages published in pull request 428 of OpenEnv.

@@ -9,8 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from tensorboardX.proto.event_pb2 import Event
 
-from curriculum import series
 from curriculum.models import TrainingStep
+from curriculum.show import series
 from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.usefixtures("shop")

@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 
-from curriculum.weights import FLOOR, METHODS, Rates, draw
+from curriculum.rules.weights import FLOOR, METHODS, Rates, draw
 
 
 def test_weight_by_uncertainty_is_the_deviation_of_a_beta():

@@ -16,8 +16,8 @@ from episodes.stored.entries import entry_of
 from episodes.stored.strip import actions_in, code_of, in_words
 from episodes.visible import trajectory
 from people.errors import Invalid
-from reviews import annotating
-from reviews.places import Place
+from reviews.record import annotating
+from reviews.visible.places import Place
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 

@@ -8,7 +8,7 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, RunStart
 from episodes.find import lists
 from episodes.record import recording
 from experts import queue
-from experts.reading import open_asks, page_of_asks
+from experts.find.reading import open_asks, page_of_asks
 from people import access
 from people.errors import Invalid, WrongScope
 from people.members import issue_token

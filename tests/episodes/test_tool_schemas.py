@@ -31,8 +31,9 @@ from episodes.models import Episode
 from episodes.record import recording
 from episodes.show import wall
 from episodes.tool_schemas import Checker
-from experts import advising, llm, queue, suggested_calls
-from experts.suggested_calls import calls_of, refuse_unfit
+from experts import advising, llm, queue
+from experts.rules import suggested_calls
+from experts.rules.suggested_calls import calls_of, refuse_unfit
 from people.errors import Invalid
 from tests.browsing import as_person, html
 from tests.people_by_name import token

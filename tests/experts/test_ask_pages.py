@@ -11,7 +11,8 @@ from django.utils import timezone
 
 from awmclient.schema import AskOpen, EpisodeStart
 from episodes.record import recording
-from experts import advising, board, closing, desk, queue
+from experts import advising, closing, desk, queue
+from experts.find import board
 from experts.models import Advice, Ask
 from people.models import Membership
 from tests.browsing import as_person, html

@@ -9,7 +9,15 @@ from awmclient.schema import Finish
 from episodes.record import recording
 from episodes.show.step_cards import card_of
 from episodes.visible import trajectory
-from experts import advising, availability, board, closing, desk, endings, notifications, queue
+from experts import (
+    advising,
+    closing,
+    desk,
+    endings,
+    notifications,
+    queue,
+)
+from experts.find import availability, board
 from experts.models import Ask, AskStatus
 from people.access import bearer, expert_model, system
 from people.members import issue_token

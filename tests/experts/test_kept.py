@@ -8,8 +8,8 @@ import pytest
 from django.db import connection
 
 from experts import advising, desk, queue
+from experts.find.similar import MEASURED, kept
 from experts.models import Advice
-from experts.similar import MEASURED, kept
 from people.access import expert_model
 
 MODEL = "small"

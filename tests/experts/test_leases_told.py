@@ -10,7 +10,8 @@ import pytest
 from django.utils import timezone
 
 from episodes import events
-from experts import queue, reading
+from experts import queue
+from experts.find import reading
 from experts.models import Assignment
 
 

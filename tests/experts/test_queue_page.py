@@ -10,7 +10,8 @@ from django.utils import timezone
 
 from awmclient.schema import RunStart
 from episodes.record import recording
-from experts import advising, board, closing, desk, eligibility, queue
+from experts import advising, closing, desk, queue
+from experts.find import board, eligibility
 from experts.models import Ask, Presence
 from people.models import Membership
 from tests.browsing import as_person, html

@@ -9,14 +9,14 @@ from django.db import connections
 
 from awmclient.schema import AskOpen, EpisodeStart, ToolCall
 from episodes.record import recording
-from experts import advising, desk, queue, review
+from experts import advising, desk, queue, tagging
 from experts.errors import StillOpen, TooLate
 from experts.models import Draft
 from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
-from reviews import annotating
 from reviews.models import Annotation
-from reviews.places import Place
+from reviews.record import annotating
+from reviews.visible.places import Place
 from tests.people_by_name import person, token
 
 
@@ -27,7 +27,7 @@ def ask(ada):
 
 
 def test_what_is_said_stands_with_author_privilege_and_place(ask, edo):
-    said = review.annotate_ask(edo, ask, "note", "He means the oldest.")
+    said = tagging.annotate_ask(edo, ask, "note", "He means the oldest.")
     assert (said.author_key, said.author_kind, said.privilege, said.seq) == (edo.key, "human", "sees_verifier", 1)
     said.text = "other words"
     with pytest.raises(TypeError):
@@ -36,7 +36,7 @@ def test_what_is_said_stands_with_author_privilege_and_place(ask, edo):
 
 def test_repeated_label_is_idempotent_and_change_is_a_new_row(ask, edo):
     for value in ("yes", "yes", "no", "yes"):
-        review.tag(edo, ask, "question_needed", value)
+        tagging.tag(edo, ask, "question_needed", value)
     rows = Annotation.objects.order_by("created_at", "pk")
     assert list(rows.values_list("text", flat=True)) == ["yes", "no", "yes"]
 
@@ -71,11 +71,11 @@ def test_a_late_answer_is_an_annotation_of_its_step_once(ask, edo):
 def test_an_unsent_draft_can_be_kept_once_the_ask_is_closed(ask, edo, rita):
     desk.save_draft(edo, ask.pk, "Half a thought")
     with pytest.raises(StillOpen):
-        review.keep_unsent(edo, ask)
+        tagging.keep_unsent(edo, ask)
     recording.fail(system(ask.project), ask.episode_id, "worker", "gone")
-    review.keep_unsent(rita, ask)  # nothing of hers
-    review.keep_unsent(edo, ask)
-    review.keep_unsent(edo, ask)
+    tagging.keep_unsent(rita, ask)  # nothing of hers
+    tagging.keep_unsent(edo, ask)
+    tagging.keep_unsent(edo, ask)
     assert list(Annotation.objects.values_list("author", "text")) == [("edo", "Half a thought")]
     assert not Draft.objects.exists()
 
@@ -84,7 +84,7 @@ def test_an_unsent_draft_can_be_kept_once_the_ask_is_closed(ask, edo, rita):
 def test_the_same_tag_from_many_tabs_at_once_is_one_row(ask, edo):
     def press(_):
         try:
-            review.tag(edo, ask, "answerable", "no")
+            tagging.tag(edo, ask, "answerable", "no")
         finally:
             connections.close_all()
 

@@ -8,7 +8,17 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from experts.routing import Load, Policy, alike, draw, expected_wait, in_turn, next_tier, route, words_of
+from experts.rules.routing import (
+    Load,
+    Policy,
+    alike,
+    draw,
+    expected_wait,
+    in_turn,
+    next_tier,
+    route,
+    words_of,
+)
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
 MODEL_FIRST = Policy(model_first=True, has_models=True, audit_share=0.05)

@@ -12,8 +12,9 @@ from awmclient.schema import RunStart
 from episodes.models import Episode, Step
 from episodes.record import recording
 from episodes.stored.entries import entry_of
-from experts import advising, availability, board, closing, desk, queue
+from experts import advising, closing, desk, queue
 from experts.errors import AtCapacity, DraftConflict, NotForYou, NotYours, Passed, StillOpen, TooLate, Used
+from experts.find import availability, board
 from experts.models import Advice, Ask, AskEvent, Draft, Presence
 from people.access import bearer, expert_model, system
 from people.errors import Forbidden, Invalid, NotFound

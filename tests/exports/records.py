@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from exports.building import Walk
+from exports.build.building import Walk
 from exports.formats import FORMATS
 from exports.formats.curriculum import TaskRecord
-from exports.leakage import Ground
 from exports.recipe import Recipe
 from exports.record import Record, Result
+from exports.rules.leakage import Ground
 
 TOOLS = [
     {"name": "get_ticket", "description": "One ticket.", "input_schema": {"type": "object", "properties": {"id": {}}}},

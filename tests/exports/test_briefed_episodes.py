@@ -8,7 +8,7 @@ import pytest
 
 from awmclient.conversation import BRIEFED
 from episodes.quoting import Secret
-from exports.building import Walk
+from exports.build.building import Walk
 from exports.formats import FORMATS
 from tests.exports.records import COMPLETE, FAILED, STEPS, ground, record, walk
 

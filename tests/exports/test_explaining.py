@@ -11,7 +11,7 @@ from django.test import Client
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode
 from episodes.record import recording
-from exports import comparing, explaining
+from exports.explain import comparing, explaining
 from tests.browsing import as_person, html
 from tests.exports.test_export_pages import built, episode, store
 from tests.people_by_name import token

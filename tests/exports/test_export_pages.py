@@ -18,11 +18,14 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch, 
 from episodes.models import Episode
 from episodes.record import recording
 from experts import advising, queue
-from exports import datasets, pages, parts, requesting, storing, tokenizing, working
+from exports.build import datasets, parts, storing
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
+from exports.jobs import requesting, working
 from exports.models import Export, ExportState
+from exports.pages import exports
 from exports.recipe import Recipe
+from exports.rules import tokenizing
 from people.errors import Forbidden, Invalid
 from tests.browsing import as_person, html
 from tests.exports.test_token_ids import PLAIN, tokenizer_in
@@ -389,7 +392,7 @@ def test_recipe_in_yaml_fills_the_form_and_loses_nothing(ada, store):
         answer = person.post("/exports/recipe", body)
         assert answer.status_code == 302
         query = QueryDict(answer.headers["Location"].partition("?")[2])
-        assert pages.recipe_of(query) == recipe and query["scenario"] == "desk"
+        assert exports.recipe_of(query) == recipe and query["scenario"] == "desk"
     page = html(person.get(answer.headers["Location"]))
     assert "pairs_per_task: 7" in page and "checked" in page
     built_one = person.post("/exports/", query.dict() | {"include": query.getlist("include")})

@@ -7,12 +7,12 @@ import json
 import pytest
 
 from episodes.quoting import Secret
-from exports.building import Walk
+from exports.build.building import Walk
 from exports.formats import FORMATS
-from exports.leakage import Ground, NearTasks
 from exports.recipe import FOR_VIEWERS, BadRecipe, Recipe
 from exports.record import Result
-from exports.redaction import Redactor
+from exports.rules.leakage import Ground, NearTasks
+from exports.rules.redaction import Redactor
 from exports.writers import jsonl
 from tests.exports.records import FAILED, STEPS, record, walk, with_advice
 

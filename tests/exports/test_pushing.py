@@ -9,7 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 
-from exports import pushing, storing
+from exports.build import storing
+from exports.jobs import pushing
 from exports.models import Push
 from people.models import AuditEntry
 from tests.browsing import as_person, html

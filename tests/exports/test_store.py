@@ -7,7 +7,8 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from awmweb.settings import exports_storage
-from exports import requesting, storing, working
+from exports.build import storing
+from exports.jobs import requesting, working
 from exports.models import ExportState
 from exports.recipe import Recipe
 from tests.browsing import as_person, html

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from exports import tokenizing
-from exports.building import Walk
+from exports.build.building import Walk
 from exports.errors import BadRecipe
 from exports.formats import FORMATS
-from exports.leakage import Ground
 from exports.recipe import Recipe
+from exports.rules import tokenizing
+from exports.rules.leakage import Ground
 from tests.exports.records import STEPS, record, walk
 
 MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]

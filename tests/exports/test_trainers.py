@@ -23,11 +23,11 @@ from awmclient.testing import MemoryDashboard
 from awmenv.client import EnvironmentClient
 from awmenv.packs import load_pack
 from episodes.record import recording
-from exports import tokenizing
-from exports.building import Walk
+from exports.build.building import Walk
 from exports.formats import FORMATS
-from exports.leakage import Ground
 from exports.recipe import Recipe
+from exports.rules import tokenizing
+from exports.rules.leakage import Ground
 from exports.writers import parquet
 from exports.writers.jsonl import line
 from people.access import system

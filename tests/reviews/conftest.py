@@ -8,7 +8,7 @@ from awmclient.schema import EpisodeStart, Finish, Outcome, StepBatch
 from episodes.models import Episode
 from episodes.record import recording
 from people.access import Actor, system
-from reviews import assigning
+from reviews.record import assigning
 
 TOOLS = [
     {

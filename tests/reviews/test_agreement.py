@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from reviews import agreement
-from reviews.agreement import alpha, alpha_of_draw, fleiss, kappa, share
+from reviews.statistics import agreement
+from reviews.statistics.agreement import (
+    alpha,
+    alpha_of_draw,
+    fleiss,
+    kappa,
+    share,
+)
 
 OBSERVERS = ("1233214121..", "1233224125.3", ".33322412513", "12332441251.")
 """Four judges, twelve items, with gaps; made for this test."""

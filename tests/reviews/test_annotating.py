@@ -6,12 +6,12 @@ import pytest
 
 from episodes.models import Episode
 from people.errors import Forbidden, Invalid, NotFound
-from reviews import annotating, assigning, correcting, schemas
-from reviews.annotated import current
-from reviews.correcting import Better
 from reviews.errors import NotYours, SchemaEnded
 from reviews.models import Annotation, Correction, LabelSchema
-from reviews.places import Place
+from reviews.record import annotating, assigning, correcting, schemas
+from reviews.record.correcting import Better
+from reviews.visible.annotated import current
+from reviews.visible.places import Place
 
 
 @pytest.fixture

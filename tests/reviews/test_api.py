@@ -6,9 +6,9 @@ import pytest
 from django.test import Client
 
 from episodes.record.saved_views import EPISODE_VIEWS
-from reviews import annotating, assigning, correcting, schemas
 from reviews.models import Annotation, CourtCase, ReviewQueue, Verdict
-from reviews.places import Place
+from reviews.record import annotating, assigning, correcting, schemas
+from reviews.visible.places import Place
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.reviews.conftest import ended

@@ -16,10 +16,11 @@ from episodes.record import recording
 from people import members
 from people.access import system
 from people.errors import Forbidden, Invalid, NotFound, WrongScope
-from reviews import assigning, deciding, reports, worth
-from reviews.deciding import Wanted
 from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
 from reviews.models import Review, ReviewSlot, Verdict
+from reviews.record import assigning, deciding
+from reviews.record.deciding import Wanted
+from reviews.statistics import reports, worth
 from tests.browsing import as_person
 from tests.people_by_name import person, token
 from tests.reviews.conftest import ended

@@ -8,12 +8,12 @@ from django.utils import timezone
 from episodes.models import Episode
 from notices import subjects
 from people.errors import Invalid
-from reviews import annotating, assigning, mentions, schemas
-from reviews.annotated import seen_by
 from reviews.errors import Changed, NotYours
 from reviews.models import COMMENT, Annotation, Mention
 from reviews.notifications import CommentSubject
-from reviews.places import Place
+from reviews.record import annotating, assigning, mentions, schemas
+from reviews.visible.annotated import seen_by
+from reviews.visible.places import Place
 from tests.browsing import as_person, html
 
 pytestmark = pytest.mark.django_db

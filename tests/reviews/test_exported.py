@@ -10,14 +10,14 @@ from awmclient.schema import AskOpen, EpisodeStart, Finish, Outcome, StepBatch
 from episodes.models import Episode, Privilege
 from episodes.record import recording
 from experts import advising, queue
-from experts import review as questions
-from exports import datasets
+from experts import tagging as questions
+from exports.build import datasets
 from exports.recipe import Recipe
 from people.access import system
-from reviews import assigning as reviewing
-from reviews import deciding
-from reviews.deciding import Wanted
 from reviews.models import Verdict
+from reviews.record import assigning as reviewing
+from reviews.record import deciding
+from reviews.record.deciding import Wanted
 from tests.reviews.conftest import ended
 
 pytestmark = pytest.mark.django_db

@@ -6,9 +6,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from reviews import annotating, assigning, schemas
 from reviews.models import Annotation
-from reviews.places import Place
+from reviews.record import annotating, assigning, schemas
+from reviews.visible.places import Place
 from tests.browsing import as_person, html
 from tests.people_by_name import person
 from tests.reviews.conftest import ended

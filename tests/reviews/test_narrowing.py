@@ -9,9 +9,9 @@ import pytest
 from episodes.find import lists
 from episodes.find.facets import Wish, counted
 from people.errors import Invalid, WrongScope
-from reviews import annotating, assigning, deciding, schemas
-from reviews.deciding import Wanted
-from reviews.places import Place
+from reviews.record import annotating, assigning, deciding, schemas
+from reviews.record.deciding import Wanted
+from reviews.visible.places import Place
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 from tests.reviews.conftest import ended

@@ -6,11 +6,11 @@ import pytest
 
 from episodes.models import Episode
 from people.errors import Invalid
-from reviews import annotating, assigning, schemas
-from reviews.annotated import seen_by
 from reviews.errors import Moved
 from reviews.models import Annotation
-from reviews.places import Place, tell
+from reviews.record import annotating, assigning, schemas
+from reviews.visible.annotated import seen_by
+from reviews.visible.places import Place, tell
 from tests.browsing import as_person, html
 from tests.people_by_name import token
 

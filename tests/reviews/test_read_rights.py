@@ -7,10 +7,10 @@ import pytest
 from imports.models import Import
 from people import projects
 from people.models import Membership, Role
-from reviews import annotating, assigning, deciding
-from reviews.deciding import Wanted
 from reviews.models import COMMENT, Annotation, Verdict
-from reviews.places import Place
+from reviews.record import annotating, assigning, deciding
+from reviews.record.deciding import Wanted
+from reviews.visible.places import Place
 from tests.browsing import as_person, html
 
 

@@ -7,8 +7,8 @@ import re
 import pytest
 from django.urls import reverse
 
-from reviews import assigning
 from reviews.models import ReviewSlot
+from reviews.record import assigning
 from tests.browsing import as_person, html
 
 VERDICT = {

@@ -11,13 +11,13 @@ from awmclient.schema import EpisodeStart, Finish, Outcome
 from episodes.models import Episode, VerifierOutcome
 from episodes.record import recording
 from episodes.record.splits import task_key
-from exports import datasets
+from exports.build import datasets
 from exports.recipe import Recipe
 from people.access import system
-from reviews import assigning, correcting, court, deciding
-from reviews.correcting import Better
-from reviews.deciding import Wanted
 from reviews.models import Correction
+from reviews.record import assigning, correcting, court, deciding
+from reviews.record.correcting import Better
+from reviews.record.deciding import Wanted
 from runs.show.comparison import compare_run
 from tests.browsing import as_person, html
 from tests.reviews.conftest import ended

@@ -20,11 +20,18 @@ from people import members
 from people.access import person, system
 from people.errors import Invalid
 from people.models import Role
-from reviews import annotating, assigning, court, deciding, reports, schemas, worth
-from reviews.deciding import Wanted
 from reviews.errors import TooLate
 from reviews.models import CourtCase
-from reviews.places import Place
+from reviews.record import (
+    annotating,
+    assigning,
+    court,
+    deciding,
+    schemas,
+)
+from reviews.record.deciding import Wanted
+from reviews.statistics import reports, worth
+from reviews.visible.places import Place
 from tests.browsing import as_person, html
 from tests.locks import somebody_waits_for_a_lock
 from tests.people_by_name import token

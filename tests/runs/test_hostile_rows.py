@@ -22,7 +22,7 @@ from tests.running import ROOT
 pytestmark = pytest.mark.attack("pack rows")
 
 BUILD_MB = 512
-"""What the process of one database may take, `awmenv.server.scenario.BUILD_MEMORY`."""
+"""What the process of one database may take, `awmenv.server.session.scenario.BUILD_MEMORY`."""
 
 
 def manage(var: Path, *arguments: str) -> tuple[subprocess.CompletedProcess[str], float]:

@@ -12,7 +12,7 @@ from curriculum import next_tasks
 from episodes.models import Episode
 from episodes.record import recording
 from episodes.stored import packs
-from exports.preview import preview
+from exports.explain.preview import preview
 from exports.recipe import Recipe
 from people.members import issue_token
 from runs.launch import launching, planning

@@ -18,7 +18,7 @@ from episodes.models import Episode
 from episodes.record import recording, splits
 from people.access import system
 from people.errors import Forbidden, NotFound
-from reviews import court
+from reviews.record import court
 from runs.errors import BadPlan, NoEndpoint, UnknownPolicy, WrongState
 from runs.launch import launching, planning
 from runs.models import Plan

@@ -12,7 +12,7 @@ from episodes.models import Episode, OutcomeHold
 from episodes.record import recording, splits
 from episodes.stored.packs import find_pack
 from people.access import system
-from reviews import court
+from reviews.record import court
 from runs.launch import launching, planning, preflight
 from runs.models import Plan, PlanState, Probe
 from runs.show.comparison import is_settled

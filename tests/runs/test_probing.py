@@ -9,8 +9,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from people.access import system
-from reviews import court
 from reviews.models import CourtCase
+from reviews.record import court
 from runs.launch import planning, preflight
 from runs.models import Probe
 from runs.show.comparison import tries_of

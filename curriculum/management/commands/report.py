@@ -6,8 +6,8 @@ from pathlib import Path
 
 from django.core.management.base import CommandError
 
-from curriculum import series, training_report
 from curriculum.management.commands._of_run import OfRun
+from curriculum.show import series, training_report
 from episodes.models import Run
 from people.access import Actor
 from runs.models import Plan

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from exports import working
+from exports.jobs import working
 
 NICE = 10
 """People who answer and agents that wait go first on a busy machine."""

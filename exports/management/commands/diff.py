@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from exports import comparing, explaining
+from exports.explain import comparing, explaining
 from people.errors import AppError
 from people.members import house_actor
 

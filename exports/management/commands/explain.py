@@ -6,8 +6,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from exports import explaining
-from exports.explaining import Dataset
+from exports.explain import explaining
+from exports.explain.explaining import Dataset
 from people.errors import AppError
 from people.members import house_actor
 

@@ -12,9 +12,9 @@ from typing import Any, get_args
 from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from exports import datasets
+from exports.build import datasets
 from exports.recipe import FILTERS, AdviceMode, FormatName, OptIn, Recipe
-from exports.selecting import filters_of, selected
+from exports.select.selecting import filters_of, selected
 from people.errors import AppError
 from people.members import house_actor
 from runs.statistics.compare import count

@@ -9,7 +9,8 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from exports import explaining, hub_commits, pushing
+from exports.explain import explaining
+from exports.jobs import hub_commits, pushing
 from people.errors import AppError
 from people.members import house_actor, record
 from runs.statistics.compare import count

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from exports import hub_commits, pushing
+from exports.jobs import hub_commits, pushing
 from people.errors import AppError
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,146 @@
+"""The agent's channel, /mcp: JSON-RPC 2.0 by socket or by POST, with the scenario's tools and nothing else.
+
+Owns openenv's methods of it: the tools of a session, and the making and closing of sessions over HTTP. A control tool
+gets the very words of an unknown one. Leaves ids to `connections`, and what a call comes to to `environment`.
+"""
+
+import logging
+import time
+from typing import Any
+
+import orjson
+from fastapi import WebSocket
+
+from awmenv.server import strict
+from awmenv.server.channels import pacing
+from awmenv.server.channels.connections import Connection, Connections, Full, NotThere
+from awmenv.server.session.environment import NOT_STARTED, ToolRefused
+
+log = logging.getLogger("awmenv.agent")
+
+PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR, SERVER_ERROR = (
+    -32700, -32600, -32601, -32602, -32603, -32000,
+)  # fmt: skip
+FIELDS = {"jsonrpc", "id", "method", "params"}
+
+
+class Refused(Exception):
+    """A request that comes to an error: its code, and its message for the agent."""
+
+    def __init__(self, code: int, message: str, data: dict[str, Any] | None = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
+
+
+async def serve(socket: WebSocket, connections: Connections) -> None:
+    """Serve one agent's socket, with an environment of its own, until it closes."""
+    await socket.accept()
+    try:
+        connection = connections.open()
+    except Full as full:
+        await socket.send_text(_failed(None, _full(full, connections)).decode())
+        await socket.close()
+        return
+
+    async def told(text: str | None) -> str:
+        return (await answered(text.encode() if text is not None else b"\xff", connections, connection)).decode()
+
+    try:
+        await pacing.converse(socket, told, lambda: connections.lose(connection))
+    finally:
+        connections.leave(connection)
+
+
+async def answered(body: bytes, connections: Connections, own: Connection | None = None) -> bytes:
+    """Return the answer to one request, as JSON. Whatever is asked, there is one."""
+    try:
+        request = strict.read(body, pacing.FRAME)
+    except strict.Unreadable as error:
+        return _failed(None, Refused(PARSE_ERROR, f"Parse error: {error}"))
+    return await answer(request, connections, own)
+
+
+async def answer(request: Any, connections: Connections, own: Connection | None) -> bytes:
+    """Return the same for a request that has been read."""
+    identity = request.get("id") if isinstance(request, dict) else None
+    try:
+        result = await _result(_checked(request), connections, own)
+    except Refused as refused:
+        return _failed(identity if isinstance(identity, str | int) else None, refused)
+    except Exception:
+        # The last door before the socket: an error of ours must end neither the session nor be read by an agent.
+        log.exception("a request of an agent failed")
+        return _failed(identity, Refused(INTERNAL_ERROR, "The server failed on this request"))
+    return orjson.dumps({"jsonrpc": "2.0", "id": identity, "result": result})
+
+
+def _checked(request: Any) -> dict[str, Any]:
+    if not isinstance(request, dict):
+        raise Refused(INVALID_REQUEST, "Invalid request: not an object")
+    if request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
+        raise Refused(INVALID_REQUEST, 'Invalid request: "jsonrpc" is "2.0", and "method" a text')
+    if set(request) - FIELDS or type(request.get("id")) not in (str, int, type(None)):
+        raise Refused(INVALID_REQUEST, 'Invalid request: "id" is a text or a number, and other fields are not known')
+    if not isinstance(request.get("params", {}), dict):
+        raise Refused(INVALID_REQUEST, "Invalid request: params must be an object")
+    return request
+
+
+async def _result(request: dict[str, Any], connections: Connections, own: Connection | None) -> dict[str, Any]:
+    method, params = request["method"], request.get("params", {})
+    if method == "openenv/session/create":
+        return {"session_id": own.id if own else _created(connections)}
+    if method == "openenv/session/close":
+        return _closed(params, connections, own)
+    if method not in ("tools/list", "tools/call"):
+        raise Refused(METHOD_NOT_FOUND, f"Method not found: {method[:100]}")
+    connection = own or (_found(params, connections) if params.get("session_id") else None)
+    if method == "tools/list":
+        return {"tools": connection.environment.tools_for_agent() if connection else []}
+    name = params.get("name")
+    if not name:
+        raise Refused(INVALID_PARAMS, "Missing 'name' in params")
+    if connection is None:
+        raise Refused(INTERNAL_ERROR, NOT_STARTED)
+    try:
+        return await connection.environment.agent_call(name, params.get("arguments", {}))
+    except ToolRefused as refused:
+        raise Refused(INTERNAL_ERROR, str(refused)) from refused
+    finally:
+        connection.used_at = time.monotonic()
+
+
+def _created(connections: Connections) -> str:
+    try:
+        return connections.open(over_http=True).id
+    except Full as full:
+        raise _full(full, connections) from full
+
+
+def _full(full: Full, connections: Connections) -> Refused:
+    return Refused(SERVER_ERROR, str(full), {"active_sessions": connections.count, "max_sessions": connections.most})
+
+
+def _closed(params: dict[str, Any], connections: Connections, own: Connection | None) -> dict[str, Any]:
+    wanted = params.get("session_id")
+    if not wanted:
+        raise Refused(INVALID_PARAMS, "Invalid params - 'session_id' is required")
+    if own is not None and wanted == own.id:
+        raise Refused(INVALID_REQUEST, "Cannot close active WebSocket-managed session via MCP method")
+    connection = _found(params, connections)
+    if connections.close(connection):
+        return {"session_id": wanted, "closed": True}
+    return {"session_id": wanted, "closed": False, "closing": True}
+
+
+def _found(params: dict[str, Any], connections: Connections) -> Connection:
+    try:
+        return connections.found(str(params["session_id"]))
+    except NotThere as nothing:
+        raise Refused(INVALID_PARAMS, str(nothing)) from nothing
+
+
+def _failed(identity: str | int | None, refused: Refused) -> bytes:
+    error = {"code": refused.code, "message": strict.clean(str(refused)), "data": refused.data}
+    return orjson.dumps({"jsonrpc": "2.0", "id": identity, "error": error})

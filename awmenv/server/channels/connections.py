@@ -1,0 +1,118 @@
+"""Who is connected, and to which episode: a socket's own, or one made over HTTP that sockets come to and leave.
+
+Owns ids, capacity, and the end of what nobody uses any more. `control` and `agent` speak for a connection. An id is 192
+random bits and finds only what was made over HTTP: a socket's own episode is nobody else's, and ends with it.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from dataclasses import dataclass, field
+
+from awmenv.errors import EnvironmentFault
+from awmenv.server.session.environment import WorldEnvironment
+from awmenv.server.session.sessions import World
+
+log = logging.getLogger("awmenv.connections")
+
+
+class Full(EnvironmentFault):
+    """Every session slot of the server is taken."""
+
+    code = "capacity_reached"
+
+
+class NotThere(EnvironmentFault):
+    """An id that finds nothing, or something that cannot be used now."""
+
+    code = "session_error"
+
+
+@dataclass(eq=False)
+class Connection:
+    """One environment and how it is held. `knows_key` is about the socket that is attached now."""
+
+    environment: WorldEnvironment
+    made_over_http: bool
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(24))
+    attached: bool = False
+    knows_key: bool = False
+    closing: bool = False
+    used_at: float = field(default_factory=time.monotonic)
+
+
+class Connections:
+    """All of them, on the server's loop."""
+
+    def __init__(self, world: World, most: int, detached_s: float) -> None:
+        self.world = world
+        self.most = most
+        self._detached_s = detached_s
+        self._open: set[Connection] = set()
+        self._by_id: dict[str, Connection] = {}
+
+    @property
+    def count(self) -> int:
+        return len(self._open)
+
+    def open(self, *, over_http: bool = False) -> Connection:
+        """Create an environment for a socket, or for a client that gets its ID. Raises `Full`."""
+        if len(self._open) >= self.most:
+            raise Full(f"Server at capacity: {len(self._open)}/{self.most} sessions active")
+        connection = Connection(WorldEnvironment(self.world), over_http, attached=not over_http)
+        self._open.add(connection)
+        if over_http:
+            self._by_id[connection.id] = connection
+        return connection
+
+    def found(self, wanted: str) -> Connection:
+        """Return a connection that was made over HTTP, for an agent's request. Raises `NotThere`."""
+        connection = self._by_id.get(wanted)
+        if connection is None:
+            raise NotThere(f"Unknown session_id: {wanted[:100]}")
+        connection.used_at = time.monotonic()
+        return connection
+
+    def attach(self, wanted: str) -> Connection:
+        """Give one that was made over HTTP to a control socket, to one at a time. Raises `NotThere`."""
+        connection = self.found(wanted)
+        if connection.attached:
+            raise NotThere("This session has an attached WebSocket already")
+        connection.attached, connection.knows_key = True, False
+        return connection
+
+    def leave(self, connection: Connection) -> None:
+        """Release a socket: its own episode ends; one created over HTTP waits for the next socket."""
+        connection.attached = False
+        connection.used_at = time.monotonic()
+        if connection.closing or not connection.made_over_http:
+            self._end(connection)
+
+    def lose(self, connection: Connection) -> None:
+        """End the episode of a socket that closed in the middle of an answer, and with it the process that works
+        on it. One that was made over HTTP is let finish its call, since another socket may go on with it."""
+        if not connection.made_over_http:
+            self._end(connection)
+
+    def close(self, connection: Connection) -> bool:
+        """End one that was made over HTTP; False if it ends once its socket has left."""
+        connection.closing = True
+        if not connection.attached:
+            self._end(connection)
+        return not connection.attached
+
+    def _end(self, connection: Connection) -> None:
+        self._open.discard(connection)
+        self._by_id.pop(connection.id, None)
+        connection.environment.close()
+
+    async def watch(self) -> None:
+        """End what was made over HTTP and has neither a socket nor a use any more, until cancelled."""
+        while True:
+            await asyncio.sleep(min(5.0, self._detached_s / 4))
+            before = time.monotonic() - self._detached_s
+            for connection in list(self._by_id.values()):
+                if not connection.attached and connection.used_at < before:
+                    log.info("a session made over HTTP ends: unused for %g s", self._detached_s)
+                    self._end(connection)

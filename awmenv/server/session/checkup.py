@@ -1,0 +1,232 @@
+"""What is found out about a pack before anybody plays it: whether its rows build a database, and the health of its
+verifiers, both forms of each, run on that database. All of it behind the walls.
+
+Owns what is tried, once per content, and where the records outlive the process. Leaves building and running to
+`scenario` and `verifier`, words to `awmenv.health`. Called by `sessions` for the task of an episode that people watch,
+and as a process of its own for whole packs (`checkpack`).
+"""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import logging
+import sqlite3
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from awmenv.errors import DatabaseBroken, EnvironmentFault
+from awmenv.health import MAX_ERROR, Form, Health
+from awmenv.models import BuildReport
+from awmenv.packs import Mode, Pack, Verifier
+from awmenv.server import database
+from awmenv.server.session.scenario import ScenarioHouse
+from awmenv.server.session.turns import Turns
+from awmenv.server.settings import Judge
+from awmenv.server.verifier import RunFailed, VerifierHouse, verdict
+from awmenv.server.verify import judge
+
+log = logging.getLogger("awmenv.checkup")
+
+VERSION = 1  # of what is tried; records of another one are made anew
+PATIENCE_S = 2.0  # a scenario that takes longer no longer keeps others out
+UNTOUCHED = "passes_untouched"
+OWN_WORDS = {"complete": "complete", "others": "others", "incomplete": "others"}
+OWN_FLAGS = ("complete", "completed", "task_complete", "task_completed")
+OWN_ERRORS = ("error", "exception", "traceback")
+
+
+class Checkup:
+    """Runs verifiers where nothing was done, `at_once` scenarios at a time, and as many more that take long.
+
+    With a judge, evidence without a word of its own is ruled on; otherwise such a form says nothing.
+    """
+
+    def __init__(
+        self,
+        scenarios: ScenarioHouse,
+        verifiers: VerifierHouse,
+        cache: Path | None,
+        *,
+        workers: Executor,
+        at_once: int = 2,
+        judge: Judge | None = None,
+    ) -> None:
+        self.scenarios = scenarios
+        self.verifiers = verifiers
+        self.records = Records(cache)
+        self.judge = judge
+        self._workers = workers
+        self._room = Turns(at_once, PATIENCE_S, each=1, late=at_once)
+        self._asked: dict[tuple[Path, str, int], asyncio.Task[Health]] = {}
+
+    def ask(self, pack: Pack, scenario: str, task_idx: int) -> asyncio.Task[Health]:
+        """Return what is known of one task, or will be soon; whoever asks meanwhile waits for the same. Never fails."""
+        key = (pack.folder, scenario, task_idx)
+        if key not in self._asked:
+            self._asked[key] = asyncio.ensure_future(self._one(pack, scenario, task_idx))
+            self._asked[key].add_done_callback(lambda task: self._forget_unchecked(key, task))
+        return self._asked[key]
+
+    async def _one(self, pack: Pack, scenario: str, task_idx: int) -> Health:
+        try:
+            return (await self.of(pack, scenario, [task_idx]))[task_idx]
+        except (EnvironmentFault, OSError) as error:
+            return Health(unchecked=str(error))
+
+    def _forget_unchecked(self, key: tuple[Path, str, int], task: asyncio.Task[Health]) -> None:
+        """Forget what could not be checked now; it may be checked later."""
+        if task.cancelled() or task.exception() or task.result().unchecked:
+            self._asked.pop(key, None)
+
+    async def of(self, pack: Pack, scenario: str, tasks: Iterable[int]) -> dict[int, Health]:
+        """Return the health of each task: from the records, else tried now on one database of the scenario.
+
+        Raises an EnvironmentFault where nothing can be tried; then nothing is recorded.
+        """
+        async with self._room.one((pack.folder, scenario)):
+            subjects = await asyncio.to_thread(lambda: [Subject(pack, scenario, task_idx) for task_idx in tasks])
+            known = await asyncio.to_thread(lambda: {one.task_idx: self._recorded(one.digest) for one in subjects})
+            found = {
+                task_idx: health for task_idx, health in known.items() if health and not self._could_say_more(health)
+            }
+            for subject, health in await self._tried(pack, scenario, [s for s in subjects if s.task_idx not in found]):
+                await asyncio.to_thread(self.records.write, subject.digest, health.wire())
+                found[subject.task_idx] = health
+            return found
+
+    def _recorded(self, digest: str) -> Health | None:
+        return Health.from_wire(self.records.read(digest))
+
+    async def database(self, pack: Pack, scenario: str) -> BuildReport:
+        """Return how the scenario's database comes out: from the records, else built now and thrown away.
+
+        Raises an EnvironmentFault where nothing can be built here; then nothing is recorded.
+        """
+        async with self._room.one((pack.folder, scenario)):
+            digest = await asyncio.to_thread(lambda: _digest(["database", VERSION, pack.statements(scenario)]))
+            known = BuildReport.from_wire(await asyncio.to_thread(self.records.read, digest))
+            if known is not None:
+                return known
+            try:
+                file, report = await self.scenarios.untouched(pack, scenario)
+                file.unlink(missing_ok=True)
+            except DatabaseBroken as error:
+                if error.report is None:  # its process broke a limit, which another time or machine may have more of
+                    return BuildReport(failures=1, failed=[str(error)])
+                report = error.report
+            await asyncio.to_thread(self.records.write, digest, report.wire())
+            return report
+
+    def _could_say_more(self, health: Health) -> bool:
+        return self.judge is not None and health.sql.state == "runs" and not health.sql.says
+
+    async def _tried(self, pack: Pack, scenario: str, subjects: "Sequence[Subject]") -> "list[tuple[Subject, Health]]":
+        if not subjects:
+            return []
+        try:
+            untouched, _report = await self.scenarios.untouched(pack, scenario)
+        except DatabaseBroken as error:
+            return [(subject, Health(unchecked=str(error))) for subject in subjects]
+        try:
+            return [(subject, await self._try(subject, str(untouched))) for subject in subjects]
+        finally:
+            database.remove(untouched)
+
+    async def _try(self, subject: "Subject", untouched: str) -> Health:
+        code = await self._form(subject, "code", untouched)
+        return Health(code, await self._form(subject, "sql", untouched), subject.untouched)
+
+    async def _form(self, subject: "Subject", mode: Mode, untouched: str) -> Form:
+        verifier = subject.forms[mode]
+        if verifier is None:
+            return Form()
+        run = partial(verdict, self.verifiers, verifier.code, mode, untouched, untouched, None, private=True)
+        found = await asyncio.get_running_loop().run_in_executor(self._workers, run)
+        if found.get("error_code") not in (None, RunFailed.code):
+            raise EnvironmentFault(str(found["error_message"]))
+        form = form_of(found)
+        if mode == "code" or self.judge is None or form.state != "runs" or form.says:
+            return form
+        about = {"task": subject.task, "steps": [], "evidence": found["raw_result"], "about": verifier.raw_response}
+        ruling, said = await judge.rule(self.judge, about)
+        if ruling == "judge_error":
+            log.warning("no ruling on the unmodified database of task %d: %s", subject.task_idx, said)
+            return form
+        return replace(form, says="complete" if ruling == "complete" else "others", judged=True)
+
+
+class Subject:
+    """One task with both forms of its verifier, and the digest of all that decides how they fare."""
+
+    def __init__(self, pack: Pack, scenario: str, task_idx: int) -> None:
+        self.task_idx = task_idx
+        self.task = pack.tasks(scenario)[task_idx]
+        self.forms: dict[Mode, Verifier | None] = {
+            "code": pack.verifier(scenario, task_idx, "code"),
+            "sql": pack.verifier(scenario, task_idx, "sql"),
+        }
+        self.untouched = pack.about(scenario, task_idx).get("kind") == UNTOUCHED
+        texts = [form.code if form else None for form in self.forms.values()]
+        self.digest = _digest([VERSION, pack.statements(scenario), texts, self.untouched])
+
+
+def _digest(content: list[Any]) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:40]
+
+
+def form_of(found: dict[str, Any]) -> Form:
+    """Return what one run of `run_verifier` says about the verifier."""
+    if found["execution_status"] != "success":
+        error = str(found["error_message"])
+        reason = error.removeprefix("DoesNotCompile: ")
+        return Form("fails" if reason == error else "broken", "", reason[:MAX_ERROR])
+    value = found["raw_result"]
+    hidden = next((value[name] for name in OWN_ERRORS if isinstance(value.get(name), str) and value[name]), "")
+    return Form("runs", own_word(value), hidden[:MAX_ERROR])
+
+
+def own_word(value: dict[str, Any]) -> str:
+    """Return the verdict that a result states itself; empty where it is evidence for a judge.
+
+    Only names that can mean nothing else count: `status` or `success` may be part of the evidence.
+    """
+    word = value.get("result")
+    if isinstance(word, str) and word.strip().lower() in OWN_WORDS:
+        return OWN_WORDS[word.strip().lower()]
+    flag = next((value[name] for name in OWN_FLAGS if type(value.get(name)) is bool), None)
+    return "" if flag is None else "complete" if flag else "others"
+
+
+class Records:
+    """What was found, by digest, in a small database of our own; where none can be kept, it is found anew each time.
+
+    The server opens it, so nothing of a pack is ever part of a statement: what was found is JSON text in one column.
+    """
+
+    def __init__(self, cache: Path | None) -> None:
+        self.file = cache / "verifiers.db" if cache else None
+
+    def read(self, digest: str) -> Any:
+        rows = self._run("SELECT found FROM health WHERE digest = ?", [digest])
+        return json.loads(rows[0][0]) if rows else None
+
+    def write(self, digest: str, found: dict[str, Any]) -> None:
+        self._run("INSERT OR REPLACE INTO health VALUES (?, ?)", [digest, json.dumps(found)])
+
+    def _run(self, statement: str, values: list[str]) -> list[tuple[Any, ...]]:
+        if self.file is None:
+            return []
+        try:
+            self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with contextlib.closing(sqlite3.connect(self.file, timeout=5, isolation_level=None)) as connection:
+                connection.execute("PRAGMA synchronous=OFF")  # what a power cut takes is found again
+                connection.execute("CREATE TABLE IF NOT EXISTS health (digest TEXT PRIMARY KEY, found TEXT NOT NULL)")
+                return connection.execute(statement, values).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            log.info("records of verifiers are not kept: %s", error)
+            return []

@@ -1,0 +1,446 @@
+"""openenv's `Environment` over our sessions: actions in, observations out, in the words and rewards that upstream's
+clients know.
+
+Owns what the two channels may do: a reset and a step (on /ws) are control and agent together, `agent_call` (on /mcp) is
+the agent's alone, where a control tool gets the very words of an unknown one; and the key of a connection. The rules of
+an episode are `sessions`'. `connections` makes one of these per connection, and openenv one for each question about
+metadata and tasks.
+"""
+
+import hmac
+import json
+import logging
+import time
+import uuid
+from typing import Any
+
+import orjson
+from openenv.core.env_server.interfaces import Environment
+from openenv.core.env_server.mcp_types import CallToolAction, ListToolsAction
+from openenv.core.env_server.types import Action, EnvironmentMetadata, State
+
+from awmenv import __version__
+from awmenv.attesting import Trail, sha256_of, signed
+from awmenv.errors import EnvironmentFault
+from awmenv.models import CONTROL_TOOLS, BuildReport
+from awmenv.server.session.library import SPLIT
+from awmenv.server.session.marks import REAL, RECORDED, Mark, Start
+from awmenv.server.session.sessions import CallResult, Session, Verification, World
+from awmenv.server.session.wire import WorldObservation, WorldState
+from awmenv.server.strict import clean
+
+log = logging.getLogger("awmenv.environment")
+
+REWARDS = {"complete": 1.0, "incomplete": 0.1, "format_error": -1.0}
+FORMAT_ERRORS = frozenset({"tool_not_found", "invalid_args", "invalid_action"})
+NOT_STARTED = "Sub-environment is not running. Call reset() first."
+MAX_NAME = 200
+ENDED = "Episode has ended. Call reset() to start a new episode."
+
+# Upstream sorts errors by words in their message; AWMENV_LABELS=upstream does the same for those who compare with it.
+_UPSTREAM_WORDS = (
+    ("tool_not_found", ("not found", "unknown tool", "no tool")),
+    (
+        "invalid_args",
+        ("invalid", "argument", "parameter", "required property", "validation error", "missing", "schema"),
+    ),
+    ("timeout", ("timeout", "timed out")),
+)
+
+
+class WorldEnvironment(Environment[Action, WorldObservation, State]):
+    """One connection's environment. A reset gives it a fresh session; closing it ends the session."""
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+    # openenv makes its own for questions about metadata and tasks; one thread serves them all.
+    REQUIRES_SINGLE_THREAD_EXECUTOR = True
+
+    def __init__(self, world: World) -> None:
+        super().__init__()
+        self.world = world
+        self._key: bytes | None = None
+        self._session: Session | None = None
+        self._state = WorldState(episode_id=None, step_count=0)
+        self._rewards = REWARDS
+        self._done = False
+        self._closed = False
+
+    def reset(self, seed: int | None = None, episode_id: str | None = None, **kwargs: Any) -> WorldObservation:
+        raise NotImplementedError("this environment is asynchronous; use reset_async")
+
+    def step(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> WorldObservation:
+        raise NotImplementedError("this environment is asynchronous; use step_async")
+
+    @property
+    def state(self) -> State:
+        return self._state
+
+    def get_metadata(self) -> EnvironmentMetadata:
+        return EnvironmentMetadata(
+            name="awmenv",
+            description="Generated worlds with tools, databases and verifiers, from packs in AWM-1K format",
+            version=__version__,
+        )
+
+    async def reset_async(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        scenario: Any = None,
+        task_idx: Any = None,
+        task: Any = None,
+        reward_config: Any = None,
+        state_diff: Any = False,
+        control_key: Any = None,
+        world: Any = False,
+        clocks: Any = RECORDED,
+        split: Any = None,
+        index: Any = None,
+        **_others: Any,
+    ) -> WorldObservation:
+        """Begin a new episode in this connection.
+
+        With `world` it is recorded: true begins one, with recorded or real `clocks`, and what a record says of its
+        start begins the same one again.
+        Anything wrong is a `reset_error`; llm_* arguments of upstream's clients are ignored. A key that was given once
+        is needed from then on: without it nothing happens, and the episode that runs goes on.
+        """
+        if not self.holds_key(control_key):
+            return _reset_error("This connection was given a control key; a reset needs it", "control_key_needed")
+        self._drop_session()
+        self._done = False
+        if scenario is None and isinstance(index, int):
+            scenario, task_idx = self._chosen(split, index)
+        problem = _reset_problem(scenario, task_idx, task, reward_config, control_key)
+        record = _record(world)
+        if problem or record is None:
+            return _reset_error(problem or "Parameter 'world' must be true, false or what an earlier reset said of it")
+        self._rewards = {**REWARDS, **reward_config} if reward_config else REWARDS
+        if clocks not in (REAL, RECORDED):
+            return _reset_error(f"Parameter 'clocks' must be {RECORDED} or {REAL}")
+        session = Session(self.world)
+        try:
+            await session.begin(scenario, task_idx, task, diff=state_diff is True, world=record, clocks=clocks)
+        except (EnvironmentFault, OSError) as error:
+            session.end()
+            self.world.counts.fault("reset")
+            return _reset_error(str(error), getattr(error, "code", "reset_error"), scenario=clean(str(scenario))[:200])
+        except BaseException:
+            session.end()
+            raise
+        if self._closed:
+            session.end()
+        if self._key is None and control_key is not None:
+            self._key = control_key.encode()
+        self._session = session
+        self._state = WorldState(
+            episode_id=str(episode_id)[:MAX_NAME] if episode_id else str(uuid.uuid4()), step_count=0
+        )
+        return self._reset_ok(session)
+
+    @property
+    def has_key(self) -> bool:
+        return self._key is not None
+
+    def holds_key(self, offered: Any) -> bool:
+        """Return true if no key was given so far, or this is it."""
+        if self._key is None:
+            return True
+        return isinstance(offered, str) and hmac.compare_digest(self._key, offered.encode("utf-8", "replace"))
+
+    def _chosen(self, split: Any, index: int) -> tuple[str | None, int | None]:
+        """Return the Task API's way to name a task."""
+        try:
+            return self.world.library.place(index)
+        except IndexError:
+            return None, None
+
+    def _reset_ok(self, session: Session) -> WorldObservation:
+        return WorldObservation(
+            reward_type="reset_ok" if session.tools.names else "reset_warning",
+            scenario=session.scenario,
+            task=session.task,
+            task_idx=session.task_idx,
+            has_verifier=session.has_verifier,
+            num_tools=len(session.tools.names),
+            warning=None if session.tools.names else "The scenario offers no tools.",
+            metadata={
+                **({"tier": self.world.tier, **_built(session)} if session.wants_diff else {}),
+                **_start(session),
+            },
+        )
+
+    async def step_async(self, action: Action, timeout_s: float | None = None, **kwargs: Any) -> WorldObservation:
+        """Take one action of the control channel.
+
+        List tools, a tool call of the agent, or verify, done, __list_scenarios__.
+        """
+        if isinstance(action, CallToolAction) and action.tool_name == "__list_scenarios__":
+            scenarios = self.world.library.listed
+            return WorldObservation(reward_type="tool_call_ok", scenarios=scenarios, total=len(scenarios))
+        if self._done:
+            return _ended()
+        self._state.step_count += 1
+        if isinstance(action, ListToolsAction):
+            return self._list_tools()
+        if not isinstance(action, CallToolAction):
+            return self._refused("invalid_action", "", f"Unknown action type: {type(action).__name__}")
+        if action.tool_name in CONTROL_TOOLS:
+            return await self._control(action.tool_name, action.arguments)
+        known = Mark.from_wire(action.metadata["mark"]) if "mark" in action.metadata else None
+        put_back = action.metadata.get("put_back") is True
+        return await self._tool_call(action.tool_name, action.arguments, known, put_back)
+
+    def _list_tools(self) -> WorldObservation:
+        if self._session is None:
+            return WorldObservation(tools=[], error=NOT_STARTED)
+        self._session.used_at = time.monotonic()
+        return WorldObservation(tools=self._session.tools.listed)
+
+    async def _tool_call(
+        self, name: str, arguments: dict[str, Any], known: Mark | None = None, put_back: bool = False
+    ) -> WorldObservation:
+        if self._session is None:
+            return self._refused("server_error", name, NOT_STARTED)
+        result = await self._session.call(name, arguments, known, put_back)
+        if result.cause == "sealed":
+            return _ended()
+        metadata = _metadata(result, self._session.partial) if self._session.wants_diff else {}
+        metadata |= {"mark": result.mark.wire()} if result.mark is not None else {}
+        _note(self._session, name, arguments, result)
+        if result.cause == "ok":
+            reward = self._reward("tool_call_ok")
+            text = orjson.Fragment(result.literal)
+            return WorldObservation(
+                reward=reward, reward_type="tool_call_ok", tool_name=name, tool_result=text, metadata=metadata
+            )
+        error = agent_words(name, result)
+        return self._refused(self._label(result, error), name, error, metadata)
+
+    def _label(self, result: CallResult, error: str) -> str:
+        if self.world.settings.labels == "upstream":
+            lowered = error.lower()
+            return next((label for label, words in _UPSTREAM_WORDS if any(w in lowered for w in words)), "server_error")
+        if result.cause == "unknown_tool":
+            return "tool_not_found"
+        if result.cause == "schema" or (result.cause == "http" and result.status == 422):
+            return "invalid_args"
+        if result.cause == "http" and result.status < 500:
+            return "tool_error"
+        return "timeout" if result.cause == "timeout" else "server_error"
+
+    def _refused(self, label: str, name: str, error: str, metadata: dict[str, Any] | None = None) -> WorldObservation:
+        return WorldObservation(
+            reward=self._reward(label), reward_type=label, tool_name=name or None, error=error, metadata=metadata or {}
+        )
+
+    def _reward(self, label: str) -> float:
+        return float(self._rewards.get("format_error" if label in FORMAT_ERRORS else label, 0.0))
+
+    async def _control(self, name: str, arguments: dict[str, Any]) -> WorldObservation:
+        session = self._session
+        if session is not None and not self.holds_key(arguments.get("control_key")):
+            return await self._tool_call(name, arguments)  # no scenario has a tool of this name
+        if name == "done":
+            return self._end(session)
+        return await self._verify(session, arguments)
+
+    def _end(self, session: Session | None) -> WorldObservation:
+        self._done = True
+        if session is None:
+            error = "Cannot call done: environment not initialized (reset failed or not called)"
+            return WorldObservation(done=True, reward=0.0, reward_type="server_error", error=error)
+        self._drop_session()
+        return WorldObservation(
+            done=True, reward=0.0, reward_type="episode_done", steps_taken=self._state.step_count, **_place(session)
+        )
+
+    async def _verify(self, session: Session | None, arguments: dict[str, Any]) -> WorldObservation:
+        if session is None:
+            error = "Cannot verify: environment not initialized (reset failed or not called)"
+            return WorldObservation(reward=0.0, reward_type="server_error", error=error)
+        if session.task_idx is None or session.has_verifier is None:
+            return self._refused("no_verifier", "", "Cannot verify: the episode has no task with a verifier")
+        mode, answer = arguments.get("verifier_mode", "code"), arguments.get("final_answer")
+        if mode not in ("code", "sql"):
+            return self._refused("invalid_args", "", "Invalid verifier_mode. Must be one of: code, sql")
+        if not session.has_verifier[mode]:
+            return self._refused("no_verifier", "", f"No {mode} verifier available for this task")
+        found = await session.verify(mode, answer if answer is None or isinstance(answer, str) else str(answer))
+        metadata: dict[str, Any] = {
+            name: found.result[name] for name in ("tier", "duration_ms") if name in found.result
+        }
+        if session.wants_diff and found.diff is not None:
+            metadata["state_diff"] = found.diff
+        if found.health is not None:
+            metadata["health"] = found.health.wire()
+        if session.wants_diff and session.partial is not None:
+            metadata["partial"] = session.partial.wire()
+        if session.final_digest:
+            metadata["world"] = {"final": session.final_digest}
+        reward = self._reward(found.reward_type)
+        if session.trail is not None and found.verifier_sha256 and session.database_sha256:
+            statement = _statement(session, session.trail, mode, found, reward)
+            metadata["attestation"] = signed(self.world.settings.attest_key, statement)
+        return WorldObservation(
+            reward=reward,
+            reward_type=found.reward_type,
+            verify_result=found.result,
+            steps_taken=self._state.step_count,
+            metadata=metadata,
+            **_place(session),
+        )
+
+    def list_splits(self) -> list[dict[str, str]]:
+        return [{"name": SPLIT, "type": "train"}]
+
+    def num_tasks(self, split: str) -> int:
+        return self.world.library.task_count if split == SPLIT else 0
+
+    async def get_task(self, split: str, index: int) -> dict[str, Any]:
+        if split != SPLIT:
+            raise IndexError(index)
+        return await self.world.library.task(index)
+
+    def tools_for_agent(self) -> Any:
+        """Return the list of tools as /mcp tells it."""
+        return self._session.tools.listed_for_mcp if self._session else []
+
+    async def agent_call(self, name: Any, arguments: Any) -> dict[str, Any]:
+        """Return a tool call of the agent: the result as MCP has it, with `data` for openenv's client.
+
+        Every refusal is an error with the agent's words. A control tool goes the way of any name that no scenario has,
+        so that nothing tells the two apart, whatever the state of the episode.
+        """
+        if not isinstance(name, str):
+            raise ToolRefused(unknown_tool(str(name)))
+        if self._done:
+            raise ToolRefused(ENDED)
+        if self._session is None:
+            raise ToolRefused(NOT_STARTED)
+        self._state.step_count += 1
+        session, given = self._session, arguments if isinstance(arguments, dict) else {}
+        result = await session.call(name, given)
+        if result.cause != "sealed":
+            _note(session, name, given, result)
+        if result.cause == "ok":
+            text = orjson.Fragment(result.literal)
+            return {"content": [{"type": "text", "text": text}], "isError": False, "data": text}
+        raise ToolRefused(ENDED if result.cause == "sealed" else agent_words(name, result))
+
+    def close(self) -> None:
+        """End the episode with its connection."""
+        self._closed = True
+        self._drop_session()
+
+    def _drop_session(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            session.end()
+
+
+def _note(session: Session, name: str, arguments: dict[str, Any], result: CallResult) -> None:
+    """Count a call for the statement that the server signs after `verify`, as its caller reads it."""
+    if session.trail is None:
+        return
+    if result.cause == "ok":
+        session.trail.add(name, arguments, result=json.loads(result.literal))
+    else:
+        session.trail.add(name, arguments, error=agent_words(name, result))
+
+
+def _statement(session: Session, trail: Trail, mode: str, found: Verification, reward: float) -> dict[str, Any]:
+    """Return what the server vouches for: which session came to what, by which verifier, after which calls."""
+    return {
+        "session": session.id,
+        "scenario": session.scenario,
+        "task_idx": session.task_idx,
+        "mode": mode,
+        "verifier_sha256": found.verifier_sha256,
+        "database_sha256": session.database_sha256,
+        "trail_sha256": trail.sha256(),
+        "calls": trail.calls,
+        "final_answer_sha256": sha256_of(found.final_answer),
+        "reward_type": found.reward_type,
+        "reward": reward,
+    }
+
+
+class ToolRefused(EnvironmentFault):
+    """A tool call on /mcp that came to nothing; the message is for the agent."""
+
+    code = "tool_refused"
+
+
+def unknown_tool(name: str) -> str:
+    return f"Unknown tool: {clean(name)[:200]}"
+
+
+def agent_words(name: str, result: CallResult) -> str:
+    """Return what the agent reads about a call that failed: no traceback, no path, no pid."""
+    if result.cause == "unknown_tool":
+        return unknown_tool(name)
+    if result.cause == "schema":
+        return result.text
+    if result.cause == "http":
+        return f"Error calling {name}. Status code: {result.status}. Response: {result.text}"
+    return f"Error calling {name}. {result.text}"
+
+
+def _record(world: Any) -> Start | bool | None:
+    """Return what a reset asks for of its record; None if it is nothing that can be asked for."""
+    return world if isinstance(world, bool) else Start.from_wire(world)
+
+
+def _start(session: Session) -> dict[str, Any]:
+    """Return how a recorded world began, for the control side."""
+    return {"world": session.start.wire()} if session.start is not None else {}
+
+
+def _built(session: Session) -> dict[str, Any]:
+    """Return how the database came out, where it is not what the rows say."""
+    report = session.template.report if session.template else BuildReport()
+    repaired = {"repaired": report.repaired} if report.repaired else {}
+    return {**repaired, **({} if report.ok else {"partial": report.wire()})}
+
+
+def _metadata(result: CallResult, partial: BuildReport | None) -> dict[str, Any]:
+    """Return what people see: who sent state_diff is the control side, and keeps this from the agent."""
+    detail = result.detail
+    if partial is not None and result.status >= 500:
+        detail = f"The scenario is partial, which may be the reason: {partial.summary}\n{detail or ''}"
+    world = result.cause if result.cause in ("dead", "lost") else None
+    found = {"state_diff": result.diff, "detail": detail, "status": result.status or None, "world": world}
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _place(session: Session) -> dict[str, Any]:
+    return {"scenario": session.scenario, "task": session.task, "task_idx": session.task_idx}
+
+
+def _ended() -> WorldObservation:
+    return WorldObservation(done=True, reward_type="episode_already_done", error=ENDED)
+
+
+def _reset_error(message: str, code: str = "reset_error", **place: Any) -> WorldObservation:
+    return WorldObservation(reward_type="reset_error", error=clean(message), metadata={"code": code}, **place)
+
+
+def _reset_problem(scenario: Any, task_idx: Any, task: Any, reward_config: Any, control_key: Any) -> str | None:
+    """Return why these arguments cannot start an episode, in words for the caller."""
+    if not isinstance(scenario, str) or not scenario:
+        return "Parameter 'scenario' is required"
+    if len(scenario) > MAX_NAME:
+        return "Parameter 'scenario' is too long"
+    if task_idx is not None and (not isinstance(task_idx, int) or isinstance(task_idx, bool)):
+        return "Parameter 'task_idx' must be a whole number"
+    if task is not None and not isinstance(task, str):
+        return "Parameter 'task' must be a text"
+    if control_key is not None and not (isinstance(control_key, str) and 0 < len(control_key) <= MAX_NAME):
+        return f"Parameter 'control_key' must be a text of 1 to {MAX_NAME} characters"
+    if reward_config and not (
+        isinstance(reward_config, dict)
+        and all(isinstance(v, int | float) and not isinstance(v, bool) for v in reward_config.values())
+    ):
+        return "Parameter 'reward_config' must map names to numbers"
+    return None

@@ -1,0 +1,151 @@
+"""What a scenario's process says while it loads: how its database came out, then the tools of its app.
+
+Owns hearing it out within bounds (time, disk, frames) and reading what it said as data: the process is hostile from
+its first row of SQL on. Called by `scenario`, on the server's loop.
+"""
+
+import asyncio
+import json
+import logging
+import socket
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from awmenv.errors import DatabaseBroken, HostFailed
+from awmenv.models import RESERVED_TOOLS, BuildReport
+from awmenv.server import database, strict
+from awmenv.server.sandbox import framing
+
+log = logging.getLogger("awmenv.loading")
+
+LOADED = strict.Bounds(size=256 << 10, values=10_000, depth=100)  # a list of tools above all
+PID_TIMEOUT_S = 10.0
+LOOK_S = 0.1
+
+
+@dataclass(frozen=True)
+class Load:
+    """One load: what is asked of the process, where it lies, and what it may take. Without code no app is wanted;
+    with `partial` a database is good enough where some of its statements fail. `clock` is the time, in milliseconds,
+    that the rows and the app are told."""
+
+    scenario: str
+    home: Path
+    leash: socket.socket
+    statements: list[tuple[str, str]]
+    code: str | None
+    partial: bool
+    timeout_s: float
+    disk: int
+    clock: int
+
+
+@dataclass
+class Loaded:
+    """What came of a load."""
+
+    report: BuildReport = field(default_factory=BuildReport)
+    tools: list[dict[str, Any]] = field(default_factory=list)
+
+
+async def hear_load(channel: socket.socket, load: Load) -> Loaded:
+    """Send the rows, hear how they fared. Raises DatabaseBroken where the database is not whole, else HostFailed."""
+    channel.setblocking(False)
+    reader, writer = await asyncio.open_connection(sock=channel, limit=1 << 20)
+    loaded, built = Loaded(), False
+    try:
+        async with asyncio.timeout(load.timeout_s):
+            asked = {"statements": load.statements, "code": load.code, "partial": load.partial, "clock": load.clock}
+            writer.write(framing.encode(asked))
+            await writer.drain()
+            loaded.report = await _hear_build(reader, load)
+            built = True
+            if load.code is not None:
+                loaded.tools = _tools_of(await _hear(reader, load), load.scenario)
+        return loaded
+    except TimeoutError as error:
+        raise _failed(built, f"did not load within {load.timeout_s:g} s", "was not built in that time") from error
+    except (framing.BadFrame, ConnectionError) as error:
+        how = f"{error}{await _exit_of(load.leash)}"
+        raise _failed(built, f"ended while loading: {how}", f"could not be built: {how}") from error
+    finally:
+        writer.close()
+
+
+def _failed(built: bool, app: str, rows: str) -> HostFailed | DatabaseBroken:
+    """Return the error of a failed load. Before the database exists no app has run, so the rows are the cause."""
+    return HostFailed(f"the scenario's process {app}") if built else DatabaseBroken(f"the database {rows}")
+
+
+async def _hear_build(reader: asyncio.StreamReader, load: Load) -> BuildReport:
+    try:
+        report = BuildReport.from_wire(await _hear(reader, load))
+    except HostFailed as error:
+        raise DatabaseBroken(str(error)) from error
+    if report is None:
+        raise framing.BadFrame("no report")
+    if not report.can_be_played(load.partial):
+        raise DatabaseBroken(f"the database could not be built: {report.summary}", report)
+    return report
+
+
+async def _hear(reader: asyncio.StreamReader, load: Load) -> dict[str, Any]:
+    """Receive one frame of a process that is loading, for as long as it keeps to its disk."""
+    frame = asyncio.ensure_future(framing.read_body(reader, LOADED.size))
+    try:
+        while not (await asyncio.wait({frame}, timeout=LOOK_S))[0]:
+            if database.disk_use(load.home) + database.disk_use(load.home / "template") > load.disk:
+                raise HostFailed("the scenario used more disk than it may while it was loading")
+        said = strict.read(frame.result(), LOADED)
+    finally:
+        frame.cancel()
+    if type(said) is not dict:
+        raise framing.BadFrame("not an object")
+    return said
+
+
+def _tools_of(said: dict[str, Any], scenario: str) -> list[dict[str, Any]]:
+    if "error" in said:
+        log.warning("scenario %s does not load: %s\n%s", scenario, said["error"], said.get("detail", ""))
+        raise HostFailed(f"the scenario's app does not load: {said['error']}")
+    return _checked_tools(said.get("tools"))
+
+
+def _checked_tools(items: Any) -> list[dict[str, Any]]:
+    """Return the list as it may be shown: every entry of the right shape, no name twice, none of ours."""
+    if not isinstance(items, list):
+        raise HostFailed("the scenario's app gave no list of tools")
+    tools: dict[str, dict[str, Any]] = {}
+    for item in items:
+        good = (
+            isinstance(item, dict) and isinstance(item.get("name"), str) and isinstance(item.get("input_schema"), dict)
+        )
+        if not good or item["name"] in tools:
+            raise HostFailed("the scenario's app gave a broken list of tools")
+        if item["name"] in RESERVED_TOOLS:
+            raise HostFailed(f"reserved tool name: {item['name']}")
+        tools[item["name"]] = {
+            "name": item["name"][:200],
+            "description": str(item.get("description") or "")[:20_000],
+            "input_schema": item["input_schema"],
+        }
+    return list(tools.values())
+
+
+async def hear_pid(leash: socket.socket) -> int:
+    """Return which process the zygote forked for us."""
+    body = await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), PID_TIMEOUT_S)
+    try:
+        return int(json.loads(body)["pid"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise HostFailed("the scenario zygote did not answer") from error
+
+
+async def _exit_of(leash: socket.socket) -> str:
+    """Return how the process ended, as the zygote reports it; for the operator's eyes."""
+    try:
+        report = json.loads(await asyncio.wait_for(asyncio.get_running_loop().sock_recv(leash, 4096), 1))
+    except (TimeoutError, ValueError, OSError):
+        return ""
+    return f" (exit {report.get('exit')})"

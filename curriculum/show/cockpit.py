@@ -1,0 +1,162 @@
+"""Reads: what the page Curriculum shows of a run, as values and places of marks. Leaves markup to the template."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from curriculum import next_tasks
+from curriculum.models import Decision, TrainingStep
+from curriculum.rules import levels, ratio
+from curriculum.rules.plan import Plan
+from curriculum.rules.ratio import Help, Measured, Phase, Strategy
+from curriculum.show import charts, series
+from curriculum.show.generations import Turn, of_step
+from episodes.models import Run
+from people.access import scoped
+from people.models import Project
+from runs.show.figures import Chart
+
+RUNS_SHOWN, TASKS_SHOWN, LINKS_SHOWN, SERIES_SHOWN = 50, 100, 8, 24
+DRAWN_TOGETHER = ("episode/format_error_rate", "episode/success_rate", "episode/completions", "episode/expert_rate")
+"""Beginnings of names of series that have a chart with others."""
+LIMITS = {Phase.SCAFFOLD: "above 70%", Phase.BALANCED: "40 to 70%", Phase.INDEPENDENCE: "below 40%"}
+STATES = {
+    next_tasks.SERVED: "Served",
+    next_tasks.LOCKED: "Locked",
+    next_tasks.SKIPPED: "Skipped",
+    next_tasks.HELD_OUT: "Held out",
+    next_tasks.RULED: "Ruled at fault",
+    next_tasks.UNFIT: "Unfit by probe",
+}
+
+
+def runs_of(project: Project) -> list[tuple[str, str]]:
+    """Return the runs that trained, the newest first."""
+    trained = TrainingStep.objects.filter(run__project=project).values("run")
+    rows = scoped(Run.objects.filter(pk__in=trained), project).order_by("-created_at")
+    return list(rows.values_list("pk", "name")[:RUNS_SHOWN])
+
+
+def percent(measured: Measured | None) -> int | None:
+    return None if measured is None or measured.rate is None else round(measured.rate * 100)
+
+
+def headline(plan: Plan, coming: Help) -> str:
+    """Return the finding of the page in one sentence."""
+    expert, _ = ratio.group(plan.strategy, coming.phase, plan.group_size)
+    share = f"{expert} of {plan.group_size} rollouts get an expert"
+    if plan.strategy != Strategy.ADAPTIVE:
+        return f"{plan.strategy.value.capitalize()}: {share}."
+    if coming.override:
+        return f"{coming.phase.value.capitalize()}, held by {coming.override.by}: {share}."
+    rate = percent(coming.looked_at)
+    why = f"{rate}% of step {coming.looked_at.step} were format errors" if coming.looked_at and rate is not None else ""
+    return f"{coming.phase.value.capitalize()}: {share}, {f'because {why}' if why else 'no step is measured yet'}."
+
+
+def phases(plan: Plan, coming: Help) -> list[dict[str, Any]]:
+    """Return the three phases with their help, and which one holds."""
+    found = []
+    for phase in Phase:
+        expert, solo = ratio.group(plan.strategy, phase, plan.group_size)
+        marks = [True] * expert + [False] * solo if plan.group_size <= 16 else []
+        about = {"name": phase.value.capitalize(), "limit": LIMITS[phase], "expert": expert, "solo": solo}
+        found.append({**about, "marks": marks, "now": phase == coming.phase, "value": phase.value})
+    return found
+
+
+def links_of(run: Run) -> list[tuple[str, str]]:
+    """Return the pages elsewhere that a trainer named for its run: `metadata.links`, name to address of the web."""
+    given = (run.metadata or {}).get("links")
+    rows = given.items() if isinstance(given, dict) else ()
+    web = ("https://", "http://")
+    return [(str(name)[:60], url) for name, url in rows if isinstance(url, str) and url.startswith(web)][:LINKS_SHOWN]
+
+
+@dataclass(frozen=True)
+class Generations:
+    """Turns of one training step, what its trainer reported, and the steps before and after it."""
+
+    step: int
+    before: int | None
+    after: int | None
+    reported: list[tuple[str, float]]
+    turns: list[Turn]
+
+
+def generations_of(run: Run, wanted: str) -> Generations | None:
+    """Return the turns of the step that an address names, else of the last one; none without a reported step."""
+    steps = {one.training_step: one for one in TrainingStep.objects.filter(run=run).order_by("training_step")}
+    if not steps:
+        return None
+    numbers = list(steps)
+    number = int(wanted) if wanted.isascii() and wanted.isdecimal() and len(wanted) < 10 else numbers[-1]
+    place = numbers.index(number) if number in steps else len(numbers) - 1
+    shown = steps[numbers[place]]
+    return Generations(
+        step=numbers[place],
+        before=numbers[place - 1] if place else None,
+        after=numbers[place + 1] if place + 1 < len(numbers) else None,
+        reported=sorted(series.numbers(shown.components)),
+        turns=of_step(run, numbers[place]),
+    )
+
+
+@dataclass(frozen=True)
+class Charts:
+    """The charts of a run. `small` are those of many series: rewards, then rates without another chart, then losses."""
+
+    history: list[Chart]
+    completions: list[Chart]
+    small: list[Chart]
+    more: int
+    """Series that only the file has."""
+
+
+def charts_of(run: Run, plan: Plan, helps: Sequence[Help], file: str) -> Charts:
+    """Return what the page draws; `file` is the address of all series as CSV."""
+    counts = series.rates_of(run)
+    found = series.of_run(run, counts)
+    measured = next_tasks.measured_steps(run)
+    path = charts.help_path(helps, plan.strategy, plan.group_size, file) if measured else None
+    by_name = {one.name: one for one in found}
+    others = [one for one in found if not one.name.startswith(DRAWN_TOGETHER)]
+    return Charts(
+        history=[one for one in (charts.format_errors(measured, helps, file), path) if one],
+        completions=[one for one in (charts.success(counts, file), charts.completions(by_name, file)) if one],
+        small=[charts.small(one) for one in others[:SERIES_SHOWN]],
+        more=max(0, len(others) - SERIES_SHOWN),
+    )
+
+
+def level_rows(content: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the levels with what is missing to open the next one."""
+    found = []
+    for place, one in enumerate(content["levels"]):
+        low, high = levels.wilson(round((one["mean"] or 0) * one["episodes"]), one["episodes"])
+        above = "" if one["above"] < 0 else f"solo rate above {one['above']:g}"
+        upper = content["levels"][place - 1]["above"] if place else None
+        words = above if upper is None else f"{one['above']:g} to {upper:g}" if above else f"{upper:g} or below"
+        bar = {"low": round(low * 100, 1), "width": round((high - low) * 100, 1)} if one["episodes"] else None
+        found.append({**one, "words": words, "bar": bar, "at": round((one["mean"] or 0) * 100, 1)})
+    return found
+
+
+def task_rows(content: dict[str, Any], state: str) -> tuple[list[dict[str, Any]], list[tuple[str, str, int]]]:
+    """Return the first tasks of a state, and how many stand in each."""
+    counts = [(name, words, sum(row["state"] == name for row in content["tasks"])) for name, words in STATES.items()]
+    rows = [row for row in content["tasks"] if row["state"] == state][:TASKS_SHOWN]
+    found = []
+    for row in rows:
+        low, high = levels.wilson(row["solo_solved"], row["solo"])
+        rate = row["solo_solved"] / row["solo"] if row["solo"] else None
+        bar = {"x": round(low * 150, 1), "width": round((high - low) * 150, 1), "at": round((rate or 0) * 150, 1)}
+        found.append({**row, "rate": rate, "low": low, "high": high, "bar": bar})
+    return found, counts
+
+
+def story(run: Run) -> list[Decision]:
+    """Return what people decided about a run, the newest first."""
+    return list(Decision.objects.filter(run=run).order_by("-made_at", "-pk")[:RUNS_SHOWN])

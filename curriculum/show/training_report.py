@@ -1,0 +1,88 @@
+"""The training of a run as files: curves, five turns of each step with their rewards, the charts of its page as PNG,
+and its section of a report. Called by the commands `curves` and `report`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from curriculum import next_tasks
+from curriculum.rules.plan import Plan
+from curriculum.show import (
+    before_after,
+    cockpit,
+    drawing,
+    generations,
+    series,
+)
+from curriculum.show.cockpit import Generations
+from curriculum.show.generations import Turn
+from curriculum.show.series import Series
+from episodes.models import Run
+from people.plain_text import printable
+from runs.show.drawing import draw, draw_small
+from runs.show.report import plain, table
+
+
+def write_curves(run: Run, found: Sequence[Series], folder: Path) -> list[str]:
+    """Write every series as CSV and as a TensorBoard event file, the turns, and the run's beginning beside its end.
+    Returns the names of the files."""
+    (folder / "training.csv").write_text(series.in_csv(found), encoding="utf-8")
+    (folder / series.events_name(run)).write_bytes(series.in_events(run, found))
+    with (folder / "turns.jsonl").open("w", encoding="utf-8") as file:
+        file.writelines(generations.in_lines(run))
+    names = ["training.csv", series.events_name(run), "turns.jsonl"]
+    if (ends := before_after.of_run(run)) is None:
+        return names
+    (folder / "summary.json").write_text(json.dumps(ends.summary(run), indent=2) + "\n", encoding="utf-8")
+    drawing.before_after(ends, folder / "before_after.png")
+    return [*names, "summary.json", "before_after.png"]
+
+
+def write(run: Run, found: Sequence[Series], folder: Path) -> tuple[list[str], list[str]]:
+    """Write what a run that trained shows, of which `found` are all series; returns the report's section, and the names
+    of the files."""
+    names = write_curves(run, found, folder)
+    plan, helps = Plan.of(run.metadata), next_tasks.help_of(run)
+    charts = cockpit.charts_of(run, plan, helps, "")
+    parts = ["## Training", cockpit.headline(plan, helps[-1]), _phases(cockpit.phases(plan, helps[-1]))]
+    for chart in (*charts.history, *charts.completions):
+        names.append(f"training-{chart.name}.png")
+        draw(chart, folder / names[-1])
+        parts.append(f"![{plain(chart.says)}]({names[-1]})")
+    if charts.small:
+        names.append("training-series.png")
+        draw_small(charts.small, folder / names[-1])
+        parts.append(f"![What the trainer reported, and rates, by training step]({names[-1]})")
+    if "before_after.png" in names:
+        parts.append("![Complete without an expert, at the beginning and at the end](before_after.png)")
+    if (shown := cockpit.generations_of(run, "")) is not None:
+        parts += _turns(shown)
+    return parts, names
+
+
+def _phases(phases: Sequence[dict[str, object]]) -> str:
+    rows = [[one["name"], one["limit"], one["expert"], one["solo"], "now" if one["now"] else ""] for one in phases]
+    return table(["phase", "format errors", "with an expert", "solo", ""], rows)
+
+
+def _turns(shown: Generations) -> list[str]:
+    """Return the turns of the last step as the model wrote them, each below what its episode was paid."""
+    reported = ", ".join(f"{plain(name)} {value:.4g}" for name, value in shown.reported) or "nothing"
+    words = f"Drawn by a hash, so that no one picks them. The trainer reported {reported}. Those of all steps are in"
+    return [f"### Turns of step {shown.step}", f"{words} `turns.jsonl`.", *(_turn(one) for one in shown.turns)]
+
+
+def _turn(one: Turn) -> str:
+    rewards = "; ".join(
+        f"{name} {reward.total if reward.total is not None else 'none'}"
+        f" ({', '.join(f'{part} {value:.3g}' for part, value in reward.components.items())})"
+        for name, reward in one.rewards.items()
+    )
+    about = f"{plain(one.task)}, {'with an expert' if one.with_expert else 'solo'}, turn {one.number} of {one.of}"
+    text = printable(one.shown)
+    fence = "`" * max([3, *(len(ticks) + 1 for ticks in re.findall("`+", text))])
+    return f"{about}: {plain(one.outcome) or 'no outcome'}. {rewards}\n\n{fence}\n{text}\n{fence}"

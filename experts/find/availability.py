@@ -1,0 +1,336 @@
+"""Reads: how a project wants its asks routed, who is at the desk, and how much they have to do.
+
+Owns the figures that `routing.py` decides from. Leaves changes to `desk.py` and `queue.py`. Called by both, and by the
+pages that show who is here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from statistics import median
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Count, F, Q, QuerySet, Sum
+from django.db.models.functions import Coalesce
+
+from episodes.models import Episode, StepKind
+from episodes.visible import visibility
+from experts.models import (
+    MODEL,
+    TOKEN,
+    Advice,
+    Ask,
+    Assignment,
+    Decline,
+    Desk,
+    ModelCall,
+    Presence,
+    Privilege,
+    Tier,
+)
+from experts.rules.routing import (
+    PRESENT_FOR,
+    USUAL_S,
+    Load,
+    Policy,
+    alike,
+    expected_wait,
+    may_take,
+)
+from people.access import Actor
+from people.leasing import SlotState
+from people.models import Membership, Project, Role, TokenScope, display_name
+
+ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
+BEFORE_PEOPLE = (Tier.PEOPLE, Tier.SENIOR)
+RUN_KEY = Coalesce("episode__run_id", "episode_id")
+"""`Ask.run_key`, as the database sees it."""
+LOOKED_AT = 200
+"""Open asks of one task that a new question is compared with."""
+
+
+@dataclass(frozen=True)
+class Member:
+    """Somebody who may answer, here or not."""
+
+    key: str
+    skills: frozenset[str]
+    is_senior: bool
+
+    def lacks(self, needs: Iterable[str]) -> list[str]:
+        """Return the skills that an ask needs and this person does not have."""
+        return sorted(set(needs) - self.skills)
+
+    def may_take(self, needs: Collection[str], tier: str) -> bool:
+        return may_take(needs, self.skills) and (tier != Tier.SENIOR or self.is_senior)
+
+
+def desk_of(project: Project) -> Desk:
+    """Return the desk's settings; a project that never changed them has the defaults."""
+    return Desk.objects.filter(project=project).first() or Desk(project=project)
+
+
+def policy_of(desk: Desk, episode: Episode) -> Policy:
+    """Return the desk's settings as a value. An arm may narrow whom its episodes ask:
+    `policy.experts` of the episode."""
+    shared = ("model_first", "people_while_free", "cache", "audit_share", "low_confidence", "large_group", "seed")
+    more = ("per_hour", "per_training_step", "wait_limit_s", "capacity")
+    given: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
+    only = episode.policy.get("experts") if isinstance(episode.policy, dict) else ""
+    given["only"] = only if only in ("people", "models") else ""
+    return Policy(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
+
+
+def models_may_help(ask: Ask) -> bool:
+    policy = policy_of(desk_of(ask.project), Episode.objects.get(pk=ask.episode_id))
+    return policy.has_models and policy.only != "people"
+
+
+def members_of(project: Project, now: datetime) -> list[Member]:
+    """Return the people who may answer in this project."""
+    rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
+    senior = Desk.objects.filter(project=project).values_list("senior_id", flat=True).first()
+    return [Member(f"user:{row.user_id}", frozenset(row.skills), row.pk == senior) for row in rows]
+
+
+def advisers(project: Project, now: datetime) -> list[Membership]:
+    """Return the memberships of those who may answer, by name; one of them may be the senior."""
+    rows = Membership.objects.current(now).filter(project=project, role__in=ADVISERS)
+    return sorted(rows.select_related("user"), key=lambda row: display_name(row.user))
+
+
+def here(project: Project, now: datetime) -> QuerySet[Presence]:
+    """Return who is at the desk: seen a moment ago and not away."""
+    return Presence.objects.filter(project=project, away=False, seen_at__gt=now - PRESENT_FOR).order_by("name")
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Somebody at the desk: a person, a script, or a model with work in hand."""
+
+    key: str
+    name: str
+    skills: list[str]
+    away: bool
+    in_hand: int
+    seen: bool = True
+
+    @property
+    def is_model(self) -> bool:
+        return self.key.startswith(MODEL)
+
+    @property
+    def is_script(self) -> bool:
+        return self.key.startswith(TOKEN)
+
+    @property
+    def is_waited_for(self) -> bool:
+        """Asks wait for people and scripts that are here."""
+        return self.seen and not self.away and not self.is_model
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """How the desk stands now. `present` counts those for whom asks wait; the wait is what a new ask would be told.
+    `models_first`: a model answers a new ask before people are asked."""
+
+    seats: list[Seat]
+    present: int
+    by_tier: dict[str, int]
+    expected_wait_s: float
+    usual_s: float
+    has_models: bool
+    models_first: bool
+
+    @property
+    def scripts(self) -> int:
+        """How many of those for whom asks wait are programs."""
+        return sum(one.is_waited_for and one.is_script for one in self.seats)
+
+
+def is_away(actor: Actor) -> bool:
+    """Return whether this person said that nothing should wait for them."""
+    return Presence.objects.filter(project=actor.project, actor_key=actor.key, away=True).exists()
+
+
+def outlook(project: Project, now: datetime) -> Outlook:
+    """Return who is here and who holds what, how much is open by tier, and the wait to expect."""
+    seats, usual_s = _seats(project, now), usual_time(project)
+    rows = Ask.objects.open().filter(project=project, deadline_at__gt=now).values_list("tier")
+    by_tier = {str(tier): count for tier, count in rows.annotate(count=Count("pk")).order_by()}
+    present = sum(one.is_waited_for for one in seats)
+    ahead = sum(by_tier.get(tier, 0) for tier in BEFORE_PEOPLE)
+    wait = expected_wait(Load(present=present, ahead=ahead, ahead_of_run=ahead, usual_s=usual_s))
+    rules, has_models = desk_of(project), bool(settings.EXPERT_ENDPOINTS)
+    models_first = has_models and rules.model_first and not (rules.people_while_free and present)
+    return Outlook(seats, present, by_tier, wait, usual_s, has_models, models_first)
+
+
+def _seats(project: Project, now: datetime) -> list[Seat]:
+    held = Assignment.objects.filter(ask__project=project, state=SlotState.CLAIMED, lease_until__gt=now)
+    hands = Counter(held.values_list("holder", "holder_name"))
+    recent = Presence.objects.filter(project=project, seen_at__gt=now - PRESENT_FOR).order_by("away", "name")
+    in_hand = {key: count for (key, _), count in hands.items()}
+    seats = [Seat(one.actor_key, one.name, one.skills, one.away, in_hand.get(one.actor_key, 0)) for one in recent]
+    known = {one.key for one in seats}
+    others = sorted((name, key, count) for (key, name), count in hands.items() if key not in known)
+    return [*seats, *(Seat(key, name, [], False, count, seen=False) for name, key, count in others)]
+
+
+def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
+    """Return keys of those who may still answer this ask: all of them, and those who are here.
+
+    Scripts with an expert token are nobody's members: they count while they are here.
+    """
+    passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
+    members = members_of(ask.project, now)
+    fit = {one.key for one in members if may_take(ask.skills, one.skills)}
+    if ask.tier == Tier.SENIOR and any(one.is_senior for one in members):
+        fit &= {one.key for one in members if one.is_senior}
+    present = {one.actor_key: one for one in here(ask.project, now)}
+    scripts = {key for key, one in present.items() if key.startswith(TOKEN) and may_take(ask.skills, one.skills)}
+    all_of_them = (fit | (scripts if ask.tier != Tier.SENIOR else set())) - passed
+    return all_of_them, all_of_them & set(present)
+
+
+def to_tell(ask: Ask, now: datetime) -> set[str]:
+    """Return keys of those who are to hear of this ask: they may answer it, and did not say that they are away."""
+    away = Presence.objects.filter(project=ask.project, away=True).values_list("actor_key", flat=True)
+    return pool(ask, now)[0] - set(away)
+
+
+def member_of(actor: Actor, desk: Desk) -> Member | None:
+    """Return this person as one who answers. Where no senior is named, everyone is one."""
+    mine = Membership.objects.filter(project=actor.project, user=actor.user).first()
+    return Member(actor.key, frozenset(mine.skills), desk.senior_id in (None, mine.pk)) if mine is not None else None
+
+
+def fits(actor: Actor, ask: Ask, desk: Desk) -> bool:
+    """Return whether this person has the skills, and is the senior if it must be the senior."""
+    mine = member_of(actor, desk)
+    return mine is not None and mine.may_take(ask.skills, ask.tier)
+
+
+def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
+    """Return what stands before people at the moment in which this ask comes."""
+    ahead = _before_people(ask.project).exclude(pk=ask.pk).annotate(by=RUN_KEY)
+    counts = ahead.aggregate(
+        all=Count("pk"), mine=Count("pk", filter=Q(by=ask.run_key)), runs=Count("by", distinct=True)
+    )
+    return Load(
+        present=len(pool(ask, now)[1]),
+        ahead=counts["all"],
+        ahead_of_run=counts["mine"],
+        runs=counts["runs"] + (counts["mine"] == 0),
+        usual_s=usual_time(ask.project),
+        left_s=((ask.human_deadline_at or ask.deadline_at) - now).total_seconds(),
+        group=Ask.objects.open().filter(project=ask.project, group=ask.group).exclude(pk=ask.pk).count() + 1,
+        **_spent(ask, policy, now),
+    )
+
+
+def _before_people(project: Project) -> QuerySet[Ask]:
+    return Ask.objects.open().filter(project=project, tier__in=BEFORE_PEOPLE)
+
+
+def _spent(ask: Ask, policy: Policy, now: datetime) -> dict[str, int]:
+    """Return how much human time this ask's run has had; counted only where there is a budget."""
+    if policy.per_hour is None and policy.per_training_step is None:
+        return {}
+    same = {"episode__run": ask.episode.run_id} if ask.episode.run_id else {"episode": ask.episode_id}
+    had = Ask.objects.filter(events__verb="to_people", **same).distinct()
+    return {
+        "hour": had.filter(created_at__gt=now - timedelta(hours=1)).count(),
+        "step": had.filter(episode__training_step=ask.episode.training_step).count(),
+    }
+
+
+def usual_time(project: Project) -> float:
+    """Return median seconds from claim to answer over the last 20 answers of people."""
+    rows = Advice.objects.filter(ask__project=project, source="human", late=False, took_s__isnull=False)
+    times = [took for took in rows.order_by("-created_at").values_list("took_s", flat=True)[:20] if took is not None]
+    return median(times) if times else USUAL_S
+
+
+def same_question(ask: Ask) -> Ask | None:
+    """Return an open ask that asks the same: about the same task, or of the group that the asker named."""
+    same = Q(group_key=ask.group_key) if ask.group_key else Q(pk__in=[])
+    rows = Ask.objects.open().filter(same | _same_task(ask.episode), project=ask.project).exclude(pk=ask.pk)
+    recent = rows.order_by("-created_at").only("pk", "question", "group")[:LOOKED_AT]
+    return next((one for one in recent if alike(one.question, ask.question)), None)
+
+
+def _same_task(episode: Episode, path: str = "episode") -> Q:
+    if episode.scenario and episode.task_idx is not None:
+        return Q(**{f"{path}__scenario": episode.scenario, f"{path}__task_idx": episode.task_idx})
+    return Q(**{f"{path}__task": episode.task})
+
+
+def known_answer(ask: Ask, cache: str) -> Advice | None:
+    """Return the newest advice that was given to this very question of this very task, if the policy lets it serve
+    again.
+    """
+    sources = {"models": ["llm"], "all": ["llm", "human"]}.get(cache, [])
+    rows = Advice.objects.filter(_same_task(ask.episode, "ask__episode"), ask__project=ask.project, source__in=sources)
+    same = rows.filter(ask__question=ask.question, ask__context=ask.context, privilege=ask.privilege, late=False)
+    if ask.privilege == Privilege.BLIND:  # its asker may have passed on what a briefing told of outcomes
+        same = same.exclude(visibility.was_informed("ask__episode", [StepKind.BRIEFING]))
+    return same.filter(ask__accepted=F("pk")).order_by("-created_at").first() if sources else None
+
+
+def held_by(key: str, now: datetime) -> int:
+    """Return how many asks this expert has in hand."""
+    return Assignment.objects.filter(holder=key, state=SlotState.CLAIMED, lease_until__gt=now).count()
+
+
+def served(project: Project) -> Counter[str]:
+    """Return how many asks of each run somebody has in hand now."""
+    rows = _before_people(project).filter(assignment__state=SlotState.CLAIMED)
+    return Counter(rows.values_list(RUN_KEY, flat=True))
+
+
+@dataclass(frozen=True)
+class ExpertModel:
+    """A configured expert model, and how its last call went."""
+
+    name: str
+    model: str
+    base_url: str
+    at_work: int
+    last: ModelCall | None
+
+
+def expert_models(project: Project, now: datetime) -> list[ExpertModel]:
+    """Return the models that may answer, in the order in which they are asked."""
+    calls = ModelCall.objects.filter(project=project).order_by("-at")
+    return [
+        ExpertModel(
+            name,
+            endpoint.model,
+            endpoint.base_url,
+            held_by(f"model:{name}", now),
+            calls.filter(model_key=f"model:{name}").first(),
+        )
+        for name, endpoint in settings.EXPERT_ENDPOINTS.items()
+    ]
+
+
+def tokens_spent(project: Project, now: datetime) -> int:
+    """Return what this project's models have used within the hour."""
+    recent = ModelCall.objects.filter(project=project, at__gt=now - timedelta(hours=1))
+    return recent.aggregate(total=Sum("tokens"))["total"] or 0
+
+
+def tokens_are_spent(project: Project, now: datetime) -> bool:
+    """Return whether models may write nothing more for a project this hour."""
+    limit = desk_of(project).model_tokens_per_hour
+    return limit is not None and tokens_spent(project, now) >= limit
+
+
+def may_be_present(role: str | None, scope: str | None) -> bool:
+    """Return whether this kind of actor is somebody whom asks may wait for."""
+    return role in ADVISERS or scope == TokenScope.EXPERT

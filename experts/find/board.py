@@ -1,0 +1,374 @@
+"""Reads for pages: the queue as rows, its headline, closed asks, and one ask's page.
+
+Owns the words about waiting, leases and why an ask reached whom. Leaves those about its end to `endings.py`, order and
+place to `eligibility.py`, state to `queue.py`, rows to `models.py`. Called by views.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Aggregate, Count, DurationField, F, Q, QuerySet
+
+from episodes.formatting import clock
+from episodes.stored.strip import actions_in
+from episodes.visible import visibility
+from experts.endings import waited
+from experts.find import eligibility
+from experts.find.availability import Outlook
+from experts.find.eligibility import (
+    FREE,
+    HELD,
+    LOOKS,
+    MINE,
+    MODEL,
+    PASSED,
+    SENIOR,
+    SKILL,
+    Spot,
+)
+from experts.find.filters import (
+    Wish,
+    groups,
+    matching,
+    says,
+    sorted_by,
+)
+from experts.find.reading import NOT_LISTED, asks_of
+from experts.models import LATE, TOKEN, Ask, AskStatus, Tier
+from people.access import Actor
+from people.plain_text import clean
+from reviews.models import Annotation
+
+ROWS = 25
+SAME_SHOWN = 24
+CLOSED = 15
+SEARCHED = 500
+REASONS = {
+    "policy": "",  # the default routing needs no reason
+    "audit_sample": "audit sample ({chance})",
+    "people_free": "capacity available ({chance})",
+    "large_group": "many agents asked the same question",
+    "model_first": "first; {chance} go to people",
+    "budget": "the run's budget for human answers is used up",
+    "backpressure": "the expected wait for people is over the limit",
+    "people_busy": "people can't answer before the deadline",
+    "arm": "this arm uses models only",
+    "low_confidence": "low model confidence",
+    "llm_asked": "the model asked for a person",
+    "fault": "the model failed",
+    "human_passed": "every expert online declined",
+    "handed": "transferred from the queue",
+}
+ESCALATED = ("low_confidence", "llm_asked", "fault")
+
+
+@dataclass
+class AskRow:
+    """One open ask in a list, with the asks that share its question below it."""
+
+    ask: Ask
+    place: str
+    question: str
+    budget_s: float
+    left_s: float
+    waited_s: float
+    held: bool
+    may_claim: bool
+    reached: str
+    declined: str
+    lacks: list[str]
+    acted: int
+    others: list[AskRow] = field(default_factory=list)
+    alike: int = 1
+
+    @property
+    def late(self) -> bool:
+        return self.left_s < 0.2 * self.budget_s
+
+    @property
+    def state(self) -> str:
+        return "leased" if self.held else "open"
+
+    @property
+    def mine(self) -> bool:
+        return self.place == MINE
+
+    @property
+    def more(self) -> int:
+        """Asks of the group that are not listed."""
+        return self.alike - 1 - len(self.others)
+
+
+@dataclass(frozen=True)
+class Reason:
+    """A cause why a person cannot claim some open asks, with the holders and lease ends if they are claimed."""
+
+    words: str
+    holders: list[tuple[str, datetime]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Board:
+    """The queue as one person sees it."""
+
+    found: list[Spot]
+    matching: int
+    rows: list[AskRow]
+    pages: int
+
+    @property
+    def can_claim(self) -> bool:
+        """Whether "Claim next" would open an ask for this person."""
+        return any(one.place in (MINE, FREE) for one in self.found)
+
+
+@dataclass(frozen=True)
+class ClosedRow:
+    ask: Ask
+    question: str
+    by: str
+    waited: float
+
+
+def budget_of(ask: Ask) -> float:
+    return (ask.deadline_at - ask.created_at).total_seconds()
+
+
+def board_of(actor: Actor, now: datetime, wish: Wish) -> Board:
+    """1. every open ask, 2. those that match, in the order that is wished, 3. one row for each group,
+    4. the rows of one page."""
+    found = eligibility.spots(actor, now, turns=wish.sort == "turn")
+    some = matching(actor, found, wish, now)
+    families = groups(some, found, alone=bool(wish.group))
+    page = families[(wish.page - 1) * ROWS : wish.page * ROWS]
+    return Board(found, len(some), _rows(actor, page, now), max(1, -(-len(families) // ROWS)))
+
+
+def front_rows(actor: Actor, now: datetime, room: int) -> tuple[list[Spot], list[AskRow]]:
+    """Return the open asks for people, and rows of the first of them."""
+    found = [one for one in eligibility.spots(actor, now) if one.for_people]
+    return found, _rows(actor, groups(sorted_by(found, Wish.sort), found)[:room], now)
+
+
+def next_for(actor: Actor, now: datetime, after: str = "") -> Ask | None:
+    """Return the ask this person should do next: one they hold, else the first in turn that they can claim.
+
+    `after` is the ask that they are about to answer.
+    """
+    spot = eligibility.next_of([one for one in eligibility.spots(actor, now, turns=True) if one.pk != after])
+    return Ask.objects.filter(pk=spot.pk).first() if spot is not None else None
+
+
+def _rows(actor: Actor, families: list[list[Spot]], now: datetime) -> list[AskRow]:
+    shown = [one.pk for group in families for one in group[: 1 + SAME_SHOWN]]
+    asks = asks_of(actor).filter(pk__in=shown).defer("context", *NOT_LISTED).prefetch_related("declines").in_bulk()
+    rows = []
+    for group in families:
+        drawn = [_row(asks[one.pk], one, now) for one in group[: 1 + SAME_SHOWN] if one.pk in asks]
+        if drawn:
+            drawn[0].others, drawn[0].alike = drawn[1:], len(group)
+            rows.append(drawn[0])
+    return rows
+
+
+def _row(ask: Ask, spot: Spot, now: datetime) -> AskRow:
+    declined = [one.author for one in ask.declines.all()]
+    return AskRow(
+        ask=ask,
+        place=spot.place,
+        question=clean(ask.question),
+        budget_s=budget_of(ask),
+        left_s=(ask.deadline_at - now).total_seconds(),
+        waited_s=(now - ask.created_at).total_seconds(),
+        held=spot.held(now),
+        may_claim=spot.place == FREE,
+        reached=reached(ask, spot.held(now)),
+        declined=f"Declined by {', '.join(declined[:2])}." if declined and spot.place != PASSED else "",
+        lacks=spot.lacks,
+        acted=actions_in(ask.episode.strip[: ask.seq]),
+    )
+
+
+def reached(ask: Ask, held: bool = False) -> str:
+    """Return which tier an ask is routed to and why: "People: audit sample (5%)."; empty for the default routing."""
+    known = REASONS.get(ask.tier_reason)
+    why = known.format(chance=percent(ask.chance)) if known is not None else clean(ask.tier_reason)
+    if ask.tier == Tier.PEOPLE and ask.tier_reason == "policy":
+        return ""
+    if ask.tier == Tier.PEOPLE and ask.tier_reason in ESCALATED:
+        return f"Escalated: {why}."
+    who = {Tier.PEOPLE: "People", Tier.SENIOR: "Senior"}.get(Tier(ask.tier), "Model")
+    if who == "Model" and ask.tier_reason == "model_first":
+        return f"{'Model is answering' if held else 'Model'} {why}."
+    if who == "Model" and held:
+        who = "Model is answering"
+    return f"{who}: {why}." if why else f"{who}."
+
+
+def percent(share: float) -> str:
+    return "under 1%" if 0 < share < 0.01 else f"{share * 100:.0f}%"
+
+
+def headline(found: list[Spot], now: datetime) -> tuple[str, datetime | None]:
+    """Return the queue's headline without its time, and the deadline that the page counts down to behind it:
+    "3 asks are open, 1 claimed. The next is due in".
+    """
+    people = [one for one in found if one.for_people]
+    models = len(found) - len(people)
+    if not people:
+        return (f"No open asks for people; models have {models}." if models else "No open asks."), None
+    claimed = sum(one.held(now) for one in people)
+    more = f"; models have {models} more" if models else ""
+    first = min(one.deadline_at for one in people)
+    if len(people) == 1:
+        open_one = "1 ask is open and claimed" if claimed else "1 ask is open"
+        return (f"{open_one}{more}. It is due in" if more else f"{open_one}, due in"), first
+    part = f", {'all' if claimed == len(people) else claimed} claimed" if claimed else ""
+    return f"{len(people)} asks are open{part}{more}. The next is due in", first
+
+
+def barred(found: Spot | None) -> str:
+    """Return why this person cannot claim an unclaimed ask, if they can answer asks at all."""
+    if found is None:
+        return ""
+    if found.place == SKILL:
+        return f"Requires: {', '.join(clean(skill) for skill in found.lacks)}."
+    return {SENIOR: "Only the senior expert can claim it.", PASSED: "You declined. Others can still answer."}.get(
+        found.place, ""
+    )
+
+
+def reasons(found: list[Spot], now: datetime, capacity: int) -> list[Reason]:
+    """Return why this person cannot claim some of these asks, one reason for each cause."""
+    by: dict[str, list[Spot]] = {}
+    for one in found:
+        by.setdefault(one.place, []).append(one)
+    count = {place: len(some) for place, some in by.items()}
+    working = sum(one.held(now) for one in by.get(MODEL, []))
+    lacking = Counter(" and ".join(clean(skill) for skill in one.lacks) for one in by.get(SKILL, []))
+    mine = count.get(MINE, 0)
+    return [
+        *_said(mine, "you have {n} claimed" + (" (the maximum)" if mine >= capacity else "")),
+        *([Reason(_counted(len(held), "{n} claimed"), _holders(held))] if (held := by.get(HELD)) else []),
+        *_said(count.get(LOOKS, 0), "your role can view asks but not answer"),
+        *(Reason(f"{n} require{'s' if n == 1 else ''} {skills}") for skills, n in sorted(lacking.items())),
+        *_said(count.get(SENIOR, 0), "{n} {is} for the senior expert"),
+        *_said(count.get(PASSED, 0), "you declined {n}"),
+        *_said(working, "{n} being answered by a model"),
+        *_said(count.get(MODEL, 0) - working, "{n} waiting for a model"),
+    ]
+
+
+def _said(count: int, words: str) -> list[Reason]:
+    return [Reason(_counted(count, words))] if count else []
+
+
+def _counted(count: int, words: str) -> str:
+    return words.format(n=count, **{"is": "is" if count == 1 else "are"})
+
+
+def _holders(held: list[Spot]) -> list[tuple[str, datetime]]:
+    return [(one.holder_name, one.lease_until) for one in held if one.lease_until is not None][:5]
+
+
+def underline(desk: Outlook) -> str:
+    """Return "2 people and 1 script are online. Expected wait: about 1:40." With models, what they do comes first."""
+    if desk.models_first:
+        return f"Expert models answer first. {_online(desk)}"
+    if desk.has_models and not desk.present:
+        return "No one is online. Asks wait for someone; a model prepares a draft for the deadline."
+    return _online(desk)
+
+
+def _online(desk: Outlook) -> str:
+    if not desk.present:
+        return "No one is online. Asks for people wait for someone or for the deadline."
+    people = desk.present - desk.scripts
+    kinds = ((people, "person", "people"), (desk.scripts, "script", "scripts"))
+    who = " and ".join(f"{count} {one if count == 1 else many}" for count, one, many in kinds if count)
+    wait = f"about {clock(desk.expected_wait_s)}" if desk.expected_wait_s >= 1 else "under 1 s"
+    whom = " for people" if desk.models_first else ""
+    return f"{who} {'is' if desk.present == 1 else 'are'} online. Expected wait{whom}: {wait}."
+
+
+def closed_rows(actor: Actor, q: str = "") -> list[ClosedRow]:
+    closed = asks_of(actor).exclude(status=AskStatus.OPEN).defer("context", *NOT_LISTED)
+    asks = [ask for ask in closed.order_by("-closed_at")[: SEARCHED if q else CLOSED] if says(ask, q)][:CLOSED]
+    return [ClosedRow(ask, clean(ask.question), _by(ask), waited(ask)) for ask in asks]
+
+
+def _by(ask: Ask) -> str:
+    return ask.accepted.author if ask.accepted and ask.status == AskStatus.ANSWERED else ""
+
+
+def outcome_of(actor: Actor, ask: Ask) -> str:
+    """Return the verifier's outcome; empty before it ran, and while it is withheld from this person."""
+    found = visibility.of_episode(actor, ask.episode_id)
+    return found.reward_type if found is not None else ""
+
+
+def _late(ask: Ask) -> QuerySet[Annotation]:
+    return Annotation.objects.filter(ask_id=ask.pk, label=LATE).order_by("created_at")
+
+
+def late_words(ask: Ask) -> list[tuple[str, str, str]]:
+    """Return texts sent too late or without the lease, as (author, text, how they were saved)."""
+    kept = [(one.author, clean(one.text)) for one in _late(ask)]
+    late = [(one.author, clean(one.text)) for one in ask.advice.filter(late=True).order_by("created_at")]
+    beside = [one for one in late if not any(one[0] == by and text.startswith(one[1]) for by, text in kept)]
+    annotation = f"too late; saved as an annotation on step {ask.seq}"
+    return [(*one, annotation) for one in kept] + [(*one, "sent without a claim; saved with the ask") for one in beside]
+
+
+class Median(Aggregate):
+    """The median of a column, computed by PostgreSQL."""
+
+    function = "PERCENTILE_CONT"
+    template = "%(function)s(0.5) WITHIN GROUP (ORDER BY %(expressions)s)"
+    output_field = DurationField()
+
+
+def closed_today(actor: Actor, since: datetime) -> dict[str, Any]:
+    """Return counts and the median wait of asks since midnight, in one query."""
+    answered = Q(status=AskStatus.ANSWERED)
+    by_hand, by_script = answered & Q(accepted__source="human"), Q(accepted__author_key__startswith=TOKEN)
+    counts = (
+        asks_of(actor)
+        .filter(created_at__gte=since)
+        .aggregate(
+            asked=Count("pk"),
+            answered=Count("pk", filter=answered),
+            mine=Count("pk", filter=answered & Q(accepted__author_key=actor.key)),
+            people=Count("pk", filter=by_hand & ~by_script),
+            scripts=Count("pk", filter=by_hand & by_script),
+            fell_back=Count("pk", filter=Q(status=AskStatus.FELL_BACK)),
+            open=Count("pk", filter=Q(status=AskStatus.OPEN)),
+            median=Median(F("closed_at") - F("created_at"), filter=answered),
+        )
+    )
+    wait: timedelta | None = counts.pop("median")
+    models = counts["answered"] - counts["people"] - counts["scripts"]
+    return {**counts, "models": models, "median": wait.total_seconds() if wait is not None else None}
+
+
+def burn_down(today: dict[str, Any]) -> list[tuple[str, str, int, float, float]]:
+    """Return today's asks by result as parts of a bar: label, class, count, start and width in percent."""
+    closed = today["answered"] + today["fell_back"] + today["open"]
+    parts = [
+        ("answered by people", "by-people", today["people"]),
+        ("answered by scripts", "by-scripts", today["scripts"]),
+        ("answered by models", "by-models", today["models"]),
+        ("fell back", "fell", today["fell_back"]),
+        ("cancelled", "ended", today["asked"] - closed),
+        ("open", "left", today["open"]),
+    ]
+    bar, start = [], 0.0
+    for words, css, count in parts:
+        width = 100 * count / today["asked"] if today["asked"] else 0.0
+        bar.append((words, css, count, round(start, 2), round(width, 2)))
+        start += width
+    return [part for part in bar if part[2]]

@@ -1,0 +1,216 @@
+"""Reads: what somebody wants to see of the queue, and in which order: facets, filters, search, sort, groups.
+
+Owns the queue's query string. Leaves order in turn and places to `eligibility.py`, rows and their words to `board.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from django.utils.http import urlencode
+
+from experts.find import eligibility
+from experts.find.eligibility import (
+    FREE,
+    HELD,
+    LOOKS,
+    MINE,
+    MODEL,
+    PASSED,
+    SENIOR,
+    SKILL,
+    Spot,
+)
+from experts.models import Ask, Privilege, Tier
+from people.access import Actor
+from people.plain_text import clean
+
+SHOWS = {
+    "all": "Open",
+    "unclaimed": "Unclaimed",
+    "mine": "Mine",
+    "forme": "Claimable",
+    "model": "Model",
+    "grouped": "Same question",
+}
+SORTS = {
+    "deadline": "deadline",
+    "turn": "claim order",
+    "oldest": "longest wait",
+    "newest": "newest",
+    "priority": "priority",
+}
+
+VALUES: dict[str, Callable[[Spot], Sequence[str | None]]] = {
+    "tier": lambda one: (one.tier,),
+    "skill": lambda one: one.skills,
+    "run": lambda one: (one.run_id,),
+    "arm": lambda one: (one.arm,),
+    "sight": lambda one: (one.privilege,),
+}
+
+
+@dataclass(frozen=True)
+class Wish:
+    """Filters, search and sort order of the queue, as the query string has them."""
+
+    show: str = "all"
+    q: str = ""
+    sort: str = "deadline"
+    tier: str = ""
+    skill: str = ""
+    run: str = ""
+    arm: str = ""
+    sight: str = ""
+    group: str = ""
+    page: int = 1
+
+    @classmethod
+    def read(cls, query: Mapping[str, str]) -> Wish:
+        """Parse the query string; ignore unknown values."""
+        given = {name: query.get(name, "")[:200] for name in ("q", "tier", "skill", "run", "arm", "sight", "group")}
+        show, sort, page = query.get("show", ""), query.get("sort", ""), query.get("page", "")
+        return cls(
+            **given,
+            show=show if show in SHOWS else "all",
+            sort=sort if sort in SORTS else "deadline",
+            page=int(page) if page.isdecimal() and 0 < len(page) < 6 else 1,
+        )
+
+    def query(self, **other: Any) -> str:
+        """Return the query string of this wish, changed in these points; another view begins at its first page."""
+        said = {**asdict(self), "page": 1, **other}
+        plain = asdict(Wish())
+        return "?" + urlencode({name: value for name, value in said.items() if value != plain[name]})
+
+    @property
+    def filters(self) -> int:
+        """By how many things it narrows that an ask is, whatever the facet and the words."""
+        return sum(map(bool, (self.tier, self.skill, self.run, self.arm, self.sight, self.group)))
+
+    @property
+    def narrows(self) -> bool:
+        return self.query(sort=Wish.sort) != "?"
+
+
+def matching(actor: Actor, found: list[Spot], wish: Wish, now: datetime) -> list[Spot]:
+    """Return the open asks that are wished for, in the order that is wished."""
+    sizes = Counter(one.group for one in found)
+    some = [one for one in found if _belongs(one, wish.show, sizes) and _passes(one, wish)]
+    if wish.q:
+        saying = _saying(actor, now, wish.q)
+        some = [one for one in some if one.pk in saying]
+    return sorted_by(some, wish.sort)
+
+
+def _belongs(one: Spot, show: str, sizes: Counter[str]) -> bool:
+    match show:
+        case "unclaimed":
+            return one.for_people and one.place not in (MINE, HELD)
+        case "mine":
+            return one.place == MINE
+        case "forme":
+            return one.place in (MINE, FREE)
+        case "model":
+            return not one.for_people
+        case "grouped":
+            return sizes[one.group] > 1
+    return True
+
+
+def _passes(one: Spot, wish: Wish) -> bool:
+    wanted = (
+        *((wish.tier, one.tier), (wish.run, one.run_id), (wish.arm, one.arm)),
+        *((wish.sight, one.privilege), (wish.group, one.group)),
+    )
+    return all(not want or want == has for want, has in wanted) and (not wish.skill or wish.skill in one.skills)
+
+
+def _saying(actor: Actor, now: datetime, q: str) -> set[str]:
+    """Open asks that hold these words in the question, the task or its name."""
+    asks = eligibility.open_of(actor, now).select_related("episode")
+    texts = asks.only("question", "episode__scenario", "episode__task_idx", "episode__task")
+    return {ask.pk for ask in texts if says(ask, q)}
+
+
+def says(ask: Ask, q: str) -> bool:
+    return q.casefold() in f"{clean(ask.question)} {ask.episode} {ask.episode.task}".casefold()
+
+
+def sorted_by(some: list[Spot], sort: str) -> list[Spot]:
+    keys: dict[str, Any] = {
+        "deadline": lambda one: (not one.for_people, one.deadline_at, -one.priority),
+        "oldest": lambda one: one.created_at,
+        "newest": lambda one: -one.created_at.timestamp(),
+        "priority": lambda one: (-one.priority, one.deadline_at),
+    }
+    return sorted(some, key=keys[sort]) if sort in keys else some
+
+
+def groups(some: Iterable[Spot], found: Iterable[Spot], *, alone: bool = False) -> list[list[Spot]]:
+    """Group asks with the same question at the position of the first; the ask this person can act on comes first."""
+    families: dict[str, list[Spot]] = {}
+    for one in found:
+        families.setdefault(one.group, []).append(one)
+    if alone:
+        return [[one] for one in some]
+    seen: dict[str, list[Spot]] = {}
+    for one in some:
+        seen.setdefault(one.group, families[one.group])
+    return [sorted(family, key=_rank) for family in seen.values()]
+
+
+def _rank(one: Spot) -> int:
+    return [MINE, FREE, LOOKS, HELD, PASSED, SKILL, SENIOR, MODEL].index(one.place)
+
+
+def facets(found: list[Spot], wish: Wish) -> list[tuple[str, str, int, str]]:
+    """Name, words, count and address of each; the count is of what the filters leave, as its address shows it."""
+    sizes = Counter(one.group for one in found)
+    left = [one for one in found if _passes(one, wish)] if wish.filters else found
+    counts = {show: sum(_belongs(one, show, sizes) for one in left) for show in SHOWS}
+    return [(show, words, counts[show], wish.query(show=show)) for show, words in SHOWS.items()]
+
+
+def choices(found: list[Spot], wish: Wish) -> list[tuple[str, str, str, list[tuple[str, str]]]]:
+    """Return what the open asks can be narrowed by: name, words, chosen value, values with their counts among what the
+    facet and the other filters leave. A choice that would narrow nothing is left out, unless it is made.
+    """
+    sizes = Counter(one.group for one in found)
+    shown = [one for one in found if _belongs(one, wish.show, sizes)] if wish.show != Wish.show else found
+    runs = {one.run_id: clean(one.run) for one in found if one.run_id}
+    called: dict[str, dict[str, str]] = {
+        "tier": {str(value): word for value, word in Tier.choices},
+        "sight": {str(value): word for value, word in Privilege.choices},
+        "run": runs,
+    }
+    made = []
+    for name, words in (
+        ("tier", "Tier"),
+        ("skill", "Skill"),
+        ("run", "Run"),
+        ("arm", "Arm"),
+        ("sight", "Verifier access"),
+    ):
+        without: dict[str, Any] = {name: ""}
+        other = replace(wish, **without)
+        left = [one for one in shown if _passes(one, other)] if other.filters else shown
+        values = [value for one in left for value in VALUES[name](one) if value]
+        made.append(_choice(name, words, values, called.get(name, {}), getattr(wish, name), len(left)))
+    return [choice for choice in made if choice]
+
+
+def _choice(
+    name: str, words: str, values: list[str], called: dict[str, str], chosen: str, total: int
+) -> tuple[str, str, str, list[tuple[str, str]]] | None:
+    counts = Counter(values)
+    if not chosen and not any(count < total for count in counts.values()):
+        return None
+    known = [(value, f"{called.get(value, clean(value))} ({count})") for value, count in sorted(counts.items())]
+    if chosen and chosen not in counts:
+        known.append((chosen, f"{called.get(chosen, clean(chosen))} (0)"))
+    return name, words, chosen, known

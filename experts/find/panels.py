@@ -1,0 +1,253 @@
+"""Reads for the answer page: what stands beside the question and the form.
+
+Owns which ways on an ask in hand has, who else asks the same, where a model's draft stands, and what a person had
+written. Leaves words about closed asks to `board.py`. Called by views and by `desk.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from django.conf import settings
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from episodes.models import Episode
+from episodes.show import tables, windows
+from episodes.show.step_cards import call_in_words
+from episodes.stored.strip import actions_in
+from experts.find import availability
+from experts.find.reading import NOT_LISTED, asks_of
+from experts.find.similar import began_with, origins
+from experts.models import (
+    MODEL,
+    Advice,
+    Ask,
+    AskEvent,
+    AskStatus,
+    Decline,
+    Draft,
+    ModelCall,
+    QuickReply,
+    Tier,
+)
+from people.access import Actor, scoped
+from people.models import Membership, display_name
+from people.plain_text import clean
+from reviews.models import Annotation
+
+SAME_SHOWN = 50
+HOUSE = "awmweb"
+"""How the history calls what nobody did."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """Where an ask in hand can go instead of being answered, or why it cannot go there."""
+
+    to: str
+    words: str
+    why_not: str = ""
+
+
+def ways(actor: Actor, ask: Ask) -> list[Way]:
+    """Return up to the senior, back to people, over to a model; those that make no sense here are left out."""
+    found = [_to_senior(actor, ask), _to_model(ask)]
+    return found if ask.tier == Tier.PEOPLE else [found[0], Way(Tier.PEOPLE, "people"), found[1]]
+
+
+def _to_senior(actor: Actor, ask: Ask) -> Way:
+    senior = Membership.objects.select_related("user").filter(senior_of__project=ask.project_id).first()
+    if senior is None:
+        return Way(Tier.SENIOR, "the senior expert", "this project has no senior expert")
+    if senior.user_id == getattr(actor.user, "pk", None):
+        return Way(Tier.SENIOR, "the senior expert", "you are the senior expert")
+    name = display_name(senior.user)
+    return Way(Tier.SENIOR, name, f"{name} already has it" if ask.tier == Tier.SENIOR else "")
+
+
+def _to_model(ask: Ask) -> Way:
+    if not settings.EXPERT_ENDPOINTS:
+        return Way(Tier.LLM, "the model", "no expert model is configured")
+    if not availability.models_may_help(ask):
+        return Way(Tier.LLM, "the model", "this arm uses people only")
+    passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
+    left = [name for name in settings.EXPERT_ENDPOINTS if f"{MODEL}{name}" not in passed]
+    return Way(Tier.LLM, left[0], "") if left else Way(Tier.LLM, "the model", "the model declined it")
+
+
+@dataclass(frozen=True)
+class SameQuestion:
+    """Another ask that asks the same."""
+
+    ask: Ask
+    question: str
+    acted: int
+    why_not: str = ""
+
+
+def same_question_of(actor: Actor, ask: Ask, now: datetime) -> list[SameQuestion]:
+    """Open asks of the group that one answer may serve, too; never those that are to be answered with other sight."""
+    same = asks_of(actor).filter(group=ask.group, privilege=ask.privilege, status=AskStatus.OPEN, deadline_at__gt=now)
+    rows = same.exclude(pk=ask.pk).exclude(group="").defer("context", *NOT_LISTED).in_turn()[:SAME_SHOWN]
+    passed = set(Decline.objects.filter(ask__in=rows, author_key=actor.key).values_list("ask_id", flat=True))
+    return [_same_question(actor, one, now, one.pk in passed) for one in rows]
+
+
+def _same_question(actor: Actor, ask: Ask, now: datetime, passed: bool) -> SameQuestion:
+    held = ask.assignment.is_held(now) and ask.assignment.holder != actor.key
+    why = f"claimed by {ask.assignment.holder_name}" if held else "you declined it" if passed else ""
+    return SameQuestion(ask, clean(ask.question), actions_in(ask.episode.strip[: ask.seq]), why)
+
+
+@dataclass(frozen=True)
+class Mine:
+    """An ask that I answered, and what I may still do about it."""
+
+    ask: Ask
+    may_amend: bool
+    may_take_back: bool
+    acted: int
+
+
+def mine_of(actor: Actor, ask: Ask, now: datetime) -> Mine:
+    """Return what can be done with my answer: edited until the agent has read it, withdrawn before the deadline."""
+    said = ask.accepted
+    own = said is not None and said.author_key == actor.key and said.source != "cache"
+    unread = ask.status == AskStatus.ANSWERED and own and ask.consumed_at is None
+    acted = actions_in(ask.episode.strip[: ask.seq])
+    return Mine(ask, unread, unread and ask.deadline_at > now and ask.episode.is_live, acted)
+
+
+def family_of(actor: Actor, ask: Ask) -> list[Mine]:
+    """Return the other asks that my answer to this one served, too; those that I took back again as well."""
+    nonces = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).exclude(nonce="")
+    roots = {nonce.partition("/")[0] for nonce in nonces.values_list("nonce", flat=True)}
+    if not roots or not ask.group:
+        return []
+    said = Q()
+    for root in roots:
+        said |= Q(nonce=root) | Q(nonce__startswith=f"{root}/")
+    also = Advice.objects.filter(said, author_key=actor.key, late=False, ask__group=ask.group).values("ask")
+    rows = asks_of(actor).filter(pk__in=also).exclude(pk=ask.pk).defer("context", *NOT_LISTED)
+    return [mine_of(actor, one, timezone.now()) for one in rows.order_by("created_at")]
+
+
+@dataclass(frozen=True)
+class ModelDraft:
+    """Where the draft of a model stands: none, idle, writing, ready or failed. The words are for who asks for them."""
+
+    state: str
+    why: str = ""
+    key: str = ""
+    author: str = ""
+    since: datetime | None = None
+    confidence: int | None = None
+    text: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def calls_in_words(self) -> list[str]:
+        return [call_in_words(call) for call in self.calls]
+
+
+def model_draft(ask: Ask, now: datetime) -> ModelDraft:
+    drafts = list(Draft.objects.filter(ask=ask, author_key__startswith=MODEL).order_by("saved_at"))
+    ready = next((one for one in drafts if one.is_ready), None)
+    if ready is not None:
+        return _ready(ready)
+    if not availability.models_may_help(ask):
+        why = "this arm uses people only" if settings.EXPERT_ENDPOINTS else "no expert model is configured"
+        return ModelDraft("none", why)
+    failed = [one for one in drafts if one.failed]
+    if ask.draft_at is not None and ask.draft_at <= now and len(failed) < len(settings.EXPERT_ENDPOINTS):
+        return ModelDraft("writing", since=ask.draft_at)
+    if failed:
+        calls = ModelCall.objects.filter(ask=ask, purpose="draft").exclude(fault="").order_by("-at")
+        return ModelDraft("failed", clean(calls.values_list("fault", flat=True).first() or "")[:200])
+    return ModelDraft("idle")
+
+
+def _ready(draft: Draft) -> ModelDraft:
+    sure = round(draft.confidence * 100) if draft.confidence is not None else None
+    calls = draft.tool_calls if isinstance(draft.tool_calls, list) else []
+    return ModelDraft("ready", "", draft.author_key, draft.author, draft.saved_at, sure, clean(draft.text or ""), calls)
+
+
+@dataclass(frozen=True)
+class Written:
+    """What a person had written and not sent, or sent and took back."""
+
+    text: str = ""
+    calls: list[dict[str, Any]] = field(default_factory=list)
+    version: int = 0
+    saved_at: datetime | None = None
+    drafted_by: str = ""
+    note: str = ""
+
+    @property
+    def with_draft(self) -> bool:
+        return bool(origins(self.drafted_by)[0])
+
+    @property
+    def with_earlier(self) -> bool:
+        return bool(origins(self.drafted_by)[1])
+
+
+def written_by(actor: Actor, ask: Ask) -> Written:
+    """Return the draft; else the last words that were in force once, so that a taken back answer is not typed again."""
+    draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
+    if draft is not None and _has_words(draft):
+        return Written(draft.text or "", draft.tool_calls or [], draft.version, draft.saved_at, draft.drafted_by)
+    version = draft.version if draft is not None else 0
+    last = Advice.objects.filter(ask=ask, author_key=actor.key, late=False).order_by("-created_at").first()
+    if last is None:
+        return Written(version=version)
+    note = "" if ask.accepted_id == last.pk else "your withdrawn answer"
+    return Written(last.text, last.tool_calls or [], version, drafted_by=began_with(last), note=note)
+
+
+def _has_words(draft: Draft) -> bool:
+    return bool((draft.text or "").strip() or draft.tool_calls)
+
+
+def passed_on(ask: Ask) -> list[tuple[str, str, str]]:
+    """Return what people did to an open ask and why, as (who, what, why), oldest first."""
+    did = {
+        "declined": "declined",
+        "to_senior": "transferred it",
+        "to_people": "transferred it",
+        "to_llm": "sent it to the model",
+    }
+    others = [HOUSE, *settings.EXPERT_ENDPOINTS]
+    rows = AskEvent.objects.filter(ask=ask, verb__in=did).exclude(actor__in=others).order_by("pk")
+    told = rows.values_list("actor", "verb", "reason")[:SAME_SHOWN]
+    return [(clean(who), did[verb], clean(why)) for who, verb, why in told]
+
+
+def unsent(actor: Actor, ask: Ask) -> Written | None:
+    """Return a text that was not sent before the ask closed, unless it was kept or sent in the same words."""
+    draft = Draft.objects.filter(ask=ask, author_key=actor.key).first()
+    if draft is None or not _has_words(draft):
+        return None
+    said = Advice.objects.filter(ask=ask, author_key=actor.key).values_list("text", flat=True)
+    return None if draft.text in list(said) else written_by(actor, ask)
+
+
+def tags_of(actor: Actor, ask: Ask) -> dict[str, str]:
+    """Return the newest word of this person under each label of this ask."""
+    rows = Annotation.objects.filter(ask_id=ask.pk, author_key=actor.key).order_by("created_at", "pk")
+    return dict(rows.values_list("label", "text"))
+
+
+def replies_of(actor: Actor) -> QuerySet[QuickReply]:
+    """Return texts that this person keeps at hand in this project."""
+    return scoped(QuickReply.objects.filter(author_key=actor.key), actor.project).order_by("created_at", "pk")
+
+
+def tables_of(episode: Episode) -> tuple[list[tables.Table], int]:
+    """Return tables that the newest writes touched, and how many older writes are not in them."""
+    steps, count = windows.writes(episode)
+    return tables.touched(steps), count - len(steps)

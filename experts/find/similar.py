@@ -1,0 +1,221 @@
+"""Reads: earlier answers that may help with an ask: of the same task, to a question in like words, of the scenario.
+
+Owns by what an ask is found again, its *marks*, which `queue.py` writes once with the ask, the order of what is found,
+and how much of a text is left in the answer that began with it. An answer that was given with the verifier in sight is
+never read for an ask that is to be answered blind.
+"""
+
+from __future__ import annotations
+
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise, takewhile
+from typing import Any, NamedTuple
+
+from episodes.show.step_cards import call_in_words
+from episodes.visible import visibility
+from experts.find.reading import NOT_LISTED
+from experts.models import EARLIER, MODEL, Advice, Ask, AskStatus, Privilege
+from experts.rules.routing import likeness
+from people.access import Actor, scoped
+
+PAIRS = 6
+"""So many pairs of following words stand for a question: two that share half of their pairs share one of these in 98 of
+100 cases."""
+NEWEST = 150
+"""Asks that are looked through for each kind of likeness, the newest."""
+READ, SHOWN = 60, 12
+LIKE, LIKE_ENOUGH = 0.4, 0.2
+"""From this share of common words on a question is like another of any task, or of the same scenario."""
+
+MEASURED = 20_000
+"""Characters of a text that are measured: as many as an answer can have."""
+WORD = re.compile(r"(?:[^\W\u2e80-\U0010ffff]+|\S) ?")
+"""A word or a sign with the space behind it; in scripts without spaces between words each character is one."""
+
+
+def marks_of(question: str, scenario: str, task_idx: int | None, task: str) -> list[int]:
+    """Return numbers under which an ask is found again: its task, its scenario, and its question in pairs of words."""
+    return [*_places(scenario, task_idx, task), *_sketch(question)]
+
+
+def _places(scenario: str, task_idx: int | None, task: str) -> list[int]:
+    """Return the task, and the scenario if there is one."""
+    named = (scenario, task_idx) if scenario and task_idx is not None else task
+    return [_mark("task", named), *([_mark("scenario", scenario)] if scenario else [])]
+
+
+def _sketch(question: str) -> list[int]:
+    """Return the pairs with the smallest hashes: like questions have most of these in common,
+    whatever else they say."""
+    return sorted({_mark("words", pair) for pair in _pairs(question)})[:PAIRS]
+
+
+def _pairs(question: str) -> Iterable[tuple[str, str]]:
+    words = re.findall(r"\w+", question.casefold())
+    return zip(["", *words], words, strict=False) if len(words) < 3 else zip(words, words[1:], strict=False)
+
+
+def _mark(kind: str, value: object) -> int:
+    """Return a whole number as PostgreSQL holds it in four bytes; two things may share one, so it only leads to
+    candidates.
+    """
+    return zlib.crc32(repr((kind, value)).encode()) - 2**31
+
+
+def origins(began: str) -> tuple[str, str]:
+    """Return what a form says its text began with: the key of a model whose draft it was, and the id of an earlier
+    answer.
+    """
+    keys = {kind: key for key in began.split() for kind in (MODEL, EARLIER) if key.startswith(kind)}
+    return keys.get(MODEL, ""), keys.get(EARLIER, "").removeprefix(EARLIER)
+
+
+def began_with(said: Advice) -> str:
+    """Return the same of an answer that is written on."""
+    model, taken = (
+        said.drafted_by and f"{MODEL}{said.drafted_by}",
+        said.taken_from_id and f"{EARLIER}{said.taken_from_id}",
+    )
+    return " ".join(key for key in (model, taken) if key)
+
+
+def kept(before: str, text: str) -> float:
+    """Return how much of a text and of what it began with is common to both, 0 to 1.
+
+    Counted are characters: those of the common beginning, of the common end, and between the two of each word that
+    follows the same word in both, as often as it does so in the one that has it less often. The share is that of both
+    texts together (Dice), so what was added counts against it as what was taken out. White space is one space. Takes
+    time in proportion to the texts, and of each the first `MEASURED` characters.
+    """
+    one, other = (" ".join(each[:MEASURED].split()) for each in (before, text))
+    if not one or not other:
+        return float(one == other)
+    first = _alike_from(one, other)
+    last = _alike_from(reversed(one[first:]), reversed(other[first:]))
+    left, right = (_word_pairs(part[first : len(part) - last]) for part in (one, other))
+    between = sum(count * len(pair[1]) for pair, count in (left & right).items())
+    return 2 * (first + last + between) / (len(one) + len(other))
+
+
+def _alike_from(one: Iterable[str], other: Iterable[str]) -> int:
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def _word_pairs(text: str) -> Counter[tuple[str, str]]:
+    """Return each word with the one before it."""
+    return Counter(pairwise(["", *WORD.findall(text)]))
+
+
+class Found(NamedTuple):
+    """An ask that may be like this one, in the order of `COLUMNS`."""
+
+    pk: str
+    question: str
+    scenario: str
+    task_idx: int | None
+    task: str
+
+
+COLUMNS = ("pk", "question", "episode__scenario", "episode__task_idx", "episode__task")
+
+
+@dataclass
+class Earlier:
+    """An answer that was given before, to one ask or to several in the same words. `ask` is the nearest of them;
+    `verdicts` is the verifier's word on their episodes, where it spoke."""
+
+    ask: Ask
+    said: Advice
+    near: str
+    alike: int
+    given: int = 0
+    verdicts: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def key(self) -> str:
+        """How a form names this answer as what its own words began with."""
+        return f"{EARLIER}{self.said.pk}"
+
+    @property
+    def slot(self) -> str:
+        """Where its calls stand in a page."""
+        return f"calls-{self.said.pk}"
+
+    @property
+    def complete(self) -> int:
+        return sum(word == "complete" for word in self.verdicts.values())
+
+    @property
+    def calls(self) -> list[dict[str, Any]]:
+        return self.said.tool_calls if isinstance(self.said.tool_calls, list) else []
+
+    @property
+    def calls_in_words(self) -> list[str]:
+        return [call_in_words(call) for call in self.calls]
+
+
+def earlier(actor: Actor, ask: Ask) -> list[Earlier]:
+    """1. candidates by their marks, the newest of each kind, 2. the nearest of them, 3. one line for the same words."""
+    ranked = sorted(_near(ask, _candidates(actor, ask)), reverse=True)
+    near = {pk: (words, alike) for _, pk, words, alike in ranked[:READ]}
+    asks = Ask.objects.filter(pk__in=near, accepted__isnull=False).select_related("accepted", "episode")
+    rows = asks.defer("context", *NOT_LISTED).in_bulk()
+    return _gathered(actor, [(rows[pk], *how) for pk, how in near.items() if pk in rows and _may_see(ask, rows[pk])])[
+        :SHOWN
+    ]
+
+
+def _candidates(actor: Actor, ask: Ask) -> Iterable[Found]:
+    episode = ask.episode
+    places = _places(episode.scenario, episode.task_idx, episode.task)
+    kinds = [*([place] for place in places), _sketch(ask.question)]
+    return {one.pk: one for marks in kinds for one in _marked(actor, ask, marks)}.values()
+
+
+def _marked(actor: Actor, ask: Ask, marks: list[int]) -> list[Found]:
+    """Return the newest answered asks that have one of these marks."""
+    asks = scoped(Ask.objects.filter(status=AskStatus.ANSWERED, marks__overlap=marks), actor.project)
+    if ask.privilege == Privilege.BLIND:
+        asks = asks.filter(privilege=Privilege.BLIND)
+    newest = asks.exclude(pk=ask.pk).order_by("-created_at")[:NEWEST]
+    return [Found._make(row) for row in newest.values_list(*COLUMNS)]
+
+
+def _may_see(ask: Ask, other: Ask) -> bool:
+    """Return whether the advice may be seen, by what is stored on it."""
+    return ask.privilege != Privilege.BLIND or (
+        other.accepted is not None and other.accepted.privilege == ask.privilege
+    )
+
+
+def _near(ask: Ask, found: Iterable[Found]) -> Iterator[tuple[float, str, str, int]]:
+    """Rank, id, nearness in words and likeness in percent of those that are near enough."""
+    episode = ask.episode
+    task, *_ = _places(episode.scenario, episode.task_idx, episode.task)
+    for one in found:
+        alike = likeness(one.question, ask.question)
+        if _places(one.scenario, one.task_idx, one.task)[0] == task:
+            yield alike + 0.5, one.pk, "same task", round(100 * alike)
+        elif alike >= LIKE_ENOUGH and one.scenario and one.scenario == episode.scenario:
+            yield alike + 0.2, one.pk, "same scenario", round(100 * alike)
+        elif alike >= LIKE:
+            yield alike, one.pk, "different task", round(100 * alike)
+
+
+def _gathered(actor: Actor, rows: list[tuple[Ask, str, int]]) -> list[Earlier]:
+    """Keep the nearest ask for all that got the same words and calls."""
+    verdicts = visibility.verdict_types(actor, [ask.episode_id for ask, *_ in rows])
+    by_words: dict[str, Earlier] = {}
+    for ask, near, alike in rows:
+        said = ask.accepted
+        if said is None:
+            continue
+        one = by_words.setdefault(repr((said.text.strip(), said.tool_calls)), Earlier(ask, said, near, alike))
+        one.given += 1
+        if ask.episode_id in verdicts:
+            one.verdicts[ask.episode_id] = verdicts[ask.episode_id]
+    return list(by_words.values())

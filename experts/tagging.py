@@ -1,0 +1,59 @@
+"""Writes: what people say about a question, and texts that were not sent in time.
+
+Owns the tags of a question and what becomes of unsent text. Leaves annotations to `reviews.record.annotating`. Called
+by the pages, and by `advising.py` for a text that comes too late to be advice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from django.db import transaction
+
+from episodes.models import Episode
+from episodes.show.step_cards import call_in_words
+from experts.errors import StillOpen
+from experts.models import LATE, Ask, Draft
+from people.access import Actor, may_annotate, visible_or_404
+from people.errors import Invalid
+from reviews.models import Annotation
+from reviews.record import annotating
+from reviews.visible.places import Place
+
+TAGS = ("question_needed", "answerable", "asked_too_late")
+"""What a person says about a question with one key; the text of the annotation is yes, no, or empty for neither."""
+TAG_VALUES = ("yes", "no", "")
+
+
+def annotate_ask(actor: Actor, ask: Ask, label: str, text: str) -> Annotation:
+    """Say something about the step of an ask, under the ask's privilege."""
+    where = Place(ask.seq, ask_id=ask.pk)
+    return annotating.annotate(actor, ask.episode, where, label, text, privilege=ask.privilege)
+
+
+def words_of(text: str, calls: Iterable[Mapping[str, Any]]) -> str:
+    """Return an answer as one text, its calls under its words."""
+    lines = [call_in_words(call) for call in calls]
+    return "\n".join([text, *lines] if text else lines)
+
+
+@transaction.atomic
+def keep_unsent(actor: Actor, ask: Ask) -> None:
+    """Keep what someone wrote and did not send before the ask closed as an annotation of its step. Episode before
+    draft, as an answer locks them."""
+    may_annotate(actor)
+    visible_or_404(Episode.objects.select_for_update(no_key=True), actor, ask.episode_id)
+    if Ask.objects.open().filter(pk=ask.pk).exists():
+        raise StillOpen("The ask is still open. Send your text to the agent.")
+    draft = Draft.objects.select_for_update().filter(ask=ask, author_key=actor.key).first()
+    if draft is not None:
+        annotate_ask(actor, ask, LATE, words_of(draft.text or "", draft.tool_calls or []))
+        draft.delete()
+
+
+def tag(actor: Actor, ask: Ask, label: str, value: str) -> Annotation:
+    """Say with one word whether a question was needed, could be answered, or came too late."""
+    if label not in TAGS or value not in TAG_VALUES:
+        raise Invalid("Unknown tag.")
+    return annotate_ask(actor, ask, label, value)

@@ -1,0 +1,159 @@
+"""The walk from a snapshot to rows: batch by batch, task by task, each row with its reason to be there.
+
+Owns the order of rules, formats and the check for repeated rows, and what is counted. Reads nothing and writes no file
+by itself: `reading.py` gives records, `datasets.py` takes rows. The same snapshot and recipe give the same rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from exports.formats import Format
+from exports.record import Record
+from exports.rules.leakage import (
+    Ground,
+    Rule,
+    reason_against,
+    result_of,
+    rules_of,
+    verifier_text,
+)
+from exports.rules.pairs import Episode
+from exports.rules.shaping import Shaped, shape
+from exports.writers import jsonl
+
+LARGEST_TASK = 2_000
+"""Episodes of one task that are compared with each other; more are left out and counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row: its line, the record it comes from, and a key that stays when its content changes."""
+
+    value: dict[str, Any]
+    line: bytes
+    episode: str
+    key: str
+    digest: str
+
+
+@dataclass
+class Counts:
+    """What a walk saw: episodes, rows, and what was left out, by reason.
+
+    `excluded` names the reason of each episode that gave no row.
+    """
+
+    episodes: int = 0
+    used: int = 0
+    rows: int = 0
+    left_out: Counter[str] = field(default_factory=Counter)
+    rows_left_out: Counter[str] = field(default_factory=Counter)
+    excluded: list[tuple[str, str]] = field(default_factory=list)
+
+    def leave_out(self, record: Record, reason: str) -> None:
+        self.left_out[reason] += 1
+        self.excluded.append((record.id, reason))
+
+
+class Walk:
+    """Makes rows of one recipe. `seen` holds the digests of rows that stand in earlier parts."""
+
+    def __init__(self, format_: Format, ground: Ground) -> None:
+        self.format, self.ground = format_, ground
+        self.counts = Counts()
+        self.seen: set[int] = set()
+        self._rules = _rules(format_, ground)
+
+    def rows(self, records: Iterable[Record]) -> Iterator[Row]:
+        """Yield the rows of these records. Records of one task must come together."""
+        if self.format.of_task is None:
+            for record in records:
+                yield from self._of_episode(record)
+            return
+        for _, group in groupby(records, key=lambda record: record.task_key):
+            yield from self._of_task(list(group))
+
+    def _of_episode(self, record: Record) -> Iterator[Row]:
+        shaped = self._shaped(record)
+        if shaped is None:
+            return
+        assert self.format.of_episode is not None
+        repeats = self.counts.rows_left_out["duplicate"]
+        made = list(self._kept(self.format.of_episode(record, shaped, self.ground), lambda _row: record.id))
+        self._note(record, bool(made), "duplicate" if self.counts.rows_left_out["duplicate"] > repeats else "no_row")
+        yield from made
+
+    def _of_task(self, records: Sequence[Record]) -> Iterator[Row]:
+        episodes: list[Episode] = []
+        for record in records:
+            shaped = self._shaped(record)
+            if shaped is not None and len(episodes) >= LARGEST_TASK:
+                self.counts.leave_out(record, "too_many_of_task")
+            elif shaped is not None:
+                result = result_of(record, self.ground)
+                is_complete = result is not None and result.is_complete
+                is_rejected = is_complete and record.verdict == "reject"
+                episodes.append(Episode(record, shaped, is_complete and not is_rejected, is_rejected))
+        assert self.format.of_task is not None
+        made = list(self._kept(self.format.of_task(episodes, self.ground), lambda row: str(row["episode_id"])))
+        used = {row.episode for row in made} | {str(row.value.get("rejected_episode_id", "")) for row in made}
+        for episode in episodes:
+            self._note(episode.record, episode.record.id in used, "no_row")
+        yield from made
+
+    def _shaped(self, record: Record) -> Shaped | None:
+        """Return the lines of a record, unless a rule keeps it out."""
+        self.counts.episodes += 1
+        reason = reason_against(record, self.ground, self._rules)
+        shaped = Shaped()
+        if reason is None and self.format.tells:
+            recipe = self.ground.recipe
+            shaped = shape(record, recipe.advice, keep_ungrounded="ungrounded" in recipe.include)
+            reason = shaped.reason or verifier_text(shaped.messages, self.ground.verifier_of(record))
+        if reason:
+            self.counts.leave_out(record, reason)
+            return None
+        return shaped
+
+    def _note(self, record: Record, is_used: bool, otherwise: str) -> None:
+        if is_used:
+            self.counts.used += 1
+        else:
+            self.counts.leave_out(record, otherwise)
+
+    def _kept(self, values: Iterable[dict[str, Any]], episode_of: Callable[[dict[str, Any]], str]) -> Iterator[Row]:
+        """Yield the rows with their lines; one that says what another said is left out unless the recipe keeps it."""
+        keep_repeats = "duplicates" in self.ground.recipe.include
+        for number, value in enumerate(values):
+            line = jsonl.line(value)
+            digest = _digest(value) or hashlib.sha256(line).hexdigest()
+            mark = int(digest[:16], 16)
+            if mark in self.seen and not keep_repeats:
+                self.counts.rows_left_out["duplicate"] += 1
+                continue
+            self.seen.add(mark)
+            self.counts.rows += 1
+            episode = episode_of(value)
+            yield Row(value, line, episode, f"{episode}/{value.get('seq', number)}", digest)
+
+
+def _digest(value: dict[str, Any]) -> str:
+    """Return what a row says of its content; formats of others have one place for what is ours."""
+    holders = (value, value.get("extra"), value.get("metadata"))
+    return next(
+        (str(one["content_sha256"]) for one in holders if isinstance(one, dict) and "content_sha256" in one), ""
+    )
+
+
+def _rules(format_: Format, ground: Ground) -> tuple[Rule, ...]:
+    rules = rules_of(ground.recipe, needs_complete=format_.needs == "complete")
+    if format_.needs not in ("tasks", "curriculum"):
+        return rules
+    about_tasks = {"branch", "held_out", "near_held_out", "evaluation", "control_tools"}
+    return tuple(rule for rule in rules if rule.__name__ in about_tasks)

@@ -1,0 +1,235 @@
+"""One dataset on disk: snapshot, parts, data files, manifest and card; after a crash any process goes on with it.
+
+Owns the layout of a dataset's folder and the order in which files appear. A dataset is a pure function of snapshot,
+recipe and packs; its id is their hash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import hashlib
+import json
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from awmclient.schema import SCHEMA_VERSION
+from exports.build import card
+from exports.build.parts import (
+    PART_STEPS,
+    Parts,
+    Progress,
+    Stopped,
+    whole,
+)
+from exports.formats import FORMATS, Format
+from exports.recipe import Recipe
+from exports.select import curricula
+from exports.select.ground import pack_digests, tokenizer_of
+from exports.select.selecting import Entry, entries_of, matching
+from exports.writers import inspect_log
+from people.models import Project
+
+__all__ = ["Plan", "Progress", "Stopped", "build", "entries", "read_manifest", "take_snapshot"]
+VERSION = "awmweb.dataset/2"
+SNAPSHOT, MANIFEST, INDEX, LEFT_OUT, RECIPE, CARD = (
+    *("snapshot.jsonl", "manifest.json", "rows.jsonl", "left_out.jsonl", "recipe.yaml", "README.md"),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A snapshot with what it is to become."""
+
+    recipe: Recipe
+    format: Format
+    packs: dict[str, str]
+    snapshot_digest: str
+    episodes: int
+    steps: int
+    tokenizer_digest: str = ""
+
+    @property
+    def id(self) -> str:
+        parts = [VERSION, self.format.version, self.recipe.canonical, self.snapshot_digest, self.packs]
+        parts += [self.tokenizer_digest] if self.tokenizer_digest else []
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def take_snapshot(project: Project, recipe: Recipe, folder: Path) -> Plan:
+    """Write the snapshot of the episodes that the recipe selects, unless there is one, and return the plan."""
+    file = folder / SNAPSHOT
+    if not file.exists():
+        with whole(file) as out:
+            for entry in _selected(project, recipe):
+                out.write(entry.line().encode())
+    digest, count, steps, scenarios = hashlib.sha256(), 0, 0, set()
+    with file.open("rb") as lines:
+        for line in lines:
+            digest.update(line)
+            entry = Entry.read(line)
+            scenarios.add(entry.task.rpartition("/")[0])
+            count += 1
+            steps += entry.last_seq
+    tokenizer = tokenizer_of(recipe)
+    tokens = tokenizer.digest if tokenizer is not None else ""
+    return Plan(recipe, FORMATS[recipe.format], pack_digests(scenarios), digest.hexdigest(), count, steps, tokens)
+
+
+def _selected(project: Project, recipe: Recipe) -> Iterator[Entry]:
+    if recipe.format == "curriculum":
+        return curricula.entries(project, recipe)
+    return entries_of(project, recipe, matching(project, recipe))
+
+
+def entries(folder: Path) -> Iterator[Entry]:
+    with (folder / SNAPSHOT).open("rb") as lines:
+        for line in lines:
+            yield Entry.read(line)
+
+
+def build(project: Project, plan: Plan, folder: Path, progress: Progress, processes: int = 1) -> dict[str, Any]:
+    """Make all files of the dataset in `folder` and return its manifest. Raises `Stopped`.
+
+    1. write the parts that are missing, by so many processes where there are several, 2. join the parts, 3. write
+    manifest and card last: a folder with a manifest is whole.
+    """
+    if (folder / MANIFEST).exists():
+        return read_manifest(folder)
+    with _few_collections():
+        parts = Parts(project, plan.recipe, plan.format, lambda: entries(folder), folder / "parts")
+        reports = parts.write(progress, processes if plan.steps > PART_STEPS else 1)
+    files = _join(plan, folder, len(reports))
+    (folder / RECIPE).write_text(plan.recipe.as_yaml(), encoding="utf-8")
+    manifest = _manifest(plan, reports, files)
+    (folder / CARD).write_text(card.text(manifest, plan.format), encoding="utf-8")
+    shutil.rmtree(folder / "parts", ignore_errors=True)
+    with whole(folder / MANIFEST) as out:
+        out.write(json.dumps(manifest, indent=2).encode() + b"\n")
+    return manifest
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    manifest: dict[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    return manifest
+
+
+def _join(plan: Plan, folder: Path, count: int) -> list[dict[str, Any]]:
+    """Make the data file, the index of rows and the list of what was left out from all parts."""
+    parts = [folder / "parts" / f"{number:05}" for number in range(count)]
+    section = "evaluation" if "evaluation" in plan.recipe.include else "train"
+    (folder / "data").mkdir(exist_ok=True)
+    _concatenate((part.with_suffix(".left_out") for part in parts), folder / LEFT_OUT)
+    is_lines = not plan.format.container and not (plan.recipe.parquet and plan.format.features is not None)
+    _join_index(parts, folder / INDEX, is_lines=is_lines)
+    if plan.format.container == "inspect":
+        return [
+            *_inspect_logs(plan, parts, folder, section),
+            _about(folder / INDEX, folder),
+            _about(folder / LEFT_OUT, folder),
+        ]
+    if plan.recipe.parquet and plan.format.features is not None:
+        from exports.writers import parquet
+
+        data = folder / "data" / f"{section}.parquet"
+        tables = [part.with_suffix(".parquet") for part in parts]
+        parquet.join(tables, data, plan.format.features)
+    else:
+        data = folder / "data" / (plan.format.file or f"{section}.jsonl")
+        _concatenate((part.with_suffix(".jsonl") for part in parts), data)
+    return [_about(data, folder), _about(folder / INDEX, folder), _about(folder / LEFT_OUT, folder)]
+
+
+def _inspect_logs(plan: Plan, parts: list[Path], folder: Path, section: str) -> list[dict[str, Any]]:
+    """Return the log as `.eval`, which viewers open quickest, and as `.json`."""
+    lines = [part.with_suffix(".jsonl") for part in parts]
+    head = inspect_log.header(plan.id, inspect_log.facts(lines))
+    found = []
+    for suffix, write in ((".eval", inspect_log.write_eval), (".json", inspect_log.write_json)):
+        file = folder / "data" / f"{section}{suffix}"
+        with whole(file) as out:
+            write(lines, head, out)
+        found.append(_about(file, folder))
+    return found
+
+
+def _concatenate(parts: Iterable[Path], target: Path) -> None:
+    with whole(target) as out:
+        for part in parts:
+            with part.open("rb") as source:
+                shutil.copyfileobj(source, out, 1 << 20)
+
+
+def _join_index(parts: Iterable[Path], target: Path, *, is_lines: bool) -> None:
+    """Write one line per row: its key, episode and digest, and in a file of lines its position."""
+    offset = 0
+    with whole(target) as out:
+        for part in parts:
+            with part.with_suffix(".index").open("rb") as lines:
+                for line in lines:
+                    about = orjson.loads(line)
+                    size = about.pop("bytes")
+                    place = {"offset": offset, "bytes": size} if is_lines else {}
+                    out.write(orjson.dumps({**about, **place}) + b"\n")
+                    offset += size
+
+
+def _about(file: Path, folder: Path) -> dict[str, Any]:
+    digest = hashlib.sha256()
+    with file.open("rb") as source:
+        while block := source.read(1 << 20):
+            digest.update(block)
+    return {"path": str(file.relative_to(folder)), "bytes": file.stat().st_size, "sha256": digest.hexdigest()}
+
+
+def _manifest(plan: Plan, reports: list[dict[str, Any]], files: list[dict[str, Any]]) -> dict[str, Any]:
+    def total(name: str) -> int:
+        return sum(report[name] for report in reports)
+
+    def merged(name: str) -> dict[str, int]:
+        counts: Counter[str] = Counter()
+        for report in reports:
+            counts.update(report[name])
+        return dict(sorted(counts.items()))
+
+    return {
+        "manifest_version": VERSION,
+        "dataset": plan.id,
+        "format": plan.recipe.format,
+        "schema_version": plan.format.version,
+        "record_version": SCHEMA_VERSION,
+        "recipe": plan.recipe.model_dump(mode="json"),
+        "opted_in": list(plan.recipe.include),
+        "for_training": plan.format.trains and "evaluation" not in plan.recipe.include,
+        "snapshot_sha256": plan.snapshot_digest,
+        "packs": plan.packs,
+        "tokenizer_sha256": plan.tokenizer_digest or None,
+        "license": plan.recipe.license,
+        "episodes": total("episodes"),
+        "episodes_used": total("used"),
+        "rows": total("rows"),
+        "left_out": merged("left_out"),
+        "rows_left_out": merged("rows_left_out"),
+        "redacted": merged("redacted"),
+        "files": files,
+        "features": plan.format.features,
+    }
+
+
+@contextlib.contextmanager
+def _few_collections() -> Iterator[None]:
+    """Collect garbage seldom: records have hundreds of thousands of values and no circles; looking through them takes a
+    sixth of the time of an export.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(20_000, 50, 100)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)

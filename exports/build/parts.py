@@ -1,0 +1,223 @@
+"""The parts of a dataset: whole tasks each, written by whichever process comes to them first.
+
+Owns who writes which part, and that no row repeats one of an earlier part. A part is there once its report is; whoever
+goes on after a crash writes those that are missing. A process knows only the rows of the parts that it wrote, so the
+parts of several are gone through in their order once all are there, and one that repeats an earlier row is written
+again: rows and their order do not depend on who wrote what.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import multiprocessing
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import orjson
+from django.db import connections
+
+from exports.build.building import Counts, Walk
+from exports.formats import Format
+from exports.formats.columns import provenance
+from exports.recipe import Recipe
+from exports.rules.redaction import Redactor
+from exports.select import curricula
+from exports.select.ground import ground_for
+from exports.select.reading import batches
+from exports.select.selecting import Entry
+from people.models import Project
+
+if TYPE_CHECKING:
+    from django.db.backends.postgresql.base import DatabaseWrapper
+
+    from exports.writers.parquet import Writer
+
+PART_STEPS = 50_000
+LOOK_S = 0.5
+Progress = Callable[[int, int], bool]
+"""Called after each batch with (episodes done, rows so far); false stops the build."""
+# A child starts with the rules and packs that were read here. No thread runs in a process that builds an export.
+_FORK = multiprocessing.get_context("fork")
+
+
+class Stopped(Exception):
+    """The build was told to stop; what is done stays and can be gone on with."""
+
+
+class Parts:
+    """Writes the parts of one snapshot into `folder`, as `00000.jsonl` and so on with index, report and what was left
+    out. `entries` reads the snapshot from its beginning each time."""
+
+    def __init__(
+        self,
+        project: Project,
+        recipe: Recipe,
+        format_: Format,
+        entries: Callable[[], Iterator[Entry]],
+        folder: Path,
+    ) -> None:
+        self.recipe, self.format, self.entries, self.folder = recipe, format_, entries, folder
+        self.redactor = Redactor(recipe, salt=project.pk)
+        self.reader = curricula.reader_for(project, recipe, self.redactor)
+        self.walk = Walk(format_, ground_for(project, recipe))
+        self._next = _FORK.Value("q", 0)
+        self._done = _FORK.Array("q", [0, 0])
+
+    def write(self, progress: Progress, processes: int) -> list[dict[str, Any]]:
+        """Write all parts that are missing and return the reports of all. Raises `Stopped`."""
+        self.folder.mkdir(exist_ok=True)
+        self._recount()
+        if processes > 1:
+            self._together(progress, processes)
+            self._recount()  # a process that was killed had counted what nobody keeps
+        self._in_order(progress)
+        return self._reports()
+
+    def _reports(self) -> list[dict[str, Any]]:
+        return [json.loads(path.read_bytes()) for path in sorted(self.folder.glob("*.json"))]
+
+    def _recount(self) -> None:
+        reports = self._reports()
+        self._done[:] = [sum(report[name] for report in reports) for name in ("episodes", "rows")]
+
+    def _together(self, progress: Progress, processes: int) -> None:
+        """Write parts beside other processes, each part by the first that comes to it."""
+        database = cast("DatabaseWrapper", connections["default"])
+        database.close()
+        database.close_pool()  # its threads and sockets are no child's
+        others = [_FORK.Process(target=self._beside, args=(os.getpid(),)) for _ in range(processes - 1)]
+        for other in others:
+            other.start()
+        try:
+            self._open_ones(progress)
+            for other in others:
+                self._wait(other, progress)
+        finally:
+            for other in others:
+                other.kill()
+                other.join()
+
+    def _beside(self, parent: int) -> None:
+        with contextlib.suppress(Stopped):
+            self._open_ones(lambda _episodes, _rows: os.getppid() == parent)
+
+    def _wait(self, other: BaseProcess, progress: Progress) -> None:
+        while other.is_alive():
+            other.join(LOOK_S)
+            self._tell(progress)
+
+    def _open_ones(self, progress: Progress) -> None:
+        for number, part in enumerate(self._parts()):
+            if not self._file(number, "json").exists() and self._is_mine(number):
+                self._write(number, part, progress)
+
+    def _parts(self) -> Iterator[list[Entry]]:
+        """Yield the snapshot in parts of whole tasks and enough steps."""
+        part: list[Entry] = []
+        steps = 0
+        for entry in self.entries():
+            if steps >= PART_STEPS and entry.task != part[-1].task:
+                yield part
+                part, steps = [], 0
+            part.append(entry)
+            steps += entry.last_seq
+        if part:
+            yield part
+
+    def _is_mine(self, number: int) -> bool:
+        with self._next.get_lock():
+            if self._next.value > number:
+                return False
+            self._next.value = number + 1
+            return True
+
+    def _in_order(self, progress: Progress) -> None:
+        """Write what is still missing, among it the parts of a process that was killed, and again what repeats an
+        earlier row."""
+        seen = self.walk.seen = set()
+        for number, part in enumerate(self._parts()):
+            file = self._file(number, "json")
+            if file.exists():
+                marks = self._marks(number)
+                if seen.isdisjoint(marks):
+                    seen |= marks
+                    continue
+                file.unlink()
+                self._recount()
+            self._write(number, part, progress)
+
+    def _marks(self, number: int) -> set[int]:
+        with self._file(number, "index").open("rb") as lines:
+            return {int(orjson.loads(line)["sha256"][:16], 16) for line in lines}
+
+    def _write(self, number: int, part: list[Entry], progress: Progress) -> None:
+        counts = self.walk.counts = Counts()
+        self.redactor.counts = Counter()
+        table = self._table(number)
+        with self._file(number, "jsonl").open("wb") as lines, self._file(number, "index").open("wb") as keys:
+            for row in self.walk.rows(self._records(part, progress)):
+                about = {"key": row.key, "episode": row.episode, "sha256": row.digest, "bytes": len(row.line)}
+                keys.write(orjson.dumps(about | provenance(row.value)) + b"\n")
+                lines.write(row.line)
+                if table is not None:
+                    table.write(row.value)
+        if table is not None:
+            table.close()
+        with whole(self._file(number, "left_out")) as out:
+            for episode, reason in counts.excluded:
+                out.write(json.dumps([episode, reason]).encode() + b"\n")
+        with whole(self._file(number, "json")) as out:
+            out.write(json.dumps(_report(counts, self.redactor.counts)).encode())
+
+    def _records(self, part: list[Entry], progress: Progress) -> Iterator[Any]:
+        told = 0
+        for batch in batches(part):
+            yield from self.reader.read(batch)
+            rows = self.walk.counts.rows
+            self._count(len(batch), rows - told)
+            told = rows
+            self._tell(progress)
+
+    def _tell(self, progress: Progress) -> None:
+        if not progress(self._done[0], self._done[1]):
+            raise Stopped
+
+    def _count(self, episodes: int, rows: int) -> None:
+        with self._done.get_lock():
+            self._done[0] += episodes
+            self._done[1] += rows
+
+    def _table(self, number: int) -> Writer | None:
+        if not self.recipe.parquet or self.format.features is None:
+            return None
+        from exports.writers import parquet  # pyarrow and numpy: 40 MB in processes that mostly write no table
+
+        return parquet.Writer(self._file(number, "parquet"), self.format.features)
+
+    def _file(self, number: int, suffix: str) -> Path:
+        return self.folder / f"{number:05}.{suffix}"
+
+
+def _report(counts: Counts, redacted: Counter[str]) -> dict[str, Any]:
+    return {
+        "episodes": counts.episodes,
+        "used": counts.used,
+        "rows": counts.rows,
+        "left_out": counts.left_out,
+        "rows_left_out": counts.rows_left_out,
+        "redacted": redacted,
+    }
+
+
+@contextlib.contextmanager
+def whole(path: Path) -> Iterator[BinaryIO]:
+    """Provide a file that appears under its name once it is whole."""
+    draft = path.with_name(f"{path.name}.{os.getpid()}.part")
+    with draft.open("wb") as out:
+        yield out
+    os.replace(draft, path)

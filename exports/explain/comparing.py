@@ -1,0 +1,155 @@
+"""Reads: what differs between two datasets, row by row, and why.
+
+Owns the comparison by the keys of rows. The index of each dataset goes into a temporary database on disk, so that
+memory stays flat whatever the size. Why an episode is on one side alone is answered by `explaining.py`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from exports.explain import reasons
+from exports.explain.explaining import Dataset, not_selected
+
+AT_ONCE = 1_000
+LISTED = 100
+"""Rows of each kind that are named; all are counted."""
+_TABLES = """
+    CREATE TABLE {side}_row (key TEXT PRIMARY KEY, number INTEGER, episode TEXT, sha TEXT, outcome TEXT) WITHOUT ROWID;
+    CREATE TABLE {side}_out (episode TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
+"""
+_ONE_SIDE = """
+    SELECT {one}_row.key, {one}_row.number, {one}_row.episode, {other}_out.reason,
+           EXISTS (SELECT 1 FROM {other}_used WHERE {other}_used.episode = {one}_row.episode)
+    FROM {one}_row LEFT JOIN {other}_row USING (key) LEFT JOIN {other}_out ON {other}_out.episode = {one}_row.episode
+    WHERE {other}_row.key IS NULL ORDER BY {one}_row.number
+"""
+_CHANGED = """
+    SELECT old_row.key, new_row.number, new_row.episode, old_row.outcome, new_row.outcome, old_row.sha <> new_row.sha
+    FROM old_row JOIN new_row USING (key)
+    WHERE old_row.sha <> new_row.sha OR old_row.outcome <> new_row.outcome ORDER BY new_row.number
+"""
+
+
+@dataclass(frozen=True)
+class RowChange:
+    """A row that differs. `number` is its place in the new dataset, of a removed one in the old."""
+
+    key: str
+    number: int
+    episode: str
+    why: str
+
+
+@dataclass
+class Change:
+    """Rows that were added, removed or changed: how many, why, and the first of them."""
+
+    count: int = 0
+    why: Counter[str] = field(default_factory=Counter)
+    rows: list[RowChange] = field(default_factory=list)
+
+    def take(self, row: RowChange) -> None:
+        self.count += 1
+        self.why[row.why] += 1
+        if len(self.rows) < LISTED:
+            self.rows.append(row)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs from the old dataset to the new. `recipe` has field, old and new value where the recipes differ."""
+
+    old: str
+    new: str
+    recipe: list[tuple[str, str, str]]
+    same: int
+    added: Change
+    removed: Change
+    changed: Change
+
+
+def compare(old: Dataset, new: Dataset) -> Comparison:
+    """Compare two datasets by the keys of their rows."""
+    with contextlib.closing(sqlite3.connect("")) as db:  # "" is a temporary file, which ends with the connection
+        for side, dataset in (("old", old), ("new", new)):
+            _fill(db, side, dataset)
+        # a row that was added is explained by the old dataset, which did not hold it
+        added = _one_side(db, "new", "old", old)
+        removed = _one_side(db, "old", "new", new)
+        changed = Change()
+        for key, number, episode, before, after, is_other in db.execute(_CHANGED):
+            changed.take(RowChange(key, number, episode, _why_changed(before, after, is_other=bool(is_other))))
+        (total,) = db.execute("SELECT count(*) FROM new_row").fetchone()
+    same = total - added.count - changed.count
+    return Comparison(old.name, new.name, _recipes(old, new), same, added, removed, changed)
+
+
+def _fill(db: sqlite3.Connection, side: str, dataset: Dataset) -> None:
+    db.executescript(_TABLES.format(side=side))
+    rows = (
+        (_key(row), number, row["episode"], row["sha256"], row.get("outcome", ""))
+        for number, row in enumerate(dataset.rows(), 1)
+    )
+    db.executemany(f"INSERT OR IGNORE INTO {side}_row VALUES (?, ?, ?, ?, ?)", rows)
+    db.executemany(f"INSERT OR IGNORE INTO {side}_out VALUES (?, ?)", dataset.left_out())
+    db.execute(f"CREATE TABLE {side}_used AS SELECT DISTINCT episode FROM {side}_row")
+    db.execute(f"CREATE UNIQUE INDEX {side}_used_episode ON {side}_used (episode)")
+
+
+def _key(row: dict[str, Any]) -> str:
+    """Return the key of a row; a pair is known by both of its sides."""
+    return f"{row['key']} against {row['rejected']}" if "rejected" in row else str(row["key"])
+
+
+def _one_side(db: sqlite3.Connection, one: str, other: str, lacking: Dataset) -> Change:
+    """Return the rows that `lacking` does not hold, with what kept them out of it."""
+    change = Change()
+    found = db.execute(_ONE_SIDE.format(one=one, other=other))
+    for some in _batches(found):
+        unnamed = {episode for _, _, episode, reason, is_used in some if reason is None and not is_used}
+        fates = not_selected(lacking, unnamed) if unnamed else {}
+        for key, number, episode, reason, is_used in some:
+            if is_used:
+                why = "Other rows of this episode are in both."
+            else:
+                why = reasons.sentence(reason) if reason is not None else fates[episode].why
+            change.take(RowChange(key, number, episode, why))
+    return change
+
+
+def _batches(rows: Iterable[Any]) -> Iterator[list[Any]]:
+    batch: list[Any] = []
+    for row in rows:
+        batch.append(row)
+        if len(batch) >= AT_ONCE:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+def _why_changed(before: str, after: str, *, is_other: bool) -> str:
+    if before != after:
+        return f"The outcome changed from {before or 'none'} to {after or 'none'}."
+    return "The content changed." if is_other else ""
+
+
+def _recipes(old: Dataset, new: Dataset) -> list[tuple[str, str, str]]:
+    """Return the fields in which the recipes differ, and whether packs do."""
+    before, after = (one.recipe.model_dump(mode="json") for one in (old, new))
+    before["packs"], after["packs"] = (one.manifest["packs"] for one in (old, new))
+    return [(name, _words(before[name]), _words(after[name])) for name in before if before[name] != after[name]]
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return "; ".join(f"{name}={_words(one)}" for name, one in sorted(value.items())) or "none"
+    if isinstance(value, list):
+        return ", ".join(_words(one) for one in value) or "none"
+    return str(value) if value not in ("", None) else "none"

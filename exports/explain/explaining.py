@@ -1,0 +1,235 @@
+"""Reads: why a row is in a dataset, and why an episode is not, from the dataset's own files.
+
+Owns the meaning of `rows.jsonl` and `left_out.jsonl`. An episode that neither file names did not match the recipe's
+filters; which one is asked of the database, and holds for now, not for the day on which the dataset was made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, get_args
+
+from awmclient.schema import LIVE_STATES
+from episodes.find.selection import filtered
+from episodes.models import Episode, Step
+from episodes.stored.entries import read
+from experts.models import Ask
+from exports.build import storing
+from exports.build.datasets import INDEX, LEFT_OUT, MANIFEST, read_manifest
+from exports.errors import NotBuilt
+from exports.explain import reasons
+from exports.formats import FORMATS
+from exports.models import Export, ExportState
+from exports.recipe import FOR_VIEWERS, OptIn, Recipe
+from exports.select.selecting import may_open
+from people.access import Actor, is_id, scoped
+from people.errors import NotFound
+from people.models import Project
+
+PREFIX = 8
+"""Letters of a dataset's ID that are enough to name it."""
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """The files of one dataset, in the store or in a folder, and what is known of how it was made."""
+
+    name: str
+    project: Project
+    manifest: dict[str, Any]
+    open: Callable[[str], IO[bytes]]
+    export: Export | None = None
+
+    @property
+    def recipe(self) -> Recipe:
+        return Recipe.read(self.manifest["recipe"])
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield the lines of the index of rows, in order."""
+        with self.open(INDEX) as lines:
+            for line in lines:
+                yield json.loads(line)
+
+    def left_out(self) -> Iterator[tuple[str, str]]:
+        """Yield episode and reason of what gave no row."""
+        with self.open(LEFT_OUT) as lines:
+            for line in lines:
+                episode, reason = json.loads(line)
+                yield episode, reason
+
+
+@dataclass(frozen=True)
+class Answered:
+    """One ask of an episode with the answer that its agent got."""
+
+    seq: int
+    ask: str
+    question: str
+    text: str
+    author: str
+    source: str
+    privilege: str
+
+
+@dataclass(frozen=True)
+class RowOrigin:
+    """Where a row comes from. `seq` is the step that it ends with where a row is one turn, else None."""
+
+    number: int
+    key: str
+    episode: str
+    sha256: str
+    outcome: str
+    seq: int | None = None
+    last_seq: int | None = None
+    rejected: str = ""
+    task: str = ""
+    exists: bool = False
+    answers: list[Answered] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class EpisodeFate:
+    """What became of an episode: `state` is in, left_out, not_selected or unknown; `why` says it in a sentence.
+
+    `reason` is the code of the rule, or the filter that it does not match. `first_row` is the number of its first row.
+    """
+
+    episode: str
+    state: str
+    why: str
+    reason: str = ""
+    opt_in: str = ""
+    rows: int = 0
+    first_row: int | None = None
+
+
+def of_export(export: Export) -> Dataset:
+    """Return the dataset of an export. Raises `NotBuilt` if it is not done."""
+    if export.state != ExportState.DONE or not isinstance(export.manifest, dict):
+        raise NotBuilt
+    project, dataset = export.project, export.dataset
+
+    def opened(path: str) -> IO[bytes]:
+        return storing.open_file(project.pk, dataset, path)
+
+    return Dataset(str(export), project, export.manifest, opened, export)
+
+
+def named(actor: Actor, name: str) -> Dataset:
+    """Return a dataset by its folder, its export's ID, or the first letters of its own ID. Raises `NotFound`."""
+    may_open(actor)
+    folder = Path(name)
+    if (folder / MANIFEST).is_file():
+        return Dataset(name, actor.project, read_manifest(folder), lambda path: (folder / path).open("rb"))
+    done = scoped(Export.objects.select_related("project"), actor.project).filter(state=ExportState.DONE)
+    found = done.filter(pk=name).first() if is_id(name) else None
+    if found is None and len(name) >= PREFIX and name.isalnum():
+        found = done.filter(dataset__startswith=name).order_by("-created_at").first()
+    if found is None:
+        raise NotFound(f"No dataset {name}: use a folder, an export's ID or the first {PREFIX} letters of a dataset's.")
+    return of_export(found)
+
+
+def row_origin(dataset: Dataset, wanted: str) -> RowOrigin:
+    """Return where a row comes from; `wanted` is its number from 1 or its key. Raises `NotFound`."""
+    number = int(wanted) if wanted.isascii() and wanted.isdecimal() else None
+    for place, row in enumerate(dataset.rows(), 1):
+        if place == number or row["key"] == wanted:
+            return _origin(dataset, place, row)
+    raise NotFound(f"No row {wanted[:200]} in this dataset: it has {dataset.manifest['rows']:,} rows.")
+
+
+def _origin(dataset: Dataset, number: int, row: dict[str, Any]) -> RowOrigin:
+    seq = _seq(dataset, row["key"])
+    rows = scoped(Episode.objects.all(), dataset.project).filter(pk=row["episode"])
+    episode = rows.values("task", "last_seq").first()
+    return RowOrigin(
+        number,
+        row["key"],
+        row["episode"],
+        row["sha256"],
+        row.get("outcome", ""),
+        seq=seq,
+        last_seq=episode["last_seq"] if episode else None,
+        rejected=row.get("rejected", ""),
+        task=episode["task"] if episode else "",
+        exists=episode is not None,
+        answers=list(_answers(row["episode"], seq)) if episode else [],
+    )
+
+
+def _seq(dataset: Dataset, key: str) -> int | None:
+    """Return the step that a row ends with, in formats that have a row for a turn."""
+    columns = FORMATS[dataset.manifest["format"]].features or {}
+    last = key.rpartition("/")[2]
+    return int(last) if "seq" in columns and last.isdecimal() else None
+
+
+def _answers(episode: str, until: int | None) -> Iterator[Answered]:
+    """Yield the asks of an episode up to a step, with what its agent read."""
+    asks = {ask.seq: ask.pk for ask in Ask.objects.filter(episode=episode)}
+    steps = Step.objects.filter(episode=episode, kind="ask").order_by("seq")
+    for step in steps if until is None else steps.filter(seq__lte=until):
+        body = read(step.body)
+        advice = body.get("advice") or {}
+        said = [str(advice.get(name) or "") for name in ("text", "author", "source", "privilege")]
+        yield Answered(step.seq, asks.get(step.seq, ""), str(body.get("question", "")), *said)
+
+
+def fate_of(dataset: Dataset, episode: str) -> EpisodeFate:
+    """Return whether an episode is in a dataset, and which rule or filter left it out if it is not."""
+    count, first = 0, None
+    for number, row in enumerate(dataset.rows(), 1):
+        if episode in (row["episode"], row.get("rejected")):
+            count, first = count + 1, first or number
+    if count:
+        rows = f"{count:,} {'row comes' if count == 1 else 'rows come'}"
+        return EpisodeFate(episode, "in", f"{rows} from this episode.", rows=count, first_row=first)
+    reason = next((reason for one, reason in dataset.left_out() if one == episode), None)
+    if reason is not None:
+        return EpisodeFate(episode, "left_out", reasons.sentence(reason), reason, _opt_in(dataset, reason))
+    return not_selected(dataset, [episode])[episode]
+
+
+def _opt_in(dataset: Dataset, reason: str) -> str:
+    """Return what a recipe includes so that this reason no longer counts; "" where no recipe can."""
+    name = reasons.OPT_IN.get(reason, reason)
+    if name == "evaluation" and dataset.manifest["format"] not in FOR_VIEWERS:
+        return ""
+    return name if name in get_args(OptIn) else ""
+
+
+def not_selected(dataset: Dataset, episodes: Collection[str]) -> dict[str, EpisodeFate]:
+    """Return, for episodes that a dataset's files do not name, why it did not look at them."""
+    known = [one for one in episodes if is_id(one)]
+    mine = scoped(Episode.objects.all(), dataset.project).filter(pk__in=known)
+    rows = {row["pk"]: row for row in mine.values("pk", "state", "ended_at")}
+    missed = _filters_missed(dataset, list(rows))
+    found = {}
+    for one in episodes:
+        row = rows.get(one)
+        if row is None:
+            fate = EpisodeFate(one, "unknown", "There is no such episode in this project, or it was deleted.")
+        elif row["state"] in LIVE_STATES:
+            fate = EpisodeFate(one, "not_selected", "It has not ended yet.", "live")
+        elif one in missed:
+            values = " or ".join(dataset.recipe.filter[missed[one]])
+            words = f"It does not match the recipe's filter {missed[one]} = {values}."
+            fate = EpisodeFate(one, "not_selected", words, missed[one])
+        else:
+            fate = EpisodeFate(one, "not_selected", "It matches now, but ended after this dataset was made.", "later")
+        found[one] = fate
+    return found
+
+
+def _filters_missed(dataset: Dataset, episodes: Collection[str]) -> dict[str, str]:
+    """Return the first filter of the recipe that each of these episodes does not match now."""
+    missed: dict[str, str] = {}
+    for name, values in dataset.recipe.filter.items():
+        match = set(filtered(dataset.project, {name: values}).filter(pk__in=episodes).values_list("pk", flat=True))
+        missed |= {one: name for one in episodes if one not in match and one not in missed}
+    return missed

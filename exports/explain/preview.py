@@ -1,0 +1,216 @@
+"""Reads: what a recipe would give, from the newest episodes that match, without writing anything.
+
+Owns how many episodes are looked at. The counts are of those alone and are shown with their number; a build counts all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from episodes.visible import visibility
+from exports.build.building import Row, Walk
+from exports.formats import FORMATS
+from exports.recipe import Recipe
+from exports.rules.redaction import Redactor
+from exports.select import curricula
+from exports.select.ground import ground_for, load
+from exports.select.reading import batches
+from exports.select.selecting import Entry, entries_of, selected
+from people.access import Actor
+
+if TYPE_CHECKING:
+    from exports.rules.tokenizing import LocalTokenizer
+
+EPISODES, STEPS, ROWS = 60, 2_000, 10
+COUNTED = 100_000
+"""Matching episodes are counted up to here; a page need not know more."""
+TEXT, PIECES = 1_200, 200
+
+
+@dataclass(frozen=True)
+class Turn:
+    """One message of a shown row: who speaks, what, and whether a trainer learns it."""
+
+    role: str
+    text: str
+    learned: bool
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One row as the page draws it: turns where the format holds messages, else its JSON. With a chat template it is
+    text in pieces, each with whether a trainer learns it; `problem` says why there is none."""
+
+    episode: str
+    turns: list[Turn]
+    text: str = ""
+    pieces: Sequence[tuple[str, bool]] = ()
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What the newest `looked_at` of `matching` episodes give. `left_out` holds reasons and counts, most first."""
+
+    matching: int
+    looked_at: int
+    used: int
+    rows: int
+    left_out: list[tuple[str, int]]
+    rows_left_out: list[tuple[str, int]]
+    redacted: list[tuple[str, int]]
+    shown: list[Shown]
+
+    @property
+    def is_whole(self) -> bool:
+        return self.looked_at == self.matching
+
+
+def preview(actor: Actor, recipe: Recipe, template: str = "") -> Preview:
+    """Return what the recipe gives for the newest matching episodes, rendered with the chat template of a tokenizer.
+
+    Raises:
+        Invalid: a filter has an unknown value.
+        BadRecipe: there is no such tokenizer, or its template cannot be used.
+    """
+    name = template or recipe.tokenizer
+    tokenizer = load(name) if name else None
+    entries, looked_at, matching = _newest(actor, recipe)
+    redactor = Redactor(recipe, salt=actor.project.pk)
+    reader = curricula.reader_for(actor.project, recipe, redactor)
+    walk = Walk(FORMATS[recipe.format], ground_for(actor.project, recipe))
+    rows = list(walk.rows(record for batch in batches(entries) for record in reader.read(batch)))
+    counts = walk.counts
+    return Preview(
+        matching=matching,
+        looked_at=looked_at,
+        used=counts.used,
+        rows=counts.rows,
+        left_out=counts.left_out.most_common(),
+        rows_left_out=counts.rows_left_out.most_common(),
+        redacted=redactor.counts.most_common(),
+        shown=[_drawn(row, tokenizer) for row in islice(rows, ROWS)],
+    )
+
+
+def _newest(actor: Actor, recipe: Recipe) -> tuple[list[Entry], int, int]:
+    """Return what is looked at, how many episodes that is, and how many match; of a curriculum, all its tasks."""
+    if recipe.format == "curriculum":
+        visibility.refuse_while_blind(actor)
+        tasks = list(curricula.entries(actor.project, recipe))
+        return tasks, len(tasks), len(tasks)
+    matching = selected(actor, recipe)
+    newest = list(matching.order_by("-created_at").values_list("pk", "last_seq").distinct()[:EPISODES])
+    chosen: list[str] = []
+    steps = 0
+    for pk, last_seq in newest:
+        steps += last_seq
+        if chosen and steps > STEPS:
+            break
+        chosen.append(pk)
+    entries = list(entries_of(actor.project, recipe, matching.filter(pk__in=chosen)))
+    return entries, len(chosen), matching.values("pk").distinct()[:COUNTED].count()
+
+
+def _drawn(row: Row, tokenizer: LocalTokenizer | None) -> Shown:
+    if tokenizer is None:
+        return _shown(row)
+    value = row.value
+    if "input_ids" in value:
+        pieces = tokenizer.pieces_of_tokens(value["input_ids"], value["labels"])
+        return Shown(row.episode, [], pieces=_cut_pieces(pieces))
+    said = _conversation(value)
+    if said is None:
+        return replace(_shown(row), problem="Rows of this format are not rendered with chat templates.")
+    messages, losses = said
+    tools = value.get("tools") or value.get("extra", {}).get("tools") or []
+    rendered = tokenizer.pieces([_with_objects(one) for one in messages], tools, losses)
+    if rendered is None:
+        return replace(_shown(row), problem="The chat template does not mark each turn of the assistant once.")
+    return Shown(row.episode, [], pieces=_cut_pieces(rendered))
+
+
+def _conversation(value: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], list[int]] | None:
+    """Return the messages that a trainer would render, with their loss; of a pair the chosen side."""
+    if "messages" in value and "scores" not in value:
+        return value["messages"], _losses(value)
+    if "prompt" in value:
+        turn = value.get("completion") or value.get("chosen") or []
+        return [*value["prompt"], *turn], [0] * len(value["prompt"]) + [1] * len(turn)
+    return None
+
+
+def _with_objects(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the message with arguments as objects, which templates want."""
+    calls = [{**call, "function": _with_object(call["function"])} for call in message.get("tool_calls") or ()]
+    return {**message, "tool_calls": calls} if calls else message
+
+
+def _with_object(function: Mapping[str, Any]) -> Mapping[str, Any]:
+    arguments = function["arguments"]
+    return {**function, "arguments": json.loads(arguments)} if isinstance(arguments, str) else function
+
+
+def _cut_pieces(pieces: Sequence[tuple[str, bool]]) -> list[tuple[str, bool]]:
+    """Return the pieces, long ones cut, and of a very long row those at its beginning."""
+    return [(_cut(text), learned) for text, learned in pieces[:PIECES]]
+
+
+def _shown(row: Row) -> Shown:
+    value = row.value
+    if "messages" in value:
+        return Shown(row.episode, _turns(value["messages"], _losses(value)))
+    if "agent" in value:
+        return Shown(row.episode, [turn for step in value["steps"] for turn in _of_step(step)])
+    if "prompt" in value:
+        prompt = value["prompt"]
+        turns = _turns(prompt, [0] * len(prompt))
+        for name in ("completion", "chosen", "rejected"):
+            label = {"chosen": "chosen", "rejected": "rejected"}.get(name, "")
+            turns += _turns(value.get(name, []), [int(name != "rejected")] * len(value.get(name, [])), label)
+        return Shown(row.episode, turns)
+    return Shown(row.episode, [], _cut(json.dumps(value, indent=2, ensure_ascii=False)))
+
+
+def _losses(value: Mapping[str, Any]) -> list[int]:
+    """Return which messages are learned, wherever the format says so."""
+    stated = value.get("loss") or value.get("extra", {}).get("loss")
+    if stated:
+        return list(stated)
+    return [int(one.get("weight", one.get("metadata", {}).get("loss", 0))) for one in value["messages"]]
+
+
+def _of_step(step: Mapping[str, Any]) -> Iterator[Turn]:
+    """Yield the turns of a step of an ATIF trajectory: what was said and called, and what came back."""
+    calls = [f"{call['function_name']} {_json(call['arguments'])}" for call in step.get("tool_calls", ())]
+    said = "\n".join(part for part in (step["message"], *calls) if part)
+    yield Turn(step["source"], _cut(said), bool(step["extra"]["awm"]["loss"]))
+    for result in step.get("observation", {"results": ()})["results"]:
+        yield Turn("tool", _cut(result["content"]), False)
+
+
+def _turns(messages: Sequence[Mapping[str, Any]], losses: Sequence[int], label: str = "") -> list[Turn]:
+    return [Turn(label or str(one["role"]), _text(one), bool(loss)) for one, loss in zip(messages, losses, strict=True)]
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    calls = [_called(call) for call in message.get("tool_calls", ())]
+    return _cut("\n".join(part for part in (str(message.get("content") or ""), *calls) if part))
+
+
+def _called(call: Mapping[str, Any]) -> str:
+    """Return a call as OpenAI writes it, or as Inspect does."""
+    function = call["function"] if isinstance(call["function"], Mapping) else {**call, "name": call["function"]}
+    return f"{function['name']} {_json(function['arguments'])}"
+
+
+def _json(arguments: Any) -> str:
+    return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TEXT else f"{text[:TEXT]}… {len(text) - TEXT:,} more characters"

@@ -1,0 +1,84 @@
+"""Builds one requested export to its end, in a process of its own.
+
+A build keeps a core busy for minutes and must not share a process with threads that answer asks: the worker starts
+`manage.py build_export ID` and watches it.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+
+from django.conf import settings
+from django.utils import timezone
+
+from exports.build import datasets, storing
+from exports.jobs import requesting
+from exports.models import Export
+from exports.recipe import Recipe
+from people.errors import AppError
+
+log = logging.getLogger(__name__)
+TELL_EVERY_S = 1.0
+
+
+def build(export_id: str) -> bool:
+    """Build an export that no worker builds; return false if there is nothing to do. A fault is stored on its row."""
+    export = requesting.claim(export_id)
+    if export is None:
+        return False
+    try:
+        _build(export)
+    except datasets.Stopped:
+        log.info("export %s was cancelled or taken over", export.pk)
+        if not Export.objects.filter(pk=export.pk, state="building").exists():
+            storing.forget_work(export.pk)
+    except (AppError, OSError, ValueError) as error:
+        log.exception("export %s failed", export.pk)
+        requesting.fail(export, error.message if isinstance(error, AppError) else f"{type(error).__name__}: {error}")
+    return True
+
+
+def _build(export: Export) -> None:
+    folder = storing.work_folder(export.pk)
+    plan = datasets.take_snapshot(export.project, Recipe.read(export.recipe), folder)
+    if not requesting.progress(export, episodes=plan.episodes, dataset=plan.id):
+        raise datasets.Stopped
+    if storing.is_kept(export.project_id, plan.id):
+        manifest = storing.manifest_of(export.project_id, plan.id)
+    else:
+        manifest = datasets.build(export.project, plan, folder, _telling(export), settings.EXPORT_PROCESSES)
+        (folder / datasets.SNAPSHOT).unlink(missing_ok=True)
+        storing.keep(export.project_id, plan.id, folder)
+    if not requesting.finish(export, manifest):
+        raise datasets.Stopped
+    storing.forget_work(export.pk)
+
+
+def _telling(export: Export) -> datasets.Progress:
+    """Write progress at most once a second; the answer says whether to go on.
+
+    The speed is measured from the first call on: what an earlier attempt had done took this one no time.
+    """
+    last = 0.0
+
+    def tell(episodes: int, rows: int) -> bool:
+        nonlocal last
+        if time.monotonic() - last < TELL_EVERY_S:
+            return True
+        start = {} if last else {"measured_at": timezone.now(), "measured_episodes": episodes}
+        last = time.monotonic()
+        return requesting.progress(export, episodes_done=episodes, rows=rows, **start)
+
+    return tell
+
+
+def in_own_process(command: str, row_id: str) -> None:
+    """Run a command in a child, whose writes are the result. The sweep finds a child that was killed."""
+    done = subprocess.run(
+        [sys.executable, str(settings.BASE_DIR / "manage.py"), command, row_id], check=False, cwd=settings.BASE_DIR
+    )
+    if done.returncode:
+        log.warning("%s %s ended with %s", command, row_id, done.returncode)

@@ -1,0 +1,59 @@
+"""Files of datasets over HTTP, whole or by ranges, streamed from wherever they stand."""
+
+from __future__ import annotations
+
+import re
+
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, StreamingHttpResponse
+
+from exports.build import storing
+from exports.errors import NotBuilt
+from exports.models import Export, ExportState
+from people.errors import NotFound
+
+_RANGE = re.compile(r"bytes=(\d*)-(\d*)")
+TYPES = {"jsonl": "application/x-ndjson", "json": "application/json", "md": "text/markdown; charset=utf-8"}
+
+
+def serve(request: HttpRequest, export: Export, path: str = "") -> HttpResponseBase:
+    """Answer with a file of the dataset: its data file without a path. A single range gets 206, a wrong one 416."""
+    if export.state != ExportState.DONE or not isinstance(export.manifest, dict):
+        raise NotBuilt
+    path = path or export.manifest["files"][0]["path"]
+    try:
+        size = storing.size_of(export.project_id, export.dataset, path)
+    except (OSError, ValueError) as error:
+        raise NotFound from error
+    first, last = _wanted(request.headers.get("Range", ""), size)
+    if first is None or last is None:
+        return HttpResponse(status=416, headers={"Content-Range": f"bytes */{size}"})
+    is_part = (first, last) != (0, size - 1) or "Range" in request.headers
+    name = f"awmweb-{export.project.slug}-{export.format}-{export.dataset[:12]}-{path.rpartition('/')[2]}"
+    headers = {
+        "Accept-Ranges": "bytes",
+        "Content-Disposition": f'attachment; filename="{name}"',
+        "Content-Length": str(last - first + 1),
+        "ETag": f'"{export.dataset}"',
+        "X-Content-Type-Options": "nosniff",
+    }
+    if is_part:
+        headers["Content-Range"] = f"bytes {first}-{last}/{size}"
+    kind = TYPES.get(path.rpartition(".")[2], "application/octet-stream")
+    body = StreamingHttpResponse(
+        storing.blocks_of(export.project_id, export.dataset, path, first, last), content_type=kind, headers=headers
+    )
+    body.status_code = 206 if is_part else 200
+    return body
+
+
+def _wanted(header: str, size: int) -> tuple[int | None, int | None]:
+    """Return first and last byte; (None, None) if the range lies outside. What is no single range is the whole file."""
+    found = _RANGE.fullmatch(header.replace(" ", ""))
+    if found is None or found.groups() == ("", ""):
+        return 0, size - 1
+    start, end = found.groups()
+    if not start:
+        first, last = max(size - int(end), 0), size - 1
+    else:
+        first, last = int(start), min(int(end), size - 1) if end else size - 1
+    return (first, last) if first <= last and first < size else (None, None)

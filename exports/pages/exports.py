@@ -1,0 +1,371 @@
+"""The page Exports: a recipe with what it would give, the exports there are, and one export.
+
+Owns HTTP status and which template. A recipe stands in the query string, so that a link to the page shares it.
+"""
+
+from __future__ import annotations
+
+from typing import IO, Any
+
+import yaml
+from django.conf import settings
+from django.contrib import messages
+from django.http import HttpResponse, HttpResponseBase, QueryDict
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from episodes.formatting import clock
+from episodes.models import Episode, ExpertMode, Run
+from episodes.stored.strip import outcome_words
+from exports.build import storing
+from exports.errors import BadRecipe
+from exports.explain import comparing, explaining, reasons
+from exports.explain.preview import Preview, preview
+from exports.formats import FORMATS
+from exports.jobs import pushing, requesting
+from exports.models import Export, ExportState
+from exports.pages import downloads
+from exports.recipe import FILTERS, Recipe
+from exports.rules import tokenizing
+from exports.select.ground import tokenizer_root
+from exports.select.selecting import filters_of, may_open
+from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
+from people.errors import AppError
+from runs.statistics.compare import count
+
+LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
+COMPARED = 500_000
+"""Rows of two exports together that a page compares; larger ones are compared by command."""
+OUTCOMES = ("complete", "others")
+ADVICE = (
+    ("keep", "Keep", "as the agent read it"),
+    ("keep_masked", "Keep, masked", "no loss on turns that ask"),
+    ("drop", "Drop", "only episodes without an ask"),
+    ("distil", "Distill", "asks and advice are removed"),
+)
+REDACT = (("secrets", "Secrets"), ("personal", "Secrets and personal data"), ("off", "Nothing"))
+OPT_INS = (
+    ("reported", "Outcomes reported only by the loop"),
+    ("informed", "Advice from experts who saw the verifier"),
+    ("gave_up", "Episodes in which the agent gave up"),
+    ("passes_untouched", "Tasks whose verifier passes an unmodified database"),
+    ("duplicates", "Rows that repeat another row"),
+    ("partial", "Partial scenarios"),
+    ("ruled", "Tasks that the court ruled at fault"),
+    ("rejected", "Complete episodes that reviewers rejected"),
+    ("corrections", "Reviewers' unverified corrections, for DPO"),
+    ("verdicts", "Rejected episodes as what not to do, for DPO and KTO"),
+)
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_export)
+def export_page(request: MemberRequest) -> HttpResponse:
+    """Show the recipe and its preview; POST builds it."""
+    if request.method == "POST":
+        return _build(request)
+    context: dict[str, Any] = {"given": (given := _given(request.GET)), **_choices(request, given)}
+    try:
+        recipe = recipe_of(request.GET)
+        context |= _previewed(request, recipe)
+    except AppError as refused:
+        context["problem"] = refused.message
+    return render(request, "exports/page.html", context, status=422 if context.get("problem") else 200)
+
+
+@require_POST
+@member_required(may_export)
+def load_recipe(request: MemberRequest) -> HttpResponse:
+    """Put a recipe in YAML, pasted or from a file, into the form; what is wrong in it is named, and the text stays."""
+    file = request.FILES.get("file")
+    text = request.POST.get("yaml", "")
+    try:
+        if file is not None:
+            text = _text_of(file)
+        if len(text) > YAML_MAX:
+            raise BadRecipe(f"The recipe has more than {YAML_MAX:,} characters.")
+        return redirect(f"{reverse('exports')}?{_query(_menus(request), Recipe.from_yaml(text))}")
+    except AppError as refused:
+        given = _given(request.GET)
+        problem = {"yaml": text[:YAML_MAX], "yaml_problem": refused.message}
+        context = {"given": given, **_choices(request, given), **problem}
+        return render(request, "exports/page.html", context, status=422)
+
+
+def _text_of(file: IO[bytes]) -> str:
+    try:
+        return file.read(YAML_MAX + 1).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRecipe("The file is not UTF-8 text.") from error
+
+
+def _build(request: MemberRequest) -> HttpResponse:
+    try:
+        export = requesting.request(request.actor, recipe_of(request.POST))
+    except AppError as refused:
+        given = _given(request.POST)
+        context = {"given": given, **_choices(request, given), "problem": refused.message}
+        return render(request, "exports/page.html", context, status=refused.status)
+    return redirect("export", pk=export.pk)
+
+
+@require_GET
+@member_required(may_export)
+def export_preview(request: MemberRequest) -> HttpResponse:
+    """Show the preview alone, with the page's own address for the browser's line."""
+    context: dict[str, Any] = {"moved": True}
+    try:
+        context |= _previewed(request, recipe_of(request.GET))
+    except AppError as refused:
+        context["problem"] = refused.message
+    response = render(request, "exports/_preview.html", context)
+    response["HX-Replace-Url"] = f"{reverse('exports')}?{_tidy(request.GET).urlencode()}"
+    return response
+
+
+def _previewed(request: MemberRequest, recipe: Recipe) -> dict[str, Any]:
+    found = preview(request.actor, recipe, request.GET.get("template", ""))
+    return {"recipe": recipe, "preview": found, "headline": _headline(found), "sieve": _sieve(found)}
+
+
+def _headline(found: Preview) -> str:
+    if not found.looked_at:
+        return "No finished episodes match."
+    of = f"{found.used:,} of {count(found.looked_at, 'episode')}"
+    rows = count(found.rows, "row")
+    return f"{rows} from {of}" if found.is_whole else f"{rows} from {of} (the newest of {found.matching:,})"
+
+
+def _sieve(found: Preview) -> list[tuple[str, int, str]]:
+    left_out = [(reasons.label(name), count, "no") for name, count in found.left_out]
+    return [("Considered", found.looked_at, ""), *left_out, ("Used", found.used, "gd")]
+
+
+def _tidy(given: QueryDict) -> QueryDict:
+    """Return the query without empty fields, so that a shared address is short."""
+    kept = QueryDict(mutable=True)
+    for name, values in given.lists():
+        kept.setlist(name, [value for value in values if value])
+    return kept
+
+
+def recipe_of(given: QueryDict) -> Recipe:
+    """Return the recipe of a form: its controls, and `more` for all that has none. Raises `BadRecipe`."""
+    more = _more(given.get("more", ""))
+    options = {name: given[name] for name in ("format", "advice", "redact", "license") if given.get(name)}
+    if options.get("format") == "tokens" and given.get("tokenizer"):
+        options["tokenizer"] = given["tokenizer"]
+    filters = filters_of((name, value) for name in FILTERS for value in given.getlist(name))
+    include = [*more.get("include", []), *given.getlist("include")]
+    lists = {"include": include, "parquet": given.get("parquet") == "on"}
+    return Recipe.read({"format": "sft", **more, **options, "filter": {**more.get("filter", {}), **filters}, **lists})
+
+
+def _more(text: str) -> dict[str, Any]:
+    """Return fields of a recipe that the form has no control for, as YAML."""
+    try:
+        value = yaml.safe_load(text) or {}
+    except yaml.YAMLError as error:
+        raise BadRecipe(f"More of the recipe: not YAML: {error}"[:500]) from error
+    shapes = {"filter": dict, "include": list}
+    if not isinstance(value, dict) or not all(isinstance(value.get(name, of()), of) for name, of in shapes.items()):
+        raise BadRecipe("More of the recipe: use fields such as `authors: true`, with filter as names and values.")
+    return value
+
+
+def _given(given: QueryDict) -> dict[str, Any]:
+    """Return what a form shows as chosen, right or wrong."""
+    single = {name: given.get(name, "") for name in (*FILTERS, "license", "tokenizer", "template", "more")}
+    return {
+        **single,
+        "format": given.get("format") or "sft",
+        "advice": given.get("advice") or "keep",
+        "redact": given.get("redact") or "secrets",
+        "include": given.getlist("include"),
+        "parquet": given.get("parquet") == "on",
+    }
+
+
+def _menus(request: MemberRequest) -> dict[str, list[str]]:
+    """Return what the page offers for each filter that has a menu, beside runs."""
+    rows = scoped(Episode.objects.all(), request.project)
+    found = {
+        name: sorted(value for value in _values(rows, column) if value)
+        for name, column in (
+            ("arm", "arm"),
+            ("policy", "policy_name"),
+            ("policy_kind", "policy_kind"),
+            ("split", "split"),
+            ("origin", "origin"),
+        )
+    }
+    runs = [text for run in _runs(request) for text in (run.pk, run.name)]
+    return {"outcome": list(OUTCOMES), "expert": list(ExpertMode.values), **found, "run": runs}
+
+
+def _runs(request: MemberRequest) -> list[Run]:
+    return list(scoped(Run.objects.all(), request.project).order_by("-created_at")[:CHOICES])
+
+
+def _choices(request: MemberRequest, given: dict[str, Any]) -> dict[str, Any]:
+    tokenizers = tokenizing.names(tokenizer_root())
+    menus = _menus(request)
+    return {
+        "formats": [(name, one.title) for name, one in FORMATS.items() if name != "tokens" or tokenizers],
+        "tokenizers": tokenizers,
+        "advice_modes": ADVICE,
+        "redactions": REDACT,
+        "opt_ins": OPT_INS,
+        "runs": _runs(request),
+        "filters": [
+            (name, name.replace("_", " ").capitalize(), [(value, _words(name, value)) for value in menu], given[name])
+            for name, menu in menus.items()
+            if name != "run"
+        ],
+        "exports": list(requesting.exports_of(request.actor)[:LISTED]),
+        "shows_rows": holds(request.actor, may_open),  # how many rows an export has can tell an outcome
+    }
+
+
+def _words(name: str, value: str) -> str:
+    return outcome_words(value) if name == "outcome" else value
+
+
+def _values(rows: Any, column: str) -> list[str]:
+    """Return distinct values, the most there can be in a menu."""
+    return list(rows.order_by().values_list(column, flat=True).distinct()[:CHOICES])
+
+
+@require_GET
+@member_required(may_open, rows=Export.objects.all)
+def one(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show one export: how far it is, what it holds and why it holds no more. A fragment while it is being built.
+
+    `row` and `episode` in the query ask where a row comes from, and why an episode is not in it.
+    """
+    export = Export.objects.select_related("project").get(pk=pk)
+    manifest = export.manifest if isinstance(export.manifest, dict) else {}
+    template = "exports/_one.html" if request.htmx else "exports/one.html"  # type: ignore[attr-defined]
+    context = {
+        "export": export,
+        "manifest": manifest,
+        "title": FORMATS[export.format].title if export.format in FORMATS else export.format,
+        "files": _files(export) if export.state == ExportState.DONE else [],
+        "left_out": [(reasons.label(name), count) for name, count in _most(manifest.get("left_out"))],
+        "rows_left_out": [(reasons.label(name), count) for name, count in _most(manifest.get("rows_left_out"))],
+        "redacted": _most(manifest.get("redacted")),
+        "yaml": Recipe.read(export.recipe).as_yaml(),
+        "left": clock(export.seconds_left) if export.seconds_left is not None else "",
+        "again": "" if export.is_working else _query(_menus(request), Recipe.read(export.recipe)),
+        **(_explained(request, export) if export.state == ExportState.DONE else {}),
+    }
+    return render(request, template, context)
+
+
+def _explained(request: MemberRequest, export: Export) -> dict[str, Any]:
+    """Return what the page says of one row or one episode, and which datasets this one can be compared with."""
+    row, episode = (request.GET.get(name, "").strip() for name in ("row", "episode"))
+    others = requesting.exports_of(request.actor).filter(state=ExportState.DONE, format=export.format)
+    found: dict[str, Any] = {"asked_row": row, "asked_episode": episode}
+    found["pushes"] = list(export.pushes.order_by("-created_at")[:5])
+    found["is_pushing"] = any(push.is_working for push in found["pushes"])
+    found["may_push"] = holds(request.actor, may_push)
+    found["hub"] = settings.HUB_ENDPOINT if settings.HUB_TOKEN else ""
+    found["others"] = [one for one in others.exclude(pk=export.pk)[:LISTED] if one.dataset != export.dataset]
+    dataset = explaining.of_export(export)
+    try:
+        if row:
+            found["origin"] = explaining.row_origin(dataset, row)
+        if episode:
+            found["fate"] = explaining.fate_of(dataset, episode)
+    except AppError as refused:
+        found["not_found"] = refused.message
+    return found
+
+
+@require_POST
+@member_required(may_push, rows=Export.objects.all)
+def push(request: MemberRequest, pk: str) -> HttpResponse:
+    """Start a push to the Hub; the page shows how far it is."""
+    try:
+        pushing.request(
+            request.actor, pk, request.POST.get("repo", "").strip(), private=request.POST.get("public") != "on"
+        )
+    except AppError as refused:
+        messages.error(request, refused.message)
+    return redirect(f"{reverse('export', args=[pk])}#hub")
+
+
+@require_GET
+@member_required(may_open, rows=Export.objects.all)
+def compare(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show what differs between an older export (`with`) and this one, row by row; the address can be shared."""
+    new = Export.objects.select_related("project").get(pk=pk)
+    old = visible_or_404(Export.objects.select_related("project"), request.actor, request.GET.get("with", ""))
+    context: dict[str, Any] = {"old": old, "new": new}
+    if old.rows + new.rows > COMPARED:
+        context["too_many"] = COMPARED
+        return render(request, "exports/compare.html", context)
+    found = comparing.compare(explaining.of_export(old), explaining.of_export(new))
+    kinds = (("Added", found.added, new), ("Removed", found.removed, old), ("Changed", found.changed, new))
+    context |= {
+        "found": found,
+        "kinds": [(word, change, home, change.why.most_common()) for word, change, home in kinds],
+    }
+    return render(request, "exports/compare.html", context)
+
+
+def _most(counts: dict[str, int] | None) -> list[tuple[str, int]]:
+    return sorted((counts or {}).items(), key=lambda pair: (-pair[1], pair[0]))
+
+
+def _files(export: Export) -> list[tuple[str, int]]:
+    """Return path and size of each file; the data comes first."""
+    found = list(storing.files_of(export.project_id, export.dataset))
+    return sorted(found, key=lambda pair: (not pair[0].startswith("data/"), pair[0]))
+
+
+def _query(menus: dict[str, list[str]], recipe: Recipe) -> str:
+    """Return the address of the page with this recipe; what the form has no control for stands in `more`."""
+    query, more = QueryDict(mutable=True), recipe.model_dump(mode="json", exclude_defaults=True)
+    for name in ("format", "advice", "redact", "tokenizer"):
+        more.pop(name, None)
+        query[name] = getattr(recipe, name)
+    shown = [name for name in recipe.include if name in dict(OPT_INS)]
+    query.setlist("include", shown)
+    more["include"] = [name for name in recipe.include if name not in shown]
+    more["filter"] = {}
+    for name, values in recipe.filter.items():
+        if len(values) == 1 and (name == "scenario" or values[0] in menus.get(name, ())):
+            query[name] = values[0]
+        else:
+            more["filter"][name] = list(values)
+    if more.pop("parquet", False):
+        query["parquet"] = "on"
+    more = {name: value for name, value in more.items() if value}
+    if more:
+        query["more"] = yaml.safe_dump(more, sort_keys=False)
+    return _tidy(query).urlencode()
+
+
+@require_POST
+@member_required(may_open, rows=Export.objects.all)
+def command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
+    """Cancel, delete, or build the same recipe again on the episodes there are now."""
+    if command == "delete":
+        requesting.delete(request.actor, pk)
+        messages.success(request, "Export deleted.")
+        return redirect("exports")
+    if command == "cancel":
+        requesting.cancel(request.actor, pk)
+        return redirect("export", pk=pk)
+    export = requesting.request(request.actor, Recipe.read(Export.objects.get(pk=pk).recipe))
+    return redirect("export", pk=export.pk)
+
+
+@require_GET
+@member_required(may_open, rows=Export.objects.all)
+def download(request: MemberRequest, pk: str) -> HttpResponseBase:
+    export = Export.objects.select_related("project").get(pk=pk)
+    return downloads.serve(request, export, request.GET.get("path", ""))

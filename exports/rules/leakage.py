@@ -1,0 +1,174 @@
+"""The rules that keep an episode or a row out, one function each. Pure.
+
+A rule returns the reason under which the manifest counts what it kept out, or None. Rules in `ALWAYS` hold for every
+export of training data; no recipe switches them off. The others can be opted out of by the name in `Recipe.include`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from awmclient.schema import CONTROL_TOOLS, NOT_COUNTED
+from episodes.find.near_tasks import NearTasks
+from episodes.quoting import Secret
+from exports.recipe import Recipe
+from exports.record import Record, Result
+
+if TYPE_CHECKING:
+    from exports.rules.tokenizing import LocalTokenizer
+
+
+@dataclass
+class Ground:
+    """What rules and formats know beside a record: what is held out, what each task's verifier says, and the tokenizer
+    of the format `tokens`."""
+
+    recipe: Recipe
+    held_out: Collection[str] = ()
+    near: NearTasks = field(default_factory=lambda: NearTasks(()))
+    verifier_of: Callable[[Record], Secret] = lambda _record: Secret(())
+    is_training_name: Callable[[str], bool] = lambda name: name in ("", "train")
+    tokenizer: LocalTokenizer | None = None
+
+    @property
+    def trusted(self) -> tuple[str, ...]:
+        return ("verified", "attested", *(["reported"] if "reported" in self.recipe.include else []))
+
+
+Rule = Callable[[Record, Ground], str | None]
+
+
+def result_of(record: Record, ground: Ground) -> Result | None:
+    """Return the outcome that counts: the most trusted word of those that the recipe trusts."""
+    return next((record.results[word] for word in ground.trusted if word in record.results), None)
+
+
+def branch(record: Record, _ground: Ground) -> str | None:
+    """Leave out branches: they share their beginning with another episode and are never independent samples."""
+    return "branch" if record.origin == "branch" else None
+
+
+def infrastructure_failure(record: Record, ground: Ground) -> str | None:
+    """Leave out faults, which are never failed tasks; an outcome of a failed verifier has no meaning."""
+    if record.fault or record.state != "finished":
+        return "cancelled" if record.state == "cancelled" else "infrastructure_failure"
+    result = result_of(record, ground)
+    return "infrastructure_failure" if result is not None and result.reward_type in NOT_COUNTED else None
+
+
+def held_out(record: Record, ground: Ground) -> str | None:
+    """Leave out a task that a pinned split holds out, or a split name of the loop that is not *train*."""
+    is_out = record.task_key in ground.held_out or not ground.is_training_name(record.split)
+    return "held_out" if is_out else None
+
+
+def near_held_out(record: Record, ground: Ground) -> str | None:
+    return "near_held_out" if ground.near.holds_like(record.task) else None
+
+
+def evaluation(record: Record, _ground: Ground) -> str | None:
+    """Leave out episodes of an evaluation run, which are never trained on."""
+    return "evaluation" if record.is_evaluation else None
+
+
+def control_tools(record: Record, _ground: Ground) -> str | None:
+    """Leave out `verify` and its like, which belong to the control channel: an agent that had them could see its
+    reward.
+    """
+    named = {str(step.get("name", "")) for step in record.steps if step.get("kind") == "tool_call"}
+    named |= {str(tool.get("name", "")) for tool in record.tools}
+    return "control_tool" if any(name.strip().casefold() in CONTROL_TOOLS for name in named) else None
+
+
+def not_trusted(record: Record, ground: Ground) -> str | None:
+    """Leave out what has no outcome, or only the loop's own word for it."""
+    if result_of(record, ground) is not None:
+        return None
+    return "reported_only" if record.results else "not_verified"
+
+
+def not_complete(record: Record, ground: Ground) -> str | None:
+    result = result_of(record, ground)
+    return None if result is not None and result.is_complete else "not_complete"
+
+
+def gave_up(record: Record, _ground: Ground) -> str | None:
+    """Leave out an agent that says it gives up: whatever the verifier found, this is no demonstration."""
+    return "gave_up" if record.stop_reason == "gave_up" else None
+
+
+def passes_untouched(record: Record, ground: Ground) -> str | None:
+    """Leave out a task whose verifier returns *complete* on an unmodified database: its outcome shows no work."""
+    result = result_of(record, ground)
+    return "passes_untouched" if result is not None and result.is_complete and result.passes_untouched else None
+
+
+def informed(record: Record, _ground: Ground) -> str | None:
+    """Leave out advice from someone with verifier access, which teaches the answer key."""
+    return "informed" if record.is_informed else None
+
+
+def ruled(record: Record, _ground: Ground) -> str | None:
+    """Leave out a task that the court found at fault, or its verifier: its outcome shows nothing."""
+    return "ruled" if record.ruling else None
+
+
+def rejected(record: Record, ground: Ground) -> str | None:
+    """Leave out what the verifier found complete and blind reviewers rejected, unless it teaches what not to do."""
+    result = result_of(record, ground)
+    is_rejected = record.verdict == "reject" and result is not None and result.is_complete
+    return "rejected" if is_rejected and "verdicts" not in ground.recipe.include else None
+
+
+def partial(record: Record, _ground: Ground) -> str | None:
+    """Leave out a scenario whose database lacks rows that could not be built."""
+    return "partial" if record.is_partial else None
+
+
+ALWAYS: tuple[Rule, ...] = (branch, infrastructure_failure, held_out, near_held_out, evaluation, control_tools)
+"""Hard rules of training data. An export for viewers (`include: [evaluation]`) may hold held-out and evaluation
+episodes; it is marked so and no training format makes one."""
+FOR_VIEWERS: tuple[Rule, ...] = (branch, infrastructure_failure, control_tools)
+OPTIONAL: tuple[Rule, ...] = (gave_up, passes_untouched, informed, partial, ruled, rejected)
+
+
+def rules_of(recipe: Recipe, *, needs_complete: bool) -> tuple[Rule, ...]:
+    """Return the rules of an export in the order in which they are asked: the first reason is counted."""
+    first = FOR_VIEWERS if "evaluation" in recipe.include else ALWAYS
+    optional = tuple(rule for rule in OPTIONAL if rule.__name__ not in recipe.include)
+    return (*first, not_trusted, *((not_complete,) if needs_complete else ()), *optional)
+
+
+def reason_against(record: Record, ground: Ground, rules: Iterable[Rule]) -> str | None:
+    """Return the first reason to leave this episode out, or None."""
+    return next((reason for rule in rules if (reason := rule(record, ground)) is not None), None)
+
+
+def verifier_text(messages: Iterable[Mapping[str, Any]], verifier: Secret) -> str | None:
+    """Leave out eight words in a row of the task's verifier, but not of the task, in any message, tool results
+    included.
+    """
+    return "verifier_text" if any(verifier.quoted_in(text) for text in texts_of(messages)) else None
+
+
+def texts_of(messages: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """Return every text of these messages: contents, and all texts in the arguments of calls."""
+    for message in messages:
+        yield message["content"]
+        for call in message.get("tool_calls", ()):
+            arguments = call["function"]["arguments"]
+            yield from (arguments,) if isinstance(arguments, str) else _strings(arguments)
+
+
+def _strings(value: Any) -> Iterable[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, inner in value.items():
+            yield str(name)
+            yield from _strings(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings(inner)

@@ -1,0 +1,177 @@
+"""Preference pairs: two actions at one state, one of them better. Pure.
+
+Every pair is one action on each side behind a shared prompt, because a trainer's mask covers all that follows the
+prompt: results and advice inside a whole episode would be trained on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from exports.record import Record
+from exports.rules.shaping import Line, Shaped
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """One episode of a task, shaped, and whether it was complete. `is_rejected`: it was to the verifier, and not to
+    people."""
+
+    record: Record
+    shaped: Shaped
+    is_complete: bool
+    is_rejected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """`source` is `correction`, `advice`, `sibling` or `verdict`; `chosen_from` and `rejected_from` name episodes."""
+
+    source: str
+    prompt: tuple[Line, ...]
+    chosen: dict[str, Any]
+    rejected: dict[str, Any]
+    tools: tuple[dict[str, Any], ...]
+    chosen_from: Record
+    rejected_from: Record
+    seq: int
+
+    @property
+    def digest(self) -> str:
+        said = [[line.message for line in self.prompt], action_of(self.chosen), action_of(self.rejected)]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+def action_of(message: dict[str, Any]) -> Any:
+    """Return what an assistant message does: its calls if it makes any, else its words. Ids of calls say nothing."""
+    calls = message.get("tool_calls")
+    if not calls:
+        return message["content"].strip()
+    return [[call["function"]["name"], call["function"]["arguments"]] for call in calls]
+
+
+def _key(message: dict[str, Any]) -> str:
+    """Return one key for messages that are the same to a reader; ids of calls differ between episodes."""
+    return json.dumps([message["role"], message["content"].strip(), action_of(message)], sort_keys=True)
+
+
+def _act_key(message: dict[str, Any]) -> str:
+    return json.dumps(action_of(message), sort_keys=True)
+
+
+@dataclass
+class _Node:
+    """A state: all episodes that came here by the same messages."""
+
+    passed: list[tuple[Episode, int]] = field(default_factory=list)
+    children: dict[str, _Node] = field(default_factory=dict)
+
+
+def siblings(episodes: Sequence[Episode]) -> Iterator[Pair]:
+    """Yield pairs from episodes of one task that went the same way until their actions differed.
+
+    Chosen is an action by which some episode became complete, rejected one by which none did. Episodes that were
+    offered other tools or told another prompt never meet.
+    """
+    root = _Node()
+    for episode in episodes:
+        node = root.children.setdefault(json.dumps(episode.shaped.tools), _Node())
+        for place, line in enumerate(episode.shaped.lines):
+            node.passed.append((episode, place))
+            is_act = line.said.part == "assistant"
+            key = _act_key(line.message) if is_act else _key(line.message)
+            node = node.children.setdefault(("act " if is_act else "read ") + key, _Node())
+        node.passed.append((episode, len(episode.shaped.lines)))
+    for state in root.children.values():
+        yield from _pairs_below(state)
+
+
+def _pairs_below(root: _Node) -> Iterator[Pair]:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop(0)
+        acts = [child for key, child in node.children.items() if key.startswith("act ")]
+        good = [child for child in acts if any(episode.is_complete for episode, _ in child.passed)]
+        bad = [child for child in acts if child.passed and not any(episode.is_complete for episode, _ in child.passed)]
+        for one in good:
+            for other in bad:
+                if (pair := _sibling_pair(one, other)) is not None:
+                    yield pair
+        waiting += node.children.values()
+
+
+def _sibling_pair(good: _Node, bad: _Node) -> Pair | None:
+    """Return the pair of two actions at one state; None if the agent should learn neither (a call that could not be
+    read).
+    """
+    chosen_by, after = next((episode, place) for episode, place in good.passed if episode.is_complete)
+    # Where both were found, the verifier's word comes before that of people.
+    rejected_by, other_after = min(bad.passed, key=lambda passed: passed[0].is_rejected)
+    chosen, rejected = chosen_by.shaped.lines[after - 1], rejected_by.shaped.lines[other_after - 1]
+    if not chosen.loss or rejected.said.refused:
+        return None
+    prompt = chosen_by.shaped.lines[: after - 1]
+    records = (chosen_by.record, rejected_by.record)
+    source = "verdict" if rejected_by.is_rejected else "sibling"
+    return Pair(source, prompt, chosen.message, rejected.message, chosen_by.shaped.tools, *records, _seq(chosen))
+
+
+def from_corrections(episode: Episode) -> Iterator[Pair]:
+    """Yield pairs from what reviewers said the agent should have done, against the one action that it did.
+
+    Only about turns of one action; nothing proves yet that the correction works.
+    """
+    for said in episode.record.corrections:
+        place = next((at for at, line in enumerate(episode.shaped.lines) if said["seq"] in line.said.seqs), None)
+        did = episode.shaped.lines[place] if place else None
+        if place is None or did is None or not did.loss or len(did.said.calls) > 1:
+            continue
+        if said["kind"] == "call" and did.said.calls:
+            function = {"name": said["name"], "arguments": said["arguments"]}
+            chosen = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(did), "function": function}]}
+        elif said["kind"] == "message":
+            chosen = {"role": "assistant", "content": said["text"]}
+        else:
+            continue
+        if _act_key(chosen) != _act_key(did.message):
+            record = episode.record
+            shaped = episode.shaped
+            yield Pair("correction", shaped.lines[:place], chosen, did.message, shaped.tools, record, record, _seq(did))
+
+
+def from_advice(episode: Episode) -> Iterator[Pair]:
+    """Yield pairs from advice that suggests a call: that call against the one the agent had made before it asked.
+
+    Only where the advice was blind and the episode became complete.
+    """
+    if not episode.is_complete:
+        return
+    lines = episode.shaped.lines
+    acts = [place for place, line in enumerate(lines) if line.said.part == "assistant"]
+    for before, place in zip(acts, acts[1:], strict=False):
+        asks = [call for call in lines[place].said.calls if call.get("kind") == "ask"]
+        tried, advice = lines[before], asks[0].get("advice") if len(asks) == 1 else None
+        if not isinstance(advice, dict) or not tried.loss or len(tried.said.calls) != 1 or not advice.get("tool_calls"):
+            continue
+        if advice.get("source") not in ("human", "llm") or advice.get("privilege") != "blind":
+            continue
+        wanted = advice["tool_calls"][0]
+        function = {"name": wanted["name"], "arguments": wanted.get("arguments") or {}}
+        chosen = {"role": "assistant", "content": "", "tool_calls": [{**_first_call(tried), "function": function}]}
+        if _act_key(chosen) == _act_key(tried.message) or tried.said.calls[0].get("kind") == "ask":
+            continue
+        record = episode.record
+        yield Pair("advice", lines[:before], chosen, tried.message, episode.shaped.tools, record, record, _seq(tried))
+
+
+def _first_call(line: Line) -> dict[str, Any]:
+    call: dict[str, Any] = line.message["tool_calls"][0]
+    return call
+
+
+def _seq(line: Line) -> int:
+    return line.said.seqs[-1] if line.said.seqs else 0

@@ -1,0 +1,88 @@
+"""Reads: the tasks of a curriculum snapshot as entries and records, for the format `curriculum`.
+
+A dataset of that format names the snapshot of which trainers draw with `GET /curriculum/next`, so both have the same
+tasks and weights. The filter `run` names the run; without it, it is the run that reported a training step last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from curriculum import snapshots
+from curriculum.errors import NoRun
+from episodes.find.selection import runs_named
+from episodes.record.splits import task_key
+from episodes.stored import packs
+from exports.errors import BadRecipe
+from exports.formats.curriculum import TaskRecord
+from exports.recipe import Recipe
+from exports.record import Record
+from exports.rules.redaction import Redactor
+from exports.select.reading import Reader
+from exports.select.selecting import Entry
+from people.access import system
+from people.models import Project
+
+
+def entries(project: Project, recipe: Recipe) -> Iterator[Entry]:
+    """Yield one entry per task of the snapshot that holds now. Raises `BadRecipe` if no run has one."""
+    if set(recipe.filter) - {"run"}:
+        raise BadRecipe("format curriculum accepts no filter but run")
+    named = recipe.filter.get("run", ())
+    runs = runs_named(project, named) if named else [""]
+    if len(runs) > 1:
+        raise BadRecipe("format curriculum requires one run; name it by its id")
+    try:
+        pk = snapshots.current(snapshots.run_of(system(project), runs[0]))
+    except NoRun as refused:
+        raise BadRecipe(f"format curriculum requires a training run. {refused.message}") from refused
+    for task in sorted(row["task"] for row in snapshots.content_of(pk)["tasks"]):
+        yield Entry(pk, task, 0, ())
+
+
+def reader_for(project: Project, recipe: Recipe, redactor: Redactor) -> Reader | TaskReader:
+    """Return what reads the entries of this recipe."""
+    if recipe.format == "curriculum":
+        return TaskReader(project)
+    return Reader(project, redactor, authors=recipe.authors)
+
+
+class TaskReader:
+    """Reads tasks where `reading.Reader` reads episodes."""
+
+    def __init__(self, project: Project) -> None:
+        self._project = project
+        self._rows: dict[str, Mapping[str, Any]] = {}
+
+    def read(self, batch: Sequence[Entry]) -> list[Record]:
+        """Return a record of each task, in their order."""
+        return [self._record(entry) for entry in batch]
+
+    def _record(self, entry: Entry) -> Record:
+        content = snapshots.content_of(entry.episode)
+        if not self._rows:
+            self._rows = {row["task"]: row for row in content["tasks"]}
+        row = self._rows[entry.task]
+        return TaskRecord(
+            id=entry.task,
+            project=self._project.slug,
+            task=_text(row),
+            task_key=task_key(row["scenario"], row["task_idx"]) if row["scenario"] else entry.task,
+            state="finished",
+            steps=[],
+            scenario=row["scenario"] or "",
+            task_idx=row["task_idx"],
+            split=row["split"],
+            row=row,
+            content=content,
+            snapshot=entry.episode,
+        )
+
+
+def _text(row: Mapping[str, Any]) -> str:
+    """Return the text of a task that a loaded pack holds, which the rule against near-duplicates compares."""
+    pack = packs.find_pack(row["scenario"]) if row["scenario"] else None
+    tasks = pack.tasks(row["scenario"]) if pack is not None else []
+    number = row["task_idx"]
+    return tasks[number] if number is not None and number < len(tasks) else ""

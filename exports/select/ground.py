@@ -1,0 +1,98 @@
+"""Reads: what the leakage rules must know beside the episodes: held-out tasks, the verifiers of packs, tokenizers."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from django.conf import settings
+
+from awmenv.errors import PackError
+from awmenv.packs import Pack
+from episodes.find.near_tasks import NearTasks
+from episodes.quoting import Secret
+from episodes.record import splits
+from episodes.stored import packs
+from exports.recipe import Recipe
+from exports.record import Record
+from exports.rules.leakage import Ground
+from people.models import Project
+
+if TYPE_CHECKING:
+    from exports.rules.tokenizing import LocalTokenizer
+
+
+def ground_for(project: Project, recipe: Recipe) -> Ground:
+    held_out = splits.held_out(project)
+    near, verifiers = NearTasks(_texts(held_out)), verifier_finder()
+    return Ground(recipe, held_out, near, verifiers, splits.is_training_name, tokenizer_of(recipe))
+
+
+def tokenizer_root() -> Path:
+    """Return the folder in which an operator puts tokenizers, each in a folder of its name."""
+    root: Path = settings.VAR / "tokenizers"
+    return root
+
+
+def tokenizer_of(recipe: Recipe) -> LocalTokenizer | None:
+    """Return the tokenizer that a recipe names. Raises `BadRecipe` if it is not there."""
+    return load(recipe.tokenizer) if recipe.tokenizer else None
+
+
+def load(name: str) -> LocalTokenizer:
+    """Return a tokenizer by its folder's name. Raises `BadRecipe` if it is not there."""
+    from exports.rules import tokenizing  # tokenizers and jinja2, for the few recipes that name one
+
+    return tokenizing.load(tokenizer_root(), name)
+
+
+def _texts(keys: set[str]) -> list[str]:
+    """Return texts of the held-out tasks that a loaded pack holds."""
+    found = []
+    by_scenario: dict[str, list[int]] = {}
+    for key in keys:
+        scenario, _, number = key.rpartition("/")
+        if number.isdecimal():
+            by_scenario.setdefault(scenario, []).append(int(number))
+    for scenario, numbers in sorted(by_scenario.items()):
+        pack = packs.find_pack(scenario)
+        tasks = pack.tasks(scenario) if pack is not None else []
+        found += [tasks[number] for number in sorted(numbers) if number < len(tasks)]
+    return found
+
+
+def verifier_finder() -> Callable[[Record], Secret]:
+    """Return a function that gives what of a record's verifier must not be quoted, both forms, each task read once."""
+
+    @functools.lru_cache(maxsize=4096)
+    def secret(scenario: str, task_idx: int) -> Secret:
+        pack = packs.find_pack(scenario)
+        if pack is None:
+            return Secret(())
+        try:
+            forms = [pack.verifier(scenario, task_idx, mode) for mode in ("code", "sql")]
+        except PackError:
+            return Secret(())
+        return Secret(
+            (form.code for form in forms if form is not None), known=pack.tasks(scenario)[task_idx : task_idx + 1]
+        )
+
+    def of(record: Record) -> Secret:
+        if not record.scenario or record.task_idx is None:
+            return Secret(())
+        return secret(record.scenario, record.task_idx)
+
+    return of
+
+
+def pack_digests(scenarios: Collection[str]) -> dict[str, str]:
+    """Return a digest of the rows of each pack that holds one of these scenarios: with other verifiers the same rules
+    may keep out other rows."""
+    known = [pack for pack in packs.packs() if _holds(pack, scenarios)]
+    return {pack.name: packs.rows_digest(pack.folder) for pack in known}
+
+
+def _holds(pack: Pack, scenarios: Collection[str]) -> bool:
+    return any(name in pack.scenarios for name in scenarios)

@@ -1,0 +1,178 @@
+"""Reads: the episodes of a snapshot as records, many at once.
+
+Owns three queries for a batch of episodes: the episodes, their outcomes, their steps. What a recipe wants hidden
+(secrets, names of people) is hidden here, before a rule or a format sees it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from django.db import connection
+
+from awmenv.health import Health
+from episodes.models import Episode, Run
+from episodes.record.splits import task_key
+from episodes.stored import outcomes as kept
+from episodes.stored.entries import read_all
+from exports.record import Record, Result
+from exports.rules.redaction import Redactor
+from exports.select.selecting import Entry
+from people.models import Project
+from reviews.models import Annotation, Correction
+
+STEPS_AT_ONCE, EPISODES_AT_ONCE = 5_000, 500
+TEXT_AT_ONCE = 64 << 10
+"""Steps are looked through and parsed together up to about so many characters: for small ones a call costs more than
+the work in it."""
+_SAME = (
+    *("state", "scenario", "task_idx", "environment", "arm", "seed", "split", "policy_kind", "policy_name"),
+    *("training_step", "checkpoint", "group_key", "expert", "origin", "stop_reason", "fault"),
+)
+_COLUMNS = (*_SAME, "id", "run_id", "task", "final_answer", "tools", "policy", "partial", "created_at")
+_STEPS = """
+    SELECT s.episode_id, s.body, to_char(s.at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') FROM episodes_step s
+    JOIN unnest(%s::text[], %s::int[]) AS wanted(episode_id, last_seq) USING (episode_id)
+    WHERE s.seq <= wanted.last_seq AND s.kind <> 'verification' ORDER BY s.episode_id, s.seq
+"""
+
+
+def batches(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Cut a snapshot into batches of bounded size."""
+    batch: list[Entry] = []
+    steps = 0
+    for entry in entries:
+        if batch and (steps + entry.last_seq > STEPS_AT_ONCE or len(batch) >= EPISODES_AT_ONCE):
+            yield batch
+            batch, steps = [], 0
+        batch.append(entry)
+        steps += entry.last_seq
+    if batch:
+        yield batch
+
+
+class Reader:
+    """Reads records of one project. `redactor` hides secrets; without `authors` people stand under opaque ids."""
+
+    def __init__(self, project: Project, redactor: Redactor, *, authors: bool) -> None:
+        self._project, self._redactor, self._authors = project, redactor, authors
+
+    def read(self, batch: Sequence[Entry]) -> list[Record]:
+        """Return the records of these entries, in their order; episodes that were deleted since are missing."""
+        ids = [entry.episode for entry in batch]
+        # named tuples: making model instances would be a sixth of an export's time
+        found = Episode.objects.filter(pk__in=ids, project=self._project).values_list(*_COLUMNS, named=True)
+        rows = {row.id: row for row in found}
+        runs = Run.objects.in_bulk({row.run_id for row in rows.values() if row.run_id})
+        results = self._results([pk for entry in batch for pk in entry.outcomes])
+        tags = self._tags([pk for entry in batch for pk in entry.tags])
+        corrections = Correction.objects.in_bulk([pk for entry in batch for pk in entry.corrections])
+        steps = self._steps(batch)
+        return [
+            self._record(rows[entry.episode], runs, entry, steps, results, tags, self._corrected(entry, corrections))
+            for entry in batch
+            if entry.episode in rows
+        ]
+
+    def _steps(self, batch: Sequence[Entry]) -> dict[str, list[dict[str, Any]]]:
+        found: dict[str, list[dict[str, Any]]] = {}
+        with connection.cursor() as cursor:
+            cursor.execute(_STEPS, [[entry.episode for entry in batch], [entry.last_seq for entry in batch]])
+            for rows in _together(cursor.fetchall()):
+                steps = read_all(self._redactor.redact_all([body for _, body, _ in rows]))
+                for step, (episode, _, at) in zip(steps, rows, strict=True):
+                    if "at" not in step:
+                        step["at"] = at.removesuffix(".000000") + "Z"
+                    if not self._authors:
+                        _hide_author(step, self._project.pk)
+                    found.setdefault(episode, []).append(step)
+        return found
+
+    def _results(self, outcomes: Sequence[int]) -> dict[str, dict[str, Result]]:
+        found: dict[str, dict[str, Result]] = {}
+        columns = ("episode_id", "source", "reward_type", "reward", "details", "health")
+        for episode, source, reward_type, reward, details, health in kept.named(outcomes).values_list(*columns):
+            word = "verified" if source == "verifier" else source
+            untouched = _passes_untouched(Health.from_wire(health))
+            found.setdefault(episode, {})[word] = Result(reward_type, reward, word, details, untouched)
+        return found
+
+    def _tags(self, tags: Sequence[str]) -> dict[str, dict[int, dict[str, str]]]:
+        """Return what people said of questions, by episode, step and label."""
+        found: dict[str, dict[int, dict[str, str]]] = {}
+        for row in Annotation.objects.filter(pk__in=tags) if tags else ():
+            found.setdefault(row.episode_id, {}).setdefault(row.seq or 0, {})[row.label] = row.text
+        return found
+
+    def _corrected(self, entry: Entry, known: Mapping[str, Correction]) -> list[dict[str, Any]]:
+        """Return the corrections of an entry as values, with what the recipe hides hidden."""
+        names = ("seq", "kind", "name", "arguments", "text")
+        said = [{name: getattr(known[pk], name) for name in names} for pk in entry.corrections if pk in known]
+        return [json.loads(self._redactor.redact(json.dumps(one))) for one in said]
+
+    def _record(
+        self,
+        row: Any,
+        runs: dict[str, Run],
+        entry: Entry,
+        steps: dict[str, list[dict[str, Any]]],
+        results: dict[str, dict[str, Result]],
+        tags: dict[str, dict[int, dict[str, str]]],
+        corrections: list[dict[str, Any]],
+    ) -> Record:
+        hidden = self._redactor.redact
+        run = runs.get(row.run_id or "")
+        answer = row.final_answer
+        return Record(
+            id=row.id,
+            project=self._project.slug,
+            task=hidden(row.task),
+            task_key=task_key(row.scenario, row.task_idx, row.task),
+            steps=steps.get(row.id, []),
+            results=results.get(row.id, {}),
+            ruling=entry.ruling,
+            verdict=entry.verdict,
+            corrections=corrections,
+            tools=row.tools if isinstance(row.tools, list) else [],
+            run=run.name if run is not None else "",
+            run_id=run.pk if run is not None else "",
+            policy=row.policy if isinstance(row.policy, dict) else {},
+            is_evaluation=run is not None and bool(run.metadata.get("evaluation")),
+            is_partial=bool(row.partial),
+            final_answer=hidden(answer) if isinstance(answer, str) else None,
+            started_at=row.created_at.isoformat().replace("+00:00", "Z"),
+            tags=tags.get(row.id, {}),
+            **{name: getattr(row, name) for name in _SAME},
+        )
+
+
+def _together(rows: Iterable[tuple[str, str, str]]) -> Iterator[list[tuple[str, str, str]]]:
+    """Cut steps into groups of bounded text; a group may end within an episode."""
+    group: list[tuple[str, str, str]] = []
+    size = 0
+    for row in rows:
+        group.append(row)
+        size += len(row[1])
+        if size >= TEXT_AT_ONCE:
+            yield group
+            group, size = [], 0
+    if group:
+        yield group
+
+
+def _hide_author(step: dict[str, Any], project_id: str) -> None:
+    advice = {"ask": step.get("advice"), "briefing": step}.get(step["kind"])
+    if isinstance(advice, dict) and advice.get("author") and advice.get("source") != "llm":
+        advice["author"] = opaque(project_id, advice["author"])
+
+
+def opaque(project_id: str, name: str) -> str:
+    """Return the ID of a person in the files of one project."""
+    return f"person-{hashlib.sha256(f'{project_id}/{name}'.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
+
+
+def _passes_untouched(health: Health | None) -> bool:
+    return health is not None and (health.untouched or "complete" in {health.code.says, health.sql.says})

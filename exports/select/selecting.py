@@ -1,0 +1,128 @@
+"""Reads: which episodes an export looks at, as a query and as a snapshot that never changes.
+
+A snapshot names each episode with the length of its record, the outcomes and the ruling that counted when it was taken,
+so that the same snapshot gives the same files wherever and whenever they are made. Leaves the meaning of filters to
+`episodes.find.selection`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import orjson
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import MD5, Coalesce, Collate
+
+from awmclient.schema import LIVE_STATES
+from episodes.find.selection import filtered
+from episodes.models import Episode
+from episodes.record.splits import task_key
+from episodes.visible import visibility
+from experts.tagging import TAGS
+from exports.recipe import Recipe
+from people.access import Actor, may_export
+from people.models import Project
+from reviews.record import annotating, correcting, court, deciding
+
+_LINE = json.JSONEncoder(separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One episode of a snapshot: its id, its task, the number of its last step, the ids of its outcomes, what the
+    court found wrong with its task, the ids of corrections, what blind reviewers came to, and the ids of what people
+    said of its questions."""
+
+    episode: str
+    task: str
+    last_seq: int
+    outcomes: tuple[int, ...]
+    ruling: str = ""
+    corrections: tuple[str, ...] = ()
+    verdict: str = ""
+    tags: tuple[str, ...] = ()
+
+    def line(self) -> str:
+        said = [self.ruling, list(self.corrections), self.verdict, list(self.tags)]
+        while said and not said[-1]:
+            said.pop()
+        known = [self.episode, self.task, self.last_seq, list(self.outcomes), *said]
+        return _LINE.encode(known) + "\n"
+
+    @classmethod
+    def read(cls, line: bytes) -> Entry:
+        episode, task, last_seq, outcomes, *said = orjson.loads(line)
+        nothing: list[Any] = ["", (), "", ()]
+        ruling, corrections, verdict, tags = said + nothing[len(said) :]
+        return cls(episode, task, last_seq, tuple(outcomes), ruling, tuple(corrections), verdict, tuple(tags))
+
+
+@dataclass(frozen=True)
+class Sayings:
+    """What people said that a snapshot pins: what the court found wrong, by task key; the rest by episode."""
+
+    ruled: Mapping[str, str] = field(default_factory=dict)
+    corrected: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    judged: Mapping[str, str] = field(default_factory=dict)
+    tagged: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+
+def selected(actor: Actor, recipe: Recipe) -> QuerySet[Episode]:
+    """Return the ended episodes that match the recipe's filters, without those that the actor has to judge blind: what
+    an export holds tells outcomes. Raises `Invalid`, which names filter and value."""
+    may_export(actor)
+    return visibility.told(actor, matching(actor.project, recipe))
+
+
+def may_open(actor: Actor) -> None:
+    """Ask for exports, and read files that hold outcomes: who may export and has nothing to judge blind."""
+    may_export(actor)
+    visibility.refuse_while_blind(actor)
+
+
+def matching(project: Project, recipe: Recipe) -> QuerySet[Episode]:
+    return filtered(project, recipe.filter).exclude(state__in=LIVE_STATES)
+
+
+def snapshot(rows: QuerySet[Episode], said: Sayings) -> Iterator[Entry]:
+    """Yield the entries of these episodes, those of one task together; the order follows from the rows alone."""
+    of_texts = any(key.startswith("text/") for key in said.ruled)  # few are; only then is each task's text read
+    verdicts = ArrayAgg("outcomes__pk", filter=Q(outcomes__isnull=False), distinct=True, order_by="outcomes__pk")
+    ordered = rows.annotate(verdicts=Coalesce(verdicts, []), text=MD5("task"))
+    ordered = ordered.order_by(Collate("scenario", "C"), F("task_idx").asc(nulls_first=True), "text", "pk")
+    columns = ("pk", "scenario", "task_idx", "text", "last_seq", "verdicts", *(["task"] if of_texts else []))
+    for pk, scenario, task_idx, text, last_seq, outcomes, *words in ordered.values_list(*columns).iterator(5000):
+        yield Entry(
+            episode=pk,
+            task=f"{scenario}/{task_idx}" if scenario and task_idx is not None else text,
+            last_seq=last_seq,
+            outcomes=tuple(outcomes),
+            ruling=said.ruled.get(task_key(scenario, task_idx, *words), ""),
+            corrections=tuple(said.corrected.get(pk, ())),
+            verdict=said.judged.get(pk, ""),
+            tags=tuple(said.tagged.get(pk, ())),
+        )
+
+
+def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Iterator[Entry]:
+    """Return the snapshot of these episodes with what people said of them that this recipe counts."""
+    said = Sayings(
+        ruled=court.at_fault(project),
+        corrected=correcting.blind_of(rows) if "corrections" in recipe.include else {},
+        judged=deciding.blind_of(rows) if "rejected" not in recipe.include else {},
+        tagged=annotating.newest_of(rows, TAGS) if recipe.format == "ask_decision" else {},
+    )
+    return snapshot(rows, said)
+
+
+def filters_of(given: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return the filters of a query string or of `K=V` arguments; a name that comes twice has two values."""
+    found: dict[str, list[str]] = {}
+    for name, value in given:
+        if value:
+            found.setdefault(name, []).append(value)
+    return dict(found)

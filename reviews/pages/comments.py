@@ -1,0 +1,90 @@
+"""Pages about comments: those that name this person, and one comment with its step, the others and an answer.
+
+Owns HTTP status and redirects. Reviewers who judge the episode blind read the comments of others after their verdict.
+"""
+
+from __future__ import annotations
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from episodes.models import Episode
+from episodes.visible import visibility
+from people.access import MemberRequest, holds, may_annotate, may_read, member_required, visible_or_404
+from people.errors import AppError
+from reviews.models import COMMENT, Annotation
+from reviews.pages.one import numbers_of, replay_of
+from reviews.record import annotating, correcting, mentions
+from reviews.visible.annotated import seen_by
+from reviews.visible.places import place_of, tell
+
+SHOWN = 100
+
+
+@require_GET
+@member_required(may_read, rows=Episode.objects.all)
+def said_fragment(request: MemberRequest, pk: str) -> HttpResponse:
+    """Return what this person may read of labels, comments and corrections of an episode, for its replay."""
+    actor = request.actor
+    episode = visible_or_404(Episode.objects.all(), actor, pk)
+    is_told = visibility.sees_outcome(actor, episode)
+    notes = tell(actor, episode, seen_by(actor, episode))
+    fixes = [one for one in correcting.current(episode) if is_told or one.author_key == actor.key]
+    context = {
+        "notes": notes,
+        "fixes": fixes,
+        "seqs": numbers_of([*notes, *fixes]),
+        "own_key": actor.key,
+        "may_annotate": holds(actor, may_annotate),
+    }
+    return render(request, "reviews/_said.html", context)
+
+
+@require_GET
+@member_required(may_read)
+def mentions_page(request: MemberRequest) -> HttpResponse:
+    """List the comments that name this person, unopened ones first."""
+    unread = mentions.unread(request.actor)
+    headline = f"{unread or 'No'} {'mention is' if unread == 1 else 'mentions are'} unread."
+    return render(
+        request, "reviews/mentions.html", {"headline": headline, "rows": mentions.of_person(request.actor)[:SHOWN]}
+    )
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_read, rows=Annotation.objects.all, path="episode__project_id")
+def comment_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show a comment as it reads now beside its step; POST adds one there, or rewords one of the person's own."""
+    actor, problem, status = request.actor, "", 200
+    comment = mentions.behind(actor, pk)
+    if comment.pk != pk and request.method == "GET":
+        return redirect("comment", comment.pk)
+    episode = comment.episode
+    if request.method == "POST":
+        try:
+            value, own = request.POST.get("value", ""), request.POST.get("annotation", "")
+            if own:
+                made = annotating.reword(actor, own, value)
+            else:
+                made = annotating.annotate(actor, episode, place_of(comment), COMMENT, value)
+            return redirect("comment", made.pk if own == comment.pk else comment.pk)
+        except AppError as refused:
+            problem, status = refused.message, refused.status
+    comments = (one for one in seen_by(actor, episode) if one.label == COMMENT and one.seq == comment.seq)
+    said = tell(actor, episode, comments)
+    is_open = any(one.pk == comment.pk for one in said)
+    if is_open:
+        mentions.see(actor, comment)
+    context = {
+        **replay_of(request, episode, comment.seq or 1),
+        "comment": comment,
+        "said": said,
+        "seqs": numbers_of(said),
+        "is_open": is_open,
+        "own_key": actor.key,
+        "may_annotate": holds(actor, may_annotate),
+        "problem": problem,
+        "given": request.POST,
+    }
+    return render(request, "reviews/comment.html", context, status=status)

@@ -1,0 +1,92 @@
+"""Pages about the court: the doubted tasks, one case with its rulings, and the rulings as a file.
+
+Owns HTTP status and redirects. Leaves rulings to `court.py`; who still has to judge an episode of a case is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from itertools import islice
+
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.http import require_GET, require_http_methods
+
+from episodes.models import VerifierOutcome
+from episodes.show.state_lines import DiffLine, diff_lines
+from episodes.stored.packs import verifier_text
+from episodes.visible import visibility
+from people.access import (
+    MemberRequest,
+    holds,
+    may_see_reviews,
+    may_set_reviews,
+    member_required,
+    visible_or_404,
+)
+from people.errors import AppError
+from people.plain_text import clean
+from reviews.models import CourtCase, Word
+from reviews.record import court
+
+CASES, CHANGES = 200, 60
+
+
+@require_GET
+@member_required(may_see_reviews)
+def court_page(request: MemberRequest) -> HttpResponse:
+    """Show the tasks that someone doubts."""
+    cases = court.open_cases(request.actor)
+    ruled = court.cases_of(request.actor).exclude(pk__in=cases).order_by("-ruled_at")
+    n = cases.count()
+    headline = f"{n or 'No'} {'task waits' if n == 1 else 'tasks wait'} for a ruling."
+    context = {"headline": headline, "cases": cases[:CASES], "ruled": ruled[:CASES]}
+    return render(request, "reviews/court.html", context)
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_see_reviews, rows=CourtCase.objects.all)
+def case_page(request: MemberRequest, pk: str) -> HttpResponse:
+    """Show everything about one doubted task, and rule on it. Refused to who still has to judge one of its episodes."""
+    actor, problem = request.actor, ""
+    case = visible_or_404(CourtCase.objects.select_related("project"), actor, pk)
+    court.refuse_while_blind(actor, case)
+    if request.method == "POST":
+        try:
+            court.rule(actor, pk, request.POST.get("word", ""), request.POST.get("reason", ""))
+            return redirect("case", pk)
+        except AppError as refused:
+            problem = refused.message
+    episodes = visibility.told(actor, court.episodes_of(case))[:50]
+    rows = list(episodes)
+    found = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
+    verdicts = visibility.told(actor, court.verdicts_of(case), "episode_id")[:100]
+    doubts = court.doubts_of(case).count()
+    context = {
+        "case": case,
+        "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}.",
+        "task": rows[0].task if rows else "",
+        "verifier": clean(verifier_text(case.scenario, case.task_idx)) if holds(actor, may_set_reviews) else "",
+        "episodes": [(one, found.get(one.pk), _changes(found.get(one.pk))) for one in rows],
+        "verdicts": verdicts,
+        "rulings": case.rulings.order_by("-created_at"),
+        "words": Word.choices,
+        "may_set": holds(actor, may_set_reviews),
+        "problem": problem,
+        "given": request.POST,
+    }
+    return render(request, "reviews/case.html", context, status=422 if problem else 200)
+
+
+def _changes(outcome: VerifierOutcome | None) -> list[DiffLine]:
+    """Return the first lines of what an episode changed in its world, as its verifier saw it."""
+    return list(islice(diff_lines(outcome.state_diff), CHANGES)) if outcome is not None else []
+
+
+@require_GET
+@member_required(may_see_reviews)
+def court_report(request: MemberRequest) -> HttpResponse:
+    """Return every ruling as a file, for the makers of the dataset."""
+    text = json.dumps({"rulings": court.report(request.actor)}, indent=2)
+    headers = {"Content-Disposition": 'attachment; filename="rulings.json"'}
+    return HttpResponse(text, content_type="application/json", headers=headers)

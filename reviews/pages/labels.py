@@ -1,0 +1,76 @@
+"""The page that labels several episodes: those that were selected in the list.
+
+Owns HTTP status, redirects and words. It reads and writes this person's own labels alone, so it tells a blind reviewer
+nothing; every write is a function of `annotating.py`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+from django.contrib import messages
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.http import require_http_methods
+
+from episodes.models import Episode
+from people.access import MemberRequest, is_id, may_annotate, member_required, scoped
+from people.errors import AppError, Invalid
+from reviews.models import Annotation, LabelSchema, SchemaKind
+from reviews.record import annotating, schemas
+from reviews.visible.annotated import own_labels
+from reviews.visible.label_forms import value_of
+
+MOST = 200
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_annotate)
+def label_episodes(request: MemberRequest) -> HttpResponse:
+    """Show the project's labels for the selected episodes, and set or withdraw one on all of them."""
+    actor, given, problem, status = request.actor, request.POST, "", 200
+    ids = list(dict.fromkeys(filter(is_id, (given or request.GET).getlist("episode"))))
+    if not 0 < len(ids) <= MOST:
+        raise Invalid(f"Select 1 to {MOST} episodes on Episodes, then Label.")
+    if request.method == "POST":
+        try:
+            messages.success(request, _answer(request, ids))
+            return redirect(f"{reverse('label_episodes')}?{urlencode([('episode', pk) for pk in ids])}")
+        except AppError as refused:
+            problem, status = refused.message, refused.status
+    episodes = sorted(scoped(Episode.objects.filter(pk__in=ids), actor.project), key=lambda one: ids.index(one.pk))
+    labels = [
+        (label, _own(label, own_labels(actor, ids, label.name), len(ids)))
+        for label in schemas.of_project(actor.project)
+    ]
+    context = {"ids": ids, "episodes": episodes, "labels": labels, "problem": problem, "given": given}
+    return render(request, "reviews/label_episodes.html", context, status=status)
+
+
+def _answer(request: MemberRequest, ids: list[str]) -> str:
+    """Do what the form says and return what is now true, with what was left as it is and why."""
+    given = request.POST
+    label = schemas.version_of(request.actor.project, given.get("schema", ""))
+    if given.get("withdraw") == "1":
+        count = annotating.undo_all(request.actor, ids, label.name)
+        return f"Withdrew {label.title} from {count or 'no'} {'episode' if count == 1 else 'episodes'}."
+    tally = annotating.annotate_all(request.actor, ids, label, value_of(given, label.kind))
+    return _said(label.title, tally, len(ids))
+
+
+def _own(label: LabelSchema, said: Mapping[str, Annotation], total: int) -> str:
+    """Return on how many of the selected episodes this person has set the label, and which values; nothing for none."""
+    if not said or label.kind == SchemaKind.TEXT:
+        return f"You labeled {len(said)} of {total}." if said else ""
+    names = {one.get("value"): one.get("label") for one in label.options}
+    chosen = (row.text if isinstance(row.text, list) else [row.text] for row in said.values())
+    tally = Counter(", ".join(str(names.get(one) or one) for one in values) or "none" for values in chosen)
+    return f"You labeled {len(said)} of {total}: {'; '.join(f'{count} {name}' for name, count in tally.items())}."
+
+
+def _said(title: str, tally: Counter[str], total: int) -> str:
+    labeled = f"Set {title} on {tally.pop('', 0)} of {total} selected {'episode' if total == 1 else 'episodes'}."
+    return " ".join([labeled, *(f"{count} {reason}" for reason, count in tally.items())])

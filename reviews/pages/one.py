@@ -1,0 +1,285 @@
+"""The page of one review, and the forms and keys on it.
+
+Owns HTTP status, redirects and form words. Every write is a function of a writes module; figures are
+of `reports.py`, what opens with the verdict is of `deciding.py` and the ruling of `court.py`. A refused form shows its
+reason above the same page, with what was typed.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from django.contrib import messages
+from django.http import HttpResponse, JsonResponse
+from django.shortcuts import redirect, render
+from django.template.loader import render_to_string
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_POST
+
+from episodes.models import Episode
+from episodes.show import windows
+from episodes.stored.strip import outcome_words
+from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
+from people.errors import AppError, BadJson, Invalid, NotFound
+from people.http import parse_json
+from reviews.models import (
+    COMMENT,
+    Annotation,
+    Confidence,
+    Correction,
+    CorrectionKind,
+    Explanation,
+    LabelSchema,
+    Review,
+    Verdict,
+)
+from reviews.record import (
+    annotating,
+    assigning,
+    correcting,
+    court,
+    deciding,
+)
+from reviews.record.correcting import Better
+from reviews.record.deciding import Wanted
+from reviews.statistics import reports
+from reviews.visible.annotated import current, seen_by
+from reviews.visible.label_forms import place_in, value_of, whole
+from reviews.visible.places import tell
+
+RAIL = 30
+review_of = member_required(may_see_reviews, rows=Review.objects.all, path="queue__project_id")
+
+
+@require_GET
+@review_of
+def review_page(request: MemberRequest, pk: str) -> HttpResponse:
+    return page_of(request, pk)
+
+
+def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
+    """Show the page of one review as it stands for this person; `problem` comes with what they had typed. With `ahead`
+    it is drawn as its holder will see it.
+    """
+    actor = request.actor
+    rows = Review.objects.select_related("queue", "episode", "episode__run", "episode__project")
+    review = visible_or_404(rows, actor, pk, "queue__project")
+    slot, now = assigning.slot_of(actor, review), timezone.now()
+    ahead = bool(given.get("ahead"))
+    mine = ahead or (slot is not None and slot.state == "claimed")
+    submitted = slot is not None and slot.state == "submitted"
+    shown = deciding.reveal(actor, pk) if submitted else None
+    # anyone who looks before the claim could learn here what the claim would withhold
+    last = review.episode.last_seq if review.queue.is_blind and not submitted else None
+    late = None if shown else deciding.late_of(actor, review)
+    context = {
+        **replay_of(request, review.episode, last=last),
+        **_said(request, review, shown is not None or not review.queue.is_blind),
+        "review": review,
+        "queue": review.queue,
+        "rail": [(review, "Claimed")] * ahead + _rail(request, review),
+        "told": reports.progress(actor, review.queue),
+        "mine": mine,
+        "lease_token": slot.lease_token if slot is not None and mine else "",
+        "lease_until": slot.lease_until if slot is not None else None,
+        "expired": slot is not None and mine and not slot.is_held(now),
+        "revealed": shown,
+        "late": late,
+        "late_rubric": list(late.rubric.items()) if late is not None else [],
+        "outcome_words": outcome_words(shown.outcome.reward_type) if shown and shown.outcome else "",
+        "ruling": court.ruling_of(review.episode) if shown and not shown.is_withheld else None,
+        "explanations": Explanation.choices,
+        "confidences": Confidence.choices,
+        "nonce": request.POST.get("nonce") or secrets.token_urlsafe(12),
+        "given": request.POST,
+        "met": request.POST.getlist("met"),
+        "may_review": holds(actor, may_review),
+        "why_not": "" if mine or shown else assigning.why_not(actor, review),
+        "blind": review.queue.is_blind and not submitted,
+        "problem": problem,
+        **given,
+    }
+    return render(request, "reviews/review.html", context, status=status)
+
+
+def replay_of(request: MemberRequest, one: Episode, step: int = 1, last: int | None = None) -> dict[str, Any]:
+    """Return the steps of an episode around the one that the request names, or `step`, and its scrubber, as this person
+    sees them, none after `last`.
+    """
+    at = windows.number(request.GET.get("step") or request.POST.get("seq")) or step
+    return {"episode": one, "ended": True, **windows.replay(request.actor, one, at, last)}
+
+
+def _said(request: MemberRequest, review: Review, shown: bool) -> dict[str, Any]:
+    """Return what this reviewer said, the comments of others that they may read, and the labels that they can set."""
+    actor, episode = request.actor, review.episode
+    said = seen_by(actor, episode) if shown else [one for one in seen_by(actor, episode) if one.author_key == actor.key]
+    pinned = LabelSchema.objects.filter(pk__in=review.queue.schemas).order_by("created_at", "pk")
+    fixes = [one for one in correcting.current(episode) if one.author_key == actor.key]
+    notes = tell(actor, episode, (one for one in said if one.author_key == actor.key or one.label == COMMENT))
+    return {
+        "labels": list(pinned),
+        "notes": notes,
+        "fixes": fixes,
+        "seqs": numbers_of([*notes, *fixes]),
+        "own_key": actor.key,
+        "fix_kinds": CorrectionKind.choices,
+    }
+
+
+def numbers_of(said: Iterable[Annotation | Correction]) -> str:
+    """Return the numbers of the steps of which something was said, as the scrubber reads them."""
+    return " ".join(str(seq) for seq in sorted({one.seq for one in said if one.seq}))
+
+
+def _rail(request: MemberRequest, review: Review) -> list[tuple[Review, str]]:
+    """Return the reviews that this person gave or holds in the queue, the newest first, and how
+    each stands for them."""
+    slots = review.queue.slots.filter(holder=request.actor.key).select_related("review__episode")
+    return [(one.review, one.get_state_display()) for one in slots.order_by("-claimed_at")[:RAIL]]
+
+
+@require_POST
+@review_of
+def review_command(request: MemberRequest, pk: str, command: str) -> HttpResponse:
+    """Run one command on a review, as a form of its page or as a script's request."""
+    act = COMMANDS.get(command)
+    if act is None:
+        raise NotFound
+    try:
+        said = act(request, pk)
+    except AppError as refused:
+        if _wants_json(request):
+            raise
+        return page_of(request, pk, refused.message, refused.status)
+    if isinstance(said, HttpResponse):
+        return said
+    if _wants_json(request):
+        return JsonResponse(said or {"ok": True, **(_redrawn(request, pk) if command in DRAWN else {})})
+    step = windows.number(request.POST.get("seq"))
+    return redirect(f"/reviews/{pk}/?step={step}" if step else f"/reviews/{pk}/")
+
+
+def _redrawn(request: MemberRequest, pk: str) -> dict[str, str]:
+    """Return the list of what this person said, for a page that stays open."""
+    rows = Review.objects.select_related("queue", "episode")
+    review = visible_or_404(rows, request.actor, pk, "queue__project")
+    slot = assigning.slot_of(request.actor, review)
+    is_told = not review.queue.is_blind or (slot is not None and slot.state == "submitted")
+    context = {"review": review, "at": request.POST.get("seq", ""), **_said(request, review, is_told)}
+    return {"said": render_to_string("reviews/_said_part.html", context, request)}
+
+
+def _wants_json(request: MemberRequest) -> bool:
+    return "application/json" in request.headers.get("Accept", "")
+
+
+def _claim(request: MemberRequest, pk: str) -> None:
+    assigning.claim(request.actor, pk)
+
+
+def _renew(request: MemberRequest, pk: str) -> dict[str, Any]:
+    lease = assigning.renew(request.actor, pk, request.POST.get("lease_token", ""))
+    return {"lease_until": lease.lease_until.isoformat()}
+
+
+def _release(request: MemberRequest, pk: str) -> HttpResponse:
+    assigning.release(request.actor, pk, request.POST.get("lease_token", ""))
+    messages.success(request, "Released.")
+    return _to_queue(request, pk)
+
+
+def _decline(request: MemberRequest, pk: str) -> HttpResponse:
+    assigning.decline(request.actor, pk, request.POST.get("reason", ""), request.POST.get("lease_token", ""))
+    messages.success(request, "Declined. Others can still review this episode.")
+    return _to_queue(request, pk)
+
+
+def _to_queue(request: MemberRequest, pk: str) -> HttpResponse:
+    review = visible_or_404(Review.objects.all(), request.actor, pk, "queue__project")
+    return redirect("review_queue", review.queue_id)
+
+
+def decide(request: MemberRequest, pk: str) -> Verdict:
+    """Give the verdict of a form."""
+    given = request.POST
+    met, asked = given.getlist("met"), given.getlist("asked")
+    wanted = Wanted(
+        decision=given.get("decision", ""),
+        failure_type=given.get("failure_type", ""),
+        rubric={name: name in met for name in asked},
+        confidence=given.get("confidence", Confidence.HIGH),
+        note=given.get("note", ""),
+        nonce=given.get("nonce", "")[:200],
+    )
+    return deciding.decide(request.actor, pk, given.get("lease_token", ""), wanted)
+
+
+def _decide(request: MemberRequest, pk: str) -> None:
+    decide(request, pk)
+
+
+def _explain(request: MemberRequest, pk: str) -> None:
+    mine = deciding.reveal(request.actor, pk).mine
+    deciding.explain(request.actor, mine.pk, request.POST.get("explanation", ""))
+
+
+def _label(request: MemberRequest, pk: str) -> None:
+    given = request.POST
+    rows = Review.objects.select_related("queue", "episode")
+    review = visible_or_404(rows, request.actor, pk, "queue__project")
+    where, quote = place_in(given)
+    schema = scoped(LabelSchema.objects.filter(pk=given.get("schema", "")), request.actor.project).first()
+    label = schema.name if schema is not None else COMMENT
+    value = value_of(given, schema.kind if schema is not None else "")
+    annotating.annotate(
+        request.actor, review.episode, where, label, value, schema=schema, queue=review.queue, quote=quote
+    )
+
+
+def _undo(request: MemberRequest, pk: str) -> None:
+    """Withdraw the newest annotation of this person on the episode, or the named one."""
+    review = visible_or_404(Review.objects.all(), request.actor, pk, "queue__project")
+    rows = Annotation.objects.filter(episode=review.episode_id, author_key=request.actor.key)
+    found = max(current(rows), key=lambda one: (one.created_at, one.pk), default=None)
+    wanted = request.POST.get("annotation") or (found.pk if found else "")
+    if wanted:
+        annotating.undo(request.actor, wanted)
+
+
+def _correct(request: MemberRequest, pk: str) -> None:
+    given = request.POST
+    review = visible_or_404(Review.objects.select_related("episode"), request.actor, pk, "queue__project")
+    try:
+        arguments = parse_json((given.get("arguments") or "{}").encode("utf-8", "surrogatepass"))
+    except BadJson as error:
+        raise Invalid(f"The arguments are not JSON. {error.message}") from error
+    if not isinstance(arguments, dict):
+        raise Invalid("Arguments are a JSON object.")
+    better = Better(
+        given.get("kind", ""), given.get("name", ""), arguments, given.get("text", ""), given.get("why", "")
+    )
+    correcting.correct(request.actor, review.episode, whole(given.get("seq", "")), better)
+
+
+def _withdraw(request: MemberRequest, pk: str) -> None:
+    """Withdraw the named correction of this person."""
+    correcting.withdraw(request.actor, request.POST.get("correction", ""))
+
+
+DRAWN = ("label", "undo", "correct", "withdraw")
+"""Commands after which an open page draws its list of labels, comments and corrections again."""
+COMMANDS: dict[str, Any] = {
+    "claim": _claim,
+    "renew": _renew,
+    "release": _release,
+    "decline": _decline,
+    "verdict": _decide,
+    "explain": _explain,
+    "label": _label,
+    "undo": _undo,
+    "correct": _correct,
+    "withdraw": _withdraw,
+}

@@ -1,0 +1,259 @@
+"""Pages about review queues: the list, one queue, its filling and gold items, labels' definitions, agreement.
+
+Owns HTTP status, redirects and form words, as `pages` does for one review. Every write is a function of a writes
+module; every figure is of `reports.py`. A refused form shows its reason above the same page, with what was typed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.db import transaction
+from django.http import HttpResponse
+from django.shortcuts import redirect, render
+from django.utils import timezone
+from django.views.decorators.http import require_GET, require_http_methods, require_POST
+
+from episodes.find.facets import Wish
+from episodes.find.narrowing import matching
+from episodes.models import Episode, SavedView
+from episodes.record.saved_views import EPISODE_VIEWS
+from people.access import (
+    MemberRequest,
+    holds,
+    is_id,
+    may_review,
+    may_see_reviews,
+    may_set_reviews,
+    member_required,
+    scoped,
+    visible_or_404,
+)
+from people.errors import AppError, NotFound
+from people.plain_text import clean
+from reviews.models import ReviewQueue, SchemaKind, Verdict
+from reviews.record import assigning, court, mentions, schemas
+from reviews.statistics import reports
+from reviews.visible.label_forms import whole
+
+QUEUES, CHOSEN = 100, 500
+queue_of = member_required(may_see_reviews, rows=ReviewQueue.objects.all)
+
+
+@require_http_methods(["GET", "POST"])
+@member_required(may_see_reviews)
+def reviews(request: MemberRequest) -> HttpResponse:
+    """Show the queues, and make one."""
+    actor, problem, given = request.actor, "", request.POST
+    if request.method == "POST":
+        try:
+            with transaction.atomic():
+                made = assigning.create_queue(
+                    actor,
+                    given.get("name", ""),
+                    reviews_required=whole(given.get("reviews_required", "1")),
+                    is_blind=given.get("is_blind") == "1",
+                    gold_share=whole(given.get("gold_percent", "0")) / 100,
+                    rubric=given.get("rubric", "").splitlines(),
+                )
+                if ids := _ids(request):
+                    _add(request, made.pk, ids)
+            return redirect("review_queue", made.pk)
+        except AppError as refused:
+            problem = refused.message
+    return _queues_page(request, problem, 422 if problem else 200, given=given)
+
+
+def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any) -> HttpResponse:
+    """Show the queues; a refused form comes with what was typed: `given` of a new queue, `label_given` of a label."""
+    actor = request.actor
+    queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("closed_at", "-created_at")[:QUEUES])
+    told = reports.progress_of(actor, queues)
+    rows = [(queue, told[queue.pk]) for queue in queues]
+    to_do = sum(one.total - one.done for queue, one in rows if queue.closed_at is None)
+    cases = court.open_cases(actor).count()
+    context = {
+        "headline": _headline(len(rows), to_do, cases),
+        "rows": rows,
+        "cases": cases,
+        "unread": mentions.unread(actor),
+        "labels": schemas.of_project(actor.project),
+        "kinds": SchemaKind.choices,
+        "may_set": holds(actor, may_set_reviews),
+        "chosen": _ids(request),
+        "problem": problem,
+        **given,
+    }
+    return render(request, "reviews/reviews.html", context, status=status)
+
+
+def _headline(queues: int, to_do: int, cases: int) -> str:
+    if not queues:
+        return "No review queues yet."
+    doubted = f" {cases} {'task is' if cases == 1 else 'tasks are'} before the court." if cases else ""
+    return f"{to_do or 'No'} {'review is' if to_do == 1 else 'reviews are'} open.{doubted}"
+
+
+def _terms_of(queue: ReviewQueue) -> str:
+    reviews = "review" if queue.reviews_required == 1 else "reviews"
+    more = [", blind"] * queue.is_blind + [", with gold items"] * bool(queue.gold_share)
+    return f"{queue.reviews_required} {reviews} per episode{''.join(more)}."
+
+
+def _state_of(queue: str, left: int, total: int) -> str:
+    if not total:
+        return f"{queue} has no episodes yet."
+    reviews = "review" if total == 1 else "reviews"
+    return f"{left or 'None'} of {total} {reviews} {'is' if left == 1 else 'are'} open in {queue}."
+
+
+def _ids(request: MemberRequest) -> list[str]:
+    """Return the episodes that were selected in a list, given by the form or in the page's address."""
+    given = request.POST if request.method == "POST" else request.GET
+    return [one for one in given.getlist("episode") if is_id(one)][:CHOSEN]
+
+
+def _add(request: MemberRequest, pk: str, ids: list[str]) -> None:
+    added = assigning.fill(request.actor, pk, scoped(Episode.objects.filter(pk__in=ids), request.project))
+    messages.success(request, f"Added {added} of {len(ids)} selected {'episode' if len(ids) == 1 else 'episodes'}.")
+
+
+@require_POST
+@member_required(may_set_reviews)
+def define_label(request: MemberRequest) -> HttpResponse:
+    """Add a label or its next version; an option per line."""
+    given = request.POST
+    options = [line.strip() for line in given.get("options", "").splitlines() if line.strip()]
+    try:
+        made = schemas.define(
+            request.actor, given.get("name", ""), given.get("title", ""), given.get("kind", ""), options
+        )
+    except AppError as refused:
+        return _queues_page(request, refused.message, refused.status, label_given=given)
+    messages.success(request, f"Label {made.title} is version {made.version}. New queues use it.")
+    return redirect("reviews")
+
+
+@require_GET
+@queue_of
+def queue_page(request: MemberRequest, pk: str) -> HttpResponse:
+    return _queue_page(request, pk)
+
+
+def _queue_page(request: MemberRequest, pk: str, problem: str = "", status: int = 200) -> HttpResponse:
+    """Show how far a queue is, why it is empty for this person, and the figures of its judges; with `problem`, what was
+    typed comes back.
+    """
+    actor = request.actor
+    queue = visible_or_404(ReviewQueue.objects.all(), actor, pk)
+    told, reasons = reports.progress(actor, queue), reports.why_empty(actor, queue, timezone.now())
+    left = told.total - told.done
+    context = {
+        "queue": queue,
+        "headline": _state_of(queue.name, left, told.total),
+        "terms": _terms_of(queue),
+        "told": told,
+        "reasons": ["This queue is closed."] if queue.closed_at else reasons,
+        "gold": reports.gold_lines(queue),
+        "sampled": reports.accepted_in_sample(actor, queue),
+        "differing": reports.disagreeing(actor, queue)[:50],
+        "views": list(EPISODE_VIEWS.of(actor)),
+        "me": actor.key,
+        "may_review": holds(actor, may_review),
+        "may_set": holds(actor, may_set_reviews),
+        "problem": problem,
+        "given": request.POST,
+    }
+    return render(request, "reviews/queue.html", context, status=status)
+
+
+@require_POST
+@member_required(may_set_reviews, rows=ReviewQueue.objects.all)
+def fill_queue(request: MemberRequest, pk: str) -> HttpResponse:
+    """Add selected episodes, those of a saved view and of a filter, or a seeded sample of them; or close the queue."""
+    actor, view = request.actor, request.POST.get("view")
+    chosen = visible_or_404(EPISODE_VIEWS.of(actor), actor, view) if view else None
+    try:
+        with transaction.atomic():
+            _fill(request, pk, chosen)
+    except NotFound:  # only an open queue is filled, and this person sees it
+        problem, status = "This queue is closed. Nothing was added.", 409
+    except AppError as refused:
+        problem, status = refused.message, refused.status
+    else:
+        return redirect("review_queue", pk)
+    if "episode" in request.POST:  # the page that has the selection
+        return _queues_page(request, problem, status)
+    return _queue_page(request, pk, problem, status)
+
+
+def _fill(request: MemberRequest, pk: str, view: SavedView | None) -> None:
+    actor, given = request.actor, request.POST
+    if given.get("close") == "1":
+        assigning.close_queue(actor, pk)
+        messages.success(request, "Queue closed.")
+        return
+    if "episode" in given:  # a selection of nothing that exists is not the filter "all"
+        return _add(request, pk, _ids(request))
+    names = ("run", "scenario", "outcome", "state", "arm")
+    filters = {name: [given[name]] for name in names if given.get(name)}
+    episodes = matching(actor, filters)
+    if view is not None:
+        said = Wish.of(view.query).said
+        episodes = episodes.filter(pk__in=matching(actor, said).values("pk"))
+    sample, seed = whole(given.get("sample") or "0"), whole(given.get("seed") or "1")
+    added = assigning.fill(actor, pk, episodes, sample=sample, seed=seed)
+    messages.success(request, f"Added {added} {'episode' if added == 1 else 'episodes'}.")
+
+
+@require_POST
+@member_required(may_set_reviews, rows=ReviewQueue.objects.all)
+def add_gold(request: MemberRequest, pk: str) -> HttpResponse:
+    """Mix an episode with a known answer into the queue; its ID, or the address of its page."""
+    given = request.POST
+    episode = given.get("episode", "").strip().rstrip("/").rpartition("/")[2]
+    try:
+        assigning.add_gold(request.actor, pk, episode, given.get("answer", ""))
+        messages.success(request, "Gold item added. Each reviewer gets it once.")
+    except NotFound:
+        messages.error(request, f"There is no episode {clean(episode)[:60] or 'without an ID'} in this project.")
+    except AppError as refused:
+        messages.error(request, refused.message)
+    return redirect("review_queue", pk)
+
+
+@require_POST
+@member_required(may_review, rows=ReviewQueue.objects.all)
+def next_review(request: MemberRequest, pk: str) -> HttpResponse:
+    try:
+        return redirect("review", assigning.pull(request.actor, pk).review_id)
+    except AppError as refused:
+        messages.error(request, refused.message)
+        return redirect("review_queue", pk)
+
+
+@require_GET
+@member_required(may_see_reviews)
+def agreement_page(request: MemberRequest) -> HttpResponse:
+    """Show how far judges agree, by queue."""
+    actor = request.actor
+    queues = list(scoped(ReviewQueue.objects.all(), actor.project).order_by("-created_at")[:QUEUES])
+    chosen = next((one for one in queues if one.pk == request.GET.get("queue")), _judged(queues))
+    only_sample = request.GET.get("sample") == "1"
+    found = reports.lines(actor, chosen, only_sample=only_sample) if chosen else []
+    context = {
+        "queues": queues,
+        "chosen": chosen,
+        "only_sample": only_sample,
+        "lines": found,
+        "headline": found[0].finding if found else "No episode has two judges yet.",
+        "differing": reports.disagreeing(actor, chosen, only_sample=only_sample)[:100] if chosen else [],
+    }
+    return render(request, "reviews/agreement.html", context)
+
+
+def _judged(queues: list[ReviewQueue]) -> ReviewQueue | None:
+    """Return the first of these queues that has a verdict, or the first where none has."""
+    given = set(Verdict.objects.filter(review__queue__in=queues).values_list("review__queue", flat=True))
+    return next((one for one in queues if one.pk in given), queues[0] if queues else None)

@@ -1,0 +1,220 @@
+"""Writes: labels and comments on an episode, a step, or a place within it.
+
+Owns annotations, which are only ever added: a change of mind supersedes the row before, and so does an undo. Called by
+pages, the API, and `experts` for tags and for texts that came too late to be advice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Collection, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from episodes.models import Episode, ExpertMode, Privilege, Step
+from episodes.show.json_paths import Unreadable
+from people.access import Actor, may_annotate, visible_or_404
+from people.errors import Invalid, NotFound
+from reviews.errors import Changed, Moved, NotYours, SchemaEnded
+from reviews.models import COMMENT, Annotation, LabelSchema, ReviewQueue
+from reviews.record import mentions, schemas
+from reviews.visible.annotated import own_labels
+from reviews.visible.places import Place, labelable, written_at
+
+_LABEL = re.compile(r"[a-z][a-z0-9_-]{0,59}")
+_LONGEST = 100_000
+_NO_WORDS = "A comment needs 1 to 100,000 characters."
+
+
+def newest_of(episodes: QuerySet[Episode], labels: Collection[str]) -> dict[str, list[str]]:
+    """Return the ids of the newest annotation of each whole step under each of these labels, by episode; none where
+    the newest one was withdrawn."""
+    rows = Annotation.objects.filter(
+        episode__in=episodes.order_by().values("pk"), label__in=labels, seq__isnull=False, path=""
+    ).order_by("created_at", "pk")
+    newest: dict[str, dict[tuple[int | None, str], str]] = {}
+    for pk, withdrawn, episode, seq, label in rows.values_list("pk", "withdrawn", "episode_id", "seq", "label"):
+        newest.setdefault(episode, {})[seq, label] = "" if withdrawn else pk
+    return {episode: [pk for pk in said.values() if pk] for episode, said in newest.items()}
+
+
+def annotate(
+    actor: Actor,
+    episode: Episode,
+    where: Place,
+    label: str,
+    value: Any,
+    *,
+    schema: LabelSchema | None = None,
+    queue: ReviewQueue | None = None,
+    privilege: str = "",
+    quote: str | None = None,
+) -> Annotation:
+    """Add a label or a comment. The same again changes nothing; another value of a label supersedes the author's last
+    one there, and another comment stands beside it. `quote` is what the author saw at a range of letters.
+
+    A label with a schema takes the values of its current version, or of the version that the review's queue pins. The
+    people whom a comment names hear of it.
+    """
+    may_annotate(actor)
+    if not _LABEL.fullmatch(label):
+        raise Invalid("A label must be 1 to 60 lowercase letters, digits, - or _, starting with a letter.")
+    if isinstance(value, str) and len(value) > _LONGEST:
+        raise Invalid("An annotation can have at most 100,000 characters.")
+    if label == COMMENT and not str(value).strip():
+        raise Invalid(_NO_WORDS)
+    with transaction.atomic():
+        visible_or_404(Episode.objects.select_for_update(no_key=True), actor, episode.pk)
+        if schema is not None:
+            _refuse_ended(schema, queue)
+            value = schemas.checked(schema, value)
+        _refuse_nowhere(actor, episode, where, quote)
+        said = {**asdict(where), "label": label}
+        before = _newest(Annotation.objects.filter(episode=episode, author_key=actor.key, **said))
+        if before is not None and before.text == value and not before.withdrawn and before.schema_id == _id(schema):
+            return before
+        added = Annotation.objects.create(
+            episode=episode,
+            text=value,
+            schema=schema,
+            supersedes=None if label == COMMENT else before,
+            **said,
+            **author(actor, episode, privilege),
+        )
+        if label == COMMENT:
+            mentions.tell(added)
+        return added
+
+
+def annotate_all(actor: Actor, ids: Sequence[str], schema: LabelSchema, value: Any) -> Counter[str]:
+    """Label whole episodes, each in a transaction of its own. Return how many under "", and how many were left as they
+    are by the reason, as words that follow their number."""
+    may_annotate(actor)
+    value, tally = schemas.checked(schema, value), Counter[str]()
+    before = own_labels(actor, ids, schema.name)
+    for pk in ids:
+        said = before.get(pk)
+        if said is not None and (said.text, said.schema_id) == (value, schema.pk):
+            tally["had this label already."] += 1
+            continue
+        try:
+            annotate(actor, visible_episode(actor, pk), Place(), schema.name, value, schema=schema)
+            tally[""] += 1
+        except NotFound:
+            tally["not found in this project."] += 1
+        except SchemaEnded:  # since the look at its version
+            tally["not labeled: the label has a newer version."] += 1
+    return tally
+
+
+def undo_all(actor: Actor, ids: Sequence[str], label: str) -> int:
+    """Withdraw the actor's own label from whole episodes; return from how many."""
+    said = own_labels(actor, ids, label)
+    for row in said.values():
+        undo(actor, row.pk)
+    return len(said)
+
+
+def reword(actor: Actor, annotation_id: str, text: str) -> Annotation:
+    """Say one's own comment in other words: a row that supersedes it. Who is named only now hears of it, too."""
+    may_annotate(actor)
+    if not text.strip() or len(text) > _LONGEST:
+        raise Invalid(_NO_WORDS)
+    with transaction.atomic():
+        row = _own(actor, annotation_id)
+        if row.label != COMMENT:
+            raise Invalid("Only a comment can be reworded. Set the label again instead.")
+        later = Annotation.objects.filter(supersedes=row).first()
+        if later is not None and later.text == text:
+            return later
+        if later is not None or row.withdrawn:
+            raise Changed
+        added = _superseding(actor, row, text=text)
+        mentions.tell(added)
+        return added
+
+
+def undo(actor: Actor, annotation_id: str) -> Annotation:
+    """Withdraw one's own annotation by a row that supersedes it; it stays readable in the history."""
+    may_annotate(actor)
+    with transaction.atomic():
+        row = _own(actor, annotation_id)
+        later = Annotation.objects.filter(supersedes=row).first()
+        if later is not None or row.withdrawn:
+            return later or row
+        return _superseding(actor, row, text="", withdrawn=True)
+
+
+def _own(actor: Actor, annotation_id: str) -> Annotation:
+    """Return an annotation of the actor, with its episode locked. Caller is in a transaction."""
+    row = visible_or_404(Annotation.objects.select_related("episode"), actor, annotation_id, "episode__project")
+    Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
+    if row.author_key != actor.key:
+        raise NotYours
+    return row
+
+
+def _superseding(actor: Actor, row: Annotation, **said: Any) -> Annotation:
+    """Add a row at the same place that takes another's stead."""
+    place = {name: getattr(row, name) for name in ("seq", "path", "start", "end", "ask_id", "label", "schema")}
+    return Annotation.objects.create(
+        episode=row.episode, supersedes=row, **said, **place, **author(actor, row.episode, row.privilege)
+    )
+
+
+def author(actor: Actor, episode: Episode, privilege: str = "") -> dict[str, str]:
+    """Return the columns of a row that say who wrote it, and what they could see."""
+    informed = Privilege.SEES_VERIFIER if episode.expert == ExpertMode.INFORMED else Privilege.BLIND
+    return {
+        "author": actor.name,
+        "author_key": actor.key,
+        "author_kind": "model" if actor.model else "human" if actor.user else "code",
+        "privilege": privilege or informed,
+    }
+
+
+def _newest(rows: Any) -> Annotation | None:
+    found: Annotation | None = rows.order_by("-created_at", "-pk").first()
+    return found
+
+
+def _id(schema: LabelSchema | None) -> str | None:
+    return schema.pk if schema is not None else None
+
+
+def _refuse_ended(schema: LabelSchema, queue: ReviewQueue | None) -> None:
+    """Read again under the episode's lock: the version may have ended since the page was opened."""
+    if queue is not None and schema.pk in queue.schemas:
+        return
+    if not LabelSchema.objects.filter(pk=schema.pk, ended_at__isnull=True).exists():
+        raise SchemaEnded(f"{schema.title} has a newer version than {schema.version}. Nothing was saved.")
+
+
+def _refuse_nowhere(actor: Actor, episode: Episode, where: Place, quote: str | None) -> None:
+    """Raise unless the step, the value and the letters exist, and read as `quote` where the author said what they
+    saw."""
+    if where.seq is None:
+        if where.path or where.start is not None:
+            raise Invalid("A path or a text range needs a step.")
+        return
+    step = Step.objects.filter(episode=episode, seq=where.seq).exclude(kind="verification").first()
+    if step is None:
+        raise Invalid(f"This episode has no step {where.seq}.")
+    if not where.path and where.start is None and where.end is None:
+        return
+    try:
+        found = written_at(labelable(actor, episode, step), where)
+    except Unreadable as error:
+        raise Invalid(str(error)) from error
+    if quote is not None and where.start is not None and found != quote:
+        raise Moved
+
+
+def visible_episode(actor: Actor, episode_id: str) -> Episode:
+    """Return an episode of the actor's project that they can label."""
+    may_annotate(actor)
+    return visible_or_404(Episode.objects.all(), actor, episode_id)

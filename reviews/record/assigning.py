@@ -1,0 +1,362 @@
+"""Writes: review queues, what is in them, and who holds what: create, fill, pull, claim, renew, release, decline.
+
+Owns the slots of reviews. Leaves verdicts to `deciding.py`, and to `withholding.py` the outcomes that blind reviews
+hold back; a release or an expired lease opens none, for who could look then could claim again. People, programs and
+models claim through the same functions. Nothing is reserved for anyone who has not come for it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from episodes.models import Episode
+from episodes.record import recording
+from people import leasing
+from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
+from people.errors import AppError, Invalid
+from people.leasing import SlotState
+from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
+from reviews.models import Decision, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
+from reviews.record import schemas, withholding
+from reviews.statistics import worth
+from reviews.statistics.reports import known_to
+
+FILL_MAX = 5_000
+FAILURE_TYPES = ["wrong_goal", "wrong_argument", "missed_step", "extra_change", "gave_up", "no_help_asked"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A lease in hand: present `lease_token` with every act on the review."""
+
+    review_id: str
+    slot_id: str
+    lease_token: str
+    lease_until: datetime
+
+
+def create_queue(
+    actor: Actor,
+    name: str,
+    *,
+    reviews_required: int = 1,
+    is_blind: bool = True,
+    lease_s: int = 900,
+    gold_share: float = 0.0,
+    seed: int = 1,
+    rubric: Sequence[str] = (),
+    failure_types: Sequence[str] = tuple(FAILURE_TYPES),
+) -> ReviewQueue:
+    """Make a queue; it pins the label schemas that are current now."""
+    may_set_reviews(actor)
+    name = name.strip()
+    if not 1 <= len(name) <= 120:
+        raise Invalid("A queue needs a name of 1 to 120 characters.")
+    if not (1 <= reviews_required <= 20 and 60 <= lease_s <= 86_400 and 0 <= gold_share <= 0.5):
+        raise Invalid("Use 1 to 20 reviews per episode, a lease of 60 to 86,400 s and a gold share from 0 to 0.5.")
+    if scoped(ReviewQueue.objects.filter(name=name), actor.project).exists():
+        raise Invalid(f"This project already has a queue named {name}.")
+    return ReviewQueue.objects.create(
+        project=actor.project,
+        name=name,
+        reviews_required=reviews_required,
+        is_blind=is_blind,
+        lease_s=lease_s,
+        gold_share=gold_share,
+        seed=seed,
+        rubric=[one.strip()[:120] for one in rubric if one.strip()][:20],
+        failure_types=[one.strip()[:60] for one in failure_types if one.strip()][:30],
+        schemas=list(schemas.of_project(actor.project).values_list("pk", flat=True)),
+        author=actor.name,
+    )
+
+
+def close_queue(actor: Actor, queue_id: str) -> None:
+    """End a queue: its slots are void and nothing is withheld for it any more."""
+    may_set_reviews(actor)
+    with transaction.atomic():
+        queue = visible_or_404(ReviewQueue.objects.select_for_update(), actor, queue_id)
+        queue.closed_at = queue.closed_at or timezone.now()
+        queue.save(update_fields=["closed_at"])
+        ReviewSlot.objects.filter(queue=queue, state__in=leasing.OPEN).update(state=SlotState.VOID)
+        withholding.open_to_everyone(queue.reviews.all())
+
+
+def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: int = 0, seed: int = 0) -> int:
+    """Put episodes into a queue, ranked by what a look is worth; with `sample`, only that many, drawn by the seed.
+
+    Episodes that are there already stay as they are, so adding twice changes nothing. Those that can still change, or
+    still wait for their verifier, are left out. Returns how many were added.
+    """
+    may_set_reviews(actor)
+    if sample > FILL_MAX:
+        raise Invalid(f"A sample can have at most {FILL_MAX:,} episodes, not {sample:,}.")
+    queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
+    mine = scoped(episodes, actor.project).exclude(reviews__queue=queue)
+    if sample:
+        ids = list(mine.values_list("pk", flat=True))
+        chosen = sorted(ids, key=lambda pk: draw(seed or queue.seed, pk))[:sample]
+    else:
+        chosen = list(mine.order_by("-created_at", "-pk").values_list("pk", flat=True)[:FILL_MAX])
+    found = list(recording.settled().filter(pk__in=chosen))
+    ranked = worth.of_episodes(found)
+    with transaction.atomic():
+        _refuse_closed(queue)
+        rows = [_row(queue, one, *ranked[one.pk], in_sample=bool(sample)) for one in found]
+        made = Review.objects.bulk_create(rows, ignore_conflicts=True)
+        kept = Review.objects.filter(pk__in=[one.pk for one in made])
+        _add_slots(kept, queue)
+        if queue.is_blind:
+            withholding.from_everyone(kept.select_related("queue"))
+        return kept.count()
+
+
+def _refuse_closed(queue: ReviewQueue) -> None:
+    """Raise if the queue was closed meanwhile, and let no one close it in this transaction: what is withheld for it
+    afterwards would stay so."""
+    if not ReviewQueue.objects.select_for_update(no_key=True).filter(pk=queue.pk, closed_at=None).exists():
+        raise TooLate("This queue is closed.")
+
+
+def _row(queue: ReviewQueue, episode: Episode, value: float, reason: str, *, in_sample: bool) -> Review:
+    """Make a row; a sampled episode gets a place by lot: ranked by worth, the sample would come last or first as a
+    whole.
+    """
+    place = 3 * draw(queue.seed, f"place/{episode.pk}") if in_sample else value
+    return Review(queue=queue, episode=episode, worth=place, reason=reason, in_sample=in_sample)
+
+
+def _add_slots(reviews: Iterable[Review], queue: ReviewQueue) -> None:
+    ReviewSlot.objects.bulk_create(
+        [
+            ReviewSlot(review=one, queue=queue, number=number, worth=one.worth)
+            for one in reviews
+            for number in range(1, queue.reviews_required + 1)
+        ]
+    )
+
+
+@transaction.atomic
+def add_gold(actor: Actor, queue_id: str, episode_id: str, answer: str) -> Review:
+    """Mix an episode with a known answer into a queue. Each reviewer gets it once, in a slot of their own."""
+    may_set_reviews(actor)
+    if answer not in Decision.values:
+        raise Invalid("A gold answer is accept or reject.")
+    queue = visible_or_404(ReviewQueue.objects.filter(closed_at__isnull=True), actor, queue_id)
+    episode = visible_or_404(Episode.objects.all(), actor, episode_id)
+    if not worth.is_settled(episode):
+        raise NotSettled
+    _refuse_closed(queue)
+    review, made = Review.objects.get_or_create(queue=queue, episode=episode, defaults={"gold": answer})
+    if not made and review.gold != answer:
+        raise Invalid("This episode is already in the queue.")
+    if made and queue.is_blind:
+        withholding.from_everyone([review])
+    return review
+
+
+def pull(actor: Actor, queue_id: str, first: str = "") -> Claim:
+    """Claim the review that the actor holds already, or else the one of this queue that they were shown `first`, or
+    else the next one that is open to them.
+    """
+    may_review(actor)
+    queue = visible_or_404(ReviewQueue.objects.all(), actor, queue_id)
+    if first and not _held(actor, queue):
+        with suppress(AppError):  # whatever is against it now, another one comes
+            return claim(actor, first, queue)
+    for review_id in _in_turn(actor, queue):
+        # someone else claimed it between the query and the update, or its episode goes on
+        with suppress(AlreadyClaimed, NotSettled):
+            return claim(actor, review_id)
+    raise NothingToReview
+
+
+def _in_turn(actor: Actor, queue: ReviewQueue) -> Iterator[str]:
+    """Yield the reviews that an actor holds, then those that they can claim."""
+    yield from _held(actor, queue)
+    yield from _candidates(actor, queue, timezone.now())
+
+
+def _held(actor: Actor, queue: ReviewQueue) -> list[str]:
+    """Return the reviews that an actor holds, the longest held first."""
+    held = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.CLAIMED).order_by("claimed_at")
+    return list(held.values_list("review_id", flat=True))
+
+
+@contextmanager
+def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
+    """Provide the review that comes to an actor after this one, in a transaction that is rolled back: there this one is
+    given, and what a claim of that one withholds is withheld. No row of others is locked.
+    """
+    review = _mine(actor, review_id)
+    with transaction.atomic():
+        try:
+            held = ReviewSlot.objects.filter(review=review, holder=actor.key, state=SlotState.CLAIMED)
+            held.update(state=SlotState.SUBMITTED)
+            ahead = list(_in_turn(actor, review.queue))
+            rows = Review.objects.filter(episode__in=recording.settled()).in_bulk(ahead)
+            following = next((rows[pk] for pk in ahead if pk in rows), None)
+            if following is None:
+                raise NothingToReview
+            if review.queue.is_blind:
+                withholding.from_one(actor, following)
+            yield following.pk
+        finally:
+            transaction.set_rollback(True)
+
+
+def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
+    """Return reviews that this actor can claim, the most worth first; at the gold share's rate a gold one stands in
+    front.
+    """
+    known = known_to(actor, queue)
+    free = ReviewSlot.objects.filter(leasing.free(now), queue=queue, is_gold=False).exclude(review__in=known)
+    ranked = list(dict.fromkeys(free.order_by("-worth", "pk").values_list("review_id", flat=True)[:200]))
+    if not queue.gold_share:
+        return ranked
+    gold = list(queue.reviews.exclude(gold="").exclude(pk__in=known).order_by("pk").values_list("pk", flat=True)[:50])
+    done = ReviewSlot.objects.filter(queue=queue, holder=actor.key, state=SlotState.SUBMITTED).count()
+    if gold and draw(queue.seed, f"{actor.key}/{done}") < queue.gold_share:
+        picked = min(gold, key=lambda pk: draw(queue.seed, f"{actor.key}/{pk}"))
+        return [picked, *ranked]
+    return ranked
+
+
+def open_to(actor: Actor, queue: ReviewQueue, limit: int) -> list[tuple[Review, bool]]:
+    """Return the reviews that an actor holds, then those that they can claim in turn; with each
+    whether they hold it."""
+    mine = _held(actor, queue)
+    wanted = [*mine, *(_candidates(actor, queue, timezone.now()) if queue.closed_at is None else [])][:limit]
+    rows = queue.reviews.select_related("episode").in_bulk(wanted)
+    return [(rows[pk], pk in mine) for pk in wanted]
+
+
+@transaction.atomic
+def claim(actor: Actor, review_id: str, queue: ReviewQueue | None = None) -> Claim:
+    """1. refuse who declined or has reviewed it, and one that is not of `queue`, 2. take one free slot by one
+    conditional update, 3. in a blind queue, hold the outcome back from the reviewer."""
+    may_review(actor)
+    rows = Review.objects.select_related("queue", "episode")
+    review = visible_or_404(rows.filter(queue=queue) if queue else rows, actor, review_id, "queue__project")
+    now = timezone.now()
+    _refuse_unfit(actor, review)
+    until = now + timedelta(seconds=review.queue.lease_s)
+    slot = _slot_for(actor, review, now)
+    taken = leasing.claim(ReviewSlot.objects.filter(pk=slot.pk), actor, now, until) if slot is not None else None
+    if slot is None or taken is None:
+        raise AlreadyClaimed
+    if review.queue.is_blind:
+        withholding.from_one(actor, review)
+    return Claim(review.pk, slot.pk, str(taken["lease_token"]), until)
+
+
+def why_not(actor: Actor, review: Review) -> str:
+    """Return why an actor who does not hold this review cannot claim it now; empty if they can."""
+    try:
+        _refuse_unfit(actor, review)
+    except AppError as refused:
+        return refused.message
+    slots = ReviewSlot.objects.filter(review=review)
+    if review.gold or slots.filter(leasing.free(timezone.now())).exists():
+        return ""
+    claimed = slots.filter(state=SlotState.CLAIMED).exists()
+    return AlreadyClaimed().message if claimed else "Others have given all reviews of this episode."
+
+
+def _refuse_unfit(actor: Actor, review: Review) -> None:
+    if review.queue.closed_at is not None:
+        raise TooLate("This queue is closed.")
+    if ReviewDecline.objects.filter(review=review, author_key=actor.key).exists():
+        raise Declined
+    if Verdict.objects.filter(review=review, author_key=actor.key, is_late=False).exists():
+        raise AlreadyReviewed
+    if not worth.is_settled(review.episode):
+        raise NotSettled
+
+
+def _slot_for(actor: Actor, review: Review, now: datetime) -> ReviewSlot | None:
+    """Return the actor's own slot, or a free one that no one else is taking; of gold, a new one of their own."""
+    Review.objects.select_for_update(no_key=True).get(pk=review.pk)  # two claims of one person at once become one
+    slots = list(ReviewSlot.objects.filter(review=review).order_by("number"))
+    mine = next((one for one in slots if one.holder == actor.key and one.state in leasing.OPEN), None)
+    if mine is not None:
+        return mine
+    if review.gold:
+        return ReviewSlot.objects.create(review=review, queue=review.queue, number=len(slots) + 1, is_gold=True)
+    return next((one for one in slots if one.state in leasing.OPEN and not one.is_held(now)), None)
+
+
+def slot_of(actor: Actor, review: Review) -> ReviewSlot | None:
+    """Return the slot that this actor holds or has submitted."""
+    return ReviewSlot.objects.filter(review=review, holder=actor.key).first()
+
+
+@transaction.atomic
+def renew(actor: Actor, review_id: str, lease_token: str) -> Claim:
+    """Extend the lease. An expired lease that no one else took can be renewed."""
+    review = _mine(actor, review_id)
+    until = timezone.now() + timedelta(seconds=review.queue.lease_s)
+    slots = ReviewSlot.objects.filter(review=review, holder=actor.key)
+    if not leasing.renew(slots, lease_token, until):
+        raise _why_lost(actor, review)
+    return Claim(review.pk, slots.values_list("pk", flat=True)[0], lease_token, until)
+
+
+@transaction.atomic
+def release(actor: Actor, review_id: str, lease_token: str) -> None:
+    """Return the slot to the queue. What was withheld stays withheld: the reviewer can claim again."""
+    review = _mine(actor, review_id)
+    if not leasing.let_go(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token):
+        raise _why_lost(actor, review)
+
+
+@transaction.atomic
+def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "") -> None:
+    """Pass on an episode, claimed or not; the others still get it. The outcome opens: for them the review is over."""
+    review = _mine(actor, review_id)
+    slots = ReviewSlot.objects.filter(review=review, holder=actor.key)
+    if slots.filter(state=SlotState.SUBMITTED).exists():
+        raise AlreadyReviewed
+    if lease_token and not leasing.held_with(slots, lease_token).exists():
+        raise _why_lost(actor, review)
+    slots.filter(state=SlotState.CLAIMED).update(**leasing.FREED)
+    said = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
+    ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=said)
+    withholding.open_to(actor.key, review)
+
+
+def _mine(actor: Actor, review_id: str) -> Review:
+    may_review(actor)
+    return visible_or_404(Review.objects.select_related("queue"), actor, review_id, "queue__project")
+
+
+def _why_lost(actor: Actor, review: Review) -> LeaseLost | TooLate:
+    if review.queue.closed_at is not None:
+        return TooLate("This queue is closed.")
+    slot = slot_of(actor, review)
+    if slot is not None and slot.state == SlotState.SUBMITTED:
+        return TooLate("You already gave this review.")
+    return LeaseLost("Your claim expired and someone else took over.")
+
+
+def give_back(leaving: Actor) -> None:
+    """Release what a removed person holds. Registered with `members.on_leave`."""
+    held = ReviewSlot.objects.filter(queue__project=leaving.project, holder=leaving.key, state=SlotState.CLAIMED)
+    held.update(**leasing.FREED)
+
+
+def draw(seed: int, key: Any) -> float:
+    """Return a number from 0 to 1 that follows from the seed and the key, so that a sample can be drawn again and
+    checked.
+    """
+    digest = hashlib.sha256(f"{seed}/{key}".encode()).digest()
+    return int.from_bytes(digest[:8], "big") / 2**64

@@ -1,0 +1,124 @@
+"""Writes: what the agent should have done at a step, checked against the schema of the tool.
+
+One correction per reviewer and step counts, the newest, until a row that supersedes it withdraws it. None is verified
+here: that takes a branch which proves it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from awmclient.schema import ToolCall
+from episodes.models import Episode, Privilege, Step
+from episodes.tool_schemas import Checker
+from people.access import Actor, may_annotate, visible_or_404
+from people.errors import Invalid
+from people.plain_text import clean
+from reviews.errors import NotYours
+from reviews.models import Correction, CorrectionKind
+from reviews.record import annotating
+
+TEXT_MAX = 20_000
+UNVERIFIED = "unverified"
+"""The state of every correction that no branch has proved."""
+
+
+@dataclass(frozen=True)
+class Better:
+    """A correction as it was sent."""
+
+    kind: str
+    name: str = ""
+    arguments: dict[str, Any] = field(default_factory=dict)
+    text: str = ""
+    why: str = ""
+
+
+def correct(actor: Actor, episode: Episode, seq: int, better: Better) -> Correction:
+    """Say what should have been done at a step; another word of the same reviewer supersedes the one before."""
+    may_annotate(actor)
+    with transaction.atomic():
+        visible_or_404(Episode.objects.select_for_update(no_key=True), actor, episode.pk)
+        step = Step.objects.filter(episode=episode, seq=seq).exclude(kind="verification").first()
+        if step is None:
+            raise Invalid(f"This episode has no step {seq}.")
+        _refuse_misfit(episode, step, better)
+        rows = Correction.objects.filter(episode=episode, seq=seq, author_key=actor.key)
+        before = rows.order_by("-created_at", "-pk").first()
+        said = {name: getattr(better, name) for name in ("kind", "name", "arguments", "text", "why")}
+        if (
+            before is not None
+            and not before.withdrawn
+            and all(getattr(before, name) == value for name, value in said.items())
+        ):
+            return before
+        by = annotating.author(actor, episode)
+        return Correction.objects.create(episode=episode, seq=seq, supersedes=before, **said, **by)
+
+
+def withdraw(actor: Actor, correction_id: str) -> Correction:
+    """Withdraw one's own correction by a row that supersedes it; it stays readable in the history."""
+    may_annotate(actor)
+    with transaction.atomic():
+        row = visible_or_404(Correction.objects.select_related("episode"), actor, correction_id, "episode__project")
+        Episode.objects.select_for_update(no_key=True).get(pk=row.episode_id)
+        if row.author_key != actor.key:
+            raise NotYours
+        later = Correction.objects.filter(supersedes=row).first()
+        if later is not None or row.withdrawn:
+            return later or row
+        said = {name: getattr(row, name) for name in ("episode", "seq", "kind", "name")}
+        by = annotating.author(actor, row.episode, row.privilege)
+        return Correction.objects.create(supersedes=row, withdrawn=True, **said, **by)
+
+
+def _refuse_misfit(episode: Episode, step: Step, better: Better) -> None:
+    """Raise unless a correction is of one kind, whole, and its call fits the schema of a tool that the agent has."""
+    if better.kind not in CorrectionKind.values:
+        raise Invalid(f"Unknown kind of correction. Use one of {', '.join(CorrectionKind.values)}.")
+    if len(better.text) > TEXT_MAX or len(better.why) > TEXT_MAX:
+        raise Invalid("A correction can have at most 20,000 characters.")
+    if better.kind == CorrectionKind.NO_ASK and step.kind != "ask":
+        raise Invalid(f"Step {step.seq} is not an ask.")
+    if better.kind in (CorrectionKind.MESSAGE, CorrectionKind.ASK) and not better.text.strip():
+        raise Invalid("Write what the agent should have said.")
+    if better.kind == CorrectionKind.CALL and (problem := misfit(episode, better.name, better.arguments)):
+        raise Invalid(problem)
+
+
+def misfit(episode: Episode, name: str, arguments: Any) -> str:
+    """Return why a call does not fit; empty if it fits."""
+    if not isinstance(arguments, dict):
+        return "Arguments are a JSON object."
+    tools = episode.tools if isinstance(episode.tools, list) else []
+    schemas = {tool.get("name"): tool.get("input_schema") for tool in tools if isinstance(tool, dict)}
+    if name not in schemas:
+        return f"The agent has no tool {clean(name)[:100]}." if schemas else ""
+    call = ToolCall(name=name, arguments=arguments)
+    problem = Checker().misfit(call.arguments, schemas[name])
+    return f"{clean(name)}: {clean(problem[:300])}." if problem else ""
+
+
+def current(episode: Episode) -> list[Correction]:
+    """Return the corrections that count, by step."""
+    rows = Correction.objects.filter(episode=episode, superseded_by__isnull=True, withdrawn=False)
+    return list(rows.order_by("seq", "created_at"))
+
+
+def blind_of(episodes: QuerySet[Episode]) -> dict[str, list[str]]:
+    """Return the ids of other calls and messages of reviewers who could not read the verifier, by episode."""
+    rows = Correction.objects.filter(
+        episode__in=episodes.order_by().values("pk"),
+        superseded_by__isnull=True,
+        withdrawn=False,
+        privilege=Privilege.BLIND,
+        kind__in=[CorrectionKind.CALL, CorrectionKind.MESSAGE],
+    )
+    found: dict[str, list[str]] = {}
+    for episode, pk in rows.order_by("seq", "created_at", "pk").values_list("episode_id", "pk"):
+        found.setdefault(episode, []).append(pk)
+    return found

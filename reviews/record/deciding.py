@@ -1,0 +1,237 @@
+"""Writes: a reviewer's verdict, what they say when it differs from the verifier, and the call for a third person.
+
+Owns verdicts. Leaves the slot to `assigning.py` and the doubted task to `court.py`. A verdict without the lease is kept
+and not counted; a repeated form is one verdict.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Q, QuerySet
+from django.utils import timezone
+
+from episodes.models import Episode, OutcomeHold, Privilege
+from episodes.visible import visibility
+from people import leasing
+from people.access import Actor, may_review, may_see_reviews, visible_or_404
+from people.errors import Invalid
+from people.leasing import SlotState
+from reviews.errors import AlreadyReviewed, LeaseLost, NotBeforeVerdict, NotYours, TooLate
+from reviews.models import (
+    Confidence,
+    Decision,
+    Disagreement,
+    Explanation,
+    Review,
+    ReviewSlot,
+    Verdict,
+)
+from reviews.record import annotating, court, withholding
+from reviews.statistics import reports, worth
+
+NOTE_MAX = 20_000
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A verdict as it was sent. `model` names the model whose judgment a program hands in."""
+
+    decision: str
+    failure_type: str = ""
+    rubric: dict[str, Any] = field(default_factory=dict)
+    confidence: str = Confidence.HIGH
+    note: str = ""
+    nonce: str = ""
+    model: str = ""
+
+
+def decide(actor: Actor, review_id: str, lease_token: str, wanted: Wanted) -> Verdict:
+    """1. a repeated nonce returns the first verdict, 2. without the lease the verdict is kept once as late and refused,
+    3. accept: verdict and slot in one transaction, and the outcome opens, 4. call a third person if two differ."""
+    may_review(actor)
+    refusal: LeaseLost | TooLate | None = None
+    with transaction.atomic():
+        review = visible_or_404(
+            Review.objects.select_related("queue", "episode").select_for_update(of=("self",), no_key=True),
+            actor,
+            review_id,
+            "queue__project",
+        )
+        _refuse_misfit(review, wanted)
+        mine = Verdict.objects.filter(review=review, author_key=actor.key)
+        repeated = mine.filter(nonce=wanted.nonce).order_by("is_late").first() if wanted.nonce else None
+        if repeated is not None and not repeated.is_late:
+            return repeated
+        if mine.filter(is_late=False).exists():
+            raise AlreadyReviewed
+        slot = leasing.held_with(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token).first()
+        if slot is None:
+            refusal = TooLate() if review.queue.closed_at is not None else LeaseLost()
+        if refusal is not None and repeated is not None:
+            raise refusal  # it is kept already; with the lease back in hand the same verdict counts
+        verdict = _stored(actor, review, slot, wanted)
+        if slot is not None:
+            _close(actor, review, slot)
+    if refusal is not None:
+        raise refusal
+    return verdict
+
+
+def late_of(actor: Actor, review: Review) -> Verdict | None:
+    """Return the actor's newest verdict on a review that they no longer held: it is kept and counts nowhere."""
+    mine = Verdict.objects.filter(review=review, author_key=actor.key, is_late=True)
+    return mine.order_by("-created_at", "-pk").first()
+
+
+def _refuse_misfit(review: Review, wanted: Wanted) -> None:
+    """Raise unless the verdict answers what its queue asks."""
+    if wanted.decision not in Decision.values:
+        raise Invalid("A verdict is accept or reject.")
+    if wanted.confidence not in Confidence.values:
+        raise Invalid("Confidence is high, medium or low.")
+    if wanted.failure_type and wanted.failure_type not in review.queue.failure_types:
+        raise Invalid(f"Unknown failure type. Use one of {', '.join(review.queue.failure_types)}.")
+    if wanted.failure_type and wanted.decision == Decision.ACCEPT:
+        raise Invalid("An accepted episode has no failure type.")
+    unfit = [name for name, met in wanted.rubric.items() if name not in review.queue.rubric or met not in (True, False)]
+    if unfit:
+        raise Invalid(f"The rubric of this queue has no {unfit[0][:120]}, or its answer is not true or false.")
+    if len(wanted.note) > NOTE_MAX:
+        raise Invalid("A note can have at most 20,000 characters.")
+
+
+def _stored(actor: Actor, review: Review, slot: ReviewSlot | None, wanted: Wanted) -> Verdict:
+    """Return the verdict as a row. It was blind if the outcome was withheld until now, and never opened before."""
+    by = annotating.author(actor, review.episode)
+    if wanted.model and actor.user is None:
+        by |= {"author": wanted.model[:160], "author_kind": "model"}
+    held = OutcomeHold.objects.filter(actor_key=actor.key, episode=review.episode, by=review.pk).exists()
+    is_blind = held and not _has_been_told(actor, review)
+    began = slot.claimed_at if slot is not None else None
+    return Verdict.objects.create(
+        review=review,
+        episode=review.episode,
+        decision=wanted.decision,
+        failure_type=wanted.failure_type,
+        rubric=wanted.rubric,
+        confidence=wanted.confidence,
+        note=wanted.note,
+        nonce=wanted.nonce,
+        is_blind=is_blind,
+        is_late=slot is None,
+        adjudicates=slot is not None and not slot.is_gold and slot.number > review.queue.reviews_required,
+        took_s=(timezone.now() - began).total_seconds() if began else None,
+        **by,
+    )
+
+
+def _has_been_told(actor: Actor, review: Review) -> bool:
+    """Return whether a review of the same episode in another queue, judged or declined before this one was queued, has
+    opened its outcome."""
+    before, mine = review.created_at, actor.key
+    judged = Q(verdicts__author_key=mine, verdicts__is_late=False, verdicts__created_at__lt=before)
+    declined = Q(declines__author_key=mine, declines__at__lt=before)
+    return Review.objects.filter(judged | declined, episode=review.episode).exists()
+
+
+def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
+    """Close the slot and open the outcome to this reviewer; ranks and slots follow from what was said."""
+    done = {"state": SlotState.SUBMITTED, "lease_token": "", "lease_until": None, "submitted_at": timezone.now()}
+    ReviewSlot.objects.filter(pk=slot.pk).update(**done)
+    withholding.open_to(actor.key, review)
+    if review.gold:
+        return
+    if not review.in_sample:
+        value, reason = worth.of_episodes([review.episode])[review.episode_id]
+        if (value, reason) != (review.worth, review.reason):
+            Review.objects.filter(pk=review.pk).update(worth=value, reason=reason)
+            ReviewSlot.objects.filter(review=review).update(worth=value)
+    states = list(ReviewSlot.objects.filter(review=review).values_list("state", flat=True))
+    if set(states) & set(leasing.OPEN):
+        return
+    if 1 < len(states) == review.queue.reviews_required and len(set(counted(review))) > 1:
+        ReviewSlot.objects.create(review=review, queue=review.queue, number=len(states) + 1, worth=review.worth + 1)
+    else:
+        withholding.open_to_everyone(Review.objects.filter(pk=review.pk))
+
+
+def counted(review: Review) -> list[str]:
+    """Return the decisions that count, the oldest first."""
+    rows = Verdict.objects.filter(review=review, is_late=False)
+    return list(rows.order_by("created_at", "pk").values_list("decision", flat=True))
+
+
+def blind_of(episodes: QuerySet[Episode]) -> dict[str, str]:
+    """Return the consensus of people who read neither outcome nor verifier, by episode. Episodes whose reviews come to
+    different ends have none; gold items test the reviewer and say nothing."""
+    people = Verdict.objects.filter(
+        episode__in=episodes.order_by().values("pk"),
+        author_kind="human",
+        privilege=Privilege.BLIND,
+        is_blind=True,
+        is_late=False,
+        review__gold="",
+    )
+    reviews: dict[tuple[str, str], list[Verdict]] = {}
+    for one in people.order_by("created_at", "pk"):
+        reviews.setdefault((one.episode_id, one.review_id), []).append(one)
+    found: dict[str, set[str]] = {}
+    for (episode, _), verdicts in reviews.items():
+        if said := reports.consensus(verdicts):
+            found.setdefault(episode, set()).add(said)
+    return {episode: said.pop() for episode, said in found.items() if len(said) == 1}
+
+
+@dataclass(frozen=True)
+class Revealed:
+    """What opens after the verdict: the outcome, what the others said, and whether mine differs from the verifier.
+    `is_withheld` if another blind queue waits for this actor's verdict on the same episode."""
+
+    mine: Verdict
+    outcome: Any
+    is_withheld: bool
+    others: list[Verdict]
+    differs: bool
+    explanation: str
+
+
+def reveal(actor: Actor, review_id: str) -> Revealed:
+    """Return what stands beside one's own verdict. Raises `NotBeforeVerdict` until there is one."""
+    may_see_reviews(actor)
+    review = visible_or_404(Review.objects.select_related("episode"), actor, review_id, "queue__project")
+    rows = list(Verdict.objects.filter(review=review, is_late=False).select_related("disagreement").order_by("pk"))
+    mine = next((one for one in rows if one.author_key == actor.key), None)
+    if mine is None:
+        raise NotBeforeVerdict
+    outcome = visibility.of_episode(actor, review.episode)
+    is_withheld = outcome is None and visibility.is_withheld(actor, review.episode)
+    return Revealed(
+        mine=mine,
+        outcome=outcome,
+        is_withheld=is_withheld,
+        others=[] if is_withheld else [one for one in rows if one.pk != mine.pk],
+        differs=outcome is not None and worth.SAYS.get(outcome.reward_type, mine.decision) != mine.decision,
+        explanation=mine.disagreement.explanation if hasattr(mine, "disagreement") else "",
+    )
+
+
+@transaction.atomic
+def explain(actor: Actor, verdict_id: str, explanation: str) -> Disagreement:
+    """Say why one's verdict differs from the verifier. All but "I was wrong" brings the task before the court."""
+    may_review(actor)
+    if explanation not in Explanation.values:
+        raise Invalid(f"Use one of {', '.join(Explanation.values)}.")
+    verdict = visible_or_404(Verdict.objects.select_related("review", "episode"), actor, verdict_id, "episode__project")
+    if verdict.author_key != actor.key:
+        raise NotYours
+    if not reveal(actor, verdict.review_id).differs:
+        raise Invalid("This verdict agrees with the verifier.")
+    said, made = Disagreement.objects.get_or_create(verdict=verdict, defaults={"explanation": explanation})
+    if not made and said.explanation != explanation:
+        raise Invalid("You already answered this.")
+    if made and explanation != Explanation.I_WAS_WRONG:
+        court.doubt(verdict.episode)
+    return said

@@ -1,0 +1,259 @@
+"""Reads: progress, gold accuracy and agreement of a queue, from stored verdicts and labels.
+
+Verdicts of models and programs, and the verifier's outcome, are judges like people, so that human against model and
+human against verifier come from the same figures. Called by pages and the API.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from django.db.models import Count, QuerySet
+
+from episodes.visible import visibility
+from people import leasing
+from people.access import Actor
+from people.leasing import SlotState
+from reviews.models import (
+    Annotation,
+    Decision,
+    LabelSchema,
+    Review,
+    ReviewDecline,
+    ReviewQueue,
+    ReviewSlot,
+    SchemaKind,
+    Verdict,
+)
+from reviews.statistics import worth
+from reviews.statistics.agreement import (
+    Agreement,
+    Item,
+    Share,
+    agreement,
+    share,
+)
+from reviews.visible.annotated import current
+
+VERIFIER = "verifier"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a queue is: slots and verdicts of its reviews, gold left out but among the claimed ones."""
+
+    done: int
+    total: int
+    claimed: int
+    people: list[tuple[str, int]]
+    mine: int
+
+
+def progress(actor: Actor, queue: ReviewQueue) -> Progress:
+    return progress_of(actor, [queue])[queue.pk]
+
+
+def progress_of(actor: Actor, queues: Collection[ReviewQueue]) -> dict[str, Progress]:
+    """Return the progress of each queue by its ID, in two queries."""
+    slots = ReviewSlot.objects.filter(queue__in=queues).exclude(state=SlotState.VOID)
+    rows = Verdict.objects.filter(review__queue__in=queues, review__gold="", is_late=False)
+    states: dict[str, Counter[tuple[bool, str]]] = {one.pk: Counter() for one in queues}
+    given: dict[str, Counter[tuple[str, str]]] = {one.pk: Counter() for one in queues}
+    for queue, is_gold, state, n in slots.values_list("queue", "is_gold", "state").annotate(n=Count("pk")):
+        states[queue][is_gold, state] = n
+    for queue, author, key, n in rows.values_list("review__queue", "author", "author_key").annotate(n=Count("pk")):
+        given[queue][author, key] = n
+    return {pk: _progress(actor, states[pk], given[pk]) for pk in states}
+
+
+def _progress(actor: Actor, states: Counter[tuple[bool, str]], given: Counter[tuple[str, str]]) -> Progress:
+    return Progress(
+        done=states[False, SlotState.SUBMITTED],
+        total=sum(n for (is_gold, _), n in states.items() if not is_gold),
+        # who holds a gold one must not see that it is
+        claimed=states[False, SlotState.CLAIMED] + states[True, SlotState.CLAIMED],
+        people=[(name, n) for (name, _), n in given.most_common(20)],
+        mine=sum(n for (_, key), n in given.items() if key == actor.key),
+    )
+
+
+def known_to(actor: Actor, queue: ReviewQueue) -> set[str]:
+    """Return reviews that an actor has given, holds or has declined: none of them comes to them again."""
+    declined = ReviewDecline.objects.filter(review__queue=queue, author_key=actor.key)
+    held = ReviewSlot.objects.filter(queue=queue, holder=actor.key)
+    return {*declined.values_list("review_id", flat=True), *held.values_list("review_id", flat=True)}
+
+
+def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
+    """Return why no review of this queue is open to an actor, with counts; empty if one is."""
+    slots = ReviewSlot.objects.filter(queue=queue, is_gold=False)
+    known = known_to(actor, queue)
+    if slots.filter(leasing.free(now)).exclude(review__in=known).exists() or slots.filter(
+        holder=actor.key, state=SlotState.CLAIMED
+    ):
+        return []
+    if not slots.exists():
+        return ["The queue has no episodes yet."]
+    held = slots.filter(state=SlotState.CLAIMED, lease_until__gt=now).order_by("lease_until")
+    names = sorted({one.holder_name for one in held})
+    given = Verdict.objects.filter(review__queue=queue, review__gold="", is_late=False)
+    mine = given.filter(author_key=actor.key).count()
+    declined = queue.reviews.filter(declines__author_key=actor.key).count()
+    done = slots.filter(state=SlotState.SUBMITTED).count()
+    reasons = [f"{done} of {slots.count()} reviews are given, {mine} by you."]
+    if names:
+        until = min(one.lease_until for one in held if one.lease_until)
+        reasons.append(f"{held.count()} are claimed by {', '.join(names)}; the first claim ends at {until:%H:%M} UTC.")
+    reasons += [f"You declined {declined}."] if declined else []
+    return reasons
+
+
+@dataclass(frozen=True)
+class GoldLine:
+    """One judge's answers on gold items."""
+
+    name: str
+    kind: str
+    right: Share
+
+
+def gold_lines(queue: ReviewQueue) -> list[GoldLine]:
+    """Return, by judge, the share of gold items answered as known, with its interval."""
+    rows = Verdict.objects.filter(review__queue=queue, is_late=False).exclude(review__gold="")
+    counts: dict[tuple[str, str, str], list[bool]] = {}
+    for key, name, kind, said, known in rows.values_list(
+        "author_key", "author", "author_kind", "decision", "review__gold"
+    ):
+        counts.setdefault((key, name, kind), []).append(said == known)
+    lines = [GoldLine(name, kind, share(sum(right), len(right))) for (_, name, kind), right in counts.items()]
+    return sorted(lines, key=lambda line: (-(line.right.rate or 0), line.name))
+
+
+def _open_to(actor: Actor, queue: ReviewQueue) -> QuerySet[Verdict]:
+    """Return verdicts that an actor may read now: not those on episodes that they still have to judge."""
+    rows = Verdict.objects.filter(review__queue=queue, is_late=False)
+    return visibility.told(actor, rows, "episode_id")
+
+
+def judged(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> dict[str, dict[str, str]]:
+    """Return, by review, the decision of each judge, the verifier among them."""
+    rows = _open_to(actor, queue)
+    if only_sample:
+        rows = rows.filter(review__in_sample=True)
+    found: dict[str, dict[str, str]] = {}
+    episodes: dict[str, str] = {}
+    for review, episode, key, said in rows.values_list("review_id", "episode_id", "author_key", "decision"):
+        found.setdefault(review, {})[key] = said
+        episodes[review] = episode
+    outcomes = visibility.verdict_types(actor, episodes.values())
+    for review, judges in found.items():
+        outcome = worth.SAYS.get(outcomes.get(episodes[review], ""))
+        if outcome is not None:
+            judges[VERIFIER] = outcome
+    return found
+
+
+@dataclass(frozen=True)
+class Line:
+    """One comparison with its figures."""
+
+    title: str
+    figures: Agreement
+
+    @property
+    def finding(self) -> str:
+        """How many pairs of judges agree, as a sentence."""
+        same = round((self.figures.percent or 0) * self.figures.pairs)
+        pairs = f"{same} of {self.figures.pairs} {'pair' if self.figures.pairs == 1 else 'pairs'}"
+        who, _, what = self.title.partition(", ")
+        return f"{who} agree on the {what} in {pairs}." if what else f"{who}: judges agree in {pairs}."
+
+
+def lines(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Line]:
+    """Return agreement on verdicts: among people, people against models, people against the verifier; then by label."""
+    table = judged(actor, queue, only_sample=only_sample)
+    kinds = _kinds(queue)
+    people = [_of(one, kinds, "human") for one in table.values()]
+    models = [_of(one, kinds, "model", "code") for one in table.values()]
+    verifier = [{VERIFIER: one[VERIFIER]} if VERIFIER in one else {} for one in table.values()]
+    found = [
+        Line("People, verdict", agreement(people)),
+        Line("People and models, verdict", agreement(_against(people, models))),
+        Line("People and verifier, verdict", agreement(_against(people, verifier))),
+        Line("Models and verifier, verdict", agreement(_against(models, verifier))),
+    ]
+    return [line for line in [*found, *_label_lines(actor, queue, only_sample)] if line.figures.items]
+
+
+def _kinds(queue: ReviewQueue) -> dict[str, str]:
+    rows = Verdict.objects.filter(review__queue=queue, is_late=False)
+    return dict(rows.values_list("author_key", "author_kind"))
+
+
+def _of(judges: Item, kinds: dict[str, str], *wanted: str) -> dict[str, str]:
+    return {key: said for key, said in judges.items() if kinds.get(key) in wanted}
+
+
+def _against(some: Collection[Item], others: Collection[Item]) -> list[Item]:
+    """Return each side as one judge, by its majority: so no pair within a side counts."""
+    pairs = [(_majority(a), _majority(b)) for a, b in zip(some, others, strict=True)]
+    return [{"a": a, "b": b} for a, b in pairs if a and b]
+
+
+def _majority(judges: Item) -> str:
+    """Return the most frequent value; empty if none leads."""
+    ranked = Counter(judges.values()).most_common(2)
+    if not ranked or (len(ranked) > 1 and ranked[0][1] == ranked[1][1]):
+        return ""
+    return ranked[0][0]
+
+
+def _label_lines(actor: Actor, queue: ReviewQueue, only_sample: bool) -> list[Line]:
+    """Return, by label schema of the queue with one value each, agreement on steps and episodes."""
+    found = []
+    told = _open_to(actor, queue)
+    told = told.filter(review__in_sample=True) if only_sample else told
+    rows = Annotation.objects.filter(episode__in=told.values("episode"))
+    for schema in LabelSchema.objects.filter(pk__in=queue.schemas).exclude(kind=SchemaKind.TEXT).order_by("name"):
+        items: dict[Any, dict[str, str]] = {}
+        for one in current(rows.filter(schema=schema)):
+            place = (one.episode_id, one.seq, one.path, one.start, one.end)
+            items.setdefault(place, {})[one.author_key] = str(one.text)
+        found.append(Line(f"Label {schema.title}", agreement(list(items.values()))))
+    return found
+
+
+def disagreeing(actor: Actor, queue: ReviewQueue, *, only_sample: bool = False) -> list[Review]:
+    """Return reviews whose judges, the verifier among them, do not all say the same."""
+    table = judged(actor, queue, only_sample=only_sample)
+    ids = [review for review, judges in table.items() if len(set(judges.values())) > 1]
+    return list(queue.reviews.filter(pk__in=ids).select_related("episode").order_by("-worth", "pk"))
+
+
+def accepted_in_sample(actor: Actor, queue: ReviewQueue) -> Share:
+    """Return the honest rate: the share of accepted episodes among those drawn by the seed, each by the consensus of
+    its verdicts that this actor may read. Those without one are left out."""
+    rows = _open_to(actor, queue).filter(review__in_sample=True).order_by("created_at", "pk")
+    by_review: dict[str, list[Verdict]] = {}
+    for one in rows:
+        by_review.setdefault(one.review_id, []).append(one)
+    said = [consensus(verdicts) for verdicts in by_review.values()]
+    return share(said.count(Decision.ACCEPT), len(said) - said.count(""))
+
+
+def consensus(verdicts: list[Verdict]) -> str:
+    """Return what the verdicts of one review come to: a third person's word, else the majority; empty if they are
+    level.
+
+    A derived view; no verdict is changed by it.
+    """
+    settled = [one.decision for one in verdicts if one.adjudicates and not one.is_late]
+    if settled:
+        return settled[-1]
+    said = [one.decision for one in verdicts if not one.is_late]
+    ahead = 2 * said.count(Decision.ACCEPT) - len(said)
+    return "" if not ahead else str(Decision.ACCEPT if ahead > 0 else Decision.REJECT)

@@ -1,0 +1,41 @@
+"""What the forms of labels and comments say: a place within a step, and a value in its label's type. Pure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import QueryDict
+
+from people.errors import Invalid
+from people.http import parse_json
+from reviews.models import SchemaKind
+from reviews.visible.places import Place
+
+
+def whole(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) < 8):
+        raise Invalid(f"Enter a whole number instead of {text[:20] or 'nothing'}.")
+    return int(text)
+
+
+def place_in(given: QueryDict) -> tuple[Place, str | None]:
+    """Return the place that a form names, and the letters that its reader saw there. These come as JSON, because a
+    browser changes the line ends of what a form sends."""
+    seq, start, end = (whole(text) if (text := given.get(name, "")) else None for name in ("seq", "start", "end"))
+    said = given.get("quote", "")
+    quote = parse_json(said.encode("utf-8", "surrogatepass")) if said else None
+    return Place(seq, given.get("path", ""), start, end), quote if isinstance(quote, str) else None
+
+
+def value_of(given: QueryDict, kind: str) -> Any:
+    """Return what a label's form says, in the type that its kind takes."""
+    text = given.get("value", "")
+    if kind == SchemaKind.MULTI:
+        return given.getlist("value")
+    if kind != SchemaKind.SCORE:
+        return text
+    try:
+        number = float(text)
+    except ValueError as error:
+        raise Invalid(f"Enter a number instead of {text[:20] or 'nothing'}.") from error
+    return int(number) if number.is_integer() else number
