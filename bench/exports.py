@@ -62,14 +62,14 @@ def fill() -> None:
 
     from awmenv.packs import load_pack
     from episodes.models import Episode, Run, VerifierOutcome
-    from episodes.record import splits
+    from episodes.record import pinning
     from people import access, members
 
     pack = load_pack(ROOT / "packs" / "starter")
     other, *scenarios = sorted(pack.scenarios)
     tasks = [(name, number, text) for name in scenarios for number, text in enumerate(pack.tasks(name))]
     project, now = members.ensure_project("demo", "Demo"), timezone.now()
-    splits.pin(
+    pinning.pin(
         access.system(project), "bench", unit="scenario", seed=1,
         train=[f"{name}/{number}" for name, number, _ in tasks],
         val=[f"{other}/{number}" for number in range(len(pack.tasks(other)))],

@@ -6,7 +6,7 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router
 
 from awmclient import schema
-from curriculum import snapshots, training
+from curriculum import taking, training
 from people.http import REFUSALS, actor_of
 
 router = Router(tags=["curriculum"])
@@ -35,4 +35,4 @@ def next_tasks(
     snapshot: QueryEx[str, P(max_length=40, description="An earlier snapshot of the run.")] = "",
 ) -> schema.CurriculumNext:
     """Return what to play next, and with how much help. The same snapshot and seed give the same tasks."""
-    return snapshots.next_of(actor_of(request), run, n, seed, snapshot)
+    return taking.next_of(actor_of(request), run, n, seed, snapshot)

@@ -16,8 +16,7 @@ from awmclient.schema import NOT_COUNTED
 from curriculum.rules.levels import Counted
 from curriculum.rules.weights import Rates
 from episodes.models import Episode, EpisodeState, ExpertMode, Run, Step, StepKind, VerifierOutcome
-from episodes.record import splits
-from episodes.stored import outcomes
+from episodes.stored import outcomes, splits
 from episodes.stored.strip import BRIEFED
 from runs.rewards.played import NOT_EXECUTABLE
 

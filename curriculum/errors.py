@@ -24,3 +24,10 @@ class BadPlan(AppError):
 
     code = "bad_curriculum"
     status = 422
+
+
+class NoSnapshot(AppError):
+    """This run has no curriculum snapshot yet. Its trainer's next request takes one."""
+
+    code = "no_snapshot"
+    status = 404

@@ -18,10 +18,10 @@ from curriculum.rules.plan import Plan
 from curriculum.rules.ratio import Help, Measured, Override, Phase
 from curriculum.rules.weights import METHODS, Rates
 from episodes.models import Run, SplitTask
-from episodes.record.splits import TRAIN, VAL
 from episodes.stored import packs
+from episodes.stored.splits import TRAIN, VAL
 from people.access import scoped
-from reviews.record import court
+from reviews.visible import rulings
 from runs.models import Probe
 from runs.taskset import probes
 
@@ -144,7 +144,7 @@ def _rows(
     """Return every task, those that are served first, by weight; a person's word goes before the rules."""
     pinned = {one.subject: place for place, one in enumerate(decisions(run, Decision.Kind.PIN))}
     skipped = {one.subject for one in decisions(run, Decision.Kind.SKIP)}
-    ruled, unfit = court.at_fault(run.project), probes.unfit(run.project)
+    ruled, unfit = rulings.at_fault(run.project), probes.unfit(run.project)
     probed = {one.task: one for one in probes.newest()}
     weigh, none, rows = METHODS[plan.method], Rates(), []
     for task, side in tasks.items():

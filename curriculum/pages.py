@@ -114,8 +114,8 @@ def _frame(request: MemberRequest) -> str:
 def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: str) -> HttpResponse:
     visibility.refuse_while_blind(request.actor)
     plan, helps = Plan.of(run.metadata), next_tasks.help_of(run)
-    snapshot = snapshots.current(run)
-    content = snapshots.content_of(snapshot)
+    seen = snapshots.look(run)
+    content = seen.content
     coming = helps[-1]
     state = request.GET.get("show", next_tasks.SERVED)
     tasks, counts = cockpit.task_rows(content, state)
@@ -137,7 +137,7 @@ def _page(request: MemberRequest, run: Run, typed: Mapping[str, str], problem: s
         "generations": cockpit.generations_of(run, request.GET.get("turns", "")),
         "levels": cockpit.level_rows(content),
         "content": content,
-        "snapshot": snapshot,
+        "snapshot": seen,
         "tasks": tasks,
         "counts": counts,
         "state": state,

@@ -6,7 +6,7 @@ from django.db import transaction
 from django.db.models import Max
 from django.utils import timezone
 
-from curriculum import snapshots
+from curriculum import snapshots, taking
 from curriculum.models import Decision, TrainingStep
 from curriculum.rules.ratio import Phase
 from episodes import events
@@ -28,7 +28,7 @@ def decide(
     until: str = "undone",
     until_step: int | None = None,
 ) -> Decision:
-    """Write a decision: 1. check right, reason, subject and end, 2. insert, 3. tell the pages.
+    """Write a decision: 1. check right, reason, subject and end, 2. insert, 3. tell the pages, 4. take a snapshot.
 
     Raises `Invalid` with what to say instead.
     """
@@ -56,6 +56,7 @@ def decide(
         )
         record(actor, f"curriculum.{kind}", run.pk, f"{subject}: {said}"[:2000])
         _tell(run)
+    taking.current(run)
     return decision
 
 
@@ -68,6 +69,7 @@ def undo(actor: Actor, pk: str) -> Decision:
         if Decision.objects.filter(pk=pk, undone_at=None).update(**ended):
             record(actor, "curriculum.undone", decision.run.pk, str(decision))
             _tell(decision.run)
+    taking.current(decision.run)
     decision.refresh_from_db()
     return decision
 
@@ -82,7 +84,7 @@ def _subject(run: Run, kind: str, subject: str) -> str:
         if subject not in set(Phase):
             raise Invalid(f"Unknown phase: {subject}. Use one of {', '.join(Phase)}.")
         return subject
-    snapshot = snapshots.current(run)
+    snapshot = taking.current(run)
     if kind == Decision.Kind.FREEZE:
         return snapshot
     tasks = {row["task"]: row["split"] for row in snapshots.content_of(snapshot)["tasks"]}

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 
 from awmclient.schema import Ratio, TrainingStepPage, TrainingStepReport, TrainingStepView
-from curriculum import counting, next_tasks
+from curriculum import counting, next_tasks, taking
 from curriculum.errors import StepReported
 from curriculum.models import TrainingStep
 from curriculum.rules import ratio
@@ -22,7 +22,7 @@ from people.access import Actor, may_read, may_record, visible_or_404
 
 
 def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepView:
-    """1. check the right and the plan, 2. count the record, 3. insert, 4. tell the pages.
+    """1. check the right and the plan, 2. count the record, 3. insert, 4. tell the pages, 5. take a snapshot.
 
     The same report again changes nothing. Raises `StepReported`, which names the fields that differ, if
     another one holds this step.
@@ -40,6 +40,7 @@ def report(actor: Actor, run_pk: str, said: TrainingStepReport) -> TrainingStepV
             )
             frame = {"type": "curriculum", "run": run.pk, "training_step": step.training_step}
             events.publish(events.queue_topic(run.project_id), frame)
+        taking.current(run)
     except IntegrityError:
         step = TrainingStep.objects.get(run=run, training_step=said.training_step)
         if others := recording.differing(step, words):

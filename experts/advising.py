@@ -23,7 +23,7 @@ from experts.models import LATE, MODEL, Advice, Ask, AskStatus, Assignment, Draf
 from experts.rules.suggested_calls import refuse_unfit
 from people.access import Actor, may_advise, visible_or_404
 from people.errors import AppError, Invalid
-from people.leasing import FREED
+from people.slots import FREED
 
 
 @dataclass(frozen=True)

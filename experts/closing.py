@@ -20,7 +20,7 @@ from experts import events
 from experts.errors import StillOpen
 from experts.models import MODEL, Advice, Ask, AskEvent, AskStatus, Assignment, Draft
 from people.access import Actor, may_read, may_record, visible_or_404
-from people.leasing import SlotState
+from people.slots import SlotState
 
 
 def locked(ask_id: str) -> Ask:

@@ -53,7 +53,7 @@ from notices import deliveries
 from people import leasing
 from people.access import Actor, may_advise, may_record, may_set_desk, visible_or_404
 from people.errors import Invalid
-from people.leasing import SlotState
+from people.slots import SlotState
 
 OPEN_MAX = 50
 """Open asks of one episode; more would push everybody else's off the queue's page."""

@@ -15,14 +15,13 @@ from episodes.models import Episode
 from episodes.show.step_cards import call_in_words
 from experts.errors import StillOpen
 from experts.models import LATE, Ask, Draft
+from experts.models.asks import TAGS
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid
 from reviews.models import Annotation
 from reviews.record import annotating
 from reviews.visible.places import Place
 
-TAGS = ("question_needed", "answerable", "asked_too_late")
-"""What a person says about a question with one key; the text of the annotation is yes, no, or empty for neither."""
 TAG_VALUES = ("yes", "no", "")
 
 

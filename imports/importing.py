@@ -25,6 +25,7 @@ from django.utils import timezone
 from kombu.exceptions import OperationalError as BrokerError
 
 from episodes.record import admitting
+from episodes.stored import arrivals
 from imports import readers
 from imports.errors import FileRefused
 from imports.models import Import, Imported, ImportState
@@ -254,7 +255,7 @@ def _waiting(found: readers.Found, given: Import) -> Waiting:
     source_id = _shown(found.trajectory.episode)
     origin = f"{given.name}, {place}, format {found.format}{f', ID {source_id}' if source_id else ''}"
     about = f"{origin}{f'. Not imported: {lost}' if lost else ''}"
-    return Waiting(place, dict(found.lost), admitting.arrival_of(found.start, found.trajectory, about))
+    return Waiting(place, dict(found.lost), arrivals.arrival_of(found.start, found.trajectory, about))
 
 
 def _store(given: Import, actor: Actor, spool: Spool) -> tuple[int, int]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from episodes.record.admitting import Arrival
 from episodes.stored import entries
+from episodes.stored.arrivals import Arrival
 from imports.readers import BadFile
 
 BYTES_MAX = 8 * 1024**3

@@ -12,8 +12,8 @@ from django.db import models
 from django.db.models import Q
 
 from episodes.models import AppendOnly, Episode, Privilege
-from people.leasing import Slot, SlotState
 from people.models import IdField, JsonText, Project
+from people.slots import Slot, SlotState
 
 AUTHOR_KINDS = [("human", "Human"), ("model", "Model"), ("code", "Code")]
 SCALE_MAX = 10

@@ -13,6 +13,7 @@ from django.db import close_old_connections
 
 from episodes.models import Episode
 from episodes.record import recording
+from episodes.stored import settled
 from people.errors import AWAY
 from runs.errors import NoServer
 from runs.launch import launching, paying, planning
@@ -64,7 +65,7 @@ def take_over(sender: Any, **about: Any) -> None:
     if str(sender.hostname).startswith(ROLLOUTS):
         parking.threads.all = sender.controller.concurrency
         lost = recording.lose_of_worker(sender.hostname)
-        for episode_id in recording.unverified().filter(worker=sender.hostname).values_list("pk", flat=True):
+        for episode_id in settled.unverified().filter(worker=sender.hostname).values_list("pk", flat=True):
             launching.judge_later(episode_id)
         launching.wake_forgotten(*[timedelta(0)] if lost else [])
         close_old_connections()

@@ -75,7 +75,7 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 """What every app opens to the outside: its JSON calls, jobs, addresses, commands and pages."""
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
-        {*GROUND, "sessions"},
+        {*GROUND, "sessions", "slots"},
         {"access", "audit", "bodies", "plain_text", "revalidation", "rows", "turns"},
         {"leasing", "members", "projects", "saved_views"},
         {"http", *DOORS},
@@ -100,8 +100,8 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     ),
     "curriculum": (
         GROUND,
-        {"rules", "counting", "next_tasks", "show"},
-        {"snapshots", "steering", "training"},
+        {"rules", "counting", "next_tasks", "snapshots", "show"},
+        {"taking", "steering", "training"},
         DOORS,
     ),
     "exports": (
@@ -140,7 +140,7 @@ WRITES = {
     "reviews": {"record"},
     "experts": {"advising", "closing", "desk", "queue", "tagging", "llm"},
     "runs": {"launch", "play"},
-    "curriculum": {"snapshots", "steering", "training"},
+    "curriculum": {"steering", "taking", "training"},
     "exports": {"jobs"},
     "imports": {"importing"},
 }
@@ -305,7 +305,13 @@ def _is_read(module: str) -> bool:
     return floor is not None and 0 < floor < lowest
 
 
-OUTCOMES = {"episodes.stored.outcomes", "episodes.record.recording", "episodes.record.admitting", "episodes.models"}
+OUTCOMES = {
+    "episodes.stored.outcomes",
+    "episodes.stored.settled",
+    "episodes.record.recording",
+    "episodes.record.admitting",
+    "episodes.models",
+}
 JOINED = {
     "experts.metrics.records": "counts asks by what became of their episodes, in one statement",
     "exports.select.selecting": "a snapshot names the outcomes that it was made with, in one statement",

@@ -18,8 +18,7 @@ from awmclient.conversation import Said, as_text, conversation
 from curriculum.counting import finished_of
 from curriculum.models import TrainingStep
 from episodes.models import Episode, ExpertMode, Run
-from episodes.record import splits
-from episodes.stored import outcomes
+from episodes.stored import outcomes, splits
 from runs.rewards import Reward
 from runs.show.rewarding import Judged, Paid, paid, references
 

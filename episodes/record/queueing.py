@@ -12,7 +12,8 @@ from django.utils import timezone
 
 from awmclient.schema import EpisodeStart
 from episodes.models import Episode, EpisodeEvent, EpisodeState, Origin, Run
-from episodes.record.recording import digest_of, policy_facts
+from episodes.record.recording import digest_of
+from episodes.stored.policies import policy_facts
 from people.access import Actor, may_launch
 
 BATCH = 1000

@@ -15,13 +15,12 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, connection, transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.utils import timezone
 
 from awmclient.schema import (
     AT_WORK_STATES,
     DETAIL_MAX,
-    LIVE_STATES,
     EpisodeStart,
     Finish,
     Outcome,
@@ -33,7 +32,7 @@ from awmenv.health import Health
 from awmenv.models import BuildReport
 from episodes import events
 from episodes.errors import EpisodeEnded, KeyConflict, NotWaiting
-from episodes.models import Episode, EpisodeEvent, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome
+from episodes.models import Episode, EpisodeState, ExpertMode, Origin, Run, VerifierOutcome
 from episodes.record.appending import (
     Append,
     append_alone,
@@ -43,13 +42,14 @@ from episodes.record.appending import (
 )
 from episodes.stored.attesting import attested
 from episodes.stored.entries import Entry, entries_of, entry_of
+from episodes.stored.policies import policy_facts
+from episodes.stored.settled import NOT_ATTESTED, NOT_VERIFIED
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
 from people.errors import Invalid, NotFound, WrongScope
 from people.members import record
 from people.models import Project
 from people.rows import Row
 
-NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
 INTERRUPTED, RESUMED, RESTORED = "interrupted", "resumed", "restored"
 PARKED, UNPARKED = "parked", "unparked"
 IDLE_ATTEMPTS = 3
@@ -227,21 +227,6 @@ def refuse_help(actor: Actor, run: Run | None, wanted: str) -> None:
         return
     why = f"The run {run.name} allows" if run is not None else "Episodes without a run are limited to"
     raise WrongScope(f"{why} expert mode {most}. To allow more, create the run with a token of scope launch.")
-
-
-def policy_facts(policy: dict[str, Any]) -> dict[str, str]:
-    """Return kind and name of a policy, for filters and exports: `kind` and `name` as the loop gives them.
-
-    Without them a policy that names a `model` is of the kind *model* under that name, and awmweb's own say which
-    script they play.
-    """
-    kind = policy.get("kind") or policy.get("awmweb") or ("model" if policy.get("model") else "")
-    name = policy.get("name") or policy.get("script") or policy.get("model") or ""
-    return {"policy_kind": _short(kind, 40), "policy_name": _short(name, 200)}
-
-
-def _short(value: Any, most: int) -> str:
-    return value.replace("\x00", "")[:most] if isinstance(value, str) else ""
 
 
 def begin(episode_id: str, worker: str = "") -> Episode | None:
@@ -578,20 +563,6 @@ def lose_of_worker(worker: str) -> int:
     """End the attempts that an earlier process of this worker had started."""
     begun = Episode.objects.filter(worker=worker, state__in=AT_WORK_STATES)
     return sum(_lose(begun, pk, "its worker was restarted") for pk in begun.values_list("pk", flat=True))
-
-
-def unverified() -> QuerySet[Episode]:
-    """Return finished built-in episodes without an outcome or a reason for that: their worker was lost in between."""
-    finished = Episode.objects.filter(state=EpisodeState.FINISHED, origin=Origin.BUILTIN)
-    told = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
-    judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
-    return finished.filter(~Exists(told), ~Exists(judged))
-
-
-def settled() -> QuerySet[Episode]:
-    """Return episodes that have ended and whose verifier has run or will not."""
-    waits = unverified().filter(pk=OuterRef("pk"), fault="")
-    return Episode.objects.exclude(state__in=LIVE_STATES).exclude(Exists(waits))
 
 
 @transaction.atomic

@@ -9,7 +9,11 @@ from collections.abc import Collection, Iterable
 
 from django.db.models import OuterRef
 
-from episodes.models import Episode, OutcomeQuerySet, VerifierOutcome
+from episodes.models import (
+    Episode,
+    OutcomeQuerySet,
+    VerifierOutcome,
+)
 from people.access import scoped
 from people.models import Project
 

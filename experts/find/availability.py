@@ -42,8 +42,8 @@ from experts.rules.routing import (
     may_take,
 )
 from people.access import Actor
-from people.leasing import SlotState
 from people.models import Membership, Project, Role, TokenScope, display_name
+from people.slots import SlotState
 
 ADVISERS = (Role.ADMIN, Role.RESEARCHER, Role.EXPERT)
 BEFORE_PEOPLE = (Tier.PEOPLE, Tier.SENIOR)

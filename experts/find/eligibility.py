@@ -17,7 +17,7 @@ from experts.find import availability
 from experts.models import Ask, AskQuerySet, AskStatus, Decline
 from experts.rules.routing import in_turn
 from people.access import Actor, holds, may_advise, scoped
-from people.leasing import SlotState
+from people.slots import SlotState
 
 FREE, MINE, HELD, MODEL = "free", "mine", "held", "model"
 PASSED, SKILL, SENIOR, LOOKS = "passed", "skill", "senior", "looks"

@@ -17,8 +17,8 @@ from django.utils import timezone
 from awmclient.schema import Advice as AdviceValue
 from awmclient.schema import ToolCall
 from episodes.models import AppendOnly, Episode, Privilege
-from people.leasing import Slot, SlotState
 from people.models import IdField, JsonText, Project
+from people.slots import Slot, SlotState
 
 MODEL = "model:"
 """How the key of an actor begins that is a model."""
@@ -26,6 +26,8 @@ EARLIER = "advice:"
 """How an earlier answer is named as what a text began with."""
 TOKEN = "token:"
 """The same of one that is a program."""
+TAGS = ("question_needed", "answerable", "asked_too_late")
+"""What a person says about a question with one key; the text of the annotation is yes, no, or empty for neither."""
 LATE = "late_advice"
 """The label of an annotation that was meant as advice and came too late."""
 

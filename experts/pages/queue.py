@@ -36,7 +36,7 @@ from people.access import (
     visible_or_404,
 )
 from people.errors import AppError, Invalid, NotFound
-from people.leasing import SlotState
+from people.slots import SlotState
 
 BULK_MAX = 500
 

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from curriculum import snapshots
-from curriculum.errors import NoRun
+from curriculum.errors import NoRun, NoSnapshot
 from episodes.find.selection import runs_named
-from episodes.record.splits import task_key
 from episodes.stored import packs
+from episodes.stored.splits import task_key
 from exports.errors import BadRecipe
 from exports.formats.curriculum import TaskRecord
 from exports.recipe import Recipe
@@ -34,9 +34,11 @@ def entries(project: Project, recipe: Recipe) -> Iterator[Entry]:
     if len(runs) > 1:
         raise BadRecipe("format curriculum requires one run; name it by its id")
     try:
-        pk = snapshots.current(snapshots.run_of(system(project), runs[0]))
+        pk = snapshots.newest(snapshots.run_of(system(project), runs[0]))
     except NoRun as refused:
         raise BadRecipe(f"format curriculum requires a training run. {refused.message}") from refused
+    if not pk:
+        raise BadRecipe(f"format curriculum requires a snapshot. {NoSnapshot().message}")
     for task in sorted(row["task"] for row in snapshots.content_of(pk)["tasks"]):
         yield Entry(pk, task, 0, ())
 

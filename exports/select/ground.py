@@ -13,8 +13,7 @@ from awmenv.errors import PackError
 from awmenv.packs import Pack
 from episodes.find.near_tasks import NearTasks
 from episodes.quoting import Secret
-from episodes.record import splits
-from episodes.stored import packs
+from episodes.stored import packs, splits
 from exports.recipe import Recipe
 from exports.record import Record
 from exports.rules.leakage import Ground

@@ -15,9 +15,9 @@ from django.db import connection
 
 from awmenv.health import Health
 from episodes.models import Episode, Run
-from episodes.record.splits import task_key
 from episodes.stored import outcomes as kept
 from episodes.stored.entries import read_all
+from episodes.stored.splits import task_key
 from exports.record import Record, Result
 from exports.rules.redaction import Redactor
 from exports.select.selecting import Entry

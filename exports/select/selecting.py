@@ -20,13 +20,14 @@ from django.db.models.functions import MD5, Coalesce, Collate
 from awmclient.schema import LIVE_STATES
 from episodes.find.selection import filtered
 from episodes.models import Episode
-from episodes.record.splits import task_key
+from episodes.stored.splits import task_key
 from episodes.visible import visibility
-from experts.tagging import TAGS
+from experts.models.asks import TAGS
 from exports.recipe import Recipe
 from people.access import Actor, may_export
 from people.models import Project
-from reviews.record import annotating, correcting, court, deciding
+from reviews.statistics import reports
+from reviews.visible import annotated, rulings
 
 _LINE = json.JSONEncoder(separators=(",", ":"))
 
@@ -111,10 +112,10 @@ def snapshot(rows: QuerySet[Episode], said: Sayings) -> Iterator[Entry]:
 def entries_of(project: Project, recipe: Recipe, rows: QuerySet[Episode]) -> Iterator[Entry]:
     """Return the snapshot of these episodes with what people said of them that this recipe counts."""
     said = Sayings(
-        ruled=court.at_fault(project),
-        corrected=correcting.blind_of(rows) if "corrections" in recipe.include else {},
-        judged=deciding.blind_of(rows) if "rejected" not in recipe.include else {},
-        tagged=annotating.newest_of(rows, TAGS) if recipe.format == "ask_decision" else {},
+        ruled=rulings.at_fault(project),
+        corrected=annotated.blind_corrections(rows) if "corrections" in recipe.include else {},
+        judged=reports.blind_verdicts(rows) if "rejected" not in recipe.include else {},
+        tagged=annotated.newest_of(rows, TAGS) if recipe.format == "ask_decision" else {},
     )
     return snapshot(rows, said)
 

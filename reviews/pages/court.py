@@ -28,6 +28,7 @@ from people.errors import AppError
 from people.plain_text import clean
 from reviews.models import CourtCase, Word
 from reviews.record import court
+from reviews.visible import rulings
 
 CASES, CHANGES = 200, 60
 
@@ -36,8 +37,8 @@ CASES, CHANGES = 200, 60
 @member_required(may_see_reviews)
 def court_page(request: MemberRequest) -> HttpResponse:
     """Show the tasks that someone doubts."""
-    cases = court.open_cases(request.actor)
-    ruled = court.cases_of(request.actor).exclude(pk__in=cases).order_by("-ruled_at")
+    cases = rulings.open_cases(request.actor)
+    ruled = rulings.cases_of(request.actor).exclude(pk__in=cases).order_by("-ruled_at")
     n = cases.count()
     headline = f"{n or 'No'} {'task waits' if n == 1 else 'tasks wait'} for a ruling."
     context = {"headline": headline, "cases": cases[:CASES], "ruled": ruled[:CASES]}
@@ -50,18 +51,18 @@ def case_page(request: MemberRequest, pk: str) -> HttpResponse:
     """Show everything about one doubted task, and rule on it. Refused to who still has to judge one of its episodes."""
     actor, problem = request.actor, ""
     case = visible_or_404(CourtCase.objects.select_related("project"), actor, pk)
-    court.refuse_while_blind(actor, case)
+    rulings.refuse_while_blind(actor, case)
     if request.method == "POST":
         try:
             court.rule(actor, pk, request.POST.get("word", ""), request.POST.get("reason", ""))
             return redirect("case", pk)
         except AppError as refused:
             problem = refused.message
-    episodes = visibility.told(actor, court.episodes_of(case))[:50]
+    episodes = visibility.told(actor, rulings.episodes_of(case))[:50]
     rows = list(episodes)
     found = {one.episode_id: one for one in visibility.of_episodes(actor, [one.pk for one in rows])}
-    verdicts = visibility.told(actor, court.verdicts_of(case), "episode_id")[:100]
-    doubts = court.doubts_of(case).count()
+    verdicts = visibility.told(actor, rulings.verdicts_of(case), "episode_id")[:100]
+    doubts = rulings.doubts_of(case).count()
     context = {
         "case": case,
         "headline": f"{clean(case.task_key)}: {doubts or 'no'} {'doubt' if doubts == 1 else 'doubts'}.",
@@ -87,6 +88,6 @@ def _changes(outcome: VerifierOutcome | None) -> list[DiffLine]:
 @member_required(may_see_reviews)
 def court_report(request: MemberRequest) -> HttpResponse:
     """Return every ruling as a file, for the makers of the dataset."""
-    text = json.dumps({"rulings": court.report(request.actor)}, indent=2)
+    text = json.dumps({"rulings": rulings.report(request.actor)}, indent=2)
     headers = {"Content-Disposition": 'attachment; filename="rulings.json"'}
     return HttpResponse(text, content_type="application/json", headers=headers)

@@ -39,12 +39,12 @@ from reviews.record import (
     annotating,
     assigning,
     correcting,
-    court,
     deciding,
 )
 from reviews.record.correcting import Better
 from reviews.record.deciding import Wanted
 from reviews.statistics import reports
+from reviews.visible import rulings
 from reviews.visible.annotated import current, seen_by
 from reviews.visible.label_forms import place_in, value_of, whole
 from reviews.visible.places import tell
@@ -89,7 +89,7 @@ def page_of(request: MemberRequest, pk: str, problem: str = "", status: int = 20
         "late": late,
         "late_rubric": list(late.rubric.items()) if late is not None else [],
         "outcome_words": outcome_words(shown.outcome.reward_type) if shown and shown.outcome else "",
-        "ruling": court.ruling_of(review.episode) if shown and not shown.is_withheld else None,
+        "ruling": rulings.ruling_of(review.episode) if shown and not shown.is_withheld else None,
         "explanations": Explanation.choices,
         "confidences": Confidence.choices,
         "nonce": request.POST.get("nonce") or secrets.token_urlsafe(12),

@@ -33,8 +33,9 @@ from people.access import (
 from people.errors import AppError, NotFound
 from people.plain_text import clean
 from reviews.models import ReviewQueue, SchemaKind, Verdict
-from reviews.record import assigning, court, mentions, schemas
+from reviews.record import assigning, mentions, schemas
 from reviews.statistics import reports
+from reviews.visible import rulings
 from reviews.visible.label_forms import whole
 
 QUEUES, CHOSEN = 100, 500
@@ -72,7 +73,7 @@ def _queues_page(request: MemberRequest, problem: str, status: int, **given: Any
     told = reports.progress_of(actor, queues)
     rows = [(queue, told[queue.pk]) for queue in queues]
     to_do = sum(one.total - one.done for queue, one in rows if queue.closed_at is None)
-    cases = court.open_cases(actor).count()
+    cases = rulings.open_cases(actor).count()
     context = {
         "headline": _headline(len(rows), to_do, cases),
         "rows": rows,

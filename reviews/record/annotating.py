@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
 
 from episodes.models import Episode, ExpertMode, Privilege, Step
 from episodes.show.json_paths import Unreadable
@@ -28,18 +27,6 @@ from reviews.visible.places import Place, labelable, written_at
 _LABEL = re.compile(r"[a-z][a-z0-9_-]{0,59}")
 _LONGEST = 100_000
 _NO_WORDS = "A comment needs 1 to 100,000 characters."
-
-
-def newest_of(episodes: QuerySet[Episode], labels: Collection[str]) -> dict[str, list[str]]:
-    """Return the ids of the newest annotation of each whole step under each of these labels, by episode; none where
-    the newest one was withdrawn."""
-    rows = Annotation.objects.filter(
-        episode__in=episodes.order_by().values("pk"), label__in=labels, seq__isnull=False, path=""
-    ).order_by("created_at", "pk")
-    newest: dict[str, dict[tuple[int | None, str], str]] = {}
-    for pk, withdrawn, episode, seq, label in rows.values_list("pk", "withdrawn", "episode_id", "seq", "label"):
-        newest.setdefault(episode, {})[seq, label] = "" if withdrawn else pk
-    return {episode: [pk for pk in said.values() if pk] for episode, said in newest.items()}
 
 
 def annotate(

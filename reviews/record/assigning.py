@@ -19,11 +19,11 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from episodes.models import Episode
-from episodes.record import recording
+from episodes.stored import settled
 from people import leasing
 from people.access import Actor, may_review, may_set_reviews, scoped, visible_or_404
 from people.errors import AppError, Invalid
-from people.leasing import SlotState
+from people.slots import FREED, OPEN, SlotState, is_free
 from reviews.errors import AlreadyClaimed, AlreadyReviewed, Declined, LeaseLost, NothingToReview, NotSettled, TooLate
 from reviews.models import Decision, Review, ReviewDecline, ReviewQueue, ReviewSlot, Verdict
 from reviews.record import schemas, withholding
@@ -87,7 +87,7 @@ def close_queue(actor: Actor, queue_id: str) -> None:
         queue = visible_or_404(ReviewQueue.objects.select_for_update(), actor, queue_id)
         queue.closed_at = queue.closed_at or timezone.now()
         queue.save(update_fields=["closed_at"])
-        ReviewSlot.objects.filter(queue=queue, state__in=leasing.OPEN).update(state=SlotState.VOID)
+        ReviewSlot.objects.filter(queue=queue, state__in=OPEN).update(state=SlotState.VOID)
         withholding.open_to_everyone(queue.reviews.all())
 
 
@@ -107,7 +107,7 @@ def fill(actor: Actor, queue_id: str, episodes: QuerySet[Episode], *, sample: in
         chosen = sorted(ids, key=lambda pk: draw(seed or queue.seed, pk))[:sample]
     else:
         chosen = list(mine.order_by("-created_at", "-pk").values_list("pk", flat=True)[:FILL_MAX])
-    found = list(recording.settled().filter(pk__in=chosen))
+    found = list(settled.settled().filter(pk__in=chosen))
     ranked = worth.of_episodes(found)
     with transaction.atomic():
         _refuse_closed(queue)
@@ -203,7 +203,7 @@ def as_if_given(actor: Actor, review_id: str) -> Iterator[str]:
             held = ReviewSlot.objects.filter(review=review, holder=actor.key, state=SlotState.CLAIMED)
             held.update(state=SlotState.SUBMITTED)
             ahead = list(_in_turn(actor, review.queue))
-            rows = Review.objects.filter(episode__in=recording.settled()).in_bulk(ahead)
+            rows = Review.objects.filter(episode__in=settled.settled()).in_bulk(ahead)
             following = next((rows[pk] for pk in ahead if pk in rows), None)
             if following is None:
                 raise NothingToReview
@@ -219,7 +219,7 @@ def _candidates(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     front.
     """
     known = known_to(actor, queue)
-    free = ReviewSlot.objects.filter(leasing.free(now), queue=queue, is_gold=False).exclude(review__in=known)
+    free = ReviewSlot.objects.filter(is_free(now), queue=queue, is_gold=False).exclude(review__in=known)
     ranked = list(dict.fromkeys(free.order_by("-worth", "pk").values_list("review_id", flat=True)[:200]))
     if not queue.gold_share:
         return ranked
@@ -266,7 +266,7 @@ def why_not(actor: Actor, review: Review) -> str:
     except AppError as refused:
         return refused.message
     slots = ReviewSlot.objects.filter(review=review)
-    if review.gold or slots.filter(leasing.free(timezone.now())).exists():
+    if review.gold or slots.filter(is_free(timezone.now())).exists():
         return ""
     claimed = slots.filter(state=SlotState.CLAIMED).exists()
     return AlreadyClaimed().message if claimed else "Others have given all reviews of this episode."
@@ -287,12 +287,12 @@ def _slot_for(actor: Actor, review: Review, now: datetime) -> ReviewSlot | None:
     """Return the actor's own slot, or a free one that no one else is taking; of gold, a new one of their own."""
     Review.objects.select_for_update(no_key=True).get(pk=review.pk)  # two claims of one person at once become one
     slots = list(ReviewSlot.objects.filter(review=review).order_by("number"))
-    mine = next((one for one in slots if one.holder == actor.key and one.state in leasing.OPEN), None)
+    mine = next((one for one in slots if one.holder == actor.key and one.state in OPEN), None)
     if mine is not None:
         return mine
     if review.gold:
         return ReviewSlot.objects.create(review=review, queue=review.queue, number=len(slots) + 1, is_gold=True)
-    return next((one for one in slots if one.state in leasing.OPEN and not one.is_held(now)), None)
+    return next((one for one in slots if one.state in OPEN and not one.is_held(now)), None)
 
 
 def slot_of(actor: Actor, review: Review) -> ReviewSlot | None:
@@ -328,7 +328,7 @@ def decline(actor: Actor, review_id: str, reason: str = "", lease_token: str = "
         raise AlreadyReviewed
     if lease_token and not leasing.held_with(slots, lease_token).exists():
         raise _why_lost(actor, review)
-    slots.filter(state=SlotState.CLAIMED).update(**leasing.FREED)
+    slots.filter(state=SlotState.CLAIMED).update(**FREED)
     said = {"author": actor.name, "reason": reason[:1000].replace("\x00", "")}
     ReviewDecline.objects.get_or_create(review=review, author_key=actor.key, defaults=said)
     withholding.open_to(actor.key, review)
@@ -351,7 +351,7 @@ def _why_lost(actor: Actor, review: Review) -> LeaseLost | TooLate:
 def give_back(leaving: Actor) -> None:
     """Release what a removed person holds. Registered with `members.on_leave`."""
     held = ReviewSlot.objects.filter(queue__project=leaving.project, holder=leaving.key, state=SlotState.CLAIMED)
-    held.update(**leasing.FREED)
+    held.update(**FREED)
 
 
 def draw(seed: int, key: Any) -> float:

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
-from django.db.models import QuerySet
 
 from awmclient.schema import ToolCall
-from episodes.models import Episode, Privilege, Step
+from episodes.models import Episode, Step
 from episodes.tool_schemas import Checker
 from people.access import Actor, may_annotate, visible_or_404
 from people.errors import Invalid
@@ -107,18 +106,3 @@ def current(episode: Episode) -> list[Correction]:
     """Return the corrections that count, by step."""
     rows = Correction.objects.filter(episode=episode, superseded_by__isnull=True, withdrawn=False)
     return list(rows.order_by("seq", "created_at"))
-
-
-def blind_of(episodes: QuerySet[Episode]) -> dict[str, list[str]]:
-    """Return the ids of other calls and messages of reviewers who could not read the verifier, by episode."""
-    rows = Correction.objects.filter(
-        episode__in=episodes.order_by().values("pk"),
-        superseded_by__isnull=True,
-        withdrawn=False,
-        privilege=Privilege.BLIND,
-        kind__in=[CorrectionKind.CALL, CorrectionKind.MESSAGE],
-    )
-    found: dict[str, list[str]] = {}
-    for episode, pk in rows.order_by("seq", "created_at", "pk").values_list("episode_id", "pk"):
-        found.setdefault(episode, []).append(pk)
-    return found

@@ -6,23 +6,16 @@ exports or serves tasks.
 
 from __future__ import annotations
 
-from collections import Counter
-from datetime import datetime
-from typing import Any
-
 from django.db import transaction
-from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
-from episodes.errors import BlindReview
 from episodes.models import Episode
-from episodes.record.splits import task_key
-from episodes.visible import visibility
-from people.access import Actor, may_see_reviews, may_set_reviews, scoped, visible_or_404
+from episodes.stored.splits import task_key
+from people.access import Actor, may_set_reviews, visible_or_404
 from people.errors import Invalid
-from people.models import Project
-from reviews.models import CourtCase, Disagreement, Ruling, Verdict, Word
+from reviews.models import CourtCase, Ruling, Word
 from reviews.record import annotating
+from reviews.visible.rulings import refuse_while_blind
 
 REASON_MAX = 20_000
 
@@ -36,26 +29,6 @@ def doubt(episode: Episode) -> CourtCase:
     if not made:
         CourtCase.objects.filter(pk=case.pk).update(doubted_at=now)
     return case
-
-
-def open_cases(actor: Actor) -> QuerySet[CourtCase]:
-    """Return those without a ruling since the last doubt, the oldest doubt first."""
-    waiting = Q(ruled_at__isnull=True) | Q(ruled_at__lt=F("doubted_at"))
-    return cases_of(actor).filter(waiting).order_by("doubted_at")
-
-
-def cases_of(actor: Actor) -> QuerySet[CourtCase]:
-    """Return the cases that an actor may know of: none of a task that they still have to judge blind, whose doubts and
-    rulings tell what its verifier says."""
-    held = Episode.objects.filter(pk__in=visibility.held(actor), project=actor.project)
-    places = held.order_by().values_list("scenario", "task_idx", "task").distinct()
-    return scoped(CourtCase.objects.exclude(task_key__in={task_key(*place) for place in places}), actor.project)
-
-
-def refuse_while_blind(actor: Actor, case: CourtCase) -> None:
-    """Raise `BlindReview` while this actor has to judge an episode of the case's task blind."""
-    if not cases_of(actor).filter(pk=case.pk).exists():
-        raise BlindReview
 
 
 @transaction.atomic
@@ -72,79 +45,3 @@ def rule(actor: Actor, case_id: str, word: str, reason: str) -> Ruling:
     ruling = Ruling.objects.create(case=case, word=word, reason=reason, **{**by, "privilege": "sees_verifier"})
     CourtCase.objects.filter(pk=case.pk).update(ruled_at=ruling.created_at)
     return ruling
-
-
-def at_fault(project: Project, *, before: datetime | None = None) -> dict[str, str]:
-    """Return by task key what the newest ruling finds wrong with a task or its verifier; sound ones are absent.
-
-    `before`: as the court saw it then, without later rulings.
-    """
-    return {task: word for task, word in rulings(project, before=before).items() if word != Word.SOUND}
-
-
-def rulings(project: Project, *, before: datetime | None = None) -> dict[str, str]:
-    """Return the newest ruling of each task by its key, also that nothing is wrong."""
-    rows = scoped(Ruling.objects.all(), project, "case__project").order_by("created_at", "pk")
-    if before is not None:
-        rows = rows.filter(created_at__lt=before)
-    return dict(rows.values_list("case__task_key", "word"))
-
-
-def report(actor: Actor) -> list[dict[str, Any]]:
-    """Return every ruling of the project for the makers of the dataset, with the doubts that led to it."""
-    may_see_reviews(actor)
-    rows = Ruling.objects.filter(case__in=cases_of(actor)).select_related("case").order_by("created_at", "pk")
-    doubts = _doubts_by_task(actor.project)
-    return [
-        {
-            "task": one.case.task_key,
-            "scenario": one.case.scenario,
-            "task_idx": one.case.task_idx,
-            "ruling": one.word,
-            "reason": one.reason,
-            "ruled_at": one.created_at.isoformat(),
-            "doubts": doubts[one.case.task_key],
-        }
-        for one in rows
-    ]
-
-
-def _doubts_by_task(project: Project) -> Counter[str]:
-    """Return how many doubts each task of a project has, by its key."""
-    rows = scoped(Disagreement.objects.all(), project, "verdict__episode__project")
-    tasks = rows.values_list(*(f"verdict__episode__{name}" for name in ("scenario", "task_idx", "task")))
-    found = Counter[str]()
-    for *task, count in tasks.annotate(count=Count("pk")):
-        found[task_key(*task)] += count
-    return found
-
-
-def episodes_of(case: CourtCase) -> QuerySet[Episode]:
-    """Return every episode of the case's task, the newest first."""
-    rows = scoped(Episode.objects.all(), case.project)
-    if case.scenario and case.task_idx is not None:
-        return rows.filter(scenario=case.scenario, task_idx=case.task_idx).order_by("-created_at")
-    doubted = [one.verdict.episode.task for one in doubts_of(case).select_related("verdict__episode")[:1]]
-    return rows.filter(task__in=doubted, task_idx__isnull=True).order_by("-created_at")
-
-
-def doubts_of(case: CourtCase) -> QuerySet[Disagreement]:
-    rows = Disagreement.objects.filter(verdict__episode__project=case.project_id)
-    if case.scenario and case.task_idx is not None:
-        return rows.filter(verdict__episode__scenario=case.scenario, verdict__episode__task_idx=case.task_idx)
-    rows = rows.filter(Q(verdict__episode__scenario="") | Q(verdict__episode__task_idx__isnull=True))
-    said = set(rows.values_list("verdict__episode__task", flat=True))
-    texts = {text for text in said if task_key("", None, text) == case.task_key}
-    return rows.filter(verdict__episode__task__in=texts)
-
-
-def verdicts_of(case: CourtCase) -> QuerySet[Verdict]:
-    rows = Verdict.objects.filter(episode__in=episodes_of(case).values("pk"), is_late=False)
-    return rows.select_related("disagreement", "episode").order_by("-created_at")
-
-
-def ruling_of(episode: Episode) -> Ruling | None:
-    """Return the newest ruling on an episode's task."""
-    key = task_key(episode.scenario, episode.task_idx, episode.task)
-    rows = Ruling.objects.filter(case__project=episode.project_id, case__task_key=key)
-    return rows.order_by("-created_at", "-pk").first()

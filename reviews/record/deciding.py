@@ -10,15 +10,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q, QuerySet
+from django.db.models import Q
 from django.utils import timezone
 
-from episodes.models import Episode, OutcomeHold, Privilege
+from episodes.models import OutcomeHold
 from episodes.visible import visibility
-from people import leasing
+from people import leasing, slots
 from people.access import Actor, may_review, may_see_reviews, visible_or_404
 from people.errors import Invalid
-from people.leasing import SlotState
+from people.slots import SlotState
 from reviews.errors import AlreadyReviewed, LeaseLost, NotBeforeVerdict, NotYours, TooLate
 from reviews.models import (
     Confidence,
@@ -30,7 +30,7 @@ from reviews.models import (
     Verdict,
 )
 from reviews.record import annotating, court, withholding
-from reviews.statistics import reports, worth
+from reviews.statistics import worth
 
 NOTE_MAX = 20_000
 
@@ -150,7 +150,7 @@ def _close(actor: Actor, review: Review, slot: ReviewSlot) -> None:
             Review.objects.filter(pk=review.pk).update(worth=value, reason=reason)
             ReviewSlot.objects.filter(review=review).update(worth=value)
     states = list(ReviewSlot.objects.filter(review=review).values_list("state", flat=True))
-    if set(states) & set(leasing.OPEN):
+    if set(states) & set(slots.OPEN):
         return
     if 1 < len(states) == review.queue.reviews_required and len(set(counted(review))) > 1:
         ReviewSlot.objects.create(review=review, queue=review.queue, number=len(states) + 1, worth=review.worth + 1)
@@ -162,27 +162,6 @@ def counted(review: Review) -> list[str]:
     """Return the decisions that count, the oldest first."""
     rows = Verdict.objects.filter(review=review, is_late=False)
     return list(rows.order_by("created_at", "pk").values_list("decision", flat=True))
-
-
-def blind_of(episodes: QuerySet[Episode]) -> dict[str, str]:
-    """Return the consensus of people who read neither outcome nor verifier, by episode. Episodes whose reviews come to
-    different ends have none; gold items test the reviewer and say nothing."""
-    people = Verdict.objects.filter(
-        episode__in=episodes.order_by().values("pk"),
-        author_kind="human",
-        privilege=Privilege.BLIND,
-        is_blind=True,
-        is_late=False,
-        review__gold="",
-    )
-    reviews: dict[tuple[str, str], list[Verdict]] = {}
-    for one in people.order_by("created_at", "pk"):
-        reviews.setdefault((one.episode_id, one.review_id), []).append(one)
-    found: dict[str, set[str]] = {}
-    for (episode, _), verdicts in reviews.items():
-        if said := reports.consensus(verdicts):
-            found.setdefault(episode, set()).add(said)
-    return {episode: said.pop() for episode, said in found.items() if len(said) == 1}
 
 
 @dataclass(frozen=True)

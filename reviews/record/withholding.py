@@ -14,10 +14,10 @@ from collections.abc import Iterable
 from django.db.models import Q, QuerySet
 
 from episodes.models import OutcomeHold
-from people import leasing
+from people import slots
 from people.access import Actor, judges_only, members_who_judge, person
-from people.leasing import SlotState
 from people.models import Membership, Project
+from people.slots import SlotState
 from reviews.models import Review, ReviewDecline, ReviewSlot, Verdict
 
 AT_ONCE = 5_000
@@ -64,7 +64,7 @@ def follow_role(membership: Membership) -> None:
     if judges_only(membership.role):
         judged = Verdict.objects.filter(author_key=actor.key, is_late=False).values("review")
         declined = ReviewDecline.objects.filter(author_key=actor.key).values("review")
-        wanted = waiting.filter(Q(slots__state__in=leasing.OPEN) | ~Q(gold="")).distinct()
+        wanted = waiting.filter(Q(slots__state__in=slots.OPEN) | ~Q(gold="")).distinct()
         _hold((actor.key, one) for one in wanted.exclude(pk__in=judged).exclude(pk__in=declined))
     else:
         claimed = ReviewSlot.objects.filter(holder=actor.key, state=SlotState.CLAIMED).values("review")

@@ -14,10 +14,10 @@ from typing import Any
 
 from django.db.models import Count, QuerySet
 
+from episodes.models import Episode, Privilege
 from episodes.visible import visibility
-from people import leasing
 from people.access import Actor
-from people.leasing import SlotState
+from people.slots import SlotState, is_free
 from reviews.models import (
     Annotation,
     Decision,
@@ -29,7 +29,7 @@ from reviews.models import (
     SchemaKind,
     Verdict,
 )
-from reviews.statistics import worth
+from reviews.statistics import reports, worth
 from reviews.statistics.agreement import (
     Agreement,
     Item,
@@ -92,7 +92,7 @@ def why_empty(actor: Actor, queue: ReviewQueue, now: datetime) -> list[str]:
     """Return why no review of this queue is open to an actor, with counts; empty if one is."""
     slots = ReviewSlot.objects.filter(queue=queue, is_gold=False)
     known = known_to(actor, queue)
-    if slots.filter(leasing.free(now)).exclude(review__in=known).exists() or slots.filter(
+    if slots.filter(is_free(now)).exclude(review__in=known).exists() or slots.filter(
         holder=actor.key, state=SlotState.CLAIMED
     ):
         return []
@@ -257,3 +257,24 @@ def consensus(verdicts: list[Verdict]) -> str:
     said = [one.decision for one in verdicts if not one.is_late]
     ahead = 2 * said.count(Decision.ACCEPT) - len(said)
     return "" if not ahead else str(Decision.ACCEPT if ahead > 0 else Decision.REJECT)
+
+
+def blind_verdicts(episodes: QuerySet[Episode]) -> dict[str, str]:
+    """Return the consensus of people who read neither outcome nor verifier, by episode. Episodes whose reviews come to
+    different ends have none; gold items test the reviewer and say nothing."""
+    people = Verdict.objects.filter(
+        episode__in=episodes.order_by().values("pk"),
+        author_kind="human",
+        privilege=Privilege.BLIND,
+        is_blind=True,
+        is_late=False,
+        review__gold="",
+    )
+    reviews: dict[tuple[str, str], list[Verdict]] = {}
+    for one in people.order_by("created_at", "pk"):
+        reviews.setdefault((one.episode_id, one.review_id), []).append(one)
+    found: dict[str, set[str]] = {}
+    for (episode, _), verdicts in reviews.items():
+        if said := reports.consensus(verdicts):
+            found.setdefault(episode, set()).add(said)
+    return {episode: said.pop() for episode, said in found.items() if len(said) == 1}

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from episodes.models import Episode
-from episodes.record import recording
-from episodes.stored import outcomes
+from episodes.stored import outcomes, settled
 from reviews.models import Decision, Verdict
 
 AGAINST_VERIFIER, AGAINST_EACH_OTHER, NEAR_THE_LINE = 3.0, 2.0, 1.0
@@ -21,7 +20,7 @@ SAYS = {"complete": Decision.ACCEPT, "others": Decision.REJECT}
 
 def is_settled(episode: Episode) -> bool:
     """Return whether the episode has ended and its verifier has run or will not."""
-    return recording.settled().filter(pk=episode.pk).exists()
+    return settled.settled().filter(pk=episode.pk).exists()
 
 
 def of_episodes(episodes: Iterable[Episode]) -> dict[str, tuple[float, str]]:

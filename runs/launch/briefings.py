@@ -16,8 +16,7 @@ from django.db.models import QuerySet
 
 from awmclient.schema import BRIEFING_MAX, SOURCES_MAX
 from episodes.models import AGAIN, Episode, EpisodeState, Origin, Run
-from episodes.record import splits
-from episodes.stored import outcomes
+from episodes.stored import outcomes, splits
 from episodes.visible import visibility
 from people.access import Actor, is_id, may_launch, may_read, scoped, sees_outcomes
 from people.errors import Invalid, WrongScope

@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from episodes.formatting import clock
 from episodes.models import Episode, EpisodeState
-from episodes.record.recording import policy_facts
+from episodes.stored.policies import policy_facts
 from episodes.stored.strip import BRIEFED
 from people.access import Actor, scoped
 from runs.launch import launching

@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterable
 from django.db.models import Q, QuerySet
 
 from episodes.models import EpisodeEvent, EpisodeState
-from episodes.record.recording import NOT_VERIFIED
 from episodes.stored import outcomes
+from episodes.stored.settled import NOT_VERIFIED
 from runs.models import INFRASTRUCTURE, PlannedTry
 
 NO_VERIFIER, LOST = "not verified", "outcome lost"

@@ -22,8 +22,8 @@ from awmclient.errors import EndpointError
 from awmclient.schema import BRIEFING_MAX
 from episodes.models import Episode
 from episodes.quoting import Secret
-from episodes.record import recording, splits
-from episodes.stored import outcomes, packs
+from episodes.record import recording
+from episodes.stored import outcomes, packs, splits
 from episodes.visible import trajectory
 from experts import desk
 from experts.find.availability import tokens_are_spent

@@ -28,6 +28,7 @@ from awmenv.health import Health
 from awmenv.models import BuildReport, Observation
 from episodes.models import Episode
 from episodes.record import recording
+from episodes.stored import settled
 from people.access import Actor, system
 from people.errors import AppError
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
@@ -112,7 +113,7 @@ def judge(episode_id: str) -> None:
 
 
 async def _judge(episode_id: str) -> None:
-    episode = await in_database(recording.unverified().select_related("project").filter(pk=episode_id).first)()
+    episode = await in_database(settled.unverified().select_related("project").filter(pk=episode_id).first)()
     if episode is None:
         return
     actor = system(episode.project)

@@ -26,7 +26,7 @@ from episodes.visible import visibility
 from experts.models import TOKEN, Ask
 from people.access import Actor, may_read, sees_outcomes, visible_or_404
 from people.errors import WrongScope
-from reviews.record import court
+from reviews.visible import rulings
 from runs.errors import WrongState
 from runs.models import ENDED, Plan, PlanState
 from runs.plan import replaceable
@@ -127,8 +127,8 @@ def compare_run(actor: Actor, run_id: str) -> Comparison:
     counts = [_count(arm.name, arm.expert, briefing_words(plan.document, arm.name), by_arm[arm.name]) for arm in arms]
     stopped = plan.state == PlanState.CANCELLED
     found = contrasts(tries, [arm.name for arm in arms], plan.control, stopped=stopped)
-    known = court.at_fault(plan.run.project, before=plan.run.created_at)
-    later = sorted({one.task for one in tries} & set(court.at_fault(plan.run.project)) - set(known))
+    known = rulings.at_fault(plan.run.project, before=plan.run.created_at)
+    later = sorted({one.task for one in tries} & set(rulings.at_fault(plan.run.project)) - set(known))
     earlier = _earlier(plan) if found else {}
     levels = [by_difficulty(one, tries, earlier) for one in found]
     return Comparison(plan, counts, found, tries, later, effects(tries, stopped=stopped), levels)

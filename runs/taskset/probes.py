@@ -15,7 +15,7 @@ from awmenv.packs import Pack
 from episodes.stored import packs
 from people.models import Project
 from reviews.models import Word
-from reviews.record import court
+from reviews.visible import rulings
 from runs.models import Probe
 
 State = Probe.State
@@ -71,7 +71,7 @@ def unfit(project: Project, before: datetime | None = None) -> dict[str, str]:
     """Return the tasks whose outcome shows nothing, by task key, with the reason. A ruling of the court goes before a
     probe, also one that finds nothing wrong. With `before`, only what was known at that moment."""
     found = {one.task: UNFIT[State(one.state)] for one in newest(before) if one.state in UNFIT}
-    for task, word in court.rulings(project, before=before).items():
+    for task, word in rulings.rulings(project, before=before).items():
         if word == Word.SOUND:
             found.pop(task, None)
         else:
@@ -82,7 +82,7 @@ def unfit(project: Project, before: datetime | None = None) -> dict[str, str]:
 def ever_unfit(project: Project) -> set[str]:
     """Return the tasks that any probe or ruling found unfit, counting or not: no other can be in `unfit`."""
     probed = Probe.objects.filter(state__in=list(UNFIT)).values_list("scenario", "task_idx")
-    ruled = court.rulings(project).items()
+    ruled = rulings.rulings(project).items()
     return {f"{scenario}/{idx}" for scenario, idx in probed} | {task for task, word in ruled if word != Word.SOUND}
 
 

@@ -1,6 +1,6 @@
 """Reads: what the project's pinned splits say for and against a comparison on the tasks of a plan.
 
-Called by `preflight.py`. Leaves pinning to `episodes.record.splits`, and what is wrong with a whole file to
+Called by `preflight.py`. Leaves pinning to `episodes.record.pinning`, and what is wrong with a whole file to
 `splitting.py`.
 """
 
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from episodes.find.near_tasks import NearTasks
 from episodes.models import Split, SplitTask
-from episodes.record.splits import TRAIN, VAL
 from episodes.stored import packs
+from episodes.stored.splits import TRAIN, VAL
 from people.models import Project
 from runs.statistics.compare import count
 from runs.taskset import probes, splitting

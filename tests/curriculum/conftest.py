@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from curriculum import next_tasks
-from episodes.record import splits
+from episodes.record import pinning
 from tests.curriculum.trainer import Trainer
 
 
@@ -20,4 +20,4 @@ def train(project, monkeypatch):
 def shop(ada):
     """Twelve tasks of a shop to train on, and two held out."""
     train = [f"shop/{number}" for number in range(12)]
-    return splits.pin(ada, "shop", unit="task", seed=1, train=train, val=["shop/12", "shop/13"])
+    return pinning.pin(ada, "shop", unit="task", seed=1, train=train, val=["shop/12", "shop/13"])

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from curriculum import snapshots
+from curriculum import taking
 from exports.build import datasets
 from exports.errors import BadRecipe
 from exports.explain.preview import preview
@@ -57,7 +57,7 @@ def test_dataset_keeps_its_snapshot_when_the_run_goes_on(train, project, tmp_pat
     rows, _ = exported(project, tmp_path / "one")
     train.report(2)
     again, _ = exported(project, tmp_path / "two", filter={"run": [train.run.pk]})
-    assert rows[0]["snapshot"] != again[0]["snapshot"] == snapshots.current(train.run)
+    assert rows[0]["snapshot"] != again[0]["snapshot"] == taking.current(train.run)
     (tmp_path / "one" / "manifest.json").unlink()
     plan = datasets.take_snapshot(project, Recipe.read({"format": "curriculum"}), tmp_path / "one")
     datasets.build(project, plan, tmp_path / "one", lambda _episodes, _rows: True)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from curriculum import counting, snapshots, steering
+from curriculum import counting, snapshots, steering, taking
 from curriculum.models import LevelOpened, Snapshot
-from episodes.record import splits
+from episodes.record import pinning
 from people.errors import Forbidden, Invalid, NotFound
 from reviews.record import court
 from runs.models import Probe
@@ -22,7 +22,7 @@ def names(answer):
 
 
 def content(train):
-    return snapshots.content_of(snapshots.current(train.run))
+    return snapshots.content_of(taking.current(train.run))
 
 
 def states(train):
@@ -43,7 +43,7 @@ def test_next_is_the_same_for_snapshot_and_seed(train):
 def test_next_never_serves_held_out_tasks(train, ada):
     assert not {"shop/12", "shop/13"} & set(names(train.next(1000, run=train.run.pk)[1]))
     frozen = steering.decide(ada, train.run, "freeze", "", "Compare two trainers.")
-    splits.pin(ada, "later", unit="task", seed=2, train=[], val=["shop/3"])
+    pinning.pin(ada, "later", unit="task", seed=2, train=[], val=["shop/3"])
     later = train.next(1000, run=train.run.pk)[1]
     assert later["snapshot"] == frozen.subject and "shop/3" not in names(later) and len(later["tasks"]) == 11
 
@@ -60,7 +60,7 @@ def test_next_serves_ruled_tasks_only_where_pinned(train, ada):
 
 
 def test_next_serves_tasks_that_a_probe_passed_only_where_pinned(train, ada, monkeypatch):
-    splits.pin(ada, "desk", unit="task", seed=1, train=["helpdesk_1/0", "helpdesk_1/1"], val=[])
+    pinning.pin(ada, "desk", unit="task", seed=1, train=["helpdesk_1/0", "helpdesk_1/1"], val=[])
     train.report(1)
     first = train.next(12)[1]["snapshot"]
     Probe.objects.create(scenario="helpdesk_1", task_idx=0, state="trivial", verifier="a" * 64)
@@ -93,7 +93,7 @@ def test_next_tells_rates_to_those_who_see_outcomes(train, project):
 def test_next_of_another_project_is_not_found(train, elsewhere):
     stranger = Trainer(elsewhere)
     assert stranger.next(1, run=train.run.pk)[0] == 404
-    mine = snapshots.current(train.run)
+    mine = taking.current(train.run)
     assert stranger.next(1, run=stranger.run.pk, snapshot=mine)[0] == 404
 
 

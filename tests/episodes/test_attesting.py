@@ -8,6 +8,7 @@ from awmclient.schema import EpisodeStart, Finish, StepBatch
 from awmenv.attesting import Trail, sha256_of, signed
 from episodes.models import EpisodeEvent, VerifierOutcome
 from episodes.record import recording
+from episodes.stored import settled
 from episodes.stored.packs import verifier_text
 
 KEY = "k" * 40
@@ -52,7 +53,7 @@ def finished(actor, name, attestation, steps=CALLS):
     recording.finish(actor, episode.pk, end)
     recording.finish(actor, episode.pk, end)  # the same again changes nothing
     kept = dict(VerifierOutcome.objects.filter(episode=episode).values_list("source", "reward_type"))
-    why = EpisodeEvent.objects.filter(episode=episode, verb=recording.NOT_ATTESTED).values_list("reason", flat=True)
+    why = EpisodeEvent.objects.filter(episode=episode, verb=settled.NOT_ATTESTED).values_list("reason", flat=True)
     return kept, list(why)
 
 

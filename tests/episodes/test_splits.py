@@ -7,7 +7,8 @@ import pytest
 from awmclient.schema import EpisodeStart
 from episodes.errors import SplitExists
 from episodes.models import Episode, Origin, SplitTask
-from episodes.record import recording, splits
+from episodes.record import pinning, recording
+from episodes.stored import policies, splits
 from people.access import bearer
 from people.errors import Forbidden, Invalid
 from people.members import issue_token
@@ -16,7 +17,7 @@ TRAIN, VAL = ["shop_1/0", "shop_1/1"], ["shop_2/0"]
 
 
 def pin(actor, name="first", **more):
-    return splits.pin(actor, name, **{"unit": "scenario", "seed": 7, "train": TRAIN, "val": VAL, **more})
+    return pinning.pin(actor, name, **{"unit": "scenario", "seed": 7, "train": TRAIN, "val": VAL, **more})
 
 
 def test_pin_keeps_both_sides_and_holds_out_val(ada, project):
@@ -83,5 +84,5 @@ def test_origin_is_never_taken_from_what_a_loop_says(ada):
     ],
 )
 def test_policy_facts_name_kind_and_name(policy, facts):
-    found = recording.policy_facts(policy)
+    found = policies.policy_facts(policy)
     assert (found["policy_kind"], found["policy_name"]) == facts

@@ -10,6 +10,7 @@ from reviews.errors import NotYours, SchemaEnded
 from reviews.models import Annotation, Correction, LabelSchema
 from reviews.record import annotating, assigning, correcting, schemas
 from reviews.record.correcting import Better
+from reviews.visible import annotated
 from reviews.visible.annotated import current
 from reviews.visible.places import Place
 
@@ -142,6 +143,6 @@ def test_withdrawn_correction_counts_nowhere(rita, edo, max_, episode):
     assert gone.supersedes == first and correcting.withdraw(rita, first.pk) == gone
     assert correcting.current(episode) == [other]
     rows = Episode.objects.filter(pk=episode.pk)
-    assert correcting.blind_of(rows) == {episode.pk: [other.pk]}
+    assert annotated.blind_corrections(rows) == {episode.pk: [other.pk]}
     again = correcting.correct(rita, episode, 2, call)
     assert again.supersedes == gone and again in correcting.current(episode)

@@ -18,6 +18,7 @@ from reviews.models import Verdict
 from reviews.record import assigning as reviewing
 from reviews.record import deciding
 from reviews.record.deciding import Wanted
+from reviews.statistics import reports
 from tests.reviews.conftest import ended
 
 pytestmark = pytest.mark.django_db
@@ -89,21 +90,21 @@ def test_no_file_holds_the_words_of_a_verdict(ada, rita, edo, review, tmp_path):
 )
 def test_only_blind_verdicts_of_people_count(ada, rita, pair, review, change):
     said = judged(rita, review)
-    assert deciding.blind_of(Episode.objects.all()) == {pair[0].pk: "reject"}
+    assert reports.blind_verdicts(Episode.objects.all()) == {pair[0].pk: "reject"}
     Verdict.objects.filter(pk=said.pk).update(**change)
-    assert deciding.blind_of(Episode.objects.all()) == {}
+    assert reports.blind_verdicts(Episode.objects.all()) == {}
 
 
 def test_gold_and_reviews_that_differ_give_no_verdict(ada, rita, edo, pair, review):
     gold = reviewing.create_queue(ada, "Gold", gold_share=0.5)
     judged(edo, reviewing.add_gold(ada, gold.pk, pair[1].pk, "reject"))
-    assert deciding.blind_of(Episode.objects.all()) == {}
+    assert reports.blind_verdicts(Episode.objects.all()) == {}
     judged(rita, review)
     third = reviewing.create_queue(ada, "Third look")
     reviewing.fill(ada, third.pk, Episode.objects.filter(pk=pair[0].pk))
-    assert deciding.blind_of(Episode.objects.all()) == {pair[0].pk: "reject"}
+    assert reports.blind_verdicts(Episode.objects.all()) == {pair[0].pk: "reject"}
     judged(edo, pair[0].reviews.get(queue=third), "accept")
-    assert deciding.blind_of(Episode.objects.all()) == {}
+    assert reports.blind_verdicts(Episode.objects.all()) == {}
 
 
 def test_later_tag_of_a_question_changes_no_snapshot(ada, edo, tmp_path):

@@ -9,6 +9,7 @@ from people.errors import Invalid
 from reviews.errors import Moved
 from reviews.models import Annotation
 from reviews.record import annotating, assigning, schemas
+from reviews.visible import annotated
 from reviews.visible.annotated import seen_by
 from reviews.visible.places import Place, tell
 from tests.browsing import as_person, html
@@ -41,7 +42,7 @@ def test_place_is_told_with_what_is_written_there(rita, episode):
 
 def test_label_on_a_part_is_no_tag_of_the_question(rita, episode):
     annotating.annotate(rita, episode, NOTE, "question_needed", "yes")
-    assert annotating.newest_of(Episode.objects.all(), ["question_needed"]) == {}
+    assert annotated.newest_of(Episode.objects.all(), ["question_needed"]) == {}
 
 
 def test_form_labels_letters_and_keeps_a_refused_comment(ada, rita, review):

@@ -10,7 +10,7 @@ from django.core.management import call_command
 from awmclient.schema import EpisodeStart, Finish, Outcome
 from episodes.models import Episode, VerifierOutcome
 from episodes.record import recording
-from episodes.record.splits import task_key
+from episodes.stored.splits import task_key
 from exports.build import datasets
 from exports.recipe import Recipe
 from people.access import system
@@ -18,6 +18,7 @@ from reviews.models import Correction
 from reviews.record import assigning, correcting, court, deciding
 from reviews.record.correcting import Better
 from reviews.record.deciding import Wanted
+from reviews.visible import rulings
 from runs.show.comparison import compare_run
 from tests.browsing import as_person, html
 from tests.reviews.conftest import ended
@@ -40,15 +41,15 @@ def ended_without_scenario(actor, key, task):
 
 
 def test_newest_ruling_counts_and_sound_clears(ada, max_, episode):
-    assert court.at_fault(ada.project) == {}
+    assert rulings.at_fault(ada.project) == {}
     first = ruled(ada, episode, "too_strict")
-    assert court.at_fault(ada.project) == {"desk_1/3": "too_strict"}
+    assert rulings.at_fault(ada.project) == {"desk_1/3": "too_strict"}
     second = ruled(ada, episode, "broken")
-    assert court.at_fault(ada.project) == {"desk_1/3": "broken"} and court.at_fault(max_.project) == {}
-    assert court.at_fault(ada.project, before=second.created_at) == {"desk_1/3": "too_strict"}
-    assert court.at_fault(ada.project, before=first.created_at) == {}
+    assert rulings.at_fault(ada.project) == {"desk_1/3": "broken"} and rulings.at_fault(max_.project) == {}
+    assert rulings.at_fault(ada.project, before=second.created_at) == {"desk_1/3": "too_strict"}
+    assert rulings.at_fault(ada.project, before=first.created_at) == {}
     ruled(ada, episode, "sound")
-    assert court.at_fault(ada.project) == {}
+    assert rulings.at_fault(ada.project) == {}
     assert VerifierOutcome.objects.get().reward_type == "others"
 
 
@@ -68,10 +69,10 @@ def test_report_counts_doubts_of_all_rulings_at_once(ada, rita, edo, django_asse
     for one in rows:
         ruled(ada, Episode.objects.get(pk=one.pk), "sound")
     with django_assert_max_num_queries(4):
-        told = {one["task"]: one["doubts"] for one in court.report(ada)}
+        told = {one["task"]: one["doubts"] for one in rulings.report(ada)}
     text = task_key("", None, words)
     assert told == {"desk_1/0": 2, "desk_1/1": 1, "desk_1/2": 0, "desk_1/3": 0, text: 2}
-    assert told == {case.task_key: court.doubts_of(case).count() for case in court.cases_of(ada)}
+    assert told == {case.task_key: rulings.doubts_of(case).count() for case in rulings.cases_of(ada)}
 
 
 def test_export_leaves_out_tasks_at_fault_as_of_its_snapshot(ada, tmp_path):

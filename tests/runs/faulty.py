@@ -21,6 +21,7 @@ from django.utils import timezone
 from awmclient.policies import Turn
 from awmclient.toolcalls import Call
 from episodes.record import appending, recording
+from episodes.stored import settled
 from episodes.visible.trajectory import steps_of
 from experts import advising, queue
 from experts.models import Ask
@@ -203,7 +204,7 @@ class Desk:
             recording.lose_silent(timezone.now() + timedelta(days=2))  # nobody plays it now
             self._answer(episode)
             episode.refresh_from_db()
-            if not episode.is_live and not recording.unverified().filter(pk=episode.pk).exists():
+            if not episode.is_live and not settled.unverified().filter(pk=episode.pk).exists():
                 return episode, tries
             if not episode.is_live and episode.pk not in self.owed:
                 self.owed.append(episode.pk)

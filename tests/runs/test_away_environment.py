@@ -13,6 +13,7 @@ from awmenv.errors import EnvironmentFault, ServerRefused, SessionLost
 from awmenv.models import Observation
 from episodes.models import Episode
 from episodes.record import recording
+from episodes.stored import settled
 from people.access import system
 from runs.launch import launching
 from runs.play import playing
@@ -148,11 +149,11 @@ def test_a_lost_world_is_said_to_be_lost_and_not_asked_again(finished):
 
 
 def test_lost_outcome_is_retried_until_known_or_explained(finished):
-    assert list(recording.unverified()) == [finished]
+    assert list(settled.unverified()) == [finished]
     verified(finished, Verifier(SessionLost("the connection was closed")))
-    assert not recording.unverified().exists()
+    assert not settled.unverified().exists()
 
 
 def test_a_verdict_that_is_there_is_not_called_lost(finished):
     assert verified(finished, Verifier(Observation(reward_type="complete"))) == (["complete"], [])
-    assert not recording.unverified().exists()
+    assert not settled.unverified().exists()

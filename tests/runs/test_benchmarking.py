@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from awmclient.schema import AskOpen, EpisodeStart, RunStart
-from episodes.record import recording, splits
+from episodes.record import pinning, recording
 from experts import queue
 from experts.models import Advice, Ask
 from people import access, members
@@ -75,7 +75,7 @@ def test_unknown_arm_is_refused_before_the_launch(tmp_path):
 
 def test_doubts_of_a_split_are_printed_by_launching_commands(project, ada, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(launching, "wake_worker", lambda pk, delay_s=0: None)
-    splits.pin(ada, "shared", unit="task", seed=0, train=["helpdesk_1/1"], val=["helpdesk_1/0"])
+    pinning.pin(ada, "shared", unit="task", seed=0, train=["helpdesk_1/1"], val=["helpdesk_1/0"])
     said = "1 of 1 held-out task is in scenarios with training tasks of the split shared"
     file = tmp_path / "plan.yaml"
     file.write_text("{name: x, tasks: {split: shared}, arms: [{name: a}]}")

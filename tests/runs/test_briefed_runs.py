@@ -12,7 +12,7 @@ from django.core.management import call_command
 from awmclient.chat import EndpointConfig
 from awmclient.schema import StepBatch
 from episodes.models import Episode, OutcomeHold
-from episodes.record import recording, splits
+from episodes.record import pinning, recording
 from experts.models import ModelCall
 from people.access import system
 from people.errors import Forbidden, Invalid
@@ -171,7 +171,7 @@ def test_informed_held_out_and_own_episodes_are_no_sources(ada, serve):
     row = tries(plan, "distilled")[0]
     assert told(row) is None and server.bodies == []
     assert Briefing.objects.get(run=plan.run).reason == distilling.NO_SOURCES
-    splits.pin(ada, "march", unit="task", seed=0, train=[], val=[row.task])
+    pinning.pin(ada, "march", unit="task", seed=0, train=[], val=[row.task])
     played(ada)
     assert told(tries(launched(ada, arms=DISTILLED, tasks=[row.task]), "distilled")[0]) is None
     assert server.bodies == []

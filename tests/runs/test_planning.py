@@ -15,7 +15,7 @@ from awmclient.chat import EndpointConfig
 from awmclient.schema import Finish, RunStart
 from episodes.errors import KeyConflict
 from episodes.models import Episode
-from episodes.record import recording, splits
+from episodes.record import pinning, recording
 from people.access import system
 from people.errors import Forbidden, NotFound
 from reviews.record import court
@@ -321,7 +321,7 @@ def test_yaml_plan_reads_off_as_a_word():
 
 
 def test_plan_file_repeats_tasks_in_their_order_elsewhere(ada, calls):
-    splits.pin(ada, "march", unit="task", seed=1, train=["library_1/1"], val=[f"helpdesk_1/{idx}" for idx in range(5)])
+    pinning.pin(ada, "march", unit="task", seed=1, train=["library_1/1"], val=[f"helpdesk_1/{idx}" for idx in range(5)])
     first = launched(ada, tasks={"split": "march"}, shuffle=7)
     said = tables.plan_file(first)
     assert said.startswith('# The tasks that this filter selected at the launch: {"split": "march"}\n')
@@ -355,7 +355,7 @@ def test_plan_with_another_spelling_of_a_task_is_refused(ada, calls, name):
 
 
 def test_plan_of_an_unknown_split_is_refused_by_its_name(ada, calls, max_):
-    splits.pin(max_, "march", unit="task", seed=1, train=["library_1/1"], val=["helpdesk_1/0"])
+    pinning.pin(max_, "march", unit="task", seed=1, train=["library_1/1"], val=["helpdesk_1/0"])
     with pytest.raises(BadPlan, match=r"plan\.tasks\.split: There is no split named 'march'\."):
         planning.tasks_of(ada, document(tasks={"split": "march"}))
 

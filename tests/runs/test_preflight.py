@@ -9,7 +9,7 @@ import pytest
 from awmclient.prompts import system_prompt
 from awmclient.schema import Finish, Outcome
 from episodes.models import Episode, OutcomeHold
-from episodes.record import recording, splits
+from episodes.record import pinning, recording
 from episodes.stored.packs import find_pack
 from people.access import system
 from reviews.record import court
@@ -51,20 +51,20 @@ def test_ruled_and_training_tasks_are_doubted(ada, max_):
     one = ended(ada, "one", task_idx=1)
     Episode.objects.filter(pk=one.pk).update(scenario="helpdesk_1")
     court.rule(ada, court.doubt(Episode.objects.get(pk=one.pk)).pk, "too_strict", "It wants a comma.")
-    splits.pin(ada, "march", unit="task", seed=1, train=TASKS[:2], val=["library_1/1"])
+    pinning.pin(ada, "march", unit="task", seed=1, train=TASKS[:2], val=["library_1/1"])
     assert doubts(ada) == [
         "1 task of 3 cannot show a difference: ruled too strict.",
         "2 tasks of 3 are training tasks of the split march.",
     ]
     assert doubts(max_) == []
-    splits.pin(ada, "april", unit="task", seed=1, train=TASKS[:1], val=["library_1/1"])
+    pinning.pin(ada, "april", unit="task", seed=1, train=TASKS[:1], val=["library_1/1"])
     assert "1 task of 3 is a training task of the split april." in doubts(ada)
     form = FORM | {"tasks": " ".join(TASKS)}
     assert "training tasks of the split march" in html(as_person(ada).get("/runs/preview", form))
 
 
 def test_held_out_tasks_of_training_scenarios_are_doubted(ada):
-    splits.pin(ada, "shared", unit="task", seed=0, train=["helpdesk_1/2", "library_1/1"], val=TASKS)
+    pinning.pin(ada, "shared", unit="task", seed=0, train=["helpdesk_1/2", "library_1/1"], val=TASKS)
     shared = (
         "3 of 3 held-out tasks are in scenarios with training tasks of the split shared: it measures new tasks, not new"
         " environments."
@@ -75,7 +75,7 @@ def test_held_out_tasks_of_training_scenarios_are_doubted(ada):
 
 
 def test_held_out_task_like_a_training_task_is_doubted(ada, monkeypatch):
-    splits.pin(ada, "near", unit="scenario", seed=0, train=["helpdesk_1/0"], val=["library_1/0"])
+    pinning.pin(ada, "near", unit="scenario", seed=0, train=["helpdesk_1/0"], val=["library_1/0"])
     plan = document(tasks=["library_1/0"])
     said = preflight.doubts(ada, plan, [("library_1", 0, find_pack("helpdesk_1").tasks("helpdesk_1")[0])])
     assert "1 of 1 held-out task is nearly a training task of the split near." in said
@@ -85,8 +85,8 @@ def test_held_out_task_like_a_training_task_is_doubted(ada, monkeypatch):
 def test_verifier_that_changed_since_the_pin_is_doubted(ada):
     now = probes.verifiers_now(["helpdesk_1/0"])
     sides = {"unit": "scenario", "seed": 0, "train": ["flights_1/0"], "val": TASKS}
-    splits.pin(ada, "march", **sides, about={"verifiers": now})
-    splits.pin(ada, "april", **sides, about={"verifiers": now | {"helpdesk_1/1": "another"}})
+    pinning.pin(ada, "march", **sides, about={"verifiers": now})
+    pinning.pin(ada, "april", **sides, about={"verifiers": now | {"helpdesk_1/1": "another"}})
     assert doubts(ada) == ["1 task has another verifier than the split april names, for example helpdesk_1/1."]
 
 
@@ -176,7 +176,7 @@ def test_checks_count_probes_and_name_disjoint_splits(ada):
         verifier=probes.digest(find_pack("helpdesk_1"), "helpdesk_1", 0),
         state="clean",
     )
-    splits.pin(ada, "march", unit="task", seed=1, train=["flights_1/0"], val=TASKS)
+    pinning.pin(ada, "march", unit="task", seed=1, train=["flights_1/0"], val=TASKS)
     tasks = planning.tasks_of(ada, plan)
     said = preflight.checked(ada, plan, tasks)
     assert "Probes: 1 of 3 tasks clean, 2 not probed (manage.py probe)." in said

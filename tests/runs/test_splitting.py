@@ -9,7 +9,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from episodes.models import Split
-from episodes.record import splits
+from episodes.stored import splits
 from people.errors import Invalid
 from runs.taskset import splitting
 from runs.taskset.splitting import Sides, TaskFacts

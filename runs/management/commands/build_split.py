@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from awmenv.packs import Pack
-from episodes.record import splits
+from episodes.record import pinning
 from episodes.stored.packs import rows_digest
 from people.errors import AppError
 from people.members import house_actor
@@ -74,7 +74,7 @@ class Command(BaseCommand):
         if name:
             train, val = ([f"{scenario}/{idx}" for scenario, idx in side] for side in (sides.train, sides.val))
             actor = house_actor(options["project"])
-            splits.pin(actor, name, unit=sides.unit, seed=sides.seed, train=train, val=val, about=about)
+            pinning.pin(actor, name, unit=sides.unit, seed=sides.seed, train=train, val=val, about=about)
         if not options["read"]:  # a refused name leaves the file of the split that has it
             options["output"].write_text(sides.as_json(), encoding="utf-8")
         self.stdout.write(

@@ -15,20 +15,12 @@ from django.db import IntegrityError, transaction
 
 from episodes.errors import SplitExists
 from episodes.models import Split, SplitTask
+from episodes.stored.splits import TRAIN, VAL
 from people.access import Actor, may_launch
 from people.errors import Invalid
 from people.members import record
-from people.models import Project
 
-TRAIN, VAL = "train", "val"
 UNITS = ("scenario", "task", "instance")
-
-
-def task_key(scenario: str | None, task_idx: int | None, task: str = "") -> str:
-    """Return the key of a task: `scenario/idx`, or a digest of its text where it belongs to no scenario."""
-    if scenario and task_idx is not None:
-        return f"{scenario}/{task_idx}"
-    return f"text/{hashlib.sha256(task.encode('utf-8', 'replace')).hexdigest()[:32]}"
 
 
 @transaction.atomic
@@ -69,17 +61,3 @@ def pin(
     SplitTask.objects.bulk_create(rows, batch_size=5000)
     record(actor, "split.pinned", name, f"{len(sides[TRAIN])} train, {len(sides[VAL])} val, by {unit}, seed {seed}")
     return split
-
-
-def held_out(project: Project) -> set[str]:
-    """Return the keys of all tasks that a split of this project holds out."""
-    rows = SplitTask.objects.filter(split__project=project, side=VAL)
-    return set(rows.values_list("task", flat=True))
-
-
-def is_training_name(name: str | None) -> bool:
-    """Return whether a split name that a loop gave its episode means training; no name makes no claim.
-
-    Loops write `validation`, `VAL` or `dev`: everything that is not *train* is taken for held out.
-    """
-    return (name or TRAIN).strip().casefold() in (TRAIN, "training")

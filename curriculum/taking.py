@@ -1,0 +1,109 @@
+"""Writes: take a snapshot of a run's curriculum, and draw next tasks from one.
+
+A snapshot is taken where its basis changes: with a training step (`training.py`) and with a person's decision
+(`steering.py`). Splits, rulings and probes belong to packages below this one; what they change is taken in at the
+trainer's next request. No page, preview or export takes one.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from typing import Any
+
+from django.db import IntegrityError, transaction
+
+from awmclient.schema import CurriculumNext, NextTask, Ratio
+from curriculum import next_tasks, snapshots
+from curriculum.errors import NoSnapshot
+from curriculum.models import LevelOpened, Snapshot
+from curriculum.rules.weights import draw
+from episodes.models import Run
+from episodes.stored import splits
+from episodes.visible import visibility
+from people.access import Actor, holds, may_record, sees_outcomes, visible_or_404
+
+RATES = ("solo", "solo_solved", "helped", "helped_solved")
+
+
+def current(run: Run) -> str:
+    """Return the id of the snapshot that counts now; take it if a step, decision, split, ruling or probe is new.
+
+    A frozen run keeps the snapshot that it was frozen with.
+    """
+    if (kept := snapshots.frozen(run)) is not None:
+        return kept
+    basis = snapshots.basis(run)
+    known = Snapshot.objects.filter(run=run, basis=basis).values_list("pk", flat=True).first()
+    return known or _take(run, basis)
+
+
+def _take(run: Run, basis: str) -> str:
+    """1. read everything, 2. note the levels that open, 3. store; of two at once the first one counts."""
+    content, at = next_tasks.content(run)
+    text = json.dumps(content, sort_keys=True)
+    said = {"training_step": content["training_step"], "digest": hashlib.sha256(text.encode()).hexdigest()}
+    try:
+        with transaction.atomic():
+            opened = [LevelOpened(run=run, level=name, training_step=said["training_step"]) for name in at.open]
+            LevelOpened.objects.bulk_create(opened, ignore_conflicts=True)
+            return Snapshot.objects.create(run=run, basis=basis, content=content, **said).pk
+    except IntegrityError:
+        return Snapshot.objects.values_list("pk", flat=True).get(run=run, basis=basis)
+
+
+@functools.lru_cache(maxsize=16)
+def _served(pk: str) -> tuple[dict[str, dict[str, Any]], list[str], list[tuple[str, float]]]:
+    """Return the tasks that a snapshot serves, those of them that are pinned, and the weights of the others."""
+    served = {row["task"]: row for row in snapshots.content_of(pk)["tasks"] if row["weight"] > 0}
+    pinned = [task for task, row in served.items() if row["pinned"] is not None]
+    return served, pinned, sorted((task, row["weight"]) for task, row in served.items() if row["pinned"] is None)
+
+
+def next_of(actor: Actor, run_pk: str, count: int, seed: int, snapshot_pk: str = "") -> CurriculumNext:
+    """Return what to play next: `count` tasks of the current snapshot, or of a named one, by weight.
+
+    Pinned tasks come first, in the order in which they were pinned. A task that a split has held out since the snapshot
+    was made is left out. Solve rates are for those who may see outcomes.
+    Raises `BlindReview` while any is withheld from this reviewer.
+    """
+    visibility.refuse_while_blind(actor)
+    run = snapshots.run_of(actor, run_pk)
+    pk = (
+        visible_or_404(Snapshot.objects.only("pk").filter(run=run), actor, snapshot_pk, "run__project").pk
+        if (snapshot_pk)
+        else _for(actor, run)
+    )
+    content, tells = snapshots.content_of(pk), sees_outcomes(actor)
+    served, pinned, weights = _served(pk)
+    held_out = splits.held_out(run.project)
+    first = [task for task in pinned if task not in held_out][:count]
+    drawn = [*first, *draw(weights, count - len(first), snapshot=pk, seed=seed, without=held_out)]
+    limits = {one["name"]: one for one in content["levels"]}
+    return CurriculumNext(
+        snapshot=pk,
+        ratio=Ratio(**content["ratio"]),
+        recommended=content["recommended"] if tells else None,
+        tasks=[_task(served[task], limits.get(served[task]["level"], {}), tells) for task in drawn],
+        seed=seed,
+        **{
+            name: content[name]
+            for name in ("run", "training_step", "strategy", "phase", "decided_by", "method", "format_error_rate")
+        },
+    )
+
+
+def _for(actor: Actor, run: Run) -> str:
+    """Return the snapshot to draw from: a trainer's request takes what is new, others read the newest."""
+    pk = current(run) if holds(actor, may_record) else snapshots.newest(run)
+    if not pk:
+        raise NoSnapshot
+    return pk
+
+
+def _task(row: dict[str, Any], level: dict[str, Any], tells: bool) -> NextTask:
+    about = {name: row[name] for name in ("task", "scenario", "task_idx", "split", "level", "weight")}
+    limits = {name: level.get(name) or None for name in ("max_steps", "tools", "hint")}
+    known = {name: row[name] for name in RATES} if tells else {}
+    return NextTask(**about, **limits, **known, pinned=row["pinned"] is not None)

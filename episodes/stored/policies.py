@@ -1,0 +1,20 @@
+"""Pure: kind and name of a policy, for filters and exports."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def policy_facts(policy: dict[str, Any]) -> dict[str, str]:
+    """Return kind and name of a policy, for filters and exports: `kind` and `name` as the loop gives them.
+
+    Without them a policy that names a `model` is of the kind *model* under that name, and awmweb's own say which
+    script they play.
+    """
+    kind = policy.get("kind") or policy.get("awmweb") or ("model" if policy.get("model") else "")
+    name = policy.get("name") or policy.get("script") or policy.get("model") or ""
+    return {"policy_kind": _short(kind, 40), "policy_name": _short(name, 200)}
+
+
+def _short(value: Any, most: int) -> str:
+    return value.replace("\x00", "")[:most] if isinstance(value, str) else ""

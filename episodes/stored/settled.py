@@ -1,0 +1,32 @@
+"""Reads: which episodes have ended for good: their verifier has run, or will not."""
+
+from __future__ import annotations
+
+from django.db.models import Exists, OuterRef, QuerySet
+
+from awmclient.schema import (
+    LIVE_STATES,
+)
+from episodes.models import (
+    Episode,
+    EpisodeEvent,
+    EpisodeState,
+    Origin,
+    VerifierOutcome,
+)
+
+NOT_VERIFIED, NOT_ATTESTED = "not verified", "not attested"
+
+
+def unverified() -> QuerySet[Episode]:
+    """Return finished built-in episodes without an outcome or a reason for that: their worker was lost in between."""
+    finished = Episode.objects.filter(state=EpisodeState.FINISHED, origin=Origin.BUILTIN)
+    told = EpisodeEvent.objects.filter(episode=OuterRef("pk"), verb=NOT_VERIFIED)
+    judged = VerifierOutcome.objects.filter(episode=OuterRef("pk"), source=VerifierOutcome.Source.VERIFIER)
+    return finished.filter(~Exists(told), ~Exists(judged))
+
+
+def settled() -> QuerySet[Episode]:
+    """Return episodes that have ended and whose verifier has run or will not."""
+    waits = unverified().filter(pk=OuterRef("pk"), fault="")
+    return Episode.objects.exclude(state__in=LIVE_STATES).exclude(Exists(waits))

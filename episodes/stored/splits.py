@@ -1,0 +1,33 @@
+"""Reads: pinned splits: which side a task is on, and whether it is held out. Asked by exports, runs and the curriculum.
+
+Leaves writing a split to `episodes/record/pinning.py`, and choosing the tasks to those who pin."""
+
+from __future__ import annotations
+
+import hashlib
+
+from episodes.models import SplitTask
+from people.models import Project
+
+TRAIN, VAL = "train", "val"
+
+
+def task_key(scenario: str | None, task_idx: int | None, task: str = "") -> str:
+    """Return the key of a task: `scenario/idx`, or a digest of its text where it belongs to no scenario."""
+    if scenario and task_idx is not None:
+        return f"{scenario}/{task_idx}"
+    return f"text/{hashlib.sha256(task.encode('utf-8', 'replace')).hexdigest()[:32]}"
+
+
+def held_out(project: Project) -> set[str]:
+    """Return the keys of all tasks that a split of this project holds out."""
+    rows = SplitTask.objects.filter(split__project=project, side=VAL)
+    return set(rows.values_list("task", flat=True))
+
+
+def is_training_name(name: str | None) -> bool:
+    """Return whether a split name that a loop gave its episode means training; no name makes no claim.
+
+    Loops write `validation`, `VAL` or `dev`: everything that is not *train* is taken for held out.
+    """
+    return (name or TRAIN).strip().casefold() in (TRAIN, "training")
