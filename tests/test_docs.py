@@ -114,6 +114,19 @@ def test_every_link_in_a_document_leads_to_a_file(page: Path) -> None:
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchor_in_a_document_is_a_heading_of_its_page(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*\.md)?#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    assert [f"{name}#{anchor}" for name, anchor in links if anchor not in anchors(page.parent / name, page)] == []
+
+
+def anchors(target: Path, page: Path) -> set[str]:
+    """Anchors of the headings of a page, as GitHub makes them; a folder means the page itself."""
+    text = (page if target.is_dir() else target).read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
 def test_every_page_that_the_code_points_to_exists() -> None:
     """A message that says `see docs/...` must not lead nowhere."""
     texts = [*sources(*APPS, "awmenv", "awmclient", "tests"), ROOT / "Makefile", ROOT / "requirements.txt", *DOCUMENTS]
