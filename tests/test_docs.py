@@ -20,6 +20,7 @@ from awmclient.chat import EndpointConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports", "awmweb")
+DECISIONS = ROOT / "docs" / "decisions"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READERS = {"text", "number", "switch", "web_address", "price_table", "get", "getenv", "whole", "choice"}
@@ -154,8 +155,14 @@ def test_architecture_names_every_module_of_a_package(package: str) -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    numbers = [int(path.name[:4]) for path in sorted(DECISIONS.glob("0*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_decision_is_in_the_index_once() -> None:
+    lines = re.findall(r"^- \[(\d+)\]\(([\w.-]+)\): .+\.$", (DECISIONS / "README.md").read_text(), re.MULTILINE)
+    assert sorted(name for _, name in lines) == sorted(path.name for path in DECISIONS.glob("0*.md"))
+    assert [name for number, name in lines if int(number) != int(name[:4])] == []
 
 
 def promises() -> list[tuple[str, str, str]]:
