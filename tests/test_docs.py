@@ -155,13 +155,13 @@ def test_architecture_names_every_module_of_a_package(package: str) -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted(DECISIONS.glob("0*.md"))]
+    numbers = [int(path.name[:4]) for path in sorted(DECISIONS.glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
 
 
 def test_every_decision_is_in_the_index_once() -> None:
     lines = re.findall(r"^- \[(\d+)\]\(([\w.-]+)\): .+\.$", (DECISIONS / "README.md").read_text(), re.MULTILINE)
-    assert sorted(name for _, name in lines) == sorted(path.name for path in DECISIONS.glob("0*.md"))
+    assert sorted(name for _, name in lines) == sorted(path.name for path in DECISIONS.glob("[0-9]*.md"))
     assert [name for number, name in lines if int(number) != int(name[:4])] == []
 
 
