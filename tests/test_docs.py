@@ -20,6 +20,7 @@ from awmclient.chat import EndpointConfig
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports", "awmweb")
+DECISIONS = ROOT / "docs" / "decisions"
 CONFIGURATION = ROOT / "docs" / "configuration.md"
 DOCUMENTS = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
 READERS = {"text", "number", "switch", "web_address", "price_table", "get", "getenv", "whole", "choice"}
@@ -114,6 +115,19 @@ def test_every_link_in_a_document_leads_to_a_file(page: Path) -> None:
     assert [link for link in local if not (page.parent / link).exists()] == []
 
 
+@pytest.mark.parametrize("page", DOCUMENTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_anchor_in_a_document_is_a_heading_of_its_page(page: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*\.md)?#([^)\s]+)\)", page.read_text(encoding="utf-8"))
+    assert [f"{name}#{anchor}" for name, anchor in links if anchor not in anchors(page.parent / name, page)] == []
+
+
+def anchors(target: Path, page: Path) -> set[str]:
+    """Anchors of the headings of a page, as GitHub makes them; a folder means the page itself."""
+    text = (page if target.is_dir() else target).read_text(encoding="utf-8")
+    headings = re.findall(r"^#+ (.+)$", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading).strip().lower().replace(" ", "-") for heading in headings}
+
+
 def test_every_page_that_the_code_points_to_exists() -> None:
     """A message that says `see docs/...` must not lead nowhere."""
     texts = [*sources(*APPS, "awmenv", "awmclient", "tests"), ROOT / "Makefile", ROOT / "requirements.txt", *DOCUMENTS]
@@ -141,8 +155,14 @@ def test_architecture_names_every_module_of_a_package(package: str) -> None:
 
 
 def test_decisions_are_numbered_without_gaps() -> None:
-    numbers = [int(path.name[:4]) for path in sorted((ROOT / "docs" / "decisions").glob("*.md"))]
+    numbers = [int(path.name[:4]) for path in sorted(DECISIONS.glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_every_decision_is_in_the_index_once() -> None:
+    lines = re.findall(r"^- \[(\d+)\]\(([\w.-]+)\): .+\.$", (DECISIONS / "README.md").read_text(), re.MULTILINE)
+    assert sorted(name for _, name in lines) == sorted(path.name for path in DECISIONS.glob("[0-9]*.md"))
+    assert [name for number, name in lines if int(number) != int(name[:4])] == []
 
 
 def promises() -> list[tuple[str, str, str]]:
