@@ -15,7 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from awmweb.embedded import EmbeddedError, backup
+from awmweb.embedded import EmbeddedError, backup, gate
 from awmweb.embedded.paths import data_paths
 
 
@@ -65,6 +65,7 @@ class Command(BaseCommand):
     requires_system_checks: list[str] = []
 
     def handle(self, *args: Any, **options: Any) -> None:
+        gate.wait()
         self.migrate()
         print("@migrated", flush=True)
         lines = LastLine()
