@@ -16,7 +16,11 @@ import pytest
 from django.conf import settings
 from django.core.management import get_commands
 
+import awmenv
 from awmclient.chat import EndpointConfig
+from awmclient.schema import SCHEMA_VERSION
+from exports.build import datasets
+from exports.formats import FORMATS
 
 ROOT = Path(__file__).resolve().parent.parent
 APPS = ("people", "notices", "episodes", "reviews", "experts", "runs", "curriculum", "exports", "imports", "awmweb")
@@ -136,11 +140,18 @@ def test_every_page_that_the_code_points_to_exists() -> None:
 
 
 def test_the_changelog_has_an_entry_for_the_present_version() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    assert project["project"]["version"] == settings.VERSION
+    projects = [tomllib.loads((ROOT / name / "pyproject.toml").read_text())["project"] for name in ("", "awmclient")]
+    assert {*(project["version"] for project in projects), awmenv.__version__} == {settings.VERSION}
     entries = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE)[1:]
     present = [entry for entry in entries if entry.split()[0] == settings.VERSION]
     assert present and "\n- " in present[0]
+
+
+def test_operations_lists_the_number_of_each_format() -> None:
+    page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
+    numbers = {SCHEMA_VERSION, datasets.VERSION, settings.VERSION, *(one.version for one in FORMATS.values())}
+    section = page.split("## What a version number promises", 1)[1].split("\n## ", 1)[0]
+    assert [number for number in sorted(numbers) if f"`{number}`" not in section] == []
 
 
 @pytest.mark.parametrize("package", [*APPS, "awmclient", "awmenv", "awmenv/server"])
