@@ -1,11 +1,11 @@
 // Behind the answer, and about the question at any time: tags with one key, and words that were not sent.
 
 import { isEmpty } from "./drafts.js";
-import { bind } from "./keys.js";
-import { life } from "./page-life.js";
-import { part, post } from "./post.js";
+import { bind } from "./shell/keys.js";
+import { life } from "./shell/page-life.js";
+import { part, post } from "./shell/post.js";
 import { swap } from "./answer-assist.js";
-import { say } from "./toast.js";
+import { say } from "./shell/toast.js";
 
 const csrf = () => document.querySelector('meta[name="csrf"]').content;
 

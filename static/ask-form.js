@@ -1,17 +1,17 @@
 // The form of an answer: kept while it is written, the lease held, one press sends once. The deadline is the server's; a
 // form that comes late freezes, and its words can be kept as an annotation.
 
-import { serverNow } from "./clock.js";
+import { serverNow } from "./shell/clock.js";
 import { Saver, Store, beganWith, best, same } from "./drafts.js";
-import { bind, print, unbind } from "./keys.js";
+import { bind, print, unbind } from "./shell/keys.js";
 import { Lease } from "./lease.js";
 import { ahead, lookAhead, showEarly } from "./next-ask.js";
-import { life } from "./page-life.js";
-import { NO_CONTACT, isOut, outWords, post } from "./post.js";
+import { life } from "./shell/page-life.js";
+import { NO_CONTACT, isOut, outWords, post } from "./shell/post.js";
 import { CallBuilder, chosen } from "./schema-form.js";
-import { noteSent } from "./delivery-toast.js";
-import { announce } from "./shell.js";
-import { visible } from "./visible-text.js";
+import { noteSent } from "./shell/delivery-toast.js";
+import { announce } from "./shell/shell.js";
+import { visible } from "./shell/visible-text.js";
 
 const QUIET_MS = 700;
 const SETTLE_MS = 1500;

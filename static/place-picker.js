@@ -1,11 +1,11 @@
 // What a label of the review page stands on: the step in view, a value in it, or letters of a text there. Letters are
 // selected on the page by pointer, or in a box of their own by keyboard; [ and ] go through the values of the step.
 
-import { act, bind, print } from "./keys.js";
-import { life, whenOver } from "./page-life.js";
+import { act, bind, print } from "./shell/keys.js";
+import { life, whenOver } from "./shell/page-life.js";
 import { BOXES, boxesOf, lettersIn, mark, rangesIn, readIn, reveal, rowOf, storedStep } from "./place-marks.js";
 import { linesOf, nodeAt, placeOf, placeOfNode, textOf, Unlike, unitsOf, valuesIn, written } from "./places.js";
-import { visible } from "./visible-text.js";
+import { visible } from "./shell/visible-text.js";
 
 const BREATH_MS = 150;
 const SHOWN = 16_000; // letters of a text in the box

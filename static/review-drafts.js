@@ -3,8 +3,8 @@
 
 import { resume } from "./correction.js";
 import { Store } from "./drafts.js";
-import { life } from "./page-life.js";
-import { visible } from "./visible-text.js";
+import { life } from "./shell/page-life.js";
+import { visible } from "./shell/visible-text.js";
 
 /** @typedef {{form: string, at: number, fields: [string, string][]}} Part what one form holds, and since when */
 

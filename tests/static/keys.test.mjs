@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
-import { KEYS, capsOf, dispatcher, isDead, keysOf, nameOf } from "../../static/keys.js";
-import { matching } from "../../static/command-palette.js";
+import { KEYS, capsOf, dispatcher, isDead, keysOf, nameOf } from "../../static/shell/keys.js";
+import { matching } from "../../static/shell/command-palette.js";
 
 const here = new URL("../../", import.meta.url);
 const files = (folder, ending) => readdirSync(new URL(folder, here), { recursive: true }).filter((name) => name.endsWith(ending)).map((name) => readFileSync(new URL(folder + name, here), "utf8"));

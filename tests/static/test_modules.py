@@ -13,7 +13,7 @@ from django.template.loader import get_template
 
 ROOT = Path(__file__).resolve().parents[2]
 TEMPLATES = sorted((ROOT / "templates").rglob("*.html"))
-MODULES = sorted((ROOT / "static").glob("*.js"))
+MODULES = sorted(path for path in (ROOT / "static").rglob("*.js") if path.parent.name != "vendor")
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="needs Node to run the modules")

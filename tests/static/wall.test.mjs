@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { matters } from "../../static/queue.js";
 import { firstTick } from "../../static/scrubber.js";
-import { lostWords } from "../../static/shell.js";
+import { lostWords } from "../../static/shell/shell.js";
 import { stepOf } from "../../static/steps.js";
-import { visible } from "../../static/visible-text.js";
+import { visible } from "../../static/shell/visible-text.js";
 import { actedAfter, inOrder, lineOf, needOf } from "../../static/wall.js";
 
 const book = { marks: { t: ["k", "", "thought", "thoughts", true, false], r: ["k", "", "read", "reads", false, false] } };
