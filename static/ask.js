@@ -13,7 +13,7 @@ import { begin, every, life } from "./shell/page-life.js";
 import { announce } from "./shell/shell.js";
 import { startSimilar } from "./similar-answers.js";
 import { startJump, startSmall } from "./mobile-keyboard.js";
-import { keepTrue, lists, startKeys } from "./steps.js";
+import { keepTrue, lists, startKeys } from "./steps/steps.js";
 
 const spoken = new Set();
 let leaving = false; // a form is on its way, and a reload for the frame that it causes would race with its page

@@ -7,7 +7,7 @@ import { startNext } from "./next-review.js";
 import { begin, every } from "./shell/page-life.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
 import { post } from "./shell/post.js";
-import { show, start as startScrubber } from "./scrubber.js";
+import { show, start as startScrubber } from "./steps/scrubber.js";
 import { startDrafts } from "./review-drafts.js";
 import { refuse } from "./shell/toast.js";
 

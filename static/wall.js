@@ -6,7 +6,7 @@
 import { serverNow, tick } from "./shell/clock.js";
 import { fetchFragment } from "./shell/html-merge.js";
 import { coalesce } from "./shell/stream.js";
-import { actionsIn, pictures, strip } from "./strip.js";
+import { actionsIn, pictures, strip } from "./steps/strip.js";
 import { visible } from "./shell/visible-text.js";
 
 const STALLED_MS = 30_000;

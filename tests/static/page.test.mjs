@@ -7,8 +7,8 @@ import { isOut, outWords, post, wordsOf } from "../../static/shell/post.js";
 import { visible } from "../../static/shell/visible-text.js";
 import { leaseWords } from "../../static/lease.js";
 import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/schema-form.js";
-import { jumpsFrom } from "../../static/look-ahead.js";
-import { nextMark, nextSaid, withStep } from "../../static/scrubber.js";
+import { jumpsFrom } from "../../static/steps/look-ahead.js";
+import { nextMark, nextSaid, withStep } from "../../static/steps/scrubber.js";
 import { backWords, nearestOf, noteAsk, ripe } from "../../static/shell/shell.js";
 
 test("seconds read as a clock and never below zero", () => {

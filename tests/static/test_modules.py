@@ -82,7 +82,7 @@ def test_a_strip_is_drawn_alike_by_the_server_and_by_the_page(codes, options):
 
     book = json.dumps({"marks": picture_book(), "pitch": PITCH})
     script = (
-        f"import {{ strip }} from {json.dumps(str(ROOT / 'static' / 'strip.js'))};"
+        f"import {{ strip }} from {json.dumps(str(ROOT / 'static' / 'steps' / 'strip.js'))};"
         f"process.stdout.write(strip({json.dumps(codes)}, {json.dumps(options)}, {book}));"
     )
     done = subprocess.run(

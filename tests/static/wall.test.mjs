@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { matters } from "../../static/queue.js";
-import { firstTick } from "../../static/scrubber.js";
+import { firstTick } from "../../static/steps/scrubber.js";
 import { lostWords } from "../../static/shell/shell.js";
-import { stepOf } from "../../static/steps.js";
+import { stepOf } from "../../static/steps/steps.js";
 import { visible } from "../../static/shell/visible-text.js";
 import { actedAfter, inOrder, lineOf, needOf } from "../../static/wall.js";
 

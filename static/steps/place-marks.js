@@ -1,7 +1,7 @@
 // Parts of steps of which people said something, marked where they stand. The marks are custom highlights: the text of
 // strangers is left alone. Where a browser has none, the list of what was said still says where, and leads there.
 
-import { life } from "./shell/page-life.js";
+import { life } from "../shell/page-life.js";
 import { cellOf, nodeAt, parse, stretchesOf, unitsOf } from "./places.js";
 
 const KEPT = 12; // stored steps

@@ -4,7 +4,7 @@
 // server draws it (`episodes/step_cards.py`). What does not read alike has no places: a place is exact or refused.
 // Letters are code points, as the server counts them. Pure.
 
-import { visible } from "./shell/visible-text.js";
+import { visible } from "../shell/visible-text.js";
 
 /**
  * @typedef {{path: string, start?: number, end?: number}} Place

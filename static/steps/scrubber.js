@@ -1,10 +1,10 @@
 // Replay: one step in view, moved by keys, by the scrubber, by the slider of a long episode and by play; its number stands
 // in the URL. The list is the one of the live page; the scrubber shows the neighbourhood of the step in view.
 
-import { bind, print } from "./shell/keys.js";
+import { bind, print } from "../shell/keys.js";
 import { LongList } from "./longlist.js";
 import { jumpsFrom, lookAhead, lookNoMore } from "./look-ahead.js";
-import { afterFrames, life, whenOver } from "./shell/page-life.js";
+import { afterFrames, life, whenOver } from "../shell/page-life.js";
 import { startMarks } from "./place-marks.js";
 import { startFind } from "./steps.js";
 import { pictures } from "./strip.js";

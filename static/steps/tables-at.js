@@ -1,6 +1,6 @@
 // The replay's tables: they follow the step in view while they are open, with the table that the reader chose.
 
-import { fetchFragment } from "./shell/html-merge.js";
+import { fetchFragment } from "../shell/html-merge.js";
 
 const BREATH_MS = 120;
 const PATIENCE_MS = 30_000; // a scenario that no one plays has to be loaded first

@@ -1,7 +1,7 @@
 // The rows of a long list that are kept, whether they are on the page or not: by number, with what the reader opened in
 // them, which are out of date and which the server has not. Owns no place on the page.
 
-import { localise } from "./shell/clock.js";
+import { localise } from "../shell/clock.js";
 
 const KEEP = 360;
 export const AGAIN_MS = 1500; // a row that the server did not send is asked for again after this

@@ -1,10 +1,10 @@
 // The lists of steps of this page under the keys and under the wire: next and previous, first and last, open all, find,
 // the step that the address names, and what keeps a list true: frames, gaps, returns, sleep and a slow timer.
 
-import { bind } from "./shell/keys.js";
+import { bind } from "../shell/keys.js";
 import { LongList } from "./longlist.js";
-import { every, life } from "./shell/page-life.js";
-import { wake, watch } from "./shell/shell.js";
+import { every, life } from "../shell/page-life.js";
+import { wake, watch } from "../shell/shell.js";
 
 const SLOW_MS = 10_000;
 const SLEPT_MS = 15_000;
