@@ -1,6 +1,6 @@
 // Behind the answer, and about the question at any time: tags with one key, and words that were not sent.
 
-import { isEmpty } from "./drafts.js";
+import { isEmpty } from "./forms/drafts.js";
 import { bind } from "./shell/keys.js";
 import { life } from "./shell/page-life.js";
 import { part, post } from "./shell/post.js";
@@ -59,7 +59,7 @@ async function rescue(page, store) {
 /**
  * A text that was not sent before the ask closed: keep it with y, or let it go with n.
  * @param {HTMLElement} page
- * @param {import("./drafts.js").Store} store
+ * @param {import("./forms/drafts.js").Store} store
  */
 export function startUnsent(page, store) {
   rescue(page, store);

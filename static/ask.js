@@ -6,7 +6,7 @@ import { startTags, startUnsent } from "./ask-feedback.js";
 import { form, freeze, heldBy, keepWords, mount, page, startForm } from "./ask-form.js";
 import { serverNow } from "./shell/clock.js";
 import { startContext } from "./ask-panels.js";
-import { Store } from "./drafts.js";
+import { Store } from "./forms/drafts.js";
 import { print } from "./shell/keys.js";
 import { swapsTo } from "./next-ask.js";
 import { begin, every, life } from "./shell/page-life.js";

@@ -3,7 +3,7 @@
 import { bind, print } from "./shell/keys.js";
 import { fetchFragment, mergeParts } from "./shell/html-merge.js";
 import { look as lookAtCharts } from "./charts.js";
-import { start as startRows } from "./list-keys.js";
+import { start as startRows } from "./forms/list-keys.js";
 import { announce } from "./shell/shell.js";
 import { coalesce } from "./shell/stream.js";
 

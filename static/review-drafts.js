@@ -2,7 +2,7 @@
 // fields again. What has no field any more, because someone else claimed the review, can be read and copied.
 
 import { resume } from "./correction.js";
-import { Store } from "./drafts.js";
+import { Store } from "./forms/drafts.js";
 import { life } from "./shell/page-life.js";
 import { visible } from "./shell/visible-text.js";
 

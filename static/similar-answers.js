@@ -9,7 +9,7 @@ import { walk } from "./shell/arrow-keys.js";
 
 /**
  * Tools of these calls that the agent at hand does not have, each once.
- * @param {import("./drafts.js").Call[]} calls
+ * @param {import("./forms/drafts.js").Call[]} calls
  * @param {string[]} names
  */
 export function unknownTools(calls, names) {

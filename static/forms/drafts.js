@@ -2,7 +2,7 @@
 // breaks in between (a reload, a crash, a locked phone, a change of network, a second tab), no words are lost: of two
 // texts that know of each other the later one goes on, of two that do not a person chooses. Pure but for what is passed.
 
-import { pauseBefore } from "./shell/stream.js";
+import { pauseBefore } from "../shell/stream.js";
 
 const QUIET_MS = 800; // after the last stroke
 const LONGEST_MS = 4000; // while typing goes on
@@ -132,12 +132,12 @@ export class Saver {
   /**
    * @param {object} options
    * @param {() => Words} options.read
-   * @param {(words: Words, version: number, keepalive: boolean) => Promise<import("./shell/post.js").Result>} options.deliver
+   * @param {(words: Words, version: number, keepalive: boolean) => Promise<import("../shell/post.js").Result>} options.deliver
    * @param {(words: Words) => boolean} options.keep
    * @param {(state: string, detail?: any) => void} options.tell
    * @param {number} [options.version]
    * @param {Words | null} [options.sent]
-   * @param {import("./shell/stream.js").Timer} [options.timer]
+   * @param {import("../shell/stream.js").Timer} [options.timer]
    */
   constructor({ read, deliver, keep, tell, version = 0, sent = null, timer }) {
     this.read = read;
@@ -208,7 +208,7 @@ export class Saver {
 
   /**
    * @param {Words} words
-   * @param {import("./shell/post.js").Result} result
+   * @param {import("../shell/post.js").Result} result
    */
   #heard(words, { ok, answer, error }) {
     if (this.state === "stopped") return;

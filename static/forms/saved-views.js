@@ -1,9 +1,9 @@
 // Saved views of the queue: a list that is fetched when it is opened, walked through by keys, and a form that saves what
 // the address says now. A view is nothing but an address with a name.
 
-import { bind, print } from "./shell/keys.js";
-import { part } from "./shell/post.js";
-import { walk } from "./shell/arrow-keys.js";
+import { bind, print } from "../shell/keys.js";
+import { part } from "../shell/post.js";
+import { walk } from "../shell/arrow-keys.js";
 
 /** @type {HTMLDialogElement} */
 const dialog = document.getElementById("views");

@@ -2,7 +2,7 @@
 // Pure functions first (tested under Node), the elements below. Owns the hidden field that carries the calls as JSON.
 // A schema is the agent's word: of each, only so much is read, and its texts are shown cleaned.
 
-import { visible } from "./shell/visible-text.js";
+import { visible } from "../shell/visible-text.js";
 
 const ARGUMENTS = 100;
 const CHOICES = 500; // more are typed, not chosen

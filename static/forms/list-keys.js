@@ -1,10 +1,10 @@
 // Keys for lists: j and k move, Enter opens, c claims, r releases, p declines, t transfers, x selects, Esc clears.
 // Rows are [data-key] inside [data-list]; what can be done to one stands below its data-actions.
 
-import { bind, print } from "./shell/keys.js";
-import { release } from "./shell/html-merge.js";
-import { post } from "./shell/post.js";
-import { say } from "./shell/toast.js";
+import { bind, print } from "../shell/keys.js";
+import { release } from "../shell/html-merge.js";
+import { post } from "../shell/post.js";
+import { say } from "../shell/toast.js";
 
 const folded = (row) => row.parentElement.closest("details:not([open])");
 const rows = () => [...document.querySelectorAll("[data-list] [data-key]")].filter((row) => row.querySelector("a") && !folded(row));
