@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ago, clock, level } from "../../static/shell/clock.js";
-import { matters } from "../../static/queue.js";
+import { matters } from "../../static/lists/queue.js";
 import { moved, movedOver } from "../../static/forms/list-keys.js";
 import { isOut, outWords, post, wordsOf } from "../../static/shell/post.js";
 import { visible } from "../../static/shell/visible-text.js";

@@ -2,7 +2,7 @@
 // and without scripts, their tables say the same. A refresh of the page keeps the drawings (`hx-preserve`) and brings new
 // figures, so that a chart changes in place and keeps its zoom.
 
-const LIBRARY = "./vendor/plotly-basic-4.1.1.min.js";
+const LIBRARY = "../vendor/plotly-basic-4.1.1.min.js";
 const NEAR = "300px";
 const PNG_SCALE = 2;
 

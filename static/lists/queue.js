@@ -1,12 +1,12 @@
 // Home, queue, desk and episode list: a frame of the queue that changes more than a row makes the page fetch itself and merge.
 // The steps of live episodes are drawn from the frames alone, by wall.js.
 
-import { localise, serverNow, tick } from "./shell/clock.js";
-import { print } from "./shell/keys.js";
-import { fetchFragment, mergeParts } from "./shell/html-merge.js";
-import { startMore } from "./shell/disclosure.js";
-import { start as startRows } from "./forms/list-keys.js";
-import { coalesce } from "./shell/stream.js";
+import { localise, serverNow, tick } from "../shell/clock.js";
+import { print } from "../shell/keys.js";
+import { fetchFragment, mergeParts } from "../shell/html-merge.js";
+import { startMore } from "../shell/disclosure.js";
+import { start as startRows } from "../forms/list-keys.js";
+import { coalesce } from "../shell/stream.js";
 
 const SLOW_MS = 20_000;
 const PAUSE_MS = 1000;

@@ -3,11 +3,11 @@
 // On the wall rows stand by need: a person, stalled, running, queued. Nothing moves under the hand: while the pointer or
 // the focus is in the wall rows keep their places, and what would have moved waits behind a pill.
 
-import { serverNow, tick } from "./shell/clock.js";
-import { fetchFragment } from "./shell/html-merge.js";
-import { coalesce } from "./shell/stream.js";
-import { actionsIn, pictures, strip } from "./steps/strip.js";
-import { visible } from "./shell/visible-text.js";
+import { serverNow, tick } from "../shell/clock.js";
+import { fetchFragment } from "../shell/html-merge.js";
+import { coalesce } from "../shell/stream.js";
+import { actionsIn, pictures, strip } from "../steps/strip.js";
+import { visible } from "../shell/visible-text.js";
 
 const STALLED_MS = 30_000;
 const SLICE_MS = 5;

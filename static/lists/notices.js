@@ -1,7 +1,7 @@
 // The page Notifications: turn on the channels of this browser, or say why it cannot.
 
-import { post } from "./shell/post.js";
-import { say } from "./shell/toast.js";
+import { post } from "../shell/post.js";
+import { say } from "../shell/toast.js";
 
 /** Return why this browser cannot show notifications; empty if it can. */
 export function obstacle({ secure, worker, notification, permission, push, wantsPush, ios, standalone }) {
