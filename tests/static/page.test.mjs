@@ -5,7 +5,7 @@ import { matters } from "../../static/lists/queue.js";
 import { moved, movedOver } from "../../static/forms/list-keys.js";
 import { isOut, outWords, post, wordsOf } from "../../static/shell/post.js";
 import { visible } from "../../static/shell/visible-text.js";
-import { leaseWords } from "../../static/lease.js";
+import { leaseWords } from "../../static/ask/lease.js";
 import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/forms/schema-form.js";
 import { jumpsFrom } from "../../static/steps/look-ahead.js";
 import { nextMark, nextSaid, withStep } from "../../static/steps/scrubber.js";

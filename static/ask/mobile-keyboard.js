@@ -1,8 +1,8 @@
 // The ask page on a phone with its keyboard open: the question, the countdown and Send stay in what is left to see. Phones
 // either shrink the page or slide it below the keyboard; the visual viewport says what is left in both cases.
 
-import { startMore } from "./shell/disclosure.js";
-import { life } from "./shell/page-life.js";
+import { startMore } from "../shell/disclosure.js";
+import { life } from "../shell/page-life.js";
 
 const SMALL = "(max-width: 760px)";
 const ROOM = 620; // more height than this needs no help

@@ -1,17 +1,17 @@
 // The form of an answer: kept while it is written, the lease held, one press sends once. The deadline is the server's; a
 // form that comes late freezes, and its words can be kept as an annotation.
 
-import { serverNow } from "./shell/clock.js";
-import { Saver, Store, beganWith, best, same } from "./forms/drafts.js";
-import { bind, print, unbind } from "./shell/keys.js";
+import { serverNow } from "../shell/clock.js";
+import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
+import { bind, print, unbind } from "../shell/keys.js";
 import { Lease } from "./lease.js";
 import { ahead, lookAhead, showEarly } from "./next-ask.js";
-import { life } from "./shell/page-life.js";
-import { NO_CONTACT, isOut, outWords, post } from "./shell/post.js";
-import { CallBuilder, chosen } from "./forms/schema-form.js";
-import { noteSent } from "./shell/delivery-toast.js";
-import { announce } from "./shell/shell.js";
-import { visible } from "./shell/visible-text.js";
+import { life } from "../shell/page-life.js";
+import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
+import { CallBuilder, chosen } from "../forms/schema-form.js";
+import { noteSent } from "../shell/delivery-toast.js";
+import { announce } from "../shell/shell.js";
+import { visible } from "../shell/visible-text.js";
 
 const QUIET_MS = 700;
 const SETTLE_MS = 1500;
@@ -70,7 +70,7 @@ function keepHere(words) {
   return store.keep(entry);
 }
 
-/** @type {(words: import("./forms/drafts.js").Words, version: number, keepalive: boolean) => ReturnType<typeof post>} */
+/** @type {(words: import("../forms/drafts.js").Words, version: number, keepalive: boolean) => ReturnType<typeof post>} */
 function deliverDraft({ text, calls, drafted }, version, keepalive) {
   const body = new FormData();
   const all = { text, tool_calls: JSON.stringify(calls), drafted_by: drafted, version: String(version), csrfmiddlewaretoken: CSRF() };
@@ -178,7 +178,7 @@ function mark(keys = "") {
 /**
  * Put words where the caret is, or at the end; what stands there stays. Undo takes them out again.
  * @param {string} words
- * @param {{atEnd?: boolean, calls?: import("./forms/drafts.js").Call[], began?: string}} [how]
+ * @param {{atEnd?: boolean, calls?: import("../forms/drafts.js").Call[], began?: string}} [how]
  */
 export function insert(words, { atEnd = false, calls = [], began = "" } = {}) {
   const text = field("text");

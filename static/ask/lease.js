@@ -1,10 +1,10 @@
 // The lease of the claimed ask: renewed while this page is open, shown in three colors: claimed, offline, lost.
 
-import { clock, serverNow } from "./shell/clock.js";
-import { every, life } from "./shell/page-life.js";
-import { NO_CONTACT, isOut } from "./shell/post.js";
-import { whenRefused } from "./shell/shell.js";
-import { visible } from "./shell/visible-text.js";
+import { clock, serverNow } from "../shell/clock.js";
+import { every, life } from "../shell/page-life.js";
+import { NO_CONTACT, isOut } from "../shell/post.js";
+import { whenRefused } from "../shell/shell.js";
+import { visible } from "../shell/visible-text.js";
 
 const RENEW_MS = 25_000;
 const AGAIN_MS = 5_000;
@@ -28,10 +28,10 @@ export class Lease {
   /**
    * @param {HTMLElement} chip
    * @param {object} hears
-   * @param {(path: string) => Promise<import("./shell/post.js").Result>} hears.deliver
+   * @param {(path: string) => Promise<import("../shell/post.js").Result>} hears.deliver
    * @param {() => boolean} hears.idle
    * @param {() => void} hears.closed
-   * @param {(error: import("./shell/post.js").Refusal) => void} hears.cast
+   * @param {(error: import("../shell/post.js").Refusal) => void} hears.cast
    * @param {(isGone: boolean) => void} hears.lost
    */
   constructor(chip, { deliver, idle, closed, cast, lost }) {

@@ -2,9 +2,9 @@
 // claimed when they send, and shown while both are on their way. The address moves with it once it is claimed, so reload
 // opens the ask that is shown; going back loads the page before.
 
-import { askOnce } from "./shell/delivery-toast.js";
-import { end } from "./shell/page-life.js";
-import { announce, renew } from "./shell/shell.js";
+import { askOnce } from "../shell/delivery-toast.js";
+import { end } from "../shell/page-life.js";
+import { announce, renew } from "../shell/shell.js";
 
 const FRESH_MS = 20_000;
 const OLD_MS = 120_000;

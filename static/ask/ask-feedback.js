@@ -1,11 +1,11 @@
 // Behind the answer, and about the question at any time: tags with one key, and words that were not sent.
 
-import { isEmpty } from "./forms/drafts.js";
-import { bind } from "./shell/keys.js";
-import { life } from "./shell/page-life.js";
-import { part, post } from "./shell/post.js";
+import { isEmpty } from "../forms/drafts.js";
+import { bind } from "../shell/keys.js";
+import { life } from "../shell/page-life.js";
+import { part, post } from "../shell/post.js";
 import { swap } from "./answer-assist.js";
-import { say } from "./shell/toast.js";
+import { say } from "../shell/toast.js";
 
 const csrf = () => document.querySelector('meta[name="csrf"]').content;
 
@@ -59,7 +59,7 @@ async function rescue(page, store) {
 /**
  * A text that was not sent before the ask closed: keep it with y, or let it go with n.
  * @param {HTMLElement} page
- * @param {import("./forms/drafts.js").Store} store
+ * @param {import("../forms/drafts.js").Store} store
  */
 export function startUnsent(page, store) {
   rescue(page, store);

@@ -4,16 +4,16 @@
 import { startAssist, keepTicks } from "./answer-assist.js";
 import { startTags, startUnsent } from "./ask-feedback.js";
 import { form, freeze, heldBy, keepWords, mount, page, startForm } from "./ask-form.js";
-import { serverNow } from "./shell/clock.js";
+import { serverNow } from "../shell/clock.js";
 import { startContext } from "./ask-panels.js";
-import { Store } from "./forms/drafts.js";
-import { print } from "./shell/keys.js";
+import { Store } from "../forms/drafts.js";
+import { print } from "../shell/keys.js";
 import { swapsTo } from "./next-ask.js";
-import { begin, every, life } from "./shell/page-life.js";
-import { announce } from "./shell/shell.js";
+import { begin, every, life } from "../shell/page-life.js";
+import { announce } from "../shell/shell.js";
 import { startSimilar } from "./similar-answers.js";
 import { startJump, startSmall } from "./mobile-keyboard.js";
-import { keepTrue, lists, startKeys } from "./steps/steps.js";
+import { keepTrue, lists, startKeys } from "../steps/steps.js";
 
 const spoken = new Set();
 let leaving = false; // a form is on its way, and a reload for the frame that it causes would race with its page

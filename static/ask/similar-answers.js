@@ -2,14 +2,14 @@
 // What is taken up is marked, so that the answer says where its words came from.
 
 import { insert } from "./ask-form.js";
-import { bind } from "./shell/keys.js";
-import { part } from "./shell/post.js";
-import { say } from "./shell/toast.js";
-import { walk } from "./shell/arrow-keys.js";
+import { bind } from "../shell/keys.js";
+import { part } from "../shell/post.js";
+import { say } from "../shell/toast.js";
+import { walk } from "../shell/arrow-keys.js";
 
 /**
  * Tools of these calls that the agent at hand does not have, each once.
- * @param {import("./forms/drafts.js").Call[]} calls
+ * @param {import("../forms/drafts.js").Call[]} calls
  * @param {string[]} names
  */
 export function unknownTools(calls, names) {

@@ -1,14 +1,14 @@
 // What stands beside the form and helps: a model's draft that stays closed until asked for, quick replies, the others that
 // ask the same. Words go into the text at the caret or at its end; nothing that a person wrote is replaced.
 
-import { tick } from "./shell/clock.js";
-import { bind, print } from "./shell/keys.js";
-import { life } from "./shell/page-life.js";
-import { part } from "./shell/post.js";
+import { tick } from "../shell/clock.js";
+import { bind, print } from "../shell/keys.js";
+import { life } from "../shell/page-life.js";
+import { part } from "../shell/post.js";
 import { insert, page, sayNear, wordsNow } from "./ask-form.js";
-import { say } from "./shell/toast.js";
-import { announce } from "./shell/shell.js";
-import { walk } from "./shell/arrow-keys.js";
+import { say } from "../shell/toast.js";
+import { announce } from "../shell/shell.js";
+import { walk } from "../shell/arrow-keys.js";
 
 const csrf = () => document.querySelector('meta[name="csrf"]').content;
 const place = (name) => document.querySelector(`[data-part="${name}"]`);

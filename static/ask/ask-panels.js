@@ -1,8 +1,8 @@
 // Tabs beside the question that are fetched when they are opened: the tables that steps touched, and, only where the ask is
 // answered with it in sight, the verifier's text. A key opens a tab and, pressed again, goes back to the steps.
 
-import { bind } from "./shell/keys.js";
-import { part } from "./shell/post.js";
+import { bind } from "../shell/keys.js";
+import { part } from "../shell/post.js";
 
 const byId = (id) => document.getElementById(id);
 
