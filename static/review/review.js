@@ -2,14 +2,14 @@
 // Labels, comments and corrections are saved without leaving the page, so that a verdict that is being made stays as it is.
 
 import { endCorrection, follow as followCorrection, startCorrection } from "./correction.js";
-import { bind, print } from "./shell/keys.js";
+import { bind, print } from "../shell/keys.js";
 import { startNext } from "./next-review.js";
-import { begin, every } from "./shell/page-life.js";
+import { begin, every } from "../shell/page-life.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
-import { post } from "./shell/post.js";
-import { show, start as startScrubber } from "./steps/scrubber.js";
+import { post } from "../shell/post.js";
+import { show, start as startScrubber } from "../steps/scrubber.js";
 import { startDrafts } from "./review-drafts.js";
-import { refuse } from "./shell/toast.js";
+import { refuse } from "../shell/toast.js";
 
 const RENEW_MS = 60_000;
 const LABELS = [

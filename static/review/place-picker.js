@@ -1,11 +1,11 @@
 // What a label of the review page stands on: the step in view, a value in it, or letters of a text there. Letters are
 // selected on the page by pointer, or in a box of their own by keyboard; [ and ] go through the values of the step.
 
-import { act, bind, print } from "./shell/keys.js";
-import { life, whenOver } from "./shell/page-life.js";
-import { BOXES, boxesOf, lettersIn, mark, rangesIn, readIn, reveal, rowOf, storedStep } from "./steps/place-marks.js";
-import { linesOf, nodeAt, placeOf, placeOfNode, textOf, Unlike, unitsOf, valuesIn, written } from "./steps/places.js";
-import { visible } from "./shell/visible-text.js";
+import { act, bind, print } from "../shell/keys.js";
+import { life, whenOver } from "../shell/page-life.js";
+import { BOXES, boxesOf, lettersIn, mark, rangesIn, readIn, reveal, rowOf, storedStep } from "../steps/place-marks.js";
+import { linesOf, nodeAt, placeOf, placeOfNode, textOf, Unlike, unitsOf, valuesIn, written } from "../steps/places.js";
+import { visible } from "../shell/visible-text.js";
 
 const BREATH_MS = 150;
 const SHOWN = 16_000; // letters of a text in the box
@@ -13,9 +13,9 @@ const QUOTED = 60;
 const SENT = 50_000; // letters of a quote that the server compares
 const HINT = "Select text in a step, click a name, or press ] to label a part of it.";
 
-/** @typedef {import("./steps/places.js").Place} Place */
+/** @typedef {import("../steps/places.js").Place} Place */
 
-/** @type {{seq: number, place: Place | null, root: import("./steps/places.js").Node | null}} */
+/** @type {{seq: number, place: Place | null, root: import("../steps/places.js").Node | null}} */
 const now = { seq: 0, place: null, root: null };
 /** @type {(seq: number, block: string) => void} */
 let view = null;
@@ -69,7 +69,7 @@ function markChosen() {
  * Labels apply to a part of a step from now on.
  * @param {number} seq
  * @param {Place} place
- * @param {import("./steps/places.js").Node} root
+ * @param {import("../steps/places.js").Node} root
  */
 function choose(seq, place, root) {
   if (seq !== now.seq) view(seq, "nearest");
@@ -146,7 +146,7 @@ async function fromName(target) {
 /**
  * What a part of a step card names or shows: a value, or the values in it; and of an error its lines, too.
  * @param {HTMLElement} part
- * @param {import("./steps/places.js").Node} root
+ * @param {import("../steps/places.js").Node} root
  * @returns {Place[]}
  */
 function placesIn(part, root) {

@@ -1,12 +1,12 @@
 // The next review in the place of the one that was given, without a page load. It is drawn while the reviewer works, claimed
 // with their verdict, and shown once both are stored; what differs from the verifier is shown first, on its own page.
 
-import { bind } from "./shell/keys.js";
-import { end, every, whenOver } from "./shell/page-life.js";
-import { post } from "./shell/post.js";
+import { bind } from "../shell/keys.js";
+import { end, every, whenOver } from "../shell/page-life.js";
+import { post } from "../shell/post.js";
 import { forget } from "./review-drafts.js";
-import { announce, renew } from "./shell/shell.js";
-import { refuse, say } from "./shell/toast.js";
+import { announce, renew } from "../shell/shell.js";
+import { refuse, say } from "../shell/toast.js";
 
 const BREATH_MS = 150; // the review that was swapped in is painted first
 const OLD_MS = 120_000;

@@ -1,7 +1,7 @@
 // The form of a correction. It follows the step in view and begins with its recorded call; from the first change on it stays
 // on its step, which it names, until it is saved or discarded.
 
-import { bind } from "./shell/keys.js";
+import { bind } from "../shell/keys.js";
 
 /** @type {{name: string, arguments: Record<string, any>} | null} the call that the form began with */
 let recorded = null;

@@ -2,9 +2,9 @@
 // fields again. What has no field any more, because someone else claimed the review, can be read and copied.
 
 import { resume } from "./correction.js";
-import { Store } from "./forms/drafts.js";
-import { life } from "./shell/page-life.js";
-import { visible } from "./shell/visible-text.js";
+import { Store } from "../forms/drafts.js";
+import { life } from "../shell/page-life.js";
+import { visible } from "../shell/visible-text.js";
 
 /** @typedef {{form: string, at: number, fields: [string, string][]}} Part what one form holds, and since when */
 
