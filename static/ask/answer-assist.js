@@ -4,13 +4,11 @@
 import { tick } from "../shell/clock.js";
 import { bind, print } from "../shell/keys.js";
 import { life } from "../shell/page-life.js";
-import { part } from "../shell/post.js";
+import { fetchFragment } from "../shell/connection.js";
 import { insert, page, sayNear, wordsNow } from "./ask-form.js";
-import { say } from "../shell/toast.js";
-import { announce } from "../shell/shell.js";
+import { announce, say } from "../shell/toast.js";
 import { walk } from "../shell/arrow-keys.js";
 
-const csrf = () => document.querySelector('meta[name="csrf"]').content;
 const place = (name) => document.querySelector(`[data-part="${name}"]`);
 
 /**
@@ -44,7 +42,7 @@ async function draft(query = "", body = null) {
   const url = place("model-draft")?.dataset.url;
   if (!url) return null;
   try {
-    const box = swap(await part(`${url}${query}`, body, csrf()), "model-draft");
+    const box = swap(await fetchFragment(`${url}${query}`, body), "model-draft");
     if (box) offerActions(box);
     return box;
   } catch (error) {
@@ -123,7 +121,7 @@ async function arrived() {
 async function replies(path = place("replies").dataset.url, body = null) {
   const problem = () => place("replies").querySelector("[data-reply-problem]");
   try {
-    swap(await part(path, body, csrf()), "replies");
+    swap(await fetchFragment(path, body), "replies");
     return true;
   } catch (error) {
     const words = error instanceof TypeError ? "Can't reach the server." : error.message;

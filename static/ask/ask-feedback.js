@@ -3,11 +3,10 @@
 import { isEmpty } from "../forms/drafts.js";
 import { bind } from "../shell/keys.js";
 import { life } from "../shell/page-life.js";
-import { part, post } from "../shell/post.js";
+import { fetchFragment } from "../shell/connection.js";
+import { post } from "../shell/post.js";
 import { swap } from "./answer-assist.js";
 import { say } from "../shell/toast.js";
-
-const csrf = () => document.querySelector('meta[name="csrf"]').content;
 
 async function press(act) {
   const button = document.querySelector(`button[name="tag"][data-act="${act}"]`);
@@ -17,7 +16,7 @@ async function press(act) {
   const form = document.getElementById("tag-form");
   body.set("tag", button.value);
   try {
-    swap(await part(form.action, body, csrf()), "tags");
+    swap(await fetchFragment(form.action, body), "tags");
   } catch (error) {
     say(error instanceof TypeError ? "Not saved: can't reach the server." : error.message, true);
   }
@@ -38,7 +37,7 @@ export function startTags() {
 const deliver = (path, given) => {
   const body = new FormData();
   for (const [name, value] of Object.entries(given)) body.set(name, value);
-  return post(path, body, { token: csrf() });
+  return post(path, body);
 };
 
 /** Words that only this device has go to the server before anything is asked about them. */

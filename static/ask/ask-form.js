@@ -10,12 +10,11 @@ import { life } from "../shell/page-life.js";
 import { NO_CONTACT, isOut, outWords, post } from "../shell/post.js";
 import { CallBuilder, chosen } from "../forms/schema-form.js";
 import { noteSent } from "../shell/delivery-toast.js";
-import { announce } from "../shell/shell.js";
+import { announce } from "../shell/toast.js";
 import { visible } from "../shell/visible-text.js";
 
 const QUIET_MS = 700;
 const SETTLE_MS = 1500;
-const CSRF = () => document.querySelector('meta[name="csrf"]').content;
 
 /** @type {HTMLElement} */
 export let page = null;
@@ -57,7 +56,7 @@ export function sayNear(selector, words, bad = false) {
   place.hidden = !words;
 }
 
-const deliver = (path, body = new FormData(form), more = {}) => post(path, body, { token: CSRF(), ...more });
+const deliver = (path, body = new FormData(form), more = {}) => post(path, body, more);
 const amends = () => "amends" in form.dataset;
 const isBlank = () => !field("text").value.trim() && field("tool_calls").value === "[]";
 
@@ -73,7 +72,7 @@ function keepHere(words) {
 /** @type {(words: import("../forms/drafts.js").Words, version: number, keepalive: boolean) => ReturnType<typeof post>} */
 function deliverDraft({ text, calls, drafted }, version, keepalive) {
   const body = new FormData();
-  const all = { text, tool_calls: JSON.stringify(calls), drafted_by: drafted, version: String(version), csrfmiddlewaretoken: CSRF() };
+  const all = { text, tool_calls: JSON.stringify(calls), drafted_by: drafted, version: String(version) };
   for (const [name, value] of Object.entries(all)) body.set(name, value);
   return deliver(form.dataset.keep, body, keepalive ? { keepalive } : {});
 }
@@ -381,14 +380,13 @@ function startPicker() {
 function startLease() {
   const chip = document.querySelector("[data-lease]");
   if (!chip) return;
-  lease = new Lease(chip, {
-    deliver,
-    idle: () => Boolean(form.dataset.sending),
+  lease = new Lease(chip, form, {
+    sends: () => Boolean(form.dataset.sending),
     closed: () => freeze(`This ask is closed. ${keepWords()}`),
-    cast,
-    lost: (gone) => {
+    out: cast,
+    lost: (isLost) => {
       const again = document.querySelector("[data-again]");
-      if (again) again.hidden = !gone;
+      if (again) again.hidden = !isLost;
     },
   });
 }

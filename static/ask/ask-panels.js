@@ -2,7 +2,7 @@
 // answered with it in sight, the verifier's text. A key opens a tab and, pressed again, goes back to the steps.
 
 import { bind } from "../shell/keys.js";
-import { part } from "../shell/post.js";
+import { fetchFragment } from "../shell/connection.js";
 
 const byId = (id) => document.getElementById(id);
 
@@ -36,7 +36,7 @@ async function load(panel) {
   const before = { filter: panel.querySelector("[data-filter]")?.value || "", side: panel.querySelector(".tables")?.dataset.show };
   panel.setAttribute("aria-busy", "true");
   try {
-    const fresh = await part(panel.dataset.lazy);
+    const fresh = await fetchFragment(panel.dataset.lazy);
     panel.replaceChildren(...fresh.body.childNodes);
     restore(panel, before);
   } catch (error) {

@@ -10,7 +10,7 @@ import { Store } from "../forms/drafts.js";
 import { print } from "../shell/keys.js";
 import { swapsTo } from "./next-ask.js";
 import { begin, every, life } from "../shell/page-life.js";
-import { announce } from "../shell/shell.js";
+import { announce } from "../shell/toast.js";
 import { startSimilar } from "./similar-answers.js";
 import { startJump, startSmall } from "./mobile-keyboard.js";
 import { keepTrue, lists, startKeys } from "../steps/steps.js";

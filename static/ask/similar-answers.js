@@ -3,7 +3,7 @@
 
 import { insert } from "./ask-form.js";
 import { bind } from "../shell/keys.js";
-import { part } from "../shell/post.js";
+import { fetchFragment } from "../shell/connection.js";
 import { say } from "../shell/toast.js";
 import { walk } from "../shell/arrow-keys.js";
 
@@ -29,9 +29,9 @@ async function show(dialog) {
   const box = dialog.querySelector('[data-part="similar"]');
   dialog.setAttribute("aria-busy", "true");
   try {
-    box.replaceWith((await part(box.dataset.url)).querySelector('[data-part="similar"]'));
+    box.replaceWith((await fetchFragment(box.dataset.url)).querySelector('[data-part="similar"]'));
   } catch (error) {
-    box.textContent = error instanceof TypeError ? "Can't reach the server." : error.message;
+    box.textContent = error.message;
   }
   dialog.removeAttribute("aria-busy");
   dialog.querySelector("[data-pick]")?.focus();

@@ -2,23 +2,21 @@
 // the address says now. A view is nothing but an address with a name.
 
 import { bind, print } from "../shell/keys.js";
-import { part } from "../shell/post.js";
+import { fetchFragment } from "../shell/connection.js";
 import { walk } from "../shell/arrow-keys.js";
 
 /** @type {HTMLDialogElement} */
 const dialog = document.getElementById("views");
 const box = () => dialog.querySelector("[data-views]");
-const csrf = () => document.querySelector('meta[name="csrf"]').content;
 
 async function load(path = box().dataset.url, body = null) {
   const problem = () => box().querySelector("[data-view-problem]");
   try {
-    box().replaceWith((await part(`${path}${location.search}`, body, csrf())).querySelector("[data-views]"));
+    box().replaceWith((await fetchFragment(`${path}${location.search}`, body)).querySelector("[data-views]"));
     return true;
   } catch (error) {
-    const words = error instanceof TypeError ? "Can't reach the server." : error.message;
-    if (problem()) [problem().textContent, problem().hidden] = [words, false];
-    else box().textContent = words;
+    if (problem()) [problem().textContent, problem().hidden] = [error.message, false];
+    else box().textContent = error.message;
     return false;
   }
 }

@@ -1,10 +1,11 @@
 // The page Curriculum: a frame about its run makes it fetch itself and merge; keys move through the tasks.
 
 import { bind, print } from "../shell/keys.js";
-import { fetchFragment, mergeParts } from "../shell/html-merge.js";
+import { fetchFragment } from "../shell/connection.js";
+import { mergeParts } from "../shell/html-merge.js";
 import { look as lookAtCharts } from "./charts.js";
 import { start as startRows } from "../forms/list-keys.js";
-import { announce } from "../shell/shell.js";
+import { announce } from "../shell/toast.js";
 import { coalesce } from "../shell/stream.js";
 
 const BREATH_MS = 300;

@@ -35,7 +35,6 @@ export function nameOf(agent) {
   return [browser || "Browser", system].filter(Boolean).join(" on ");
 }
 
-const token = () => document.querySelector('meta[name="csrf"]').content;
 
 function here(wantsPush) {
   return obstacle({
@@ -79,7 +78,7 @@ async function switchOn(button) {
   const { kind, key, url } = button.dataset;
   button.disabled = true;
   try {
-    const { ok, error } = await post(url, new URLSearchParams(await fieldsOf(kind, key)), { token: token() });
+    const { ok, error } = await post(url, new URLSearchParams(await fieldsOf(kind, key)));
     if (!ok) throw new Error(error.message);
     location.reload();
   } catch (error) {

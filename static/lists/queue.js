@@ -3,7 +3,8 @@
 
 import { localise, serverNow, tick } from "../shell/clock.js";
 import { print } from "../shell/keys.js";
-import { fetchFragment, mergeParts } from "../shell/html-merge.js";
+import { fetchFragment } from "../shell/connection.js";
+import { mergeParts } from "../shell/html-merge.js";
 import { startMore } from "../shell/disclosure.js";
 import { start as startRows } from "../forms/list-keys.js";
 import { coalesce } from "../shell/stream.js";

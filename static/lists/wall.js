@@ -4,7 +4,7 @@
 // the focus is in the wall rows keep their places, and what would have moved waits behind a pill.
 
 import { serverNow, tick } from "../shell/clock.js";
-import { fetchFragment } from "../shell/html-merge.js";
+import { fetchFragment } from "../shell/connection.js";
 import { coalesce } from "../shell/stream.js";
 import { actionsIn, pictures, strip } from "../steps/strip.js";
 import { visible } from "../shell/visible-text.js";

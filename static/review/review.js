@@ -4,14 +4,15 @@
 import { endCorrection, follow as followCorrection, startCorrection } from "./correction.js";
 import { bind, print } from "../shell/keys.js";
 import { startNext } from "./next-review.js";
-import { begin, every } from "../shell/page-life.js";
+import { begin } from "../shell/page-life.js";
 import { follow as followPlace, startPlaces } from "./place-picker.js";
+import { serverNow } from "../shell/clock.js";
 import { post } from "../shell/post.js";
 import { show, start as startScrubber } from "../steps/scrubber.js";
 import { startDrafts } from "./review-drafts.js";
 import { refuse } from "../shell/toast.js";
+import { Renewal } from "../forms/renewal.js";
 
-const RENEW_MS = 60_000;
 const LABELS = [
   ["label-1", "1"], ["label-2", "2"], ["label-3", "3"], ["label-4", "4"], ["label-5", "5"],
   ["label-6", "6"], ["label-7", "7"], ["label-8", "8"], ["label-9", "9"],
@@ -22,14 +23,6 @@ const FAILURES = [
   ["failure-6", "6"], ["failure-7", "7"], ["failure-8", "8"], ["failure-9", "9"],
 ];
 
-const csrf = () => document.querySelector('meta[name="csrf"]').content;
-
-/**
- * @param {HTMLFormElement} form
- * @param {string} name
- */
-const field = (form, name) => /** @type {HTMLInputElement} */ (form.elements.namedItem(name));
-
 function onStep(at) {
   for (const one of document.querySelectorAll("[data-seq-field]")) /** @type {HTMLInputElement} */ (one).value = String(at);
   followPlace(at);
@@ -37,17 +30,16 @@ function onStep(at) {
 }
 
 function startLease() {
-  const line = /** @type {HTMLElement | null} */ (document.querySelector("[data-lease]"));
+  const chip = /** @type {HTMLElement | null} */ (document.querySelector("[data-lease]"));
   const form = /** @type {HTMLFormElement | null} */ (document.querySelector("[data-verdict-form]"));
-  if (!line || !form) return;
-  every(async () => {
-    const body = new URLSearchParams({ lease_token: field(form, "lease_token").value });
-    const { ok, answer, error } = await post(line.dataset.lease, body, { token: csrf() });
-    line.textContent = ok
-      ? `Claimed until ${new Date(answer.lease_until).toLocaleTimeString([], { hour12: false })}`
-      : `${error.message} Your text stays here.`;
-    line.classList.toggle("bad", !ok);
-  }, RENEW_MS);
+  if (!chip || !form) return;
+  const showUntil = (until) => { chip.textContent = `Claimed until ${new Date(until).toLocaleTimeString([], { hour12: false })}`; };
+  if (Date.parse(chip.dataset.until) > serverNow()) showUntil(chip.dataset.until);
+  new Renewal(chip, form, ({ ok, answer, error }) => {
+    if (ok) showUntil(answer.lease_until);
+    else chip.textContent = `${error.message} Your text stays here.`;
+    chip.classList.toggle("bad", !ok);
+  });
 }
 
 /** @param {string} found */
@@ -105,7 +97,7 @@ const typedIn = (form) => [...form.querySelectorAll("textarea, select, input:not
  * @returns {Promise<boolean>}
  */
 async function saveHere(form, body, sent) {
-  const { ok, answer, error } = await post(form.action, body, { token: csrf() });
+  const { ok, answer, error } = await post(form.action, body);
   sending.delete(form);
   refuse(ok ? "" : error.message);
   if (!ok) return false;

@@ -1,28 +1,6 @@
 // Server-rendered news into the page: parts by name, list rows by key. Nothing moves under the hand:
 // a list that is hovered, focused or selected only changes in place, and what is new waits behind a pill.
 
-import { doubt } from "./shell.js";
-
-const LONGEST_MS = 20_000; // a network that swallows everything ends no request; the next ones wait for this one
-
-/**
- * Fetch a fragment of this site. Throws when the answer is no page, or none comes.
- * @param {string | URL} url
- * @param {RequestInit} [init]
- */
-export async function fetchFragment(url, init = {}) {
-  const response = await fetch(url, { signal: AbortSignal.timeout(LONGEST_MS), ...init, headers: { "HX-Request": "true", ...init.headers }, credentials: "same-origin" }).catch(noAnswer);
-  if (response.redirected && new URL(response.url).pathname === "/login") location.assign(response.url);
-  if (!response.ok) throw new Error(`${response.status} for ${url}`);
-  return new DOMParser().parseFromString(await response.text(), "text/html");
-}
-
-/** @returns {never} */
-function noAnswer(error) {
-  doubt();
-  throw error;
-}
-
 function keepOpen(old, fresh) {
   const now = [...fresh.querySelectorAll("details")];
   [...old.querySelectorAll("details")].forEach((details, n) => {

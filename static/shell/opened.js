@@ -1,6 +1,6 @@
 // Parts that are fetched when they are opened: the server decides for each reader what they hold.
 
-import { fetchFragment } from "./html-merge.js";
+import { fetchFragment } from "./connection.js";
 
 async function fill(box) {
   const room = box.querySelector("[data-fetched]");

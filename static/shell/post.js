@@ -4,6 +4,9 @@ import { visible } from "./visible-text.js";
 
 export const NO_CONTACT = "no_contact";
 
+/** Return the token against forged requests that came with the page. */
+export const csrf = () => globalThis.document?.querySelector('meta[name="csrf"]')?.content || "";
+
 /**
  * @typedef {{code: string, message: string, [beside: string]: any}} Refusal
  * @typedef {{ok: boolean, answer?: any, error?: Refusal}} Result
@@ -41,15 +44,15 @@ function saidOf(status, type, body) {
  * comes with the error; further options are fetch's.
  * @param {string} path
  * @param {BodyInit} body
- * @param {{token?: string, fetch?: typeof fetch} & RequestInit} [options]
+ * @param {{fetch?: typeof fetch} & RequestInit} [options]
  * @returns {Promise<Result>}
  */
-export async function post(path, body, { token = "", fetch: ask = globalThis.fetch, headers = {}, ...more } = {}) {
+export async function post(path, body, { fetch: ask = globalThis.fetch, headers = {}, ...more } = {}) {
   let response;
   let text;
   try {
     response = await ask(path, {
-      method: "POST", credentials: "same-origin", headers: { Accept: "application/json", "X-CSRFToken": token, ...headers }, body, ...more,
+      method: "POST", credentials: "same-origin", headers: { Accept: "application/json", "X-CSRFToken": csrf(), ...headers }, body, ...more,
     });
     text = await response.text();
   } catch {
@@ -59,20 +62,6 @@ export async function post(path, body, { token = "", fetch: ask = globalThis.fet
   const type = response.headers.get("Content-Type") || "";
   if (response.ok && type.includes("json")) return { ok: true, answer: JSON.parse(text) };
   return { ok: false, error: wordsOf(response.status, type, text) };
-}
-
-/**
- * A part of a page as a document; POSTs `body` if there is one. Fails with the server's own words.
- * @param {string} path
- * @param {BodyInit | null} [body]
- */
-export async function part(path, body = null, token = "") {
-  const headers = { "HX-Request": "true", "X-CSRFToken": token };
-  const response = await fetch(path, { method: body ? "POST" : "GET", credentials: "same-origin", headers, body });
-  const text = await response.text();
-  if (response.redirected && new URL(response.url).pathname === "/login") throw new Error("You are signed out.");
-  if (!response.ok) throw new Error(wordsOf(response.status, response.headers.get("Content-Type") || "", text).message);
-  return new DOMParser().parseFromString(text, "text/html");
 }
 
 /**

@@ -1,205 +1,17 @@
 // What every page has: clock, keys, tabs, the queue's socket with the bell, and words about the connection.
 // Pages listen to "awm:frame" on document for frames of the queue, and call watch() for a socket of their own.
 
-import { start as startClock, clock, localiseAll, serverNow, syncTo, tick } from "./clock.js";
+import { start as startClock, clock, localiseAll, serverNow, tick } from "./clock.js";
 import "./notice-relay.js";
 import { bind, print, start as startKeys } from "./keys.js";
 import { startPalette } from "./command-palette.js";
+import { startConnection, watch, whenRefused } from "./connection.js";
 import { startOpened } from "./opened.js";
-import { whenOver } from "./page-life.js";
 import { post } from "./post.js";
-import { say } from "./toast.js";
+import { announce, say } from "./toast.js";
 import { startSent } from "./delivery-toast.js";
-import { Stream } from "./stream.js";
-import { visible } from "./visible-text.js";
-
-const streams = new Map(); // each with what its watcher wants to hear of outages
-const lost = new Set();
-let outage = null; // from the first line that is lost until all are back and that was said: its start, and the oldest word heard
-let bannerTimer = null;
-
-const BLINK_MS = 1500; // a blink of a restart needs no banner
-const BACK_MS = 4000;
 
 const byId = (id) => document.getElementById(id);
-
-/**
- * Tell a screen reader, once per batch.
- * @param {string} words
- */
-export function announce(words) {
-  const news = byId("news");
-  if (news) news.textContent = visible(words);
-}
-
-/** A socket whose state the page shows. Frames correct the clock on their way. When the first line of the page is lost,
- * whichever it is, `onLost()` is called; when all are back, `onBack()` answers how many steps were fetched since, or null
- * if they could not be fetched yet.
- * @param {string} path
- * @param {object} hears
- * @param {(frame: Frame) => void} hears.onFrame
- * @param {() => void} hears.onGap
- * @param {() => number} [hears.since]
- * @param {() => void} [hears.onLost]
- * @param {() => number | null | Promise<number | null>} [hears.onBack]
- */
-export function watch(path, { onFrame, onGap, since, onLost, onBack }) {
-  const stream = new Stream({
-    path,
-    since,
-    onGap,
-    onFrame: (frame) => {
-      if (frame.now) syncTo(frame.now);
-      if (EVENTS.has(frame.type)) noteEvent(frame.now);
-      onFrame(frame);
-    },
-    onState: (state, info) => showState(stream, state, info),
-  });
-  streams.set(stream, { onLost, onBack });
-  whenOver(() => {
-    stream.stop();
-    streams.delete(stream);
-    if (lost.delete(stream) && !lost.size) showBack();
-  });
-  return stream.start();
-}
-
-const cutOff = new Set();
-
-/**
- * Hear that the server closed a socket because this person may no longer listen.
- * @param {() => void} heard
- */
-export function whenRefused(heard) {
-  cutOff.add(heard);
-  whenOver(() => cutOff.delete(heard));
-}
-
-function showRefused(stream, code) {
-  streams.delete(stream);
-  lost.delete(stream);
-  outage = null; // what was being fetched after it has nothing to say any more
-  clearTimeout(bannerTimer);
-  const banner = byId("connection");
-  const words = `${code === 4401 ? "You are signed out" : "You are no longer a member of this project"}. This page no longer updates.`;
-  banner.classList.add("lost");
-  banner.querySelector("[data-say]").textContent = words;
-  banner.querySelector("button").hidden = true;
-  banner.hidden = false;
-  banner.dataset.told = "refused";
-  byId("dot")?.classList.add("lost");
-  const state = byId("connection-words");
-  if (state) state.textContent = "Disconnected";
-  announce(words);
-  for (const heard of cutOff) heard();
-}
-
-/** The line, the tab or the machine is back: nobody waits for the next attempt. */
-export function wake() {
-  for (const stream of streams.keys()) stream.check();
-}
-
-/** A request of this page found nobody. */
-export function doubt() {
-  for (const stream of streams.keys()) stream.doubt();
-}
-
-function showState(stream, state, info) {
-  if (state === "refused") return showRefused(stream, info.code);
-  if (byId("connection").dataset.told === "refused") return;
-  if (state === "lost") noteLost(stream, info);
-  const back = state === "live" && lost.delete(stream) && !lost.size;
-  const dot = byId("dot");
-  dot?.classList.toggle("lost", lost.size > 0);
-  dot?.classList.toggle("wait", lost.size === 0 && state === "connecting");
-  const words = byId("connection-words");
-  if (words) words.textContent = lost.size ? "Reconnecting" : state === "live" ? "Live" : "Connecting";
-  if (lost.size) showLost();
-  else if (back) showBack();
-}
-
-/** A line that breaks while others are away, or while what they missed is fetched, is of the same outage: a socket that
- * died with the others may hear of it only when the network is back. */
-function noteLost(stream, { away, heardAt }) {
-  lost.add(stream);
-  if (!outage) for (const { onLost } of streams.values()) onLost?.();
-  outage ??= { since: Date.now() - away, heardAt };
-  outage.heardAt = Math.min(outage.heardAt, heardAt);
-}
-
-/**
- * What the banner says while a line is lost: since when, and what is safe.
- * @param {{silent: number, seq: number, safe: boolean}} state
- */
-export function lostWords({ silent, seq, safe }) {
-  const since = silent >= 2000 ? `, last update ${Math.round(silent / 1000)} s ago` : "";
-  return `Reconnecting${since}. ${seq ? `Showing step ${seq}` : "This page may be out of date"}.${safe ? " Your text is saved." : ""}`;
-}
-
-const EVENTS = new Set(["steps", "pictures", "episode", "ask"]);
-const SAY_MS = 200;
-let sayStep = 0;
-const seen = { step: null }; // the newest step that this page knows of
-
-/**
- * Note the newest step of a list, for the tooltip in the key line and the banner of a lost connection.
- * @param {number} seq
- */
-export function noteStep(seq) {
-  if (!seq || seen.step === seq) return;
-  seen.step = seq;
-  sayStep ||= setTimeout(() => {
-    sayStep = 0;
-    sayLast(`Event ${seen.step}`);
-  }, SAY_MS);
-}
-
-/** Where no list of steps is, the newest event has a time and no number. */
-function noteEvent(now) {
-  if (seen.step === null && now) sayLast(`Last event ${new Date(now).toLocaleTimeString("en-GB")}`);
-}
-
-function sayLast(words) {
-  const state = byId("connection-words");
-  if (state) state.title = words;
-}
-
-function showLost() {
-  clearTimeout(bannerTimer);
-  const banner = byId("connection");
-  const words = lostWords({ silent: Date.now() - outage.heardAt, seq: seen.step, safe: Boolean(document.querySelector("textarea")) });
-  banner.classList.add("lost");
-  banner.querySelector("[data-say]").textContent = words;
-  banner.querySelector("button").hidden = false;
-  banner.hidden = Date.now() - outage.since < BLINK_MS;
-  if (!banner.hidden && banner.dataset.told !== "lost") announce(words);
-  banner.dataset.told = banner.hidden ? "" : "lost";
-  bannerTimer = setTimeout(() => lost.size && showLost(), 1000);
-}
-
-/** What the banner says of the steps that were missed, by list; null is a list that could not be fetched yet. */
-export function backWords(counts) {
-  if (!counts.length) return "Everything is up to date.";
-  if (counts.includes(null)) return "Missed steps load when the server responds.";
-  const fetched = counts.reduce((sum, count) => sum + count, 0);
-  return `${fetched} new ${fetched === 1 ? "step" : "steps"}, all steps loaded.`;
-}
-
-async function showBack() {
-  clearTimeout(bannerTimer);
-  const counts = await Promise.all([...streams.values()].flatMap(({ onBack }) => (onBack ? [onBack()] : [])));
-  if (lost.size || !outage) return; // lost again meanwhile: the outage goes on
-  const banner = byId("connection");
-  const away = Date.now() - outage.since;
-  outage = null;
-  if (banner.hidden) return;
-  banner.classList.remove("lost");
-  banner.dataset.told = "";
-  banner.querySelector("[data-say]").textContent = `Back after ${Math.max(1, Math.round(away / 1000))} s. ${backWords(counts)}`;
-  banner.querySelector("button").hidden = true;
-  bannerTimer = setTimeout(() => { banner.hidden = true; }, BACK_MS);
-}
-
 const title = typeof document === "undefined" ? "" : document.title;
 
 /**
@@ -291,7 +103,6 @@ function titleTick() {
 
 /** Other content came in the place of the first: what the shell does once for a page is done for it. */
 export function renew() {
-  seen.step = null;
   startTabs();
   localiseAll();
   tick();
@@ -404,8 +215,7 @@ function showDuty(away) {
 async function beat(fields = {}) {
   const [form] = duties();
   if (document.visibilityState !== "visible") return;
-  const token = form.querySelector('input[name="csrfmiddlewaretoken"]').value;
-  const { ok, answer, error } = await post(form.getAttribute("action"), new URLSearchParams(fields), { token });
+  const { ok, answer, error } = await post(form.getAttribute("action"), new URLSearchParams(fields));
   if (ok) showDuty(answer.away);
   if ("away" in fields) say(ok ? (answer.away ? "You are set to Away." : "You are available.") : error.message, !ok);
 }
@@ -436,14 +246,10 @@ function start() {
   startPalette();
   startKeys();
   startClock();
+  startConnection();
   bind("go-home", () => document.querySelector(".mark").click());
-  document.addEventListener("click", (event) => {
-    if (event.target instanceof Element && event.target.closest('[data-act="reconnect"]')) for (const one of lost) one.tryNow();
-  });
   document.addEventListener("htmx:afterSettle", () => { tick(); print(); });
   setInterval(titleTick, 1000);
-  addEventListener("online", wake);
-  document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") wake(); });
   titleTick();
   startSent();
   const path = document.body.dataset.queue;

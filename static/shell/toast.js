@@ -5,6 +5,15 @@ import { visible } from "./visible-text.js";
 let saying = null;
 
 /**
+ * Tell a screen reader, once per batch.
+ * @param {string} words
+ */
+export function announce(words) {
+  const news = document.getElementById("news");
+  if (news) news.textContent = visible(words);
+}
+
+/**
  * Say it at the foot of the page for six seconds, perhaps with a way (`{href, words}`) to where it happened.
  * @param {string} words
  * @param {boolean} [bad]

@@ -1,7 +1,7 @@
 // The live page: steps as they happen, following the newest unless the reader looks elsewhere, and a pause of the view.
 
 import { bind, print } from "../shell/keys.js";
-import { announce } from "../shell/shell.js";
+import { announce } from "../shell/toast.js";
 import { keepTrue, lastOf, lists, startAddress, startFind, startKeys } from "./steps.js";
 
 const SAY_MS = 2000;

@@ -5,10 +5,10 @@
 
 import { Heights, stretch, windowFor } from "./height-index.js";
 import { AGAIN_MS, Kept } from "./row-cache.js";
-import { fetchFragment, mergeParts } from "../shell/html-merge.js";
+import { fetchFragment, noteStep } from "../shell/connection.js";
+import { mergeParts } from "../shell/html-merge.js";
 import { life } from "../shell/page-life.js";
 import { View } from "./scroll-view.js";
-import { noteStep } from "../shell/shell.js";
 import { coalesce, pauseBefore } from "../shell/stream.js";
 
 const OVER_PX = 900; // on the page beyond the view, where the reader scrolls to

@@ -4,7 +4,7 @@
 import { bind } from "../shell/keys.js";
 import { LongList } from "./longlist.js";
 import { every, life } from "../shell/page-life.js";
-import { wake, watch } from "../shell/shell.js";
+import { wake, watch } from "../shell/connection.js";
 
 const SLOW_MS = 10_000;
 const SLEPT_MS = 15_000;

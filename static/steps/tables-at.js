@@ -1,6 +1,6 @@
 // The replay's tables: they follow the step in view while they are open, with the table that the reader chose.
 
-import { fetchFragment } from "../shell/html-merge.js";
+import { fetchFragment } from "../shell/connection.js";
 
 const BREATH_MS = 120;
 const PATIENCE_MS = 30_000; // a scenario that no one plays has to be loaded first
@@ -22,7 +22,7 @@ export function startTables(here) {
     shown = wanted;
     const slow = setTimeout(() => room.setAttribute("aria-busy", "true"), SLOW_MS);
     try {
-      const fresh = await fetchFragment(wanted, { signal: AbortSignal.timeout(PATIENCE_MS) });
+      const fresh = await fetchFragment(wanted, null, PATIENCE_MS);
       if (shown === wanted) place(fresh); // a later step was asked for meanwhile
     } catch {
       if (shown === wanted) fail();

@@ -9,7 +9,8 @@ import { leaseWords } from "../../static/ask/lease.js";
 import { chosen, helpOf, read, shapeOf, turnedWords, typeOf, valueOf } from "../../static/forms/schema-form.js";
 import { jumpsFrom } from "../../static/steps/look-ahead.js";
 import { nextMark, nextSaid, withStep } from "../../static/steps/scrubber.js";
-import { backWords, nearestOf, noteAsk, ripe } from "../../static/shell/shell.js";
+import { backWords } from "../../static/shell/connection.js";
+import { nearestOf, noteAsk, ripe } from "../../static/shell/shell.js";
 
 test("seconds read as a clock and never below zero", () => {
   assert.deepEqual([0, 9.9, 42, 138, 3600, 3725, -3].map(clock), ["0:00", "0:09", "0:42", "2:18", "1:00:00", "1:02:05", "0:00"]);

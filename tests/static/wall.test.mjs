@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { matters } from "../../static/lists/queue.js";
 import { firstTick } from "../../static/steps/scrubber.js";
-import { lostWords } from "../../static/shell/shell.js";
+import { lostWords } from "../../static/shell/connection.js";
 import { stepOf } from "../../static/steps/steps.js";
 import { visible } from "../../static/shell/visible-text.js";
 import { actedAfter, inOrder, lineOf, needOf } from "../../static/lists/wall.js";
