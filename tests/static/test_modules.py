@@ -37,10 +37,8 @@ def test_a_template_compiles_and_keeps_the_content_policy(path):
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.name)
-def test_modules_are_under_500_lines_and_use_no_eval(path):
-    text = path.read_text()
-    assert text.count("\n") < 500
-    assert not re.search(r"\beval\(|new Function\(|document\.write", text)
+def test_modules_use_no_eval(path):
+    assert not re.search(r"\beval\(|new Function\(|document\.write", path.read_text())
 
 
 def test_every_static_file_a_template_names_is_there():
