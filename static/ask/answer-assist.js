@@ -1,5 +1,7 @@
-// What stands beside the form and helps: a model's draft that stays closed until asked for, quick replies, the others that
-// ask the same. Words go into the text at the caret or at its end; nothing that a person wrote is replaced.
+// What helps beside the form: the model's draft, quick replies, and other asks with the same question.
+//
+// The page holds no draft: the server sends it when `d` is pressed, and the frame `draft` on the queue's socket announces one.
+// Words are inserted at the caret or appended; nothing that a person wrote is replaced.
 
 import { tick } from "../shell/clock.js";
 import { bind, print } from "../shell/keys.js";
@@ -12,7 +14,7 @@ import { walk } from "../shell/arrow-keys.js";
 const place = (name) => document.querySelector(`[data-part="${name}"]`);
 
 /**
- * Put a fresh part in the place of the old one; the focus stays on what has the same action.
+ * Replace the part `name` by the fresh one; the focus stays on the control with the same action.
  * @param {Document} fresh
  * @param {string} name
  */
@@ -36,7 +38,7 @@ function bodyOf(given) {
 
 // --- a model's draft
 
-let wanted = false; // asked for, to be shown when it comes
+let wanted = false; // requested, to be shown when it arrives
 
 async function draft(query = "", body = null) {
   const url = place("model-draft")?.dataset.url;
@@ -51,7 +53,7 @@ async function draft(query = "", body = null) {
   }
 }
 
-/** Keys that make sense in the state in which the draft is. */
+/** Offer the keys that the draft's state allows. */
 function offerActions(box) {
   const shown = "shown" in box.dataset;
   if (shown) announce(`Model draft: ${box.querySelector("[data-words]").textContent.slice(0, 200)}`);
@@ -73,7 +75,7 @@ function useDraft() {
   const words = box?.querySelector("[data-words]");
   if (!words) return false;
   insert(words.textContent, { atEnd: true, calls: JSON.parse(document.getElementById("draft-calls").textContent), began: words.dataset.key });
-  draft(); // closed again: what counts is in the text now
+  draft(); // closed again: the text now has it
   return true;
 }
 
@@ -167,11 +169,11 @@ function startReplies() {
   });
 }
 
-// --- the others that ask the same
+// --- other asks with the same question
 
-const ticked = new Map(); // what a person said about each, and those that came later, which nobody has looked at
+const ticked = new Map(); // whether a person ticked each ask, and whether it came later and is new to them
 
-/** The list is drawn anew by the server now and then; the ticks are the person's. */
+/** Restore the person's ticks after the server has drawn the list again. */
 export function keepTicks() {
   const boxes = [...document.querySelectorAll('[data-part="same"] input[name="with"]')];
   for (const box of boxes) {

@@ -1,4 +1,4 @@
-// Behind the answer, and about the question at any time: tags with one key, and words that were not sent.
+// Feedback about a question and an unsent text: tags by one key, and the text that a closed ask left behind.
 
 import { isEmpty } from "../forms/drafts.js";
 import { bind } from "../shell/keys.js";
@@ -22,9 +22,9 @@ async function press(act) {
   }
 }
 
-let pressed = Promise.resolve(); // a second press means what stands there after the first
+let pressed = Promise.resolve(); // the second press refers to the state after the first
 
-/** A press says the next word: yes, no, nothing. */
+/** Bind the tag buttons: each press moves to the next state (yes, no, not set). */
 export function startTags() {
   document.addEventListener("click", (event) => {
     const button = event.target instanceof Element && event.target.closest('button[name="tag"]');
@@ -40,7 +40,7 @@ const deliver = (path, given) => {
   return post(path, body);
 };
 
-/** Words that only this device has go to the server before anything is asked about them. */
+/** Save text that only this device has on the server, before the page asks about it. */
 async function rescue(page, store) {
   const [newest] = store.all().filter((one) => !isEmpty(one)).sort((a, b) => b.at - a.at);
   if (!newest) return store.clear();
@@ -50,13 +50,13 @@ async function rescue(page, store) {
     const both = error.draft.text.includes(newest.text) ? error.draft.text : `${error.draft.text}\n\n${newest.text}`;
     ({ ok, error } = await deliver(page.dataset.keep, { ...given, text: both, version: error.draft.version }));
   }
-  if (!ok) return; // another load will try again; the words are still here
+  if (!ok) return; // the next load tries again; the text is still on this device
   store.clear();
   location.reload();
 }
 
 /**
- * A text that was not sent before the ask closed: keep it with y, or let it go with n.
+ * Offer to save (y) or discard (n) a text that was not sent before the ask closed.
  * @param {HTMLElement} page
  * @param {import("../forms/drafts.js").Store} store
  */

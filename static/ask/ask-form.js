@@ -1,5 +1,8 @@
-// The form of an answer: kept while it is written, the lease held, one press sends once. The deadline is the server's; a
-// form that comes late freezes, and its words can be kept as an annotation.
+// The form of an answer: the text, the suggested calls, sending, and what happens when the ask closes first.
+//
+// The deadline is the server's. A form that is too late freezes, and its text can be saved as an annotation. Every text is sent
+// with its source: `drafted_by` has a model (`model:small`), an earlier answer (`advice:<id>`) or both, the last of each kind.
+// The server looks the answer up itself. Sending waits up to 1.5 s for a save in progress, so no draft is saved after the answer.
 
 import { serverNow } from "../shell/clock.js";
 import { Saver, Store, beganWith, best, same } from "../forms/drafts.js";
@@ -21,17 +24,19 @@ export let page = null;
 /** @type {HTMLFormElement} */
 export let form = null;
 let store = null;
-/** A field of the form by its name.
- * @type {(name: string) => HTMLTextAreaElement} */
+/**
+ * Return a field of the form by its name.
+ * @type {(name: string) => HTMLTextAreaElement}
+ */
 const field = (name) => /** @type {HTMLTextAreaElement} */ (form.elements[name]);
 let builder = null;
-let begun = null; // the words with which the form came
+let begun = null; // the text that came with the form
 let saver = null;
 let lease = null;
-let swap = null; // puts the next ask in the place of this one, where the answer to a sent form carries it
+let swap = null; // shows the next ask on this page if the response contains it
 
 /**
- * The ask that stands on the page now.
+ * Take the ask that is on the page now.
  * @param {(next: import("./next-ask.js").Next) => void} swapTo
  */
 export function mount(swapTo) {
@@ -43,7 +48,7 @@ export function mount(swapTo) {
 }
 
 /**
- * Words at a named place of the page; none hide it.
+ * Show words at a named place of the page; no words hide it.
  * @param {string} selector
  * @param {string} words
  * @param {boolean} [bad]
@@ -60,7 +65,7 @@ const deliver = (path, body = new FormData(form), more = {}) => post(path, body,
 const amends = () => "amends" in form.dataset;
 const isBlank = () => !field("text").value.trim() && field("tool_calls").value === "[]";
 
-// --- what is being written
+// --- text in progress
 
 const read = () => ({ text: field("text").value.replaceAll("\0", ""), calls: builder?.texts() || [], drafted: field("drafted_by").value });
 
@@ -77,8 +82,10 @@ function deliverDraft({ text, calls, drafted }, version, keepalive) {
   return deliver(form.dataset.keep, body, keepalive ? { keepalive } : {});
 }
 
-/** What the line beside the form says, and whether it is bad news.
- * @type {Record<string, (detail?: string) => [string, boolean]>} */
+/**
+ * Words of the line beside the form by state, and whether they are bad news.
+ * @type {Record<string, (detail?: string) => [string, boolean]>}
+ */
 const SAID = {
   saving: () => ["saving", false],
   saved: (at) => [`saved ${new Date(at ? Date.parse(at) : serverNow()).toLocaleTimeString("en-GB")}`, false],
@@ -102,7 +109,7 @@ function put({ text, calls = [], drafted = "" }) {
 
 const offered = [];
 
-/** Another text of the same hand: shown beside, never put over this one without a word. */
+/** Show another version of the text beside this one; a person chooses. */
 function offer(other, why) {
   offered.push({ other, why });
   showOffer();
@@ -168,14 +175,14 @@ function listen() {
   });
 }
 
-/** That a model's draft or an earlier answer is in the text; the mark goes with the words, to the server and into the answer. */
+/** Mark that a model's draft or an earlier answer is in the text; the mark is saved and sent with it. */
 function mark(keys = "") {
   field("drafted_by").value = keys;
   for (const chip of form.querySelectorAll("[data-began]")) chip.hidden = !keys.includes(chip.dataset.began);
 }
 
 /**
- * Put words where the caret is, or at the end; what stands there stays. Undo takes them out again.
+ * Insert words at the caret or append them. Keep the text; the browser's undo removes the words.
  * @param {string} words
  * @param {{atEnd?: boolean, calls?: import("../forms/drafts.js").Call[], began?: string}} [how]
  */
@@ -192,24 +199,24 @@ export function insert(words, { atEnd = false, calls = [], began = "" } = {}) {
   requestAnimationFrame(() => text.scrollIntoView({ block: "nearest" }));
 }
 
-/** The words in the form. */
+/** Return the text of the form. */
 export const wordsNow = () => field("text").value;
 
 // --- sending
 
 /**
- * The ask is over for this form. `out`: for this person altogether, so nothing is left but to copy the text.
+ * Freeze the form because its ask is closed. With `out` the person has lost access and can only copy the text.
  * @param {string} words
  * @param {{out?: boolean}} [who]
  */
 export function freeze(words, { out = false } = {}) {
   if (form.dataset.frozen || form.dataset.sending) return;
-  if (!out && isBlank()) return void setTimeout(() => location.reload(), 500); // nothing to keep: show what became of it
+  if (!out && isBlank()) return void setTimeout(() => location.reload(), 500); // nothing to save: show how it ended
   form.dataset.frozen = "yes";
   lease?.stop();
   if (out) saver.stop();
-  for (const [kind, gone] of /** @type {[string, boolean][]} */ ([["live", true], ["late", out], ["out", !out]])) {
-    for (const one of form.querySelectorAll(`[data-${kind}-only]`)) one.hidden = gone;
+  for (const [kind, hidden] of /** @type {[string, boolean][]} */ ([["live", true], ["late", out], ["out", !out]])) {
+    for (const one of form.querySelectorAll(`[data-${kind}-only]`)) one.hidden = hidden;
   }
   for (const id of ["send", "send-watch", "insert-call", "leave", "draft", "use-draft", "redraft", "replies", "similar"]) unbind(id);
   if (!out) {
@@ -226,10 +233,10 @@ export function freeze(words, { out = false } = {}) {
   print();
 }
 
-/** What a frozen form asks. */
+/** Return the question that a frozen form asks. */
 export const keepWords = () => `Save your text as an annotation on step ${page.dataset.seq}?`;
 
-// the rest of a word that was being typed when the deadline came decides nothing
+// keys of a word that was being typed at the deadline choose nothing
 let [pressedAt, pressedBefore] = [0, 0];
 addEventListener("keydown", () => { [pressedBefore, pressedAt] = [pressedAt, performance.now()]; }, true);
 addEventListener("pointerdown", () => { pressedBefore = -Infinity; pressedAt = performance.now(); }, true);
@@ -243,7 +250,7 @@ function busy(on) {
   for (const button of form.querySelectorAll('button[type="submit"]')) button.disabled = on;
 }
 
-/** A save on its way would write a draft behind the answer. */
+/** Wait for a save in progress, which would otherwise write a draft after the answer. */
 async function settle() {
   const end = performance.now() + SETTLE_MS;
   while (saver.state === "busy" && performance.now() < end) await new Promise((done) => setTimeout(done, 30));
@@ -273,7 +280,7 @@ async function send(then, path = form.action) {
     const next = answer?.page || (answer?.lease && (early?.content || known.page));
     if (ok && next) swap({ url: answer.next, page: next, lease: answer.lease });
     else if (ok) location.assign(answer.next);
-    else location.reload(); // the server keeps the text beside the ask, where the page shows it
+    else location.reload(); // the server keeps the text beside the ask, and its page shows it
     return;
   }
   saver.state = before;
@@ -288,17 +295,17 @@ function refused(error) {
   } else if (isOut(error)) cast(error);
   else if (error.code === "consumed" || error.code === "still_open") freeze(`${error.message} ${error.code === "consumed" ? keepWords() : ""}`);
   else sayNear("[data-problem]", error.message, true);
-  if (error.code === "lease_lost") saver.chosen(0); // the words went beside the ask; as a draft they are at hand
+  if (error.code === "lease_lost") saver.chosen(0); // the text was saved beside the ask and is a draft again
 }
 
 function cast(error) {
   freeze(`${outWords(error)} You can't send from this page anymore. Copy your text before you leave.`, { out: true });
 }
 
-/** Behind the end an answer is kept, not sent; the page then shows as what. */
+/** Save an answer to a closed ask as an annotation; the page then shows it. */
 const keepLate = () => send("watch", form.dataset.late);
 
-/** Let the words go and be elsewhere. */
+/** Discard the text and leave the page. */
 async function discard() {
   const known = saver.version;
   saver.stop();
@@ -315,12 +322,11 @@ async function leaveAmending() {
   }
   const kept = !changed || saver.settled;
   saver.stop();
-  if (kept) store.clear(); // else they are here, and the next page brings them to the server
+  if (kept) store.clear(); // otherwise they stay on this device, and the next page saves them on the server
   location.assign(location.pathname);
 }
 
-/** Out of the field, then out of the ask: it is free again; an answer that was to be bettered stays as it is, and the page
- * asks about words that differ from it. */
+/** Leave the field, then release the ask. An answer that is being edited stays as it was; the page asks about a changed text. */
 function leave() {
   const inside = document.activeElement?.closest("input, textarea, select");
   if (inside) return inside.blur();
@@ -333,7 +339,7 @@ function leave() {
 
 function startCalls() {
   const box = document.querySelector("[data-calls]");
-  if (!box) return; // the agent named no tools: there is nothing to suggest
+  if (!box) return; // the agent named no tools, so no call can be suggested
   const tools = JSON.parse(document.getElementById("tools-data").textContent);
   builder = new CallBuilder(box, tools, (made, problems) => {
     field("tool_calls").value = JSON.stringify(made);
@@ -369,7 +375,7 @@ function startPicker() {
     if (event.key === "Enter" && !event.ctrlKey && !event.metaKey) add();
   });
   picker.addEventListener("input", (event) => {
-    // a pick from the list is one act; typing goes on until Enter
+    // a pick from the list adds the call; typing continues until Enter
     const isPick = /** @type {InputEvent} */ (event).inputType === "insertReplacementText";
     if (isPick && names.some((name) => visible(name) === picker.value)) add();
   });
@@ -392,7 +398,7 @@ function startLease() {
 }
 
 /**
- * Somebody else took the ask while our lease had lapsed.
+ * Show who claimed the ask after this claim expired.
  * @param {string} name
  */
 export const heldBy = (name) => lease?.heldBy(name);

@@ -1,5 +1,5 @@
-// Tabs beside the question that are fetched when they are opened: the tables that steps touched, and, only where the ask is
-// answered with it in sight, the verifier's text. A key opens a tab and, pressed again, goes back to the steps.
+// Tabs beside the question that are fetched when they are opened: the rows that steps changed, and the verifier's text if the
+// answer may use it. A key opens a tab and, pressed again, returns to the steps.
 
 import { bind } from "../shell/keys.js";
 import { fetchFragment } from "../shell/connection.js";
@@ -7,7 +7,7 @@ import { fetchFragment } from "../shell/connection.js";
 const byId = (id) => document.getElementById(id);
 
 /**
- * Which rows of a table hold a text; case and order do not count.
+ * Return whether a row has all words of the filter, in any order and case.
  * @param {string} text
  * @param {string} wanted
  */
@@ -68,7 +68,7 @@ function toggle(name) {
 }
 
 /**
- * `goTo(seq)` brings a step into view.
+ * Bind the tabs; `goTo(seq)` brings a step into view.
  * @param {(seq: number) => void} goTo
  */
 export function startContext(goTo) {

@@ -1,5 +1,5 @@
-// The ask page: the form if the ask is in hand, what the agent does with the answer once it is sent, and the steps beside
-// both. HTTP writes, the sockets only tell.
+// The page of an ask: connects the form, the steps beside it, and the sockets. HTTP requests change an ask; a frame only says
+// that it changed. The next ask replaces `<main>` and starts this script again (`next-ask.js`).
 
 import { startAssist, keepTicks } from "./answer-assist.js";
 import { startTags, startUnsent } from "./ask-feedback.js";
@@ -15,24 +15,24 @@ import { startSimilar } from "./similar-answers.js";
 import { startJump, startSmall } from "./mobile-keyboard.js";
 import { keepTrue, lists, startKeys } from "../steps/steps.js";
 
-const spoken = new Set();
-let leaving = false; // a form is on its way, and a reload for the frame that it causes would race with its page
+const announced = new Set();
+let leaving = false; // a form is being sent; reloading for the frame it causes would race with the response
 document.addEventListener("submit", (event) => { leaving = !event.defaultPrevented; });
-addEventListener("pageshow", () => { leaving = false; }); // came back to, as it was left
+addEventListener("pageshow", () => { leaving = false; }); // back from the history, as the page was left
 
-function speakCountdown() {
+function announceCountdown() {
   const timer = document.querySelector("[data-in-hand] [data-deadline]") || document.querySelector(".cd.big[data-deadline]");
   if (!timer) return;
   const left = Math.round((Date.parse(timer.dataset.deadline) - serverNow()) / 1000);
   for (const mark of [60, 30, 10]) {
-    if (left <= mark && left > mark - 3 && !spoken.has(mark)) {
-      spoken.add(mark);
+    if (left <= mark && left > mark - 3 && !announced.has(mark)) {
+      announced.add(mark);
       announce(`${mark} seconds left`);
     }
   }
 }
 
-/** Parts that the server drew anew need their caps, their ticks and their times. */
+/** Print keys, ticks and times in parts that the server has drawn again. */
 function refreshed() {
   keepTicks();
   if (document.querySelector("[data-cap]:empty")) print();
@@ -49,7 +49,7 @@ function startLists() {
   let early = true;
   keepTrue(list, page.dataset.socket, {
     heard(frame) {
-      if (early) list.refresh().catch(() => {}); // what happened between the page and its socket; the slow timer asks again
+      if (early) list.refresh().catch(() => {}); // what happened between the page and its socket; the slow timer retries
       early = false;
       if (frame.type === "ask" && frame.ask === page.dataset.ask) heard(frame);
     },
@@ -57,7 +57,7 @@ function startLists() {
   startFamily(list);
   const [stacked, open] = [list.view.stacked, page.dataset.status === "open"];
   if (stacked && !open) document.getElementById("answer").scrollIntoView();
-  if (stacked) return all[0]; // one page for all: it opens at the question, or at what became of it
+  if (stacked) return all[0]; // one page for all: it opens at the question, or at the result
   if (open) list.goTo(list.last);
   else {
     all[0].goTo(all[0].last);
@@ -67,12 +67,12 @@ function startLists() {
   return all[0];
 }
 
-/** What becomes of the same answer in other episodes is told by the queue's socket alone. */
+/** Refresh when an ask that got the same answer changes; only the queue's socket reports other episodes. */
 function startFamily(list) {
   document.addEventListener("awm:frame", ({ detail }) => {
     const served = [...document.querySelectorAll("[data-part=family] [data-ask]")].map((row) => row.dataset.ask);
-    const unsure = detail.type === "queue" || detail.type === "gap"; // something may have been missed before
-    if (served.includes(detail.ask) || (unsure && served.length)) list.refresh().catch(() => {}); // lost: the slow timer asks again
+    const unsure = detail.type === "queue" || detail.type === "gap"; // a change may have been missed
+    if (served.includes(detail.ask) || (unsure && served.length)) list.refresh().catch(() => {}); // lost: the slow timer retries
   }, { signal: life() });
 }
 
@@ -80,7 +80,7 @@ function heard(frame) {
   if (leaving) return;
   const amends = form && "amends" in form.dataset;
   if (frame.status === "open") {
-    if (amends || page.dataset.status !== "open") location.reload(); // taken back elsewhere
+    if (amends || page.dataset.status !== "open") location.reload(); // withdrawn on another page
     else if (!form && (frame.held_by || "") !== page.dataset.heldBy) location.reload();
     else if (form && frame.held_by && frame.held_by !== page.dataset.me) heldBy(frame.held_by);
     return;
@@ -92,10 +92,10 @@ function heard(frame) {
   else if (!form && page.dataset.status === "open") location.reload();
 }
 
-/** Bind what stands on the page: once with the page, and again for each ask that is swapped in. */
+/** Bind what is on the page: once with the page, and again for each ask that is swapped in. */
 function start() {
   begin();
-  spoken.clear();
+  announced.clear();
   mount(swapsTo(start));
   if (form) {
     startForm();
@@ -105,7 +105,7 @@ function start() {
   } else if (page.dataset.status !== "open") startUnsent(page, new Store(page.dataset.ask, globalThis.localStorage));
   startTags();
   startJump();
-  every(speakCountdown, 1000);
+  every(announceCountdown, 1000);
   const context = startLists();
   startContext((seq) => context?.choose(seq, "center"));
   print();

@@ -1,14 +1,14 @@
-// The ask page on a phone with its keyboard open: the question, the countdown and Send stay in what is left to see. Phones
-// either shrink the page or slide it below the keyboard; the visual viewport says what is left in both cases.
+// The page of an ask above a phone's keyboard. The visual viewport reports the space that is left; below 620 px, while someone
+// writes, the question, the countdown and Send stay at its edges.
 
 import { startMore } from "../shell/disclosure.js";
 import { life } from "../shell/page-life.js";
 
 const SMALL = "(max-width: 760px)";
-const ROOM = 620; // more height than this needs no help
+const ROOM = 620; // pages with more height need no help
 
 /**
- * Whether the page must make room: somebody writes on a small screen and little of it is left.
+ * Return whether the page makes room: someone writes on a small screen with little height left.
  * @param {{small: boolean, writing: boolean, height: number}} view
  */
 export function isTight({ small, writing, height }) {
@@ -22,7 +22,7 @@ export function startSmall(form) {
   const [small, view, root] = [matchMedia(SMALL), globalThis.visualViewport, document.documentElement];
   const writes = () => Boolean(form.contains(document.activeElement) && document.activeElement.matches("textarea, input:not([type=checkbox]), select"));
   const place = () => {
-    const height = view ? view.height * (view.scale || 1) : innerHeight; // who looks closer has no keyboard for that
+    const height = view ? view.height * (view.scale || 1) : innerHeight; // a zoomed page has no keyboard for that
     const tight = isTight({ small: small.matches, writing: writes(), height });
     const was = root.classList.contains("keyboard");
     root.classList.toggle("keyboard", tight);
@@ -39,7 +39,7 @@ export function startSmall(form) {
   startMore(form);
 }
 
-/** Which part of the stacked page is before the reader. */
+/** Mark the part of the stacked page that is in view. */
 export function startJump() {
   const [question, answer] = document.querySelectorAll("nav.jump a");
   if (!answer) return;

@@ -1,5 +1,4 @@
-// Earlier answers to asks like this one: fetched when they are asked for, looked through by keys, taken up into the text.
-// What is taken up is marked, so that the answer says where its words came from.
+// Earlier answers to similar asks: fetched when opened, chosen by keys, appended to the text with their source.
 
 import { insert } from "./ask-form.js";
 import { bind } from "../shell/keys.js";
@@ -8,7 +7,7 @@ import { say } from "../shell/toast.js";
 import { walk } from "../shell/arrow-keys.js";
 
 /**
- * Tools of these calls that the agent at hand does not have, each once.
+ * Return the tools of these calls that this agent does not have, each once.
  * @param {import("../forms/drafts.js").Call[]} calls
  * @param {string[]} names
  */

@@ -1,11 +1,14 @@
-// What a person is writing, kept in two places: on this device at every stroke, on the server a moment later. Whatever
-// breaks in between (a reload, a crash, a locked phone, a change of network, a second tab), no words are lost: of two
-// texts that know of each other the later one goes on, of two that do not a person chooses. Pure but for what is passed.
+// The text in progress of an answer, kept in two places: on this device at every keystroke, on the server 0.8 s after the last
+// one, at least every 4 s, on blur, and with `keepalive` when the tab is hidden or closed. Retries back off to 10 s.
+//
+// The device has one entry per page load (`awmweb-draft-<ask>:<page>`) with the version of the server's draft that it started
+// from. The server refuses a save over a newer version with the newer text (409 `draft_conflict`). If this page sent that text,
+// or its text continues it, saving goes on; otherwise a person chooses. Pure except for what is passed in.
 
 import { pauseBefore } from "../shell/stream.js";
 
-const QUIET_MS = 800; // after the last stroke
-const LONGEST_MS = 4000; // while typing goes on
+const QUIET_MS = 800; // after the last keystroke
+const LONGEST_MS = 4000; // while typing continues
 const PENDING = 5;
 
 /**
@@ -15,7 +18,7 @@ const PENDING = 5;
  */
 
 /**
- * Whether two texts say the same, calls included.
+ * Return whether two texts are the same, calls included.
  * @param {Partial<Words> | null} a
  * @param {Partial<Words> | null} b
  */
@@ -28,18 +31,18 @@ export function same(a, b) {
  */
 export const isEmpty = (words) => !words?.text?.trim() && !words?.calls?.length;
 
-/** What a text began with, once it holds `keys`, too: of each kind (a model's draft, an earlier answer) the last. */
+/** Return what a text began with once `keys` are in it: the last model draft and the last earlier answer. */
 export function beganWith(before = "", keys = "") {
   const all = `${before} ${keys}`.split(" ").filter(Boolean);
   return [...new Map(all.map((key) => [key.split(":")[0], key])).values()].join(" ");
 }
 
-/** One text goes on where the other stops. */
+/** Return whether the longer text continues the shorter one. */
 const goesOn = (longer, shorter) => longer.text.startsWith(shorter.text) && (!shorter.calls?.length || same({ calls: longer.calls }, { calls: shorter.calls }));
 
 /**
- * What stands in the form at the start: the server's text, or one of this device. `others` holds what would be lost by
- * that choice. `entries` know when they were written, the version they grew from and what was sent of them.
+ * Return the text that the form starts with, the server's or one of this device, and the `others` that this choice would lose.
+ * An entry has its time, the server's version it started from, and what was sent of it.
  * @param {Entry} server
  * @param {Entry[]} entries
  */
@@ -62,7 +65,7 @@ export function best(server, entries) {
   return { words, others };
 }
 
-/** Texts of one ask on this device, one for each page that wrote it. */
+/** The texts of one ask on this device, one per page that wrote one. */
 export class Store {
   /**
    * @param {string} ask
@@ -83,18 +86,18 @@ export class Store {
     }
   }
 
-  /** What pages before this one left here. */
+  /** Return the texts that earlier pages left on this device. */
   all() {
     return this.#keys().filter((key) => key !== this.own).flatMap((key) => {
       try {
         return [{ at: 0, calls: [], text: "", ...JSON.parse(this.storage.getItem(key)) }];
       } catch {
-        return []; // a broken entry says nothing
+        return []; // skip a broken entry
       }
     });
   }
 
-  /** Keep mine; false where this device keeps nothing. */
+  /** Save this page's text; return false if this device stores nothing. */
   keep(entry) {
     try {
       this.storage.setItem(this.own, JSON.stringify(entry));
@@ -104,16 +107,16 @@ export class Store {
     }
   }
 
-  /** Mine says nothing any more. */
+  /** Remove this page's text. */
   drop() {
     try {
       this.storage.removeItem(this.own);
     } catch {
-      // this device keeps nothing
+      // this device stores nothing
     }
   }
 
-  /** Mine holds all that they held. */
+  /** Remove the other texts because this page's text has all of theirs. */
   dropOthers() {
     for (const key of this.#keys()) if (key !== this.own) this.storage.removeItem(key);
   }
@@ -124,9 +127,9 @@ export class Store {
 }
 
 /**
- * Saves while a person writes. `read()` gives the words now; `deliver(words, version, keepalive)` posts them and answers
- * as `post` does; `keep(words)` puts them on this device; `tell(state, detail)` hears saving, saved, here (on this device
- * only), closed (not even there), choose, refused and out.
+ * Saves while a person writes. `read()` returns the text now; `deliver(words, version, keepalive)` posts it and returns the result
+ * of `post`; `keep(words)` stores it on this device; `tell(state, detail)` receives saving, saved, here (on this device only),
+ * closed (not even there), choose, refused and out.
  */
 export class Saver {
   /**
@@ -152,7 +155,7 @@ export class Saver {
     this.state = "idle"; // or busy, choosing, stopped
   }
 
-  /** A stroke: on this device at once, on the server when the hand rests. */
+  /** Save a keystroke: on this device now, on the server after a pause. */
   touch() {
     if (this.state === "stopped") return;
     this.kept = this.keep(this.read());
@@ -167,7 +170,7 @@ export class Saver {
     this.waiting = this.timer.set(() => this.save(), wait);
   }
 
-  /** Nothing is on its way, and the server has what stands here. */
+  /** Return whether no save is in progress and the server has this text. */
   get settled() {
     return this.state !== "busy" && same(this.read(), this.sent);
   }
@@ -193,7 +196,7 @@ export class Saver {
     }
   }
 
-  /** The page is going: send without waiting. What comes of it is read at the next load. */
+  /** Save without waiting because the page closes. The next load reads the result. */
   leave() {
     const words = this.read();
     if (this.state === "stopped" || this.state === "choosing" || same(words, this.sent) || (!this.sent && isEmpty(words))) return;
@@ -232,7 +235,7 @@ export class Saver {
       [this.version, this.sent] = [other.version, other];
       this.tell("saved");
     } else if (this.pending.some((one) => same(one, other)) || goesOn(mine, other)) {
-      [this.version, this.sent] = [other.version, other]; // our own words, whose receipt was lost
+      [this.version, this.sent] = [other.version, other]; // this page's own text, whose response was lost
       this.#later(0);
     } else {
       this.state = "choosing";
@@ -240,7 +243,7 @@ export class Saver {
     }
   }
 
-  /** The person chose, with `version` as what the server has now. */
+  /** Continue with the text that the person chose; `version` is the server's. */
   chosen(version = this.version) {
     if (this.state === "choosing") this.state = "idle";
     [this.version, this.sent] = [version, null];
@@ -248,7 +251,7 @@ export class Saver {
     this.#later(0);
   }
 
-  /** The line is back. */
+  /** Save again because the network is back. */
   retry() {
     this.attempt = 0;
     if (this.state === "idle" && !same(this.read(), this.sent)) this.#later(0);

@@ -1,5 +1,5 @@
 // Keys for lists: j and k move, Enter opens, c claims, r releases, p declines, t transfers, x selects, Esc clears.
-// Rows are [data-key] inside [data-list]; what can be done to one stands below its data-actions.
+// Rows are `[data-key]` in `[data-list]`. A row's commands are addresses below its `data-actions`.
 
 import { bind, print } from "../shell/keys.js";
 import { release } from "../shell/html-merge.js";
@@ -9,10 +9,10 @@ import { say } from "../shell/toast.js";
 const folded = (row) => row.parentElement.closest("details:not([open])");
 const rows = () => [...document.querySelectorAll("[data-list] [data-key]")].filter((row) => row.querySelector("a") && !folded(row));
 const selected = () => document.querySelector('[data-list] [aria-selected="true"]');
-const gone = (row) => row.hasAttribute("data-gone");
+const isClosed = (row) => row.hasAttribute("data-gone");
 
 /**
- * Where the selection goes from index `at` (-1: nowhere yet) by `step`, in a list of `count`.
+ * Return the index that the selection moves to from `at` (-1: none) by `step`, in a list of `count`.
  * @param {number} at
  * @param {number} step
  * @param {number} count
@@ -24,15 +24,15 @@ export function moved(at, step, count) {
 }
 
 /**
- * The same over rows of which some are gone: those are stepped over; nowhere left to go means to stay.
+ * Return the index that the selection moves to, over rows that are closed; without another row it stays.
  * @param {number} at
  * @param {number} step
- * @param {boolean[]} isGone
+ * @param {boolean[]} closed
  */
-export function movedOver(at, step, isGone) {
-  let to = moved(at, step, isGone.length);
-  while (isGone[to] && to + step >= 0 && to + step < isGone.length) to += step;
-  return isGone[to] ? at : to;
+export function movedOver(at, step, closed) {
+  let to = moved(at, step, closed.length);
+  while (closed[to] && to + step >= 0 && to + step < closed.length) to += step;
+  return closed[to] ? at : to;
 }
 
 function select(row) {
@@ -44,13 +44,13 @@ function select(row) {
 
 function move(step) {
   const all = rows();
-  select(all[movedOver(all.indexOf(selected()), step, all.map(gone))]);
+  select(all[movedOver(all.indexOf(selected()), step, all.map(isClosed))]);
 }
 
-/** The part of the selected row that does something; without a selection the first on the page. */
+/** Return the control of the selected row; without a selection the first on the page. */
 const part = (name) => {
   const row = selected();
-  return row && gone(row) ? null : (row || document).querySelector(`[data-row="${name}"]`);
+  return row && isClosed(row) ? null : (row || document).querySelector(`[data-row="${name}"]`);
 };
 
 function open() {
@@ -60,7 +60,7 @@ function open() {
   return true;
 }
 
-/** An action on a row, without leaving the page; the row itself changes by what the server tells everybody. */
+/** Send a row's command without leaving the page; the frame that follows changes the row. */
 async function action(row, name, fields = {}) {
   const { ok, answer, error } = await post(row.dataset.actions.replace(/x$/, name), new URLSearchParams(fields));
   say(ok ? answer.said : error.message, !ok);
@@ -78,11 +78,11 @@ function claim() {
 
 function sayWhyNot(row) {
   const why = [...row.querySelectorAll(":scope > .why p:not([data-reached]), :scope > .go small")].map((line) => line.textContent).join(" ");
-  say(gone(row) ? "This ask is closed." : why || "You can't claim this ask.", true);
+  say(isClosed(row) ? "This ask is closed." : why || "You can't claim this ask.", true);
   return true;
 }
 
-function giveBack() {
+function releaseRow() {
   const row = selected();
   /** @type {HTMLButtonElement} */
   const button = row?.querySelector(':scope > .go [data-row="release"]');
@@ -91,12 +91,12 @@ function giveBack() {
   return true;
 }
 
-/** An action on the selected row that a dialog asks about first. */
+/** Ask in a dialog before the selected row's command is sent. */
 function askFirst(name) {
   const row = selected();
   /** @type {HTMLDialogElement} */
   const dialog = document.getElementById(`${name}-row`);
-  if (!row?.dataset.actions || gone(row)) return false;
+  if (!row?.dataset.actions || isClosed(row)) return false;
   dialog.querySelector("[data-question]").textContent = row.querySelector(".q").textContent;
   dialog.showModal();
   const form = dialog.querySelector("form");
@@ -121,13 +121,13 @@ function unfold() {
 
 const boxes = () => [...document.querySelectorAll("input.tick")];
 
-/** A folded group is chosen as one. */
+/** Select a folded group as one. */
 function chooseAlike(box) {
   const group = box.closest("[data-key]").querySelector(":scope > [data-same]:not([open])");
   for (const other of group ? group.querySelectorAll("input.tick") : []) other.checked = box.checked;
 }
 
-/** Say how many are chosen; the bar itself shows by the boxes alone. */
+/** Show how many are selected; CSS shows the bar. */
 function countChosen() {
   const count = boxes().filter((box) => box.checked).length;
   const words = `${count} ${count === 1 ? "ask" : "asks"}`;
@@ -178,13 +178,13 @@ export function start() {
   bind("take", () => {
     const button = selected() && part("claim");
     if (!button) return open();
-    document.body.setAttribute("aria-busy", "true"); // a held key must not act on what comes next
-    setTimeout(() => document.body.removeAttribute("aria-busy"), 3000); // it did not come
+    document.body.setAttribute("aria-busy", "true"); // a held key must not claim the next row
+    setTimeout(() => document.body.removeAttribute("aria-busy"), 3000); // the next page did not load
     button.click();
     return true;
   });
   bind("claim", claim);
-  bind("release-row", giveBack);
+  bind("release-row", releaseRow);
   bind("unfold", unfold);
   if (document.getElementById("pass-row")) bind("pass-row", () => askFirst("pass"));
   if (document.getElementById("hand-row")) bind("hand-row", () => askFirst("hand"));

@@ -1,5 +1,4 @@
-// Saved views of the queue: a list that is fetched when it is opened, walked through by keys, and a form that saves what
-// the address says now. A view is nothing but an address with a name.
+// Saved views of the queue: a list that is fetched when it is opened and a form that saves the page's address under a name.
 
 import { bind, print } from "../shell/keys.js";
 import { fetchFragment } from "../shell/connection.js";

@@ -1,16 +1,16 @@
-// A form from a tool's JSON Schema: one call of one tool, its arguments as fields, checked as it is typed.
-// Pure functions first (tested under Node), the elements below. Owns the hidden field that carries the calls as JSON.
-// A schema is the agent's word: of each, only so much is read, and its texts are shown cleaned.
+// A form made from a tool's JSON Schema: one call of one tool, its arguments as fields, checked while a person types.
+// Pure functions first (tested under Node), then the elements. Owns the hidden field with the calls as JSON.
+// The agent wrote the schema: only a bounded part of it is read, and its texts are cleaned before they are shown.
 
 import { visible } from "../shell/visible-text.js";
 
 const ARGUMENTS = 100;
-const CHOICES = 500; // more are typed, not chosen
+const CHOICES = 500; // above this number a value is typed, not chosen
 const WORDS = 300;
 const KNOWN = new Set(["string", "integer", "number", "boolean", "array", "object"]);
 
 /**
- * What is read of a JSON Schema; the words come from the agent, so any of it may be missing or of another type.
+ * The part of a JSON Schema that is read. The agent wrote it, so any of it can be missing or have another type.
  * @typedef {{type?: any, enum?: any[], anyOf?: any, oneOf?: any, items?: any, properties?: any, required?: any,
  *   description?: any, title?: any, default?: any, [more: string]: any}} Schema
  */
@@ -18,7 +18,7 @@ const KNOWN = new Set(["string", "integer", "number", "boolean", "array", "objec
 const listOf = (value) => (Array.isArray(value) ? value : []);
 
 /**
- * The type a field is for; a union takes its first real one.
+ * Return the type of a field; of a union the first that is not null.
  * @param {Schema} [schema]
  */
 export function typeOf(schema = {}) {
@@ -28,11 +28,11 @@ export function typeOf(schema = {}) {
   return options.find((type) => KNOWN.has(type)) || "string";
 }
 
-/** A choice as it is shown and sent by the form. */
+/** Return a choice as the form shows and sends it. */
 const inWords = (one) => (typeof one === "string" ? one : JSON.stringify(one));
 
 /**
- * What stands in a field -> a value of its type. `undefined` means: leave the argument out. Throws words for people.
+ * Return the value of a field's text by its type; `undefined` leaves the argument out. Throw an error with words for people.
  * @param {string} text
  * @param {Schema} [schema]
  */
@@ -67,7 +67,7 @@ function choiceOf(text, choices) {
 const limitOf = (schema, name) => (typeof schema[name] === "number" ? schema[name] : undefined);
 
 /**
- * Why a value of the right type does not fit, or nothing. Patterns are left to the environment.
+ * Return why a value of the right type does not fit, or nothing. The environment checks patterns.
  * @param {unknown} value
  * @param {Schema} [schema]
  */
@@ -85,7 +85,7 @@ export function misfit(value, schema = {}) {
 const TYPES = { integer: "whole number", number: "number", array: "JSON list", object: "JSON object", boolean: "true or false" };
 
 /**
- * What to write into a field, in one line: the tool's words, the type, limits and what is taken if it stays empty.
+ * Return a field's help in one line: the tool's words, the type, limits and the default.
  * @param {Schema} [schema]
  */
 export function helpOf(schema = {}) {
@@ -98,7 +98,7 @@ export function helpOf(schema = {}) {
 }
 
 /**
- * Texts by argument -> `{arguments, problems}`; problems name the argument and what is wanted.
+ * Return `{arguments, problems}` of the texts by argument; problems name the argument and what is wanted.
  * @param {Record<string, string>} texts
  * @param {Schema} [schema]
  */
@@ -118,11 +118,11 @@ export function read(texts, schema = {}) {
   return { arguments: Object.fromEntries(given), problems };
 }
 
-/** A field by its name, which a stranger chose: `constructor` is one only if it was given. */
+/** Return a value by a name that the agent chose: `constructor` counts only if it was given. */
 const own = (values, name) => (Object.hasOwn(values, name) ? values[name] : undefined);
 
 /**
- * What a person typed -> the one tool they mean, or words on why none: a whole name, else a part that only one has. Names
+ * Return the one tool that a person typed, or words on why there is none: a whole name, or a part that one name has. Names
  * are compared as they are shown.
  * @param {string} typed
  * @param {string[]} names
@@ -140,8 +140,10 @@ export function chosen(typed, names) {
 
 const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
 
-/** What of a schema a form is made from. What should be an object or a list may be anything, and then counts as empty; of
- * very many arguments the needed ones come first. `left` are those without a field. */
+/**
+ * Return the part of a schema that the form shows. What should be an object or a list counts as empty if it is neither.
+ * Of many arguments the required ones come first. `left` are those without a field.
+ */
 export function shapeOf(schema) {
   const all = Object.entries(isObject(schema?.properties) ? schema.properties : {});
   const needed = new Set(listOf(schema?.required));
@@ -173,7 +175,7 @@ function field(name, schema, required) {
   return label;
 }
 
-/** A warning where a text does not read as it will be sent: a field shows what it holds, codes would change it. */
+/** Return a warning if a text does not look as it will be sent: a field shows control characters as they are. */
 export function turnedWords(text) {
   const codes = visible(text);
   return codes === text ? "" : `holds characters that turn lines around: ${codes.slice(0, WORDS)}`;
@@ -209,7 +211,7 @@ function named(control_, name) {
   return control_;
 }
 
-/** The builder: `box` shows calls, `tools` are `{name, input_schema}`, `onChange(calls, problems)` hears all. */
+/** The builder: `box` shows calls, `tools` are `{name, input_schema}`, `onChange(calls, problems)` receives every change. */
 export class CallBuilder {
   constructor(box, tools, onChange) {
     this.box = box;
@@ -277,7 +279,7 @@ export class CallBuilder {
     });
   }
 
-  /** The calls as they are typed, also where they do not fit yet: what is kept while somebody writes. */
+  /** Return the calls as typed, valid or not, for the draft. */
   texts() {
     return this.read().map(({ name, texts }) => ({ name, arguments: Object.fromEntries(Object.entries(texts).filter(([, text]) => text !== "")) }));
   }

@@ -1,12 +1,12 @@
-// Charts: figures that the server made from tables, drawn by Plotly once they come near the view. Until then, without Plotly
-// and without scripts, their tables say the same. A refresh of the page keeps the drawings (`hx-preserve`) and brings new
-// figures, so that a chart changes in place and keeps its zoom.
+// Charts: figures that the server made from tables. Plotly draws each once it comes within 300 px of the view. Until then,
+// without Plotly and without scripts, the tables have the same values. A refresh keeps the drawings (`hx-preserve`) and brings
+// new figures, so a chart changes in place and keeps its zoom.
 
 const LIBRARY = "../vendor/plotly-basic-4.1.1.min.js";
 const NEAR = "300px";
 const PNG_SCALE = 2;
 
-/** @type {WeakMap<Element, {text: string, done: Promise<void>}>} what each plot is drawn from, and when it is */
+/** @type {WeakMap<Element, {text: string, done: Promise<void>}>} what each plot is drawn from, and when it is done */
 const drawn = new WeakMap();
 const zoomed = new WeakSet();
 const resets = new WeakMap();
@@ -20,7 +20,7 @@ const views = new IntersectionObserver((entries) => {
 
 let library = null;
 
-/** Load Plotly once; a load that failed is tried again by the next chart. */
+/** Load Plotly once; after a failure the next chart tries again. */
 function plotly() {
   library ??= new Promise((resolve, reject) => {
     const script = document.createElement("script");
@@ -38,7 +38,7 @@ function plotly() {
 const figureOf = (chart) => JSON.parse(chart.querySelector('script[type="application/json"]').textContent);
 const plotOf = (chart) => chart.querySelector(".plot");
 
-/** Look at every chart of the page: draw again what is drawn and has changed, and watch for the others. */
+/** Draw changed charts again, and observe the others until they come near the view. */
 export function look() {
   for (const chart of document.querySelectorAll("[data-chart]")) {
     const plot = plotOf(chart);
@@ -55,7 +55,7 @@ async function draw(chart) {
   const text = JSON.stringify(from);
   if (drawn.get(plot)?.text !== text) drawn.set(plot, { text, done: react(plot, from) });
   try {
-    await drawn.get(plot).done; // a refresh comes while Plotly is still loading, too
+    await drawn.get(plot).done; // a refresh can come while Plotly is still loading
   } catch {
     drawn.delete(plot);
     chart.classList.add("undrawn");
@@ -96,7 +96,7 @@ function resetZoom(chart) {
   act(chart, "png").focus();
 }
 
-/** Colors by the names of tokens become those of the theme; the face is that of the page. */
+/** Replace names of tokens by the theme's colors, and set the page's font. */
 function themed(figure) {
   const probe = document.createElement("i");
   probe.hidden = true;
@@ -118,7 +118,7 @@ function themed(figure) {
   return found;
 }
 
-/** `--c2` or `--c2/16`, a token at 16%, as a color that needs no style sheet. */
+/** Return `--c2` or `--c2/16`, a token at 16%, as a color that needs no style sheet. */
 function resolved(probe, name) {
   const [token, share] = name.split("/");
   probe.style.color = `var(${token})`;
@@ -129,7 +129,7 @@ function resolved(probe, name) {
 const MARKUP = { "&": "&amp;", "<": "&lt;", ">": "&gt;" };
 const plain = (text) => text.trim().replace(/\s+/g, " ").replace(/[&<>]/g, (mark) => MARKUP[mark]);
 
-/** Words in lines of at most this many characters; a picture has no page around it that would wrap them. */
+/** Return words in lines of at most this many characters; a picture does not wrap its text. */
 function wrapped(text, most) {
   const lines = [""];
   for (const word of text.split(" ")) {
@@ -139,7 +139,7 @@ function wrapped(text, most) {
   return lines;
 }
 
-/** The chart as it is seen, zoom included, on the page's ground and under its title. */
+/** Return the chart as shown, zoom included, on the page's background and under its title. */
 async function png(chart) {
   const Plotly = await plotly();
   const plot = plotOf(chart);
@@ -158,7 +158,7 @@ async function png(chart) {
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
 
-/** The policy of the pages allows pictures from `data:`, not from `blob:`, through which Plotly itself would go. */
+/** Return a picture as PNG. The content policy allows `data:` and not `blob:`, which Plotly itself uses. */
 async function rastered(address, width, height) {
   const picture = new Image();
   picture.src = address;

@@ -1,4 +1,4 @@
-// The page Curriculum: a frame about its run makes it fetch itself and merge; keys move through the tasks.
+// The page Curriculum: a frame about its run refreshes it in place; keys move through the tasks.
 
 import { bind, print } from "../shell/keys.js";
 import { fetchFragment } from "../shell/connection.js";
@@ -16,7 +16,7 @@ const look = coalesce(async () => {
   try {
     mergeParts(await fetchFragment(location.pathname + location.search));
   } catch {
-    return; // the banner speaks of the lost connection; the next frame tries again
+    return; // the banner reports the lost connection; the next frame retries
   }
   lookAtCharts();
   const news = document.querySelector("h1")?.textContent;

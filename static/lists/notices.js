@@ -16,7 +16,7 @@ export function obstacle({ secure, worker, notification, permission, push, wants
 }
 
 /**
- * The key of the server as browsers take it.
+ * Return the server's key as browsers take it.
  * @param {string} key
  */
 export function bytesOf(key) {
@@ -25,7 +25,7 @@ export function bytesOf(key) {
 }
 
 /**
- * What the list calls this browser.
+ * Return the name of this browser in the list.
  * @param {string} agent
  */
 export function nameOf(agent) {
@@ -61,7 +61,7 @@ async function pushOf(registration, key) {
     return await registration.pushManager.subscribe(options);
   } catch (error) {
     if (error.name !== "InvalidStateError") throw error;
-    await (await registration.pushManager.getSubscription())?.unsubscribe(); // one that was made with another key
+    await (await registration.pushManager.getSubscription())?.unsubscribe(); // a subscription with another key
     return registration.pushManager.subscribe(options);
   }
 }
@@ -89,7 +89,7 @@ async function switchOn(button) {
   }
 }
 
-/** Marks the push that is this very browser's; ending it here ends it in the browser, too. */
+/** Mark this browser's push channel; removing it here ends it in the browser, too. */
 async function markMine() {
   const registration = await navigator.serviceWorker?.getRegistration("/");
   const mine = await registration?.pushManager?.getSubscription();
@@ -109,7 +109,7 @@ function start() {
   }
   const zone = document.querySelector('input[name="zone"]');
   if (!zone.value) zone.value = Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC";
-  markMine().catch(() => {}); // a mark beside a row; the list is whole without it
+  markMine().catch(() => {}); // only a mark beside a row; the list is complete without it
 }
 
 if (typeof document !== "undefined") start();

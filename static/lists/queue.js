@@ -1,5 +1,8 @@
-// Home, queue, desk and episode list: a frame of the queue that changes more than a row makes the page fetch itself and merge.
-// The steps of live episodes are drawn from the frames alone, by wall.js.
+// Home, queue, routing and episode list: a frame that changes more than a row refreshes the page in place.
+//
+// Rows are fetched right away (`parts=rows` on the queue), totals a second later, at most five times a second. `html-merge.js`
+// keeps rows in place while the list is in use; closed rows fade and say how they ended. `wall.js` draws the steps of live
+// episodes from frames alone.
 
 import { localise, serverNow, tick } from "../shell/clock.js";
 import { print } from "../shell/keys.js";
@@ -12,11 +15,11 @@ import { coalesce } from "../shell/stream.js";
 const SLOW_MS = 20_000;
 const PAUSE_MS = 1000;
 const LONGEST_MS = 4000;
-const BREATH_MS = 200; // between two looks, so that a flood of asks is drawn a few times a second
+const BREATH_MS = 200; // between two refreshes, so a burst of asks is drawn a few times a second
 
-const states = new Map(); // the last state of each episode that was heard of
+const states = new Map(); // the last known state of each episode
 
-/** Whether a frame changes what only the server can draw. What the agent does with an answer stands in no list. */
+/** Return whether a frame changes what only the server can draw. No list shows what an agent does with an answer. */
 export function matters(frame, known = states) {
   if (frame.type === "draft" || frame.type === "lease" || frame.type === "curriculum" || (frame.type === "ask" && frame.status !== "open" && frame.delivered_at)) return false;
   if (frame.type !== "episode") return true;
@@ -26,10 +29,10 @@ export function matters(frame, known = states) {
 }
 
 const ENDS = { answered: "Answered", fell_back: "Fell back", cancelled: "Cancelled" };
-const ended = new Map(); // how an ask ended and when that was heard, for rows that stay while the hand is there
+const ended = new Map(); // how and when an ask ended, for rows that stay while the list is in use
 
-/** Say it in the rows that are gone, and make rows gone that were closed after the server was asked. */
-function nameGone(asked = Infinity) {
+/** Say in closed rows how their asks ended, and close the rows of asks that ended after the request. */
+function showEnds(asked = Infinity) {
   for (const [ask, { at }] of ended) {
     const row = rowOf(ask);
     if (row && at >= asked) row.setAttribute("data-gone", "");
@@ -45,16 +48,18 @@ function nameGone(asked = Infinity) {
 
 const rowOf = (ask) => document.querySelector(`.askrow[data-key="${CSS.escape(ask)}"]`);
 
-/** An ask that is closed needs no look to be seen so; the look a moment later takes it away. In front of others that
- * ask the same it makes room for them, which takes a look. */
+/**
+ * Fade the row of a closed ask without a request; the next refresh removes it. A row of a group with the same
+ * question needs a request to show the next of the group.
+ */
 function close({ ask, status }) {
   const at = performance.now();
   ended.set(ask, { status, at });
   if (rowOf(ask)?.querySelector("[data-same]")) look();
-  else nameGone(at);
+  else showEnds(at);
 }
 
-/** Look again when the first lease that the page shows runs out: nobody tells that somebody stopped. */
+/** Refresh when the first lease on the page ends: no frame reports an expired lease. */
 let lapse = null;
 function watchLeases() {
   clearTimeout(lapse);
@@ -65,7 +70,7 @@ function watchLeases() {
   if (Number.isFinite(next)) lapse = setTimeout(refresh, next + 300);
 }
 
-/** Somebody holds an ask for longer: the row says until when, and no look is due at the end that it said before. */
+/** Show a renewed lease's new end in its row; no refresh is due at the old one. */
 function renewed({ ask, lease_until: until }) {
   /** @type {NodeListOf<HTMLTimeElement> | undefined} */
   const times = rowOf(ask)?.querySelectorAll(":scope > :is(.go, .why) time");
@@ -79,20 +84,20 @@ function renewed({ ask, lease_until: until }) {
 
 const fetchPart = (parts) => {
   const here = new URL(location.href);
-  here.searchParams.set("wall", "0"); // the wall keeps itself
+  here.searchParams.set("wall", "0"); // `wall.js` updates the live episodes
   here.searchParams.set("parts", parts);
   return fetchFragment(here);
 };
 
-// the rows alone where there is a queue, so that a new ask does not wait for the sums; other pages come whole
+// only rows where there is a queue, so a new ask does not wait for the totals; other pages are fetched whole
 const look = coalesce(async () => {
   const asked = performance.now();
   try {
     mergeParts(await fetchPart("rows"));
   } catch {
-    return; // the banner speaks of the lost connection; the next frame or the slow timer tries again
+    return; // the banner reports the lost connection; the next frame or the slow timer retries
   }
-  nameGone(asked);
+  showEnds(asked);
   watchLeases();
   document.dispatchEvent(new Event("awm:rows"));
   tick();
@@ -114,7 +119,7 @@ function refresh() {
   lookAtDay();
 }
 
-// what an agent does next and the sums of the day may wait until the queue rests, what a person must know may not
+// totals and an agent's next actions can wait for a pause of the queue; rows that people act on can't
 let [later, since] = [null, null];
 function lookLater() {
   const now = performance.now();
@@ -128,7 +133,7 @@ function hear(frame) {
   if (!matters(frame)) return;
   if (frame.type === "ask" && frame.status in ENDS) close(frame);
   else if (frame.type === "ask") {
-    ended.delete(frame.ask); // taken back
+    ended.delete(frame.ask); // withdrawn
     look();
   }
   if (frame.type === "ask" || frame.type === "episode") lookLater();

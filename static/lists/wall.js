@@ -1,7 +1,9 @@
-// Live episodes in lists: rows change in place from the frames of the queue's socket, without fetching the page. Frames
-// are kept by episode and drawn in animation frames, a few milliseconds each, so that hundreds of episodes stay smooth.
-// On the wall rows stand by need: a person, stalled, running, queued. Nothing moves under the hand: while the pointer or
-// the focus is in the wall rows keep their places, and what would have moved waits behind a pill.
+// Live episodes in lists: rows change in place from the `episode` frames of the queue's socket, without a request.
+//
+// Frames are kept by episode and drawn in slices of 5 ms per animation frame, for rows in view only. Rows are sorted by need: a
+// person, stalled (running, no step for 30 s), running, queued. While the pointer or the focus is in the list, rows keep their
+// places, and a button counts those that would move. An unknown row is fetched from `/wall.html?episode=`; after a gap, and
+// every 30 s, all rows are.
 
 import { serverNow, tick } from "../shell/clock.js";
 import { fetchFragment } from "../shell/connection.js";
@@ -13,13 +15,13 @@ const STALLED_MS = 30_000;
 const SLICE_MS = 5;
 const ROOM = 22;
 const SLOW_MS = 30_000;
-const GONE_MS = 4000;
+const FADE_MS = 4000;
 const COUNT_MS = 3000;
 const NEEDS = ["person", "stalled", "running", "queued"];
 const LIVE = { waiting: "person", parked: "person", running: "running", queued: "queued" };
 
 /**
- * Where a row belongs, by state and by when it was last heard.
+ * Return the need of a row by its state and the time of its last step.
  * @param {string} state
  * @param {number} lastAt
  * @param {number} now
@@ -29,7 +31,7 @@ export function needOf(state, lastAt, now) {
   return LIVE[state] || "over";
 }
 
-/** Keys in the order of the wall: by need, then by age. */
+/** Return keys in the order of the list: by need, then by age. */
 export function inOrder(rows) {
   return [...rows].sort((a, b) => NEEDS.indexOf(a.need) - NEEDS.indexOf(b.need) || a.order - b.order || (a.key < b.key ? -1 : 1));
 }
@@ -55,7 +57,7 @@ function readRows() {
   rows = rowsOf(document);
   for (const row of rows.values()) sight.observe(row);
 }
-const wall = () => document.querySelector("[data-wall]");
+const bodyHere = () => document.querySelector("[data-wall]");
 const cell = (row, name) => row.querySelector(`[data-cell="${name}"]`);
 const say = (element, text) => { if (element && element.textContent !== text) element.textContent = text; };
 
@@ -76,7 +78,7 @@ function draw() {
 function update(one) {
   const row = rows.get(one.episode);
   if (!row?.isConnected) {
-    if (wall() && LIVE[one.state]) fetchRow(one.episode);
+    if (bodyHere() && LIVE[one.state]) fetchRow(one.episode);
     return;
   }
   const before = Number(row.dataset.lastSeq);
@@ -84,17 +86,17 @@ function update(one) {
   row.dataset.acted = String(actedAfter(Number(row.dataset.acted), before, one));
   row.dataset.lastSeq = String(one.last_seq);
   row.dataset.strip = one.strip;
-  if (one.last_action) say(cell(row, "action"), one.last_action === "ask" ? "ask_expert" : visible(one.last_action)); // as the server says it
+  if (one.last_action) say(cell(row, "action"), one.last_action === "ask" ? "ask_expert" : visible(one.last_action)); // as the server writes it
   row.dataset.state = one.state;
   keepTime(row);
   if (inView.has(row)) paint(row);
   else {
-    unpainted.add(row); // drawn when it comes into view; its place on the wall is kept all the same
+    unpainted.add(row); // drawn when it comes into view; its place in the list is known anyway
     row.dataset.wants = wantOf(row);
   }
 }
 
-/** Out of the queue an episode's time runs, and at its end it stands. */
+/** Run an episode's time from the moment it leaves the queue, and stop it at its end. */
 function keepTime(row) {
   const time = cell(row, "elapsed");
   if (!time || row.dataset.state === "queued") return;
@@ -114,7 +116,7 @@ const unpainted = new WeakSet();
 const sight = typeof IntersectionObserver === "undefined" ? null : new IntersectionObserver((entries) => {
   for (const { target, isIntersecting } of entries) {
     for (const time of target.querySelectorAll(isIntersecting ? "[data-since-then]" : "[data-since]")) {
-      const [from, to] = isIntersecting ? ["sinceThen", "since"] : ["since", "sinceThen"]; // a clock that nobody sees stands
+      const [from, to] = isIntersecting ? ["sinceThen", "since"] : ["since", "sinceThen"]; // a clock out of view stops
       time.dataset[to] = time.dataset[from];
       delete time.dataset[from];
     }
@@ -128,7 +130,7 @@ const sight = typeof IntersectionObserver === "undefined" ? null : new Intersect
 
 const wantOf = (row) => (row.closest("[data-wall]") ? needOf(row.dataset.state, Date.parse(row.dataset.lastAt), serverNow()) : LIVE[row.dataset.state] || "over");
 
-/** Actions of an episode by its frame, which carries the end of its strip: counted whole, or on from what was known. */
+/** Return an episode's number of actions by its frame, which has the end of its strip: counted in full, or from what was known. */
 export function actedAfter(acted, seq, one, from = pictures()) {
   if (one.strip.length >= one.last_seq) return actionsIn(one.strip, from);
   const fresh = Math.min(one.last_seq - seq, one.strip.length);
@@ -168,9 +170,9 @@ function paintSteps(row, stalled) {
 
 const isHeld = (list) => list.matches(":hover, :focus-within") || list.querySelector('[aria-selected="true"]') !== null;
 
-/** Put rows where they belong, unless somebody's hand is on them. */
+/** Put rows in order, unless the list is in use. */
 function arrange(force = false) {
-  const body = wall();
+  const body = bodyHere();
   if (!body) return;
   const here = [...body.querySelectorAll("tr[data-episode]")];
   const news = here.filter((row) => (row.dataset.wants || row.dataset.need) !== row.dataset.need && !fading(row));
@@ -182,7 +184,7 @@ function arrange(force = false) {
 }
 
 const rowsWaiting = new Map();
-const fading = (row) => row.dataset.overAt && Date.now() - Number(row.dataset.overAt) < GONE_MS;
+const fading = (row) => row.dataset.overAt && Date.now() - Number(row.dataset.overAt) < FADE_MS;
 
 function place(body, all) {
   rowsWaiting.clear();
@@ -244,12 +246,12 @@ function welcome(id, row) {
 function fetchRow(id) {
   if (rowsWaiting.has(id)) return;
   unknown.add(id);
-  fetchRows().catch(() => {}); // the slow timer brings the whole wall
+  fetchRows().catch(() => {}); // the slow timer fetches all rows
 }
 
-/** The whole wall again: after a gap, and now and then, because a lost frame leaves no trace. */
-const fetchWall = coalesce(async () => {
-  if (!wall()) return;
+/** Fetch all rows: after a gap, and regularly, because a lost frame leaves no trace. */
+const fetchAll = coalesce(async () => {
+  if (!bodyHere()) return;
   const fresh = await fetchFragment("/wall.html");
   const known = rowsOf(fresh);
   for (const [id, row] of known) {
@@ -257,20 +259,20 @@ const fetchWall = coalesce(async () => {
     if (old?.isConnected) adopt(old, row);
     else welcome(id, row);
   }
-  for (const row of wall().querySelectorAll("tr[data-episode]")) if (!known.has(row.dataset.episode)) row.dataset.wants = "over";
+  for (const row of bodyHere().querySelectorAll("tr[data-episode]")) if (!known.has(row.dataset.episode)) row.dataset.wants = "over";
   const [old, now] = [document.querySelector("[data-runs]"), fresh.querySelector("[data-runs]")];
   if (old && now) old.replaceChildren(...now.childNodes);
-  wall().dataset.total = fresh.querySelector("[data-wall]").dataset.total;
+  bodyHere().dataset.total = fresh.querySelector("[data-wall]").dataset.total;
   arrange();
   tick();
 }, 2000);
 
 let counting = 0;
 
-/** The line of runs counts what ended: one look some seconds after an end counts all ends of these seconds. */
+/** Refresh the line of runs some seconds after an end; that counts all ends of these seconds. */
 function countEnds() {
-  if (counting || !wall()) return;
-  counting = setTimeout(() => { counting = 0; fetchWall().catch(() => {}); }, COUNT_MS);
+  if (counting || !bodyHere()) return;
+  counting = setTimeout(() => { counting = 0; fetchAll().catch(() => {}); }, COUNT_MS);
 }
 
 function adopt(old, fresh) {
@@ -281,31 +283,31 @@ function adopt(old, fresh) {
   const { state, lastAt, lastSeq, acted, need } = fresh.dataset;
   Object.assign(old.dataset, { state, lastAt, lastSeq, acted, wants: need });
   delete old.dataset.drawn;
-  delete old.dataset.strip; // until the next frame the server's drawing stands
+  delete old.dataset.strip; // the server's drawing stays until the next frame
 }
 
 function start() {
   readRows();
   document.addEventListener("awm:frame", ({ detail }) => {
-    if (detail.type === "gap") fetchWall().catch(() => {});
+    if (detail.type === "gap") fetchAll().catch(() => {});
     if (detail.type !== "episode") return;
     pending.set(detail.episode, { ...pending.get(detail.episode), ...detail, last_action: detail.last_action || pending.get(detail.episode)?.last_action });
     draw();
     if (detail.state && !LIVE[detail.state]) countEnds();
   });
   document.addEventListener("awm:rows", readRows);
-  if (!wall()) return;
-  for (const kind of ["mouseleave", "focusout"]) wall().addEventListener(kind, () => setTimeout(arrange, 0));
+  if (!bodyHere()) return;
+  for (const kind of ["mouseleave", "focusout"]) bodyHere().addEventListener(kind, () => setTimeout(arrange, 0));
   document.querySelector("[data-wall-pill]")?.addEventListener("click", () => arrange(true));
   document.addEventListener("awm:show-new", () => arrange(true));
   setInterval(() => {
-    for (const row of wall().querySelectorAll("tr[data-episode]")) {
+    for (const row of bodyHere().querySelectorAll("tr[data-episode]")) {
       const need = needOf(row.dataset.state, Date.parse(row.dataset.lastAt), serverNow());
       if (need !== (row.dataset.wants || row.dataset.need)) paint(row);
     }
     arrange();
   }, 1000);
-  setInterval(() => { if (document.visibilityState === "visible") fetchWall().catch(() => {}); }, SLOW_MS);
+  setInterval(() => { if (document.visibilityState === "visible") fetchAll().catch(() => {}); }, SLOW_MS);
 }
 
 if (typeof document !== "undefined") start();

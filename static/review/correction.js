@@ -1,9 +1,9 @@
-// The form of a correction. It follows the step in view and begins with its recorded call; from the first change on it stays
-// on its step, which it names, until it is saved or discarded.
+// The form of a correction. It follows the step in view and starts with its recorded call. After the first change it stays on
+// its step, which it names, until it is saved or discarded.
 
 import { bind } from "../shell/keys.js";
 
-/** @type {{name: string, arguments: Record<string, any>} | null} the call that the form began with */
+/** @type {{name: string, arguments: Record<string, any>} | null} the call that the form started with */
 let recorded = null;
 let inView = 0;
 
@@ -23,7 +23,7 @@ const field = (form, name) => /** @type {HTMLInputElement} */ (form.elements.nam
 const part = (form, mark) => /** @type {HTMLElement} */ (form.querySelector(`[data-correct-${mark}]`));
 
 /**
- * Lines of a change from one call's arguments to another's: [sign, text], with unchanged ones between.
+ * Return the lines that differ between two calls' arguments as [sign, text], with the unchanged ones between.
  * @param {Record<string, any>} before
  * @param {Record<string, any>} after
  */
@@ -47,7 +47,7 @@ function drawDifference(form) {
   try {
     wanted = JSON.parse(field(form, "arguments").value);
   } catch {
-    // what is no JSON yet has no difference; the server names the fault when it is saved
+    // invalid JSON has no difference; the server names the error when it is saved
   }
   box.hidden = recorded === null || wanted === null || typeof wanted !== "object";
   if (box.hidden) return;
@@ -60,10 +60,10 @@ function drawDifference(form) {
   box.replaceChildren(...rows);
 }
 
-/** What a person can change. @param {HTMLFormElement} form */
+/** Return what a person can change. @param {HTMLFormElement} form */
 const written = (form) => JSON.stringify(["kind", "name", "arguments", "text", "why"].map((name) => field(form, name).value));
 
-/** Say which step it is of, and that it stays there. @param {HTMLFormElement} form */
+/** Name the form's step, and say that it stays there. @param {HTMLFormElement} form */
 function drawStep(form) {
   const { value: at } = field(form, "seq");
   part(form, "step").textContent = `step ${at}`;
@@ -73,7 +73,7 @@ function drawStep(form) {
   elsewhere.textContent = elsewhere.hidden ? "" : `Step ${inView} is in view. Save or discard this correction to correct it.`;
 }
 
-/** Begin with the recorded call, or with nothing until it is known. @param {HTMLFormElement} form */
+/** Start with the recorded call, or empty until it is known. @param {HTMLFormElement} form */
 function fill(form) {
   field(form, "name").value = recorded ? recorded.name : "";
   field(form, "arguments").value = recorded ? JSON.stringify(recorded.arguments, null, 2) : "";
@@ -96,7 +96,7 @@ async function load(form, at) {
     const answer = await fetch(`/api/v1/episodes/${document.getElementById("main").dataset.episode}/steps/${at}`);
     if (answer.ok) step = await answer.json();
   } catch {
-    // asked again when the form is opened again
+    // opening the form again retries
   }
   if (form.dataset.at !== String(at)) return;
   if (!step) delete form.dataset.at;
@@ -105,14 +105,14 @@ async function load(form, at) {
   drawDifference(form);
 }
 
-/** The form is of the step in view from now on. @param {HTMLFormElement} form */
+/** Follow the step in view again. @param {HTMLFormElement} form */
 function goOn(form) {
   field(form, "seq").value = String(inView);
   if (boxHere().open) load(form, inView);
   drawStep(form);
 }
 
-/** Another step is in view. @param {number} at */
+/** Follow another step that came into view. @param {number} at */
 export function follow(at) {
   inView = at;
   const form = formHere();
@@ -121,7 +121,7 @@ export function follow(at) {
   else goOn(form);
 }
 
-/** It was saved or discarded: the next one begins with the recorded call. @param {HTMLFormElement} form */
+/** Start again with the recorded call after saving or discarding. @param {HTMLFormElement} form */
 export function endCorrection(form) {
   for (const name of ["typed", "at"]) delete form.dataset[name];
   for (const name of ["text", "why"]) field(form, name).value = "";
@@ -130,7 +130,7 @@ export function endCorrection(form) {
   goOn(form);
 }
 
-/** Take up what was typed before on a step. @param {HTMLFormElement} form */
+/** Restore what was typed on a step before. @param {HTMLFormElement} form */
 export function resume(form) {
   form.dataset.typed = "1";
   boxHere().open = true;
@@ -153,7 +153,7 @@ export function startCorrection() {
   box.addEventListener("toggle", () => { if (box.open) load(form, Number(field(form, "seq").value)); });
   part(form, "discard").addEventListener("click", () => {
     endCorrection(form);
-    form.dispatchEvent(new Event("change", { bubbles: true })); // it is kept nowhere
+    form.dispatchEvent(new Event("change", { bubbles: true })); // it is saved nowhere
   });
   bind("should-have", () => { box.open = true; field(form, "arguments").focus(); });
 }

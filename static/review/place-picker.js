@@ -1,5 +1,5 @@
-// What a label of the review page stands on: the step in view, a value in it, or letters of a text there. Letters are
-// selected on the page by pointer, or in a box of their own by keyboard; [ and ] go through the values of the step.
+// What a label of the review page applies to: the step in view, a value in it, or letters of a text. Letters are selected on
+// the page by pointer, or in a text box by keyboard; [ and ] move through the values of the step.
 
 import { act, bind, print } from "../shell/keys.js";
 import { life, whenOver } from "../shell/page-life.js";
@@ -23,7 +23,7 @@ let view = null;
 const find = (/** @type {string} */ name) => /** @type {HTMLElement} */ (document.querySelector(`[data-${name}]`));
 const areaOf = () => /** @type {HTMLTextAreaElement} */ (document.querySelector("[data-letters] textarea"));
 
-/** @param {Place} place where it is, as the server says it, too */
+/** Return the name of a place as the server writes it. @param {Place} place */
 function whereIn({ path, start, end }) {
   if (start === undefined) return path;
   return end - start === 1 ? `${path}, letter ${end}` : `${path}, letters ${start + 1} to ${end}`;
@@ -50,7 +50,7 @@ function say(words, bad = false) {
   line.classList.toggle("bad", bad);
 }
 
-/** The box shows the text that the place is in; what is selected in it becomes the place. */
+/** Show the text of the place in the box; selecting in it changes the place. */
 function drawLetters() {
   const [area, box] = [areaOf(), find("letters")];
   const node = now.place && now.root && nodeAt(now.root, now.place.path);
@@ -66,7 +66,7 @@ function markChosen() {
 }
 
 /**
- * Labels apply to a part of a step from now on.
+ * Apply labels to a part of a step.
  * @param {number} seq
  * @param {Place} place
  * @param {import("../steps/places.js").Node} root
@@ -78,7 +78,7 @@ function choose(seq, place, root) {
   print();
 }
 
-/** Labels apply to the whole step from now on. */
+/** Apply labels to the whole step. */
 function clear() {
   if (!now.place) return false;
   Object.assign(now, { place: null, root: null });
@@ -89,7 +89,7 @@ function clear() {
   return true;
 }
 
-/** Do what may find that a text has no place, and say so then. @param {() => void | Promise<void>} job */
+/** Run a job, and say so if a text turns out to have no places. @param {() => void | Promise<void>} job */
 async function trying(job) {
   try {
     await job();
@@ -102,7 +102,7 @@ async function trying(job) {
 
 const OTHERWISE = "This text is not shown as it is stored, so its letters can't be labeled. Label the value, or the step.";
 
-/** What the reader selected in the list of steps. @param {HTMLElement} list */
+/** Choose what the reader selected in the list of steps. @param {HTMLElement} list */
 async function fromSelection(list) {
   const selection = getSelection();
   if (!selection?.rangeCount || selection.isCollapsed) return;
@@ -124,7 +124,7 @@ async function fromSelection(list) {
   else say(root ? OTHERWISE : "Can't reach the server. Select it again.", true);
 }
 
-/** A click on the name of an argument or of a field chooses its value. @param {Element} target */
+/** Choose the value whose argument or field name was clicked. @param {Element} target */
 async function fromName(target) {
   const named = /** @type {HTMLElement} */ (target.closest("[data-names]"));
   const key = target.closest("pre[data-path] .jk");
@@ -144,7 +144,7 @@ async function fromName(target) {
 }
 
 /**
- * What a part of a step card names or shows: a value, or the values in it; and of an error its lines, too.
+ * Return what a part of a step card names or shows: a value, or the values in it, and of an error its lines, too.
  * @param {HTMLElement} part
  * @param {import("../steps/places.js").Node} root
  * @returns {Place[]}
@@ -156,7 +156,7 @@ function placesIn(part, root) {
   return read ? [...valuesIn(read.units, read.node), ...(part.dataset.part ? linesOf(read.node) : [])] : [];
 }
 
-/** The next value of the step in view, or the one before. @param {number} step */
+/** Choose the next value of the step in view, or the previous one. @param {number} step */
 async function go(step) {
   const [row, root] = [rowOf(now.seq), await storedStep(now.seq)];
   if (!row || !root) return;
@@ -174,7 +174,7 @@ async function go(step) {
   if (ranges.length) reveal(ranges[0]);
 }
 
-/** What is selected in the box of letters. */
+/** Choose what is selected in the box. */
 function fromLetters() {
   const area = areaOf();
   if (area.selectionStart === area.selectionEnd || !now.place) return;
@@ -187,7 +187,7 @@ function fromLetters() {
 function startLetters() {
   const area = areaOf();
   for (const kind of ["select", "keyup", "pointerup"]) area.addEventListener(kind, () => trying(fromLetters));
-  area.addEventListener("beforeinput", (event) => event.preventDefault()); // a box that is read-only has no caret
+  area.addEventListener("beforeinput", (event) => event.preventDefault()); // a read-only box has no caret
   area.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     if (event.key === "Escape") area.blur();
@@ -203,7 +203,7 @@ function startLetters() {
   });
 }
 
-/** The place that a refused form named is named again. */
+/** Choose the place that a refused form named. */
 async function restore() {
   const given = (/** @type {string} */ name) => document.querySelector(`input[data-place-field="${name}"]`)?.value || "";
   const [path, start, end, seq] = [given("path"), given("start"), given("end"), now.seq];
@@ -211,9 +211,7 @@ async function restore() {
   if (root && seq === now.seq && nodeAt(root, path)) choose(seq, start ? { path, start: Number(start), end: Number(end) } : { path }, root);
 }
 
-/**
- * Labels follow the step in view. @param {number} seq
- */
+/** Follow the step in view. */
 export function follow(seq) {
   if (seq === now.seq || !find("place-bar")) return;
   const first = !now.seq;

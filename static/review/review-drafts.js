@@ -1,5 +1,5 @@
-// What a reviewer typed and has not sent, kept on this device for each review and person: after a reload it is in its
-// fields again. What has no field any more, because someone else claimed the review, can be read and copied.
+// What a reviewer typed and has not sent, kept on this device per review and person: a reload restores it. A text without a
+// field, because someone else claimed the review, can be read and copied.
 
 import { resume } from "./correction.js";
 import { Store } from "../forms/drafts.js";
@@ -37,7 +37,7 @@ function isBlank(form) {
   });
 }
 
-/** What a form holds now; the time is that of its last change. @param {HTMLFormElement} form @returns {Part} */
+/** Return the content of a form with the time of its last change. @param {HTMLFormElement} form @returns {Part} */
 function partOf(form) {
   const { draft: name = "" } = form.dataset;
   const kept = fieldsOf(form).filter((one) => (isBox(one) ? one.checked : one.type !== "hidden" || isCorrection(form)));
@@ -48,7 +48,7 @@ function partOf(form) {
   return known.get(name);
 }
 
-/** Keep what is in the fields now. */
+/** Save the fields on this device. */
 function keep() {
   const parts = [...formsHere().filter((form) => !isBlank(form)).map(partOf), ...rest];
   if (parts.length) store?.keep({ at: Date.now(), parts });
@@ -67,7 +67,7 @@ function put(form, part) {
   else form.dataset.typed = "1";
 }
 
-/** Parts that pages before this one left, the newest first, each once. */
+/** Return the parts that earlier pages left, the newest first, each once. */
 function left() {
   /** @type {Part[]} */
   const all = store.all().flatMap(({ parts }) => (Array.isArray(parts) ? parts : []));
@@ -92,13 +92,13 @@ function drawRest() {
   box.querySelector("textarea").value = visible(rest.map(written).join("\n\n"));
 }
 
-/** The verdict was given, and with it all that was typed. */
+/** Remove what was typed, because the verdict was given with it. */
 export function forget() {
   store?.clear();
   store = null;
 }
 
-/** Bring back what was typed on this review, and keep what is typed from now on. */
+/** Restore what was typed on this review, and save what is typed from now on. */
 export function startDrafts() {
   const main = document.getElementById("main");
   const { draftKey: key = "", given } = main.dataset;
@@ -108,7 +108,7 @@ export function startDrafts() {
   try {
     store = new Store(key, localStorage);
   } catch {
-    return; // this browser keeps nothing
+    return; // this browser stores nothing
   }
   for (const part of left()) {
     const form = formsHere().find(({ dataset }) => dataset.draft === part.form);

@@ -1,5 +1,5 @@
-// The review page: the scrubber of the replay, forms that follow the step in view or a part of it, keys, and the lease.
-// Labels, comments and corrections are saved without leaving the page, so that a verdict that is being made stays as it is.
+// The page of a review: the scrubber of the replay, forms that follow the step in view or a part of it, keys, and the lease.
+// Labels, comments and corrections are saved in place, so a verdict in progress stays. A verdict waits until they are saved.
 
 import { endCorrection, follow as followCorrection, startCorrection } from "./correction.js";
 import { bind, print } from "../shell/keys.js";
@@ -58,7 +58,7 @@ function bindChoice(id, radio) {
   });
 }
 
-/** A failure type is of a rejected episode: choosing one rejects, and accepting lets it go. */
+/** Bind the verdict: choosing a failure type rejects, and accepting clears it. */
 function startVerdict() {
   const form = document.querySelector("[data-verdict-form]");
   form?.addEventListener("change", (event) => {
@@ -75,22 +75,22 @@ function startVerdict() {
   }
 }
 
-/** @type {Promise<boolean>} what is being saved, and whether the last was; a verdict waits for it */
+/** @type {Promise<boolean>} the save in progress, and whether the last one succeeded; a verdict waits for it */
 let saved = Promise.resolve(true);
 let saving = 0;
 
-/** @type {WeakMap<HTMLFormElement, string>} what is on its way of a form with text */
+/** @type {WeakMap<HTMLFormElement, string>} the content of a form with text that is being sent */
 const sending = new WeakMap();
 
-/** What a person typed or chose in a form. @param {HTMLFormElement} form */
+/** Return what a person typed or chose in a form. @param {HTMLFormElement} form */
 const typedIn = (form) => [...form.querySelectorAll("textarea, select, input:not([type=hidden])")].map((one) => {
   const { name, type, value, checked } = /** @type {HTMLInputElement} */ (one);
   return [name, ["checkbox", "radio"].includes(type) ? String(checked && value) : value];
 });
 
 /**
- * Save a label, a comment, a correction or a withdrawal as it is now, and draw the list of them again. What was typed
- * meanwhile stays.
+ * Save a label, a comment, a correction or a withdrawal as it is now, and draw their list again. Text that was typed meanwhile
+ * stays.
  * @param {HTMLFormElement} form
  * @param {FormData} body
  * @param {string} sent
@@ -111,7 +111,7 @@ async function saveHere(form, body, sent) {
   return true;
 }
 
-/** A text as its field has it: forms send other line ends. @param {FormData} body @param {string} name */
+/** Return a text as its field has it: forms send other line ends. @param {FormData} body @param {string} name */
 const textIn = (body, name) => String(body.get(name)).replaceAll("\r\n", "\n");
 
 /**
@@ -136,7 +136,7 @@ function save(form, button = null) {
 const unsaved = () => /** @type {HTMLFormElement[]} */ ([...document.querySelectorAll("form[data-in-place]")])
   .filter((form) => form.dataset.typed && typedIn(form).some(([, value]) => value.trim() && value !== "false"));
 
-/** Save all that was typed before the page is left. False, with the reason on the page, if something is refused. */
+/** Save all that was typed before the page is left. Return false, with the reason on the page, if something is refused. */
 async function settle() {
   await saved;
   for (let forms = unsaved(); forms.length; forms = unsaved()) {
@@ -150,7 +150,7 @@ async function settle() {
 }
 
 /**
- * A key in a field of another form than the verdict's sends that form.
+ * Send the form whose field has the focus, if it is not the verdict's.
  * @param {Event} event
  */
 function sendsOther(event) {

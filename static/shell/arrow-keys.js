@@ -1,7 +1,7 @@
-// A list under the arrow keys.
+// Arrow keys in a list of a dialog.
 
 /**
- * Where the focus goes from place `at` of `count` by a key; -1 where the key or the place says nothing.
+ * Return the index that a key moves the focus to from `at` of `count`; -1 if neither applies.
  * @param {string} key
  * @param {number} at
  * @param {number} count
@@ -12,7 +12,7 @@ export function stepped(key, at, count) {
 }
 
 /**
- * Arrow keys walk through what can be taken in a dialog.
+ * Move the focus through the items of a dialog with the arrow keys.
  * @param {HTMLElement} dialog
  * @param {string} selector
  */

@@ -1,17 +1,17 @@
-// Time by the server's clock: countdowns, elapsed times and relative times. Owns every element with data-deadline,
-// data-since or data-time. Socket frames correct the offset.
+// Time by the server's clock: countdowns, elapsed times and relative times. Owns every element with `data-deadline`,
+// `data-since` or `data-time`. Frames of sockets correct the offset.
 
 export const RING = 50.27;
 
 let offset = 0;
 
-/** Milliseconds since 1970 by the server's clock. */
+/** Return milliseconds since 1970 by the server's clock. */
 export function serverNow() {
   return Date.now() + offset;
 }
 
 /**
- * Take the server's time from a frame or a page.
+ * Set the clock by the server's time in a frame or a page.
  * @param {string} iso
  */
 export function syncTo(iso) {
@@ -20,7 +20,7 @@ export function syncTo(iso) {
 }
 
 /**
- * Seconds as m:ss, or h:mm:ss from an hour on.
+ * Return seconds as m:ss, or h:mm:ss from an hour on.
  * @param {number} seconds
  */
 export function clock(seconds) {
@@ -31,7 +31,7 @@ export function clock(seconds) {
 }
 
 /**
- * How near a deadline is, by the share of its budget that is left.
+ * Return how near a deadline is, by the share of its budget that is left.
  * @param {number} share
  */
 export function level(share) {
@@ -40,7 +40,7 @@ export function level(share) {
 }
 
 /**
- * "12 s ago", "3 min ago": one unit, rounded down.
+ * Return "12 s ago" or "3 min ago": one unit, rounded down.
  * @param {number} seconds
  */
 export function ago(seconds) {
@@ -78,7 +78,7 @@ function fuse(element, now) {
 }
 
 /**
- * Bring every time on the page up to date.
+ * Update every time on the page.
  * @param {Document | Element} [root]
  */
 export function tick(root = document) {
@@ -102,13 +102,13 @@ export function start() {
   setInterval(tick, 250);
 }
 
-/** Every time of the page in the zone of its reader. */
+/** Show every time of the page in the reader's zone. */
 export function localiseAll() {
   for (const element of document.querySelectorAll("time[data-time]")) localise(element);
 }
 
 /**
- * The server prints its own zone; a reader wants theirs.
+ * Show a time in the reader's zone; the server prints its own.
  * @param {HTMLTimeElement} element
  */
 export function localise(element) {

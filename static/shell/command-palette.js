@@ -1,4 +1,4 @@
-// One field for everything: what keys do on this page, and the places of the menus, found by their words.
+// The command palette (`Ctrl+K`): the keys of this page and the links of the menus, found by their text.
 
 import { act, bind, caps, usableKeys } from "./keys.js";
 import { walk } from "./arrow-keys.js";
@@ -6,7 +6,7 @@ import { walk } from "./arrow-keys.js";
 const SHOWN = 12;
 
 /**
- * The entries whose words hold all that was typed, those that begin with it first; nothing typed: all of them.
+ * Return the entries that have all typed words, those that begin with them first; all entries if nothing is typed.
  * @param {{words: string, cap?: string, go?: () => void}[]} entries
  * @param {string} typed
  */
@@ -68,7 +68,7 @@ export function startPalette() {
   dialog.addEventListener("keydown", (event) => {
     if (event.key !== "ArrowDown" || document.activeElement !== field) return;
     event.preventDefault();
-    event.stopImmediatePropagation(); // the first step goes into the list, not past its first entry
+    event.stopImmediatePropagation(); // the first step enters the list and does not skip its first entry
     list.querySelector("button")?.focus();
   });
   walk(dialog, "[data-entry]");

@@ -1,4 +1,4 @@
-// A word in passing about an answer that was sent from the page before: how long it took until the agent had it.
+// The toast about an answer that an earlier page sent: how long its delivery took. Looks back 15 minutes at most.
 
 import { say } from "./toast.js";
 
@@ -9,7 +9,7 @@ function load() {
   try {
     return JSON.parse(sessionStorage.getItem(KEY) || "[]");
   } catch {
-    return []; // closed storage: then nothing is said
+    return []; // storage is closed: no toast
   }
 }
 
@@ -17,12 +17,12 @@ function save(all) {
   try {
     sessionStorage.setItem(KEY, JSON.stringify(all));
   } catch {
-    // the word is a courtesy; without storage there is none
+    // without storage there is no toast
   }
 }
 
 /**
- * Remember that an answer went out, so that the next page can say when it was delivered.
+ * Note an answer that was sent, so the next page can report its delivery.
  * @param {string} ask
  * @param {string} at
  */
@@ -31,7 +31,7 @@ export function noteSent(ask, at) {
 }
 
 /**
- * "Delivered in 0.4 s."
+ * Return "Delivered in 0.4 s."
  * @param {string} sentAt
  * @param {string} deliveredAt
  */
@@ -53,13 +53,13 @@ function heard({ detail }) {
   if (one) tell(one, detail.delivered_at);
 }
 
-/** Listen; what was delivered while the page changed is asked for once. */
+/** Listen for deliveries, and request once those that happened while the page changed. */
 export function startSent() {
   document.addEventListener("awm:frame", heard);
   askOnce();
 }
 
-/** Frames that came before an answer was noted said nothing. */
+/** Request deliveries of noted answers: earlier frames found no note. */
 export function askOnce() {
   const fresh = load().filter((one) => Date.now() - Date.parse(one.at) < OLD_MS);
   save(fresh);
@@ -69,6 +69,6 @@ export function askOnce() {
       .then((view) => {
         if (view?.delivered_at) tell(one, view.delivered_at);
       })
-      .catch(() => {}); // no contact: a frame will tell, or nobody
+      .catch(() => {}); // offline: a frame may still report it
   }
 }

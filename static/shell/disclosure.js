@@ -1,7 +1,7 @@
-// What is rarely wanted, behind one button where the screen is small.
+// Controls that small screens hide behind one button.
 
 /**
- * Let each `[data-more]` button show and hide what it controls; what was hidden gets the focus.
+ * Let each `[data-more]` button show and hide what it controls; the focus moves to what was hidden.
  * @param {Document | Element} [root]
  */
 export function startMore(root = document) {

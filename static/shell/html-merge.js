@@ -1,5 +1,7 @@
-// Server-rendered news into the page: parts by name, list rows by key. Nothing moves under the hand:
-// a list that is hovered, focused or selected only changes in place, and what is new waits behind a pill.
+// HTML of the server merged into the page: parts by `data-part`, rows of lists by `data-key`. Owns no request.
+//
+// Rows change node by node, so focus, checkboxes and open groups stay. A list that is hovered, focused or has a selection changes
+// in place only: closed rows fade, and new ones wait behind a button ("4 new").
 
 function keepOpen(old, fresh) {
   const now = [...fresh.querySelectorAll("details")];
@@ -8,20 +10,20 @@ function keepOpen(old, fresh) {
   });
 }
 
-/** What is drawn by scripts moves along as it is (`hx-preserve`, as in swaps by htmx). */
+/** Keep what scripts have drawn (`hx-preserve`, as in swaps by htmx). */
 function keepDrawn(old, fresh) {
   for (const kept of old.querySelectorAll("[hx-preserve]")) fresh.querySelector(`#${CSS.escape(kept.id)}`)?.replaceWith(kept);
 }
 
 /**
- * Parts of `fresh` into the page. A part that holds the focus stays as it is; a list keeps its rows in place.
+ * Merge the parts of `fresh` into the page. A part with the focus stays as it is; a list keeps its rows in place.
  * @param {Document} fresh
  * @param {Document | Element} [root]
  */
 export function mergeParts(fresh, root = document) {
   for (const part of fresh.querySelectorAll("[data-part]")) {
     const old = root.querySelector(`[data-part="${part.dataset.part}"]`);
-    if (!old || old === part || old.outerHTML === part.outerHTML) continue; // a part inside a part came with it
+    if (!old || old === part || old.outerHTML === part.outerHTML) continue; // the part around it has replaced it
     if (old.querySelector("[data-list]") && part.querySelector("[data-list]")) continue; // its list is a part of its own
     if (old.hasAttribute("data-list")) mergeList(old, part);
     else if (!old.contains(document.activeElement)) {
@@ -37,7 +39,7 @@ const isHeld = (list) => list.matches(":hover, :focus-within, :has([aria-selecte
 const waiting = new WeakMap();
 
 /**
- * Rows of `fresh` into `list` by data-key. Held: known rows change in place, gone rows fade, new rows wait.
+ * Merge the rows of `fresh` into `list`. In a list in use, known rows change in place, closed rows fade, new rows wait.
  * @param {HTMLElement} list
  * @param {HTMLElement} fresh
  */
@@ -58,7 +60,7 @@ function applyList(list, fresh) {
 
 const rowsOf = (list) => new Map([...list.children].filter((row) => row.dataset.key).map((row) => [row.dataset.key, row]));
 
-/** What stands there changes, nothing comes, goes or moves; answers how many rows are new. */
+/** Change known rows in place; none comes, leaves or moves. Return how many rows are new. */
 function inPlace(list, fresh) {
   const next = rowsOf(fresh);
   for (const [key, row] of rowsOf(list)) {
@@ -69,7 +71,7 @@ function inPlace(list, fresh) {
   return next.size;
 }
 
-/** The rows of `fresh` in its order; a row that was there stays the same element. */
+/** Put the rows of `fresh` in order; a known row stays the same element. */
 function arrange(list, fresh) {
   const had = rowsOf(list);
   let at = list.firstElementChild;
@@ -92,7 +94,7 @@ function arrange(list, fresh) {
 const KEPT = new Set(["aria-selected", "open"]); // the person's, not the server's
 
 /**
- * Make `old` what `next` is, piece by piece: what stays keeps its focus, its tick, and whether it is unfolded.
+ * Change `old` into `next` node by node: what stays keeps its focus, its tick, and whether it is open.
  * @param {Element} old
  * @param {Element} next
  * @param {boolean} [held]
@@ -117,15 +119,15 @@ export function morph(old, next, held) {
   for (const rest of were.slice(are.length)) drop(rest);
 }
 
-/** A control that goes while it has the focus leaves it to its row's link. */
-function handOn(gone, act) {
-  const row = gone.nodeType === 1 && gone.contains(document.activeElement) && gone.closest("[data-key]");
-  act();
+/** Move the focus to the row's link before a control with the focus leaves. */
+function keepFocus(leaving, change) {
+  const row = leaving.nodeType === 1 && leaving.contains(document.activeElement) && leaving.closest("[data-key]");
+  change();
   if (row) row.querySelector("a")?.focus({ preventScroll: true });
 }
 
-const swap = (was, node) => handOn(was, () => was.replaceWith(node.cloneNode(true)));
-const drop = (rest) => handOn(rest, () => rest.remove());
+const swap = (was, node) => keepFocus(was, () => was.replaceWith(node.cloneNode(true)));
+const drop = (rest) => keepFocus(rest, () => rest.remove());
 
 function tellPill(list, count) {
   const pill = document.querySelector(`[data-pill="${list.dataset.part}"]`);
@@ -135,7 +137,7 @@ function tellPill(list, count) {
 }
 
 /**
- * Show what waited; also called when the hand leaves a list.
+ * Show the rows that waited; also called when the pointer leaves a list.
  * @param {HTMLElement} list
  * @param {boolean} [force]
  */

@@ -1,6 +1,6 @@
-// One registry of keys: it feeds the handlers, every printed <kbd>, the key line and the ? sheet.
-// A page binds a handler with bind(id, fn), or carries an element with data-act="id", which is then clicked.
-// A key without either is printed nowhere.
+// The registry of keys: it feeds the handlers, every printed <kbd>, the key line, the sheet (?) and the command palette.
+// A page binds a handler with `bind(id, fn)`, or has an element with `data-act="id"`, which is then clicked.
+// A key without either is printed nowhere. Keys work once all modules of the page have run.
 
 import { whenOver } from "./page-life.js";
 
@@ -142,7 +142,7 @@ export function groupOf({ id, page }) {
 }
 
 /**
- * Keys of one page, its own first.
+ * Return the keys of one page, its own first.
  * @param {string} page
  * @param {Key[]} [registry]
  */
@@ -152,7 +152,7 @@ export function keysOf(page, registry = KEYS) {
 }
 
 /**
- * What a key event is called in the registry: "Ctrl+Enter", "Shift+N", "?", "Space".
+ * Return the name of a key event in the registry: "Ctrl+Enter", "Shift+N", "?", "Space".
  * @param {KeyboardEvent} event
  */
 export function nameOf(event) {
@@ -164,7 +164,7 @@ export function nameOf(event) {
 }
 
 /**
- * Caps to print for a registry entry: "Ctrl+Enter" -> ["Ctrl", "Enter"], "g q" -> ["g", "q"].
+ * Return the caps of a registry entry: "Ctrl+Enter" -> ["Ctrl", "Enter"], "g q" -> ["g", "q"].
  * @param {string} keys
  */
 export function capsOf(keys) {
@@ -172,19 +172,19 @@ export function capsOf(keys) {
 }
 
 /**
- * Bare keys are dead in fields, in dialogs, with AltGr and while the next item loads.
+ * Return whether a key does nothing here: bare keys in fields, and all in dialogs, with AltGr and while the next item loads.
  * @param {KeyboardEvent} event
  * @param {{inField?: boolean}} key
  * @param {{inField: boolean, inDialog: boolean, loading: boolean}} around
  */
-export function isDead(event, key, { inField, inDialog, loading }) {
+export function isIgnored(event, key, { inField, inDialog, loading }) {
   if (event.defaultPrevented || event.isComposing) return true;
   if (event.getModifierState?.("AltGraph") || event.altKey) return true;
   if (inDialog || loading) return true;
   return inField && !key.inField;
 }
 
-/** The dispatcher: pure but for what `run` does. Feed it events with press(); it answers the id that ran. */
+/** Return a function that takes key events and returns the ID that ran. Pure except for `run`. */
 export function dispatcher({ page, registry = KEYS, usable, run, surroundings, now = Date.now }) {
   let first = "";
   let firstAt = 0;
@@ -195,10 +195,10 @@ export function dispatcher({ page, registry = KEYS, usable, run, surroundings, n
     const mine = keysOf(page, registry).filter((key) => usable(key.id));
     const found = mine.find((key) => key.keys === pair) || mine.find((key) => key.keys === name);
     if (found) {
-      if (isDead(event, found, surroundings(event))) return null;
+      if (isIgnored(event, found, surroundings(event))) return null;
       return run(found.id, event) === false ? null : found.id;
     }
-    if (mine.some((key) => key.keys.startsWith(`${name} `)) && !isDead(event, { inField: false }, surroundings(event))) {
+    if (mine.some((key) => key.keys.startsWith(`${name} `)) && !isIgnored(event, { inField: false }, surroundings(event))) {
       [first, firstAt] = [name, now()];
     }
     return null;
@@ -257,7 +257,7 @@ function surroundings(event) {
 }
 
 /**
- * <kbd> caps as an element.
+ * Return <kbd> caps as an element.
  * @param {string} keys
  */
 export function caps(keys) {
@@ -281,7 +281,7 @@ function printCaps(mine) {
 function printLine(mine) {
   const line = document.querySelector("[data-keyline]");
   if (!line) return;
-  // what does not fit is left out from the end, and the way to all keys must not be that
+  // what does not fit is cut from the end, so the key of the sheet comes first
   const first = mine.filter((key) => key.line).sort((a, b) => Number(b.id === "help") - Number(a.id === "help"));
   const spans = first.slice(0, HINTS).map((key) => {
     const span = document.createElement("span");
@@ -322,16 +322,16 @@ export function act(id) {
   if (usable(id)) run(id, new Event("act"));
 }
 
-/** Print what works on this page now. Call again when buttons came or went. */
+/** Print the keys that work on this page now. Call again when buttons appear or leave. */
 export function print() {
-  if (!listening) return; // what is printed works
+  if (!listening) return; // every printed key works
   const mine = usableKeys();
   printCaps(mine);
   printLine(mine);
   printSheet(mine);
 }
 
-/** Listen. */
+/** Bind the keys of every page, and listen. */
 export function start() {
   /** @type {HTMLDialogElement} */
   const sheet = document.getElementById("keys");
@@ -342,7 +342,7 @@ export function start() {
   }
   const field = document.querySelector("[data-search]");
   if (field) bind("search", () => field.focus());
-  // all modules of the page have run by then: an earlier key could hit a button without its handler
+  // by then all modules of the page have run: an earlier key could click a button without its handler
   if (document.readyState === "complete") listen();
   else document.addEventListener("DOMContentLoaded", listen, { once: true });
 }

@@ -14,6 +14,6 @@ async function hear(frame) {
 }
 
 if (typeof document !== "undefined") {
-  // without a worker or a right to it there is nothing to show and nothing to take away
+  // without a worker or permission there is no notification to show or remove
   document.addEventListener("awm:frame", ({ detail }) => hear(detail).catch(() => {}));
 }

@@ -1,4 +1,4 @@
-// Parts that are fetched when they are opened: the server decides for each reader what they hold.
+// Parts that are fetched when they are opened: the server decides per reader what they contain.
 
 import { fetchFragment } from "./connection.js";
 

@@ -1,13 +1,13 @@
-// What ends when a page's content is swapped for other content without a page load: its listeners, timers, keys and sockets.
+// The life of a page's content. When other content replaces it without a page load, its listeners, timers, keys and sockets end.
 // Content that came with the page, and the shell around it, end with the page.
 
 let content = new AbortController();
 
-/** Ends when the content does. For `addEventListener`, and for all else by its "abort" event. */
+/** Return the signal that is aborted when the content ends, for `addEventListener` and its "abort" event. */
 export const life = () => content.signal;
 
 /**
- * Repeat a job while the content is there.
+ * Repeat a job until the content ends.
  * @param {() => unknown} job
  * @param {number} ms
  */
@@ -18,7 +18,7 @@ export function every(job, ms) {
 }
 
 /**
- * Run something when the content ends.
+ * Run a job when the content ends.
  * @param {() => void} job
  */
 export function whenOver(job) {
@@ -27,20 +27,20 @@ export function whenOver(job) {
 
 let before = null;
 
-/** From here on, what starts belongs to the content; the shell started earlier and stays. */
+/** Start the life of the content. What started before belongs to the shell and stays. */
 export function begin() {
   before ??= content;
   content = new AbortController();
 }
 
-/** The content leaves; what starts afterwards is the shell's until the next begins. */
+/** End the content. What starts now belongs to the shell until the next `begin`. */
 export function end() {
   content.abort();
   content = before;
 }
 
 /**
- * Do `work` in the frame after the next `count`, unless the page is over by then.
+ * Run `work` in the frame after the next `count`, unless the page has ended by then.
  * @param {number} count
  * @param {() => void} work
  */

@@ -1,10 +1,10 @@
-// One POST as a script, and what came of it in words. A server that refuses is told apart from no contact at all.
+// One POST by a script, and its result in words. A refusal differs from no response at all.
 
 import { visible } from "./visible-text.js";
 
 export const NO_CONTACT = "no_contact";
 
-/** Return the token against forged requests that came with the page. */
+/** Return the CSRF token of the page. */
 export const csrf = () => globalThis.document?.querySelector('meta[name="csrf"]')?.content || "";
 
 /**
@@ -13,7 +13,7 @@ export const csrf = () => globalThis.document?.querySelector('meta[name="csrf"]'
  */
 
 /**
- * The words of a refusal, fit to be shown: the envelope's, else the headline of the page that came instead.
+ * Return a refusal as words that can be shown: those of the envelope, else the headline of the page that came instead.
  * @param {number} status
  * @param {string} type
  * @param {string} body
@@ -30,7 +30,7 @@ function saidOf(status, type, body) {
       const { error, ...beside } = JSON.parse(body);
       if (error?.message) return { ...error, ...beside };
     } catch {
-      // an envelope cut short says nothing; the status is left
+      // a truncated envelope has no words; use the status
     }
   }
   if (type.startsWith("text/plain") && body) return { code: String(status), message: body };
@@ -39,9 +39,9 @@ function saidOf(status, type, body) {
 }
 
 /**
- * `{ok, answer}` or `{ok: false, error: {code, message}}`. The code is the contract's, the status where no envelope came,
- * "signed_out" where the door to sign in answered, "no_contact" where nobody did. What else stands in the envelope
- * comes with the error; further options are fetch's.
+ * POST `body`; return `{ok, answer}` or `{ok: false, error: {code, message}}`. The code is the API's, the status without an
+ * envelope, "signed_out" after a redirect to the sign-in page, or "no_contact" without a response. The error has the other
+ * fields of the envelope, too. More options go to `fetch`.
  * @param {string} path
  * @param {BodyInit} body
  * @param {{fetch?: typeof fetch} & RequestInit} [options]
@@ -65,7 +65,7 @@ export async function post(path, body, { fetch: ask = globalThis.fetch, headers 
 }
 
 /**
- * Refusals after which this page can do nothing more here: out of the project, out of the role, signed out.
+ * Return whether this page can do nothing more after a refusal: not a member, not in the role, or signed out.
  * @param {Refusal} error
  */
 export function isOut(error) {
@@ -73,7 +73,7 @@ export function isOut(error) {
 }
 
 /**
- * What a person is told who was let in before and is not any more.
+ * Return the words for a person who has lost access.
  * @param {Refusal} error
  */
 export function outWords(error) {

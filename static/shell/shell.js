@@ -1,5 +1,7 @@
-// What every page has: clock, keys, tabs, the queue's socket with the bell, and words about the connection.
-// Pages listen to "awm:frame" on document for frames of the queue, and call watch() for a socket of their own.
+// What every page has: clock, keys, tabs, menus, dialogs, presence, and the queue's socket with the bell.
+//
+// Frames of the queue are dispatched as "awm:frame" on document; a page that needs another socket calls `watch` of
+// `connection.js`. The badge and the title count the asks that people can claim. A visible page reports presence every 45 s.
 
 import { start as startClock, clock, localiseAll, serverNow, tick } from "./clock.js";
 import "./notice-relay.js";
@@ -15,7 +17,7 @@ const byId = (id) => document.getElementById(id);
 const title = typeof document === "undefined" ? "" : document.title;
 
 /**
- * Open asks and the nearest deadline, in the bell and in the title.
+ * Show the number of open asks and the nearest deadline in the bell and in the title.
  * @param {number} count
  * @param {string} nearest
  */
@@ -39,10 +41,10 @@ export function ring(count, nearest) {
 }
 
 const open = new Map();
-const beyond = { count: 0, left: new Set() }; // of asks that no frame has named: how many there are, and who has left since
+const beyond = { count: 0, left: new Set() }; // asks that no frame has named: their number, and which of them left since
 let rung = "";
 
-/** What people can take now: not past its deadline, whoever has noticed, and in nobody's hands. */
+/** Return the asks that people can claim now: before their deadline and not claimed. */
 export function ripe(asks, now) {
   return new Map([...asks].filter(([, ask]) => Date.parse(ask.deadline) > now && !(Date.parse(ask.until) > now)));
 }
@@ -58,8 +60,10 @@ function ringNow() {
 
 const MODELS_TIERS = new Set(["llm", "cache"]);
 
-/** Keep the asks that stand before people, by frame; answers whether they changed. Of a long queue the first frame names
- * the nearest alone and counts the rest, `more`: each of those leaves the count when it is first heard to be taken or closed. */
+/**
+ * Note the asks for people from a frame; return whether they changed. The first frame of a long queue names the nearest and
+ * counts the rest in `more`; one of those leaves the count when a frame first says that it was claimed or closed.
+ */
 export function noteAsk(frame, asks = open, rest = beyond) {
   if (frame.type === "queue") {
     asks.clear();
@@ -84,7 +88,7 @@ function keep(asks, id, { tier, deadline_at: deadline, lease_until: until = null
   if (!MODELS_TIERS.has(tier)) asks.set(id, { deadline, until });
 }
 
-/** The deadline that comes first, or null. */
+/** Return the nearest deadline, or null. */
 export function nearestOf(asks) {
   const all = [...asks.values()].map((ask) => ask.deadline).sort((a, b) => Date.parse(a) - Date.parse(b));
   return all[0] || null;
@@ -101,14 +105,14 @@ function titleTick() {
   if (document.title !== want) document.title = want;
 }
 
-/** Other content came in the place of the first: what the shell does once for a page is done for it. */
+/** Start what the shell does once per page again for content that was swapped in. */
 export function renew() {
   startTabs();
   localiseAll();
   tick();
 }
 
-/** Tabs by the tab pattern: arrow keys move, one panel shows. Without this script all panels show. */
+/** Bind tabs by the ARIA pattern: arrow keys move, one panel shows. Without this script all panels show. */
 function startTabs() {
   for (const list of document.querySelectorAll('[role="tablist"]')) {
     const tabs = [...list.querySelectorAll('[role="tab"]')];
@@ -151,7 +155,7 @@ function startMenus() {
   }, true);
 }
 
-/** Buttons that open and close a dialog by its id. */
+/** Bind buttons that open and close a dialog by its ID. */
 function startDialogs() {
   document.addEventListener("click", (event) => {
     if (!(event.target instanceof Element)) return;
@@ -163,7 +167,7 @@ function startDialogs() {
 
 const COPIED_MS = 2000;
 
-/** Copy a short text and say so on the button for a moment; without a clipboard the button shows the text, selected. */
+/** Copy a short text and say so on the button for a moment; without a clipboard, show the text selected. */
 async function copyText(button) {
   const { copyText: text } = button.dataset;
   button.dataset.label ??= button.textContent;
@@ -178,7 +182,7 @@ async function copyText(button) {
   }
 }
 
-/** Buttons that copy: data-copy names the element whose text is meant, data-copy-text is the text. */
+/** Bind buttons that copy: `data-copy` names the element with the text, `data-copy-text` is the text. */
 function startCopies() {
   document.addEventListener("click", async (event) => {
     const short = event.target instanceof Element && event.target.closest("[data-copy-text]");
@@ -191,7 +195,7 @@ function startCopies() {
       button.textContent = "Copied";
     } catch {
       if (source.select) source.select();
-      else getSelection().selectAllChildren(source); // no clipboard over plain HTTP: select it, the person presses the keys
+      else getSelection().selectAllChildren(source); // plain HTTP has no clipboard: select it, and the person presses the keys
       button.textContent = "Selected, press Ctrl C";
     }
   });
@@ -200,7 +204,7 @@ function startCopies() {
 const BEAT_MS = 45_000;
 const duties = () => [...document.querySelectorAll("form[data-duty]")];
 
-/** Show Available or Away in every place that does. */
+/** Show Available or Away in every switch. */
 function showDuty(away) {
   for (const form of duties()) {
     const button = form.querySelector("button");

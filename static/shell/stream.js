@@ -1,24 +1,27 @@
-// The socket: frames in, reconnect with back-off, a state that the page shows, and catch-up from the last number seen.
-// Owns no element of the page. A socket only tells; what is lost is fetched again by number.
+// A socket: frames in, reconnecting with back-off, and catching up from the last number. Owns no element of the page.
+//
+// A frame is a hint; lost frames are fetched again by number. A lost socket reconnects after 0.5 s, doubled up to 10 s, minus up to
+// a fifth at random. A network or a tab that is back skips the wait. A socket that was silent for 5 s counts as lost if a
+// request fails.
 
 const FIRST_MS = 500;
 const LONGEST_MS = 10_000;
-const SILENT_MS = 5000; // a socket that spoke within this time is no ghost
-const REFUSED = new Set([4401, 4403, 4404]); // as the API's 401, 403 and 404
+const SILENT_MS = 5000; // a socket with a frame within this time is alive
+const REFUSED = new Set([4401, 4403, 4404]); // as 401, 403 and 404 of the API
 
 /**
  * @typedef {{heardAt?: number, away: number, attempt?: number, code?: number}} Info
  * @typedef {{set: (job: () => void, ms: number) => any, clear: (id: any) => void, now: () => number}} Timer
  */
 
-/** Pause before attempt n (from 0): doubles to ten seconds, with up to a fifth of chance so that a hall of browsers spreads. */
+/** Return the pause before attempt n (from 0). A random part spreads many browsers over time. */
 export function pauseBefore(attempt, chance = Math.random()) {
   const base = Math.min(LONGEST_MS, FIRST_MS * 2 ** attempt);
   return Math.round(base * (0.8 + 0.2 * chance));
 }
 
 /**
- * Put `since` into a path.
+ * Return a path with `since` in its query.
  * @param {string} path
  * @param {number | null} [since]
  */
@@ -28,8 +31,8 @@ export function withSince(path, since) {
 }
 
 /**
- * A stream of frames. `since()` gives the last number seen; `onFrame(frame)` gets every frame; `onState(state, info)` hears
- * "connecting", "live", "lost", and "refused" as the last word; `onGap()` is called when frames may be missing.
+ * A stream of frames. `since()` returns the last number seen; `onFrame(frame)` receives every frame; `onState(state, info)` receives
+ * "connecting", "live", "lost", and finally "refused"; `onGap()` is called when frames may be missing.
  */
 export class Stream {
   /**
@@ -66,7 +69,7 @@ export class Stream {
     socket.onopen = () => this.#opened();
     socket.onmessage = (message) => this.#heard(message.data);
     socket.onclose = (event) => this.#closed(socket, event?.code);
-    socket.onerror = () => {}; // a close always follows and is what we act on
+    socket.onerror = () => {}; // a close always follows and is handled
     return this;
   }
 
@@ -85,7 +88,7 @@ export class Stream {
     try {
       frame = JSON.parse(text);
     } catch {
-      return this.onGap(); // half a frame is a missing frame
+      return this.onGap(); // a truncated frame is a missing frame
     }
     if (frame.type === "gap") this.onGap();
     else this.onFrame(frame);
@@ -95,7 +98,7 @@ export class Stream {
     if (this.stopped || socket !== this.socket) return;
     this.lostAt ??= this.timer.now();
     if (REFUSED.has(code)) {
-      this.stopped = true; // no trouble of the network: the same answer would come again
+      this.stopped = true; // not a network error: the server would refuse again
       return this.onState("refused", { ...this.info(), code });
     }
     this.onState("lost", this.info());
@@ -106,14 +109,14 @@ export class Stream {
     return { heardAt: this.heardAt, away: this.lostAt === null ? 0 : this.timer.now() - this.lostAt, attempt: this.attempt };
   }
 
-  /** The tab or the line is back: do not wait for the next attempt, and leave a socket that the network forgot. */
+  /** Reconnect without a pause because the tab or the network is back, and replace a socket that the network has dropped. */
   check() {
     if (this.lostAt !== null) return this.tryNow();
     const state = this.socket?.readyState;
-    if (state === 2 || state === 3) this.#closed(this.socket); // closing or closed while nobody told
+    if (state === 2 || state === 3) this.#closed(this.socket); // closing or closed without an event
   }
 
-  /** Nothing answers elsewhere: a socket that is silent, too, is taken for lost, though nobody told. */
+  /** Treat a silent socket as lost because a request failed. */
   doubt() {
     if (this.lostAt !== null || this.stopped || this.timer.now() - this.heardAt < SILENT_MS) return;
     const ghost = this.socket;
@@ -123,7 +126,7 @@ export class Stream {
     ghost.close();
   }
 
-  /** The person does not want to wait for the next attempt. */
+  /** Reconnect without a pause because a person asked for it. */
   tryNow() {
     if (this.lostAt === null) return;
     this.timer.clear(this.waiting);
@@ -142,8 +145,8 @@ export class Stream {
 }
 
 /**
- * A fetch that never runs twice at once: calls during a run ask for one more run after it. That one follows at once, as
- * the first may have read too early; from then on each waits for `pauseMs`, so that a flood is drawn a few times a second.
+ * Return a function that runs `job` but never twice in parallel: calls during a run cause one more run after it. The second run
+ * follows directly, because the first may have read too early; each later one waits `pauseMs`.
  * @param {() => unknown} job
  * @param {number} [pauseMs]
  */

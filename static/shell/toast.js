@@ -1,4 +1,4 @@
-// What came of an action, in words that hide by themselves and move nothing.
+// The result of an action in words: a toast, a line of the page, and the live region of screen readers.
 
 import { visible } from "./visible-text.js";
 
@@ -14,7 +14,7 @@ export function announce(words) {
 }
 
 /**
- * Say it at the foot of the page for six seconds, perhaps with a way (`{href, words}`) to where it happened.
+ * Show words at the foot of the page for six seconds, with an optional link to where it happened.
  * @param {string} words
  * @param {boolean} [bad]
  * @param {{href: string, words: string} | null} [way]
@@ -31,7 +31,7 @@ export function say(words, bad = false, way = null) {
 }
 
 /**
- * Say what was refused where the page has a line for it, until something is saved.
+ * Show a refusal in the page's line for it, until something is saved.
  * @param {string} words
  */
 export function refuse(words) {

@@ -1,5 +1,5 @@
-// How tall the steps of a long list are: measured ones by number, the others by the usual height, and sums of them in
-// logarithmic time, so that the place of step 9,999 is known without drawing the steps before it. Pure, without a page.
+// Heights of the steps of a long list: the measured ones by number, the mean for the others, and sums of them in logarithmic
+// time, so the position of step 9,999 is known without drawing the steps before it. Pure.
 
 const START = 64;
 
@@ -31,13 +31,13 @@ export class Heights {
     }
   }
 
-  /** The list has so many rows now. */
+  /** Set the number of rows. */
   extend(count) {
     if (count > this.room) this.#grow(Math.max(count, this.room * 2));
     this.count = Math.max(this.count, count);
   }
 
-  /** A row was measured. Answers by how much it differs from what was believed. */
+  /** Set the measured height of a row; return by how much it differs from the assumed one. */
   set(row, height) {
     const before = this.heights[row];
     if (before === height) return 0;
@@ -49,7 +49,7 @@ export class Heights {
     return height - believed;
   }
 
-  /** Forget what was measured: the width has changed. */
+  /** Forget the measured heights, because the width changed. */
   forget() {
     if (this.known) this.usual = this.sum / this.known;
     this.heights.fill(-1);
@@ -58,7 +58,7 @@ export class Heights {
     this.known = this.sum = 0;
   }
 
-  /** The height of rows before `row`. */
+  /** Return the height of all rows before `row`. */
   top(row) {
     let [sum, marks] = [0, 0];
     for (let n = Math.min(row, this.count); n > 0; n -= n & -n) {
@@ -72,7 +72,7 @@ export class Heights {
     return this.top(this.count);
   }
 
-  /** The row at a distance from the top of the list. */
+  /** Return the row at a distance from the top of the list. */
   at(y) {
     let [low, high] = [0, Math.max(0, this.count - 1)];
     while (low < high) {
@@ -83,14 +83,14 @@ export class Heights {
     return low;
   }
 
-  /** Take the mean of what is known as the usual height, while the list is young; later it would move under the hand. */
+  /** Assume the mean of the known heights for the others. Only in a new list: later the view would jump. */
   learn() {
     if (this.known) this.usual = this.sum / this.known;
   }
 }
 
 /**
- * Rows to have on the page for a view from `top` to `bottom`: what is seen and `over` beside it, at most `most`.
+ * Return the rows to have on the page for a view from `top` to `bottom`: those in view and `over` beyond it, at most `most`.
  * @param {Heights} heights
  * @param {number} top
  * @param {number} bottom
@@ -110,7 +110,7 @@ export function windowFor(heights, top, bottom, over, most) {
 }
 
 /**
- * Numbers from `first` to `last` that `has` not, as the one stretch [from, to] to ask for next; null if there is none.
+ * Return the next stretch [from, to] of numbers from `first` to `last` that `has` lacks; null if there is none.
  * @param {number} first
  * @param {number} last
  * @param {(seq: number) => boolean} has

@@ -1,4 +1,4 @@
-// The live page: steps as they happen, following the newest unless the reader looks elsewhere, and a pause of the view.
+// The page of a live episode: follows the newest step until the reader scrolls away, and pauses the view.
 
 import { bind, print } from "../shell/keys.js";
 import { announce } from "../shell/toast.js";
@@ -10,8 +10,8 @@ const page = document.querySelector("[data-episode]");
 const pill = document.querySelector("[data-follow]");
 const living = page.dataset.live === "yes";
 let paused = false;
-let missed = 0; // the newest number that a paused view has heard of
-let seen = 0; // the newest number when the reader went elsewhere
+let missed = 0; // the newest number while the view is paused
+let seen = 0; // the newest number when the reader scrolled away
 let saidAt = 0;
 let unsaid = 0;
 let list = null;
@@ -31,13 +31,13 @@ function sayFollow() {
 function changed() {
   if (!list) return;
   if (list.following) seen = list.last;
-  else if (!paused && living && list.hand && list.atEnd()) follow(); // back at the end by hand
+  else if (!paused && living && list.hand && list.atEnd()) follow(); // the reader scrolled back to the end
   const title = document.querySelector("[data-part=strap]")?.dataset.title;
   if (title) document.body.dataset.title = title;
   sayFollow();
 }
 
-/** One polite message per batch, not one per step. */
+/** Announce one message per batch, not one per step. */
 function news(from, to) {
   unsaid ||= from;
   if (Date.now() - saidAt < SAY_MS) return;

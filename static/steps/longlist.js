@@ -1,7 +1,11 @@
-// A list of steps of any length of which only what is near the view is on the page. Owns the children of one
-// <ol data-steps>: a filler above, a window of rows drawn by the server, a filler below. Rows come with the socket or are
-// fetched by number in stretches, and are kept for a while; heights are measured and remembered, so the scrollbar is true
-// to length. Jumps are drawn at once, all else in one animation frame; the row at the top of the view stays where it is.
+// A list of steps of any length with only the steps near the view on the page. Owns the children of one <ol data-steps>: a
+// filler above, rows drawn by the server, a filler below.
+//
+// Rows come with the socket or are fetched by number: `steps.html?since=N&limit=M` returns at most 200. A page opens with the last
+// 60 steps, or those around `?step=N`. At most 180 rows are on the page and 360 in memory; 80 are fetched ahead. Heights are
+// measured and remembered, so the scrollbar has its true length, and the top row of the view stays in place when rows above it
+// change. A page that follows draws every new step in order, at most 160 per animation frame; one that is 2,000 steps behind
+// jumps to the end. A jump is drawn right away, everything else in one animation frame.
 
 import { Heights, stretch, windowFor } from "./height-index.js";
 import { AGAIN_MS, Kept } from "./row-cache.js";
@@ -11,18 +15,18 @@ import { life } from "../shell/page-life.js";
 import { View } from "./scroll-view.js";
 import { coalesce, pauseBefore } from "../shell/stream.js";
 
-const OVER_PX = 900; // on the page beyond the view, where the reader scrolls to
-const BACK_PX = 450; // and where he comes from
+const OVER_PX = 900; // on the page beyond the view, in the direction of scrolling
+const BACK_PX = 450; // and in the other direction
 const GROW_PX = 300; // after a jump the page grows by this in each frame
-const ROWS = 180; // on the page at once
-const ASK = 160; // fetched at once, and shown at once to whoever follows
-const AHEAD = 80; // fetched before they are needed, where the reader scrolls to
-const BEHIND = 2000; // whoever follows and is further behind goes on at the end
+const ROWS = 180; // on the page at the same time
+const ASK = 160; // per request, and per frame of a page that follows
+const AHEAD = 80; // fetched before they are needed, in the direction of scrolling
+const BEHIND = 2000; // a page that follows and is further behind jumps to the end
 const NEAR_PX = 80;
-const NEXT_TO = 8; // rows on each side of a step that was far away, which are fetched with it and before all others
-const LOADS = 2; // at once: where the reader went meanwhile does not wait for where he was
-const LATE_MS = 300; // the wheel still turns when a key was pressed already
-const BESIDE_MS = 1000; // what stands beside the steps changes at most so often
+const NEXT_TO = 8; // rows on each side of a distant step, fetched with it and before all others
+const LOADS = 2; // requests in parallel: the reader's new position does not wait for the old one
+const LATE_MS = 300; // a wheel may still turn after a key was pressed
+const BESIDE_MS = 1000; // at most one refresh of the side panel in this time
 
 const numbers = (text) => (text || "").split(" ").filter(Boolean).map(Number);
 
@@ -47,16 +51,16 @@ export class LongList {
     this.waits = new Set(numbers(list.dataset.waits));
     this.kept = new Kept();
     this.current = Number(list.dataset.at) || null;
-    this.goal = null; // the step to bring into view, until it stands there
+    this.goal = null; // the step to bring into view
     this.following = false;
-    this.hand = false; // the reader scrolled by hand, after the last choice or jump
+    this.hand = false; // the reader scrolled by hand after the last choice or jump
     this.painted = this.last;
-    this.fresh = []; // pictures that came and wait for the next frame
+    this.fresh = []; // HTML that arrived and waits for the next frame
     this.heading = 0;
     this.frame = 0;
     this.dirty = true;
     this.misses = 0;
-    /** @type {[number, number][]} stretches on their way */
+    /** @type {[number, number][]} stretches that are being fetched */
     this.loads = [];
     this.heights = new Heights();
     this.heights.extend(this.count);
@@ -76,7 +80,7 @@ export class LongList {
 
   get count() { return Math.max(0, this.end - this.first + 1); }
 
-  /** The row of a step, if it is on the page; it may be blank. */
+  /** Return the row of a step if it is on the page; it can be blank. */
   #placedAt(seq) {
     const row = this.placed[seq - Number(this.placed[0]?.dataset.seq)];
     return row && Number(row.dataset.seq) === seq ? row : null;
@@ -100,7 +104,7 @@ export class LongList {
     }, true);
   }
 
-  /** Another width makes all heights new, and so does anything but ourselves that changed the height of the list. */
+  /** Measure again: a new width changes all heights, and so does another script that changed the list. */
   #resized() {
     const { clientWidth: width, offsetHeight: tall } = this.list;
     if (width === this.width && Math.abs(tall - this.tall) < 1) return;
@@ -113,10 +117,10 @@ export class LongList {
 
   #scrolled() {
     const top = this.view.box.scrollTop;
-    if (top === this.lastTop) return; // our own movement, of the frame before
+    if (top === this.lastTop) return; // this script's own scrolling, in the frame before
     if (this.following && top < this.lastTop - 2 && !this.#endInView()) {
       if (this.hand || performance.now() - this.followed > LATE_MS) this.follow(false);
-      else this.draw(); // the end of a movement from before
+      else this.draw(); // the end of an earlier scroll
     }
     this.heading = Math.sign(top - this.lastTop) || this.heading;
     this.lastTop = top;
@@ -124,13 +128,13 @@ export class LongList {
     this.onChange();
   }
 
-  /** How far beyond the view there are to be rows, above and below it. */
+  /** Return how far rows are to reach beyond the view, above and below it. */
   #reach() {
     const [ahead, back] = [Math.min(OVER_PX, this.room), Math.min(BACK_PX, this.room)];
     return this.heading < 0 ? [ahead, back] : this.heading > 0 ? [back, ahead] : [ahead, ahead];
   }
 
-  /** The rows on the page reach far enough beyond the view. */
+  /** Return whether the rows on the page reach far enough beyond the view. */
   #covers() {
     const [top, height] = [this.view.top, this.view.height];
     const [a, b] = this.window;
@@ -139,13 +143,13 @@ export class LongList {
     return b >= this.end || this.below.getBoundingClientRect().top > top + height + down;
   }
 
-  /** The end of the list is in view, and nothing is known that comes after it. */
+  /** Return whether the end of the list is in view and no later step is known. */
   atEnd() { return this.end >= this.last && this.#endInView(); }
 
-  /** The end of what is drawn is in view: also when the pane grew and the browser moved it, while new steps are on their way. */
+  /** Return whether the end of what is drawn is in view, also while new steps are on their way. */
   #endInView() { return this.list.getBoundingClientRect().bottom - this.view.top < this.view.height + NEAR_PX; }
 
-  /** Stay at the newest step, or no longer. */
+  /** Follow the newest step, or stop following. */
   follow(on = true) {
     this.following = on;
     this.followed = performance.now();
@@ -157,17 +161,17 @@ export class LongList {
     this.draw();
   }
 
-  /** The socket told of steps up to `last` and brought pictures of some; what it did not bring is fetched. */
+  /** Take a frame: the last number, and the HTML of some steps. Others are fetched. */
   hear(last, html) {
     if (html && this.following && !document.hidden) this.fresh.push(html);
     this.extend(last);
     if (this.fresh.length) this.draw();
   }
 
-  /** There are steps up to `last`; a follower sees them once they are here, others find their place kept. */
+  /** Extend the list up to `last`. A page that follows shows the steps once it has them, others reserve their space. */
   extend(last) {
     if (!(last > this.last) || "fixed" in this.list.dataset) return;
-    if (last === Number(this.list.dataset.top)) return; // an open question that nothing follows stands on top of the page
+    if (last === Number(this.list.dataset.top)) return; // an open question that is shown on top of the page
     const before = this.last;
     this.last = last;
     if (!this.following) this.#reveal(last);
@@ -183,7 +187,7 @@ export class LongList {
     this.age += 1;
   }
 
-  /** Draw at the next frame. */
+  /** Draw in the next frame. */
   draw() {
     this.dirty = true;
     this.#later();
@@ -197,7 +201,7 @@ export class LongList {
   }
 
   render() {
-    if (!this.list.clientWidth) return; // in a tab that is closed
+    if (!this.list.clientWidth) return; // in a closed tab
     if (this.following) this.#advance();
     if (!this.dirty && this.#covers()) return;
     this.dirty = false;
@@ -209,8 +213,8 @@ export class LongList {
     this.#settle(anchor);
     this.painted = Math.max(this.painted, Math.min(window[1], this.end));
     const [a, b] = this.#wanted(this.following || this.goal ? null : this.#anchor());
-    if (this.room < GROW_PX) requestAnimationFrame(() => this.draw()); // the first picture of a jump is shown before more is drawn or fetched
-    else if (a < window[0] || b > window[1] || this.room < OVER_PX || this.#goesOn()) this.draw(); // or rows were smaller than believed
+    if (this.room < GROW_PX) requestAnimationFrame(() => this.draw()); // the first frame of a jump is shown before more is drawn or fetched
+    else if (a < window[0] || b > window[1] || this.room < OVER_PX || this.#goesOn()) this.draw(); // or rows were smaller than assumed
     this.tall = this.list.offsetHeight;
     this.#forgetFar();
     if (this.room >= GROW_PX) this.#load();
@@ -218,13 +222,13 @@ export class LongList {
     this.onChange();
   }
 
-  /** After a jump what is seen comes first and the rest frame by frame, so that none of them takes long. */
+  /** Draw what is in view first after a jump and the rest frame by frame, so no frame takes long. */
   #grow([from, to]) {
     const stays = this.following || !this.count || (from <= this.window[1] && to >= this.window[0]);
     this.room = stays ? Math.min(OVER_PX, this.room + GROW_PX) : GROW_PX / 2;
   }
 
-  /** Who follows sees the steps in their order and every one of them, a window full at once. */
+  /** Show new steps in order, every one of them, up to a window per frame. */
   #advance() {
     if (this.last - this.end > BEHIND) {
       this.fresh = [];
@@ -260,7 +264,7 @@ export class LongList {
     let top = this.view.top - this.above.getBoundingClientRect().top;
     if (this.following) top = this.heights.total - height;
     else if (this.goal) top = this.heights.top(this.goal.seq - this.first) - height / 2;
-    else if (anchor) top = this.heights.top(anchor.seq - this.first) - anchor.at; // right also after heights were learnt anew
+    else if (anchor) top = this.heights.top(anchor.seq - this.first) - anchor.at; // also correct after heights were measured again
     const [a, b] = windowFor(this.heights, top - up, top + height + down, 0, ROWS);
     /** @type {[number, number]} */
     const wanted = [a + this.first, b + this.first];
@@ -268,7 +272,7 @@ export class LongList {
     return wanted;
   }
 
-  /** The first row in view and where it stands. */
+  /** Return the first row in view and its position. */
   #anchor() {
     const edge = this.view.top;
     for (const row of this.placed) {
@@ -313,7 +317,7 @@ export class LongList {
     return row;
   }
 
-  /** The blank row that was asked for says what it waits for. */
+  /** Say in the requested blank row that its step is loading. */
   #sayLoads(row, says) {
     if (says === !!row.firstChild) return;
     row.replaceChildren(...(says ? [document.createElement("p")] : []));
@@ -361,17 +365,17 @@ export class LongList {
     if (this.kept.get(seq) && this.#holes() === null) this.goal = null;
   }
 
-  /** Bring a step into view; it is fetched if need be. */
+  /** Bring a step into view; fetch it if needed. */
   goTo(seq, block = "nearest") {
     if (!this.count) return;
     if (this.following) this.follow(false);
     const to = Math.min(this.last, Math.max(this.first, seq));
     [this.goal, this.dirty] = [{ seq: to, block }, true];
-    this.render(); // now, so that the next frame has only to paint it
+    this.render(); // now, so the next frame has only to paint it
     if (!this.kept.has(to)) this.#load();
   }
 
-  /** Mark one step as the one in view. */
+  /** Mark one step as current. */
   choose(seq, block = "nearest") {
     this.hand = false;
     this.current = seq === null ? null : Math.min(this.last, Math.max(this.first, seq));
@@ -394,7 +398,7 @@ export class LongList {
     [this.ends, this.chosen] = [ends, chosen];
   }
 
-  /** Move the choice; from nowhere it starts at what is seen. */
+  /** Move the current step; without one, start at the first in view. */
   move(step) {
     if (this.current !== null) {
       let seq = this.current + step;
@@ -407,7 +411,7 @@ export class LongList {
 
   openAll() { this.kept.openAll(this.placed); }
 
-  /** The stretch to fetch next, if there is one: what follows the end, then holes on the page, then what comes. */
+  /** Return the next stretch to fetch, if any: steps after the end, then holes on the page, then steps ahead. */
   #missing() {
     if (!this.following || this.end >= this.last) return this.#holes() || (this.goal || this.following ? null : this.#ahead());
     const from = this.end + 1;
@@ -417,7 +421,7 @@ export class LongList {
     return [from, to];
   }
 
-  /** What is missing on the page, or will be once it has grown. */
+  /** Return the holes on the page, including those after it has grown. */
   #holes() {
     const rows = Math.ceil((OVER_PX - this.room) / this.heights.usual);
     const [a, b] = [Math.max(this.first, this.window[0] - rows), Math.min(this.end, this.window[1] + rows)];
@@ -442,7 +446,7 @@ export class LongList {
       for (let seq = want[0]; seq <= want[1]; seq += 1) if (!this.kept.get(seq)) this.#miss(seq);
       this.misses = 0;
     } catch {
-      const pause = pauseBefore(this.misses++); // the banner speaks of the connection; its return asks at once
+      const pause = pauseBefore(this.misses++); // the banner reports the connection, and its return retries
       for (let seq = want[0]; seq <= Math.min(want[1], this.end); seq += 1) this.kept.miss(seq, pause);
       setTimeout(() => this.draw(), pause);
       if (this.following) await new Promise((done) => { this.wake = done; setTimeout(done, pause); });
@@ -451,7 +455,7 @@ export class LongList {
     this.draw();
   }
 
-  /** Fetch single steps to which the reader may jump; where that fails, the jump fetches them. */
+  /** Fetch single steps that the reader can jump to; after a failure the jump fetches them. */
   async bring(seqs) {
     const wanted = seqs.filter((seq) => !this.kept.has(seq));
     const fresh = wanted.length && await fetchFragment(`${this.list.dataset.url}?since=${this.last}&limit=0&parts=0&again=${wanted}`).catch(() => null);
@@ -465,7 +469,7 @@ export class LongList {
 
   #keep(row) { if (Number(row.dataset.seq) >= this.first) this.kept.keep(row); }
 
-  /** Rows and what the server knows of the rest: the last number, and which asks wait. */
+  /** Take rows and the server's state of the rest: the last number, and which asks wait. */
   take(fresh) {
     const list = fresh.querySelector("ol[data-last]");
     for (const row of list.querySelectorAll("li.step[data-seq]")) this.#keep(document.adoptNode(row));
@@ -487,13 +491,13 @@ export class LongList {
     this.onChange();
   }
 
-  /** After a gap, a lost connection or a sleep: what is the last number, and did an ask change. Answers how many are new, null if nobody said. */
+  /** Fetch the last number and changed asks after a gap, a lost connection or a sleep. Return how many steps are new, null if unknown. */
   async catchUp() {
     const before = this.last;
     this.kept.hope();
     this.misses = 0;
     this.wake?.();
-    const lost = await this.#beside().catch(() => true); // the next return or the slow timer asks
+    const lost = await this.#beside().catch(() => true); // the next return or the slow timer retries
     return lost ? null : this.last - before;
   }
 }

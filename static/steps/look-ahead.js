@@ -1,11 +1,11 @@
-// The steps to which a key of the replay jumps from where the reader stands, fetched before it is pressed. Owns which ones
-// those are; `longlist.js` fetches and keeps them.
+// The steps that keys of the replay jump to, fetched while the reader rests: the next three of each key on both sides, the
+// first and the last. Owns which steps these are; `longlist.js` fetches and keeps them.
 
-const DEEP = 3; // presses of a key in a row that find their step here
-const REST_MS = 90; // keys that are held down fetch nothing, and a jump is drawn first
+const DEEP = 3; // presses in a row that find their step here
+const REST_MS = 90; // held keys fetch nothing, and a jump is drawn first
 
 /**
- * The numbers of the next steps on each side of `at` that a key goes to, the nearest first.
+ * Return the next steps on each side of `at` that a key goes to, the nearest first.
  * @param {string} letters one for each step
  * @param {number} at
  * @param {string[]} kinds letters that are one key's
@@ -33,7 +33,7 @@ export function jumpsFrom(letters, at, kinds, said = []) {
 let timer = 0;
 
 /**
- * Fetch what `jumps` names once the reader rests.
+ * Fetch the steps of `jumps` once the reader rests.
  * @param {{bring: (seqs: number[]) => Promise<void>}} list
  * @param {() => number[]} jumps
  */
@@ -42,5 +42,5 @@ export function lookAhead(list, jumps) {
   timer = setTimeout(() => list.bring(jumps()), REST_MS);
 }
 
-/** Fetch nothing more: the page is over. */
+/** Fetch nothing more, because the page has ended. */
 export function lookNoMore() { clearTimeout(timer); }

@@ -1,5 +1,6 @@
-// Parts of steps of which people said something, marked where they stand. The marks are custom highlights: the text of
-// strangers is left alone. Where a browser has none, the list of what was said still says where, and leads there.
+// Marks in the list of steps: parts that people labeled or commented on. The marks are custom highlights, which add no element
+// to the text. Without them the list of labels still names each place and links to it. A stored step is fetched once it has
+// a marked or selected part; the last 12 are kept.
 
 import { life } from "../shell/page-life.js";
 import { cellOf, nodeAt, parse, stretchesOf, unitsOf } from "./places.js";
@@ -12,11 +13,11 @@ export const BOXES = "[data-path]:not(table), table[data-path] td";
 /** @typedef {import("./places.js").Place} Place */
 /** @typedef {{units: import("./places.js").Unit[], node: import("./places.js").Node}} Read what a box of the page shows */
 
-/** @type {Map<string, Promise<import("./places.js").Node | null>>} by address: another episode's review may be swapped in */
+/** @type {Map<string, Promise<import("./places.js").Node | null>>} by address: another episode's review can be swapped in */
 const stored = new Map();
 
 /**
- * A step as it is stored, whole, as nodes; null if the server does not say.
+ * Return a stored step in full as nodes; null if the server refuses.
  * @param {number} seq
  */
 export function storedStep(seq) {
@@ -37,13 +38,13 @@ export function storedStep(seq) {
 export const rowOf = (seq) => document.querySelector(`ol[data-steps] > li.step[data-seq="${Number(seq)}"]:not(.blank)`);
 
 /**
- * What shows values of a step.
+ * Return the boxes of a row that show values of its step.
  * @param {Element} row
  * @returns {HTMLElement[]}
  */
 export const boxesOf = (row) => [...row.querySelectorAll(BOXES)].map((box) => /** @type {HTMLElement} */ (box));
 
-/** The pieces of text of a box, in order. @param {Element} box */
+/** Yield the text nodes of a box in order. @param {Element} box */
 function* pieces(box) {
   const walker = document.createTreeWalker(box, NodeFilter.SHOW_ELEMENT | NodeFilter.SHOW_TEXT);
   while (walker.nextNode()) {
@@ -60,7 +61,7 @@ const shownIn = (box) => Array.from(pieces(box), ({ text }) => text).join("");
 const reads = new WeakMap();
 
 /**
- * What a box shows, letter by letter; null if that cannot be said.
+ * Return what a box shows, letter by letter; null if that can't be told.
  * @param {HTMLElement} box
  * @param {import("./places.js").Node} root
  * @returns {Read | null}
@@ -79,7 +80,7 @@ function read(box, root) {
 }
 
 /**
- * The letters of a box as a range of the page.
+ * Return letters of a box as a range of the page.
  * @param {Element} box
  * @param {number} from
  * @param {number} to
@@ -100,7 +101,7 @@ export function rangeOf(box, from, to) {
 }
 
 /**
- * Which letters of a box a range of the page covers.
+ * Return the letters of a box that a range of the page covers.
  * @param {Element} box
  * @param {Range} range
  * @returns {[number, number]}
@@ -121,7 +122,7 @@ export function lettersIn(box, range) {
 }
 
 /**
- * Where the page shows a place of a step.
+ * Return the ranges of the page that show a place of a step.
  * @param {Element} row
  * @param {import("./places.js").Node} root
  * @param {Place} place
@@ -158,7 +159,7 @@ function placeIn({ dataset: { path, start, end } }) {
 
 let drawing = 0;
 
-/** Mark what people said of the steps on the page. */
+/** Mark what people said about the steps on the page. */
 async function draw() {
   const mine = (drawing += 1);
   const ranges = [];
@@ -171,14 +172,14 @@ async function draw() {
   if (mine === drawing) mark("said", ranges);
 }
 
-/** The row of a step once it is on the page. @param {number} seq */
+/** Return the row of a step once it is on the page. @param {number} seq */
 async function rowSoon(seq) {
   const end = performance.now() + WAIT_MS;
   while (!rowOf(seq) && performance.now() < end) await new Promise(requestAnimationFrame);
   return rowOf(seq);
 }
 
-/** Go where a line of the list says. @param {HTMLElement} link @param {(seq: number, block: string) => void} view */
+/** Show the place that a line of the list names. @param {HTMLElement} link @param {(seq: number, block: string) => void} view */
 async function follow(link, view) {
   const seq = Number(link.dataset.place);
   view(seq, "nearest");
@@ -192,7 +193,7 @@ async function follow(link, view) {
 }
 
 /**
- * Keep the marks true to the list of steps and to the list of what was said; a click there leads to its place.
+ * Update the marks when the list of steps or of labels changes; a click there leads to the place.
  * @param {HTMLElement} list
  * @param {(seq: number, block: string) => void} view
  */

@@ -1,8 +1,8 @@
-// Places within a step: which letters of the stored text a stretch of the page shows, and where on the page a place is.
+// Places in a step: which letters of the stored text a stretch of the page shows, and where the page shows a place.
 //
-// The stored step is read as JSON with positions, and what the page shows is read beside it, letter by letter, as the
-// server draws it (`episodes/step_cards.py`). What does not read alike has no places: a place is exact or refused.
-// Letters are code points, as the server counts them. Pure.
+// The stored step is read as JSON with positions, and the text of the page is read beside it, letter by letter, as the
+// server draws it (`episodes/step_cards.py`). Where they differ there are no places: a place is exact or refused.
+// Letters are code points, as on the server. Pure.
 
 import { visible } from "../shell/visible-text.js";
 
@@ -10,10 +10,10 @@ import { visible } from "../shell/visible-text.js";
  * @typedef {{path: string, start?: number, end?: number}} Place
  * @typedef {{kind: string, from: number, to: number, parent: Node | null, name: string | number, tree: Tree, items?: Node[], members?: {key: Node, value: Node}[]}} Node
  * @typedef {{text: string, base: string, within: string, points: Uint32Array | null}} Tree `base`: the path of the root; `within`: of the text that holds it, if one does
- * @typedef {{at: number, size: number, node: Node, from?: number, to?: number}} Unit a letter on the page: where it stands there, and where in its text
+ * @typedef {{at: number, size: number, node: Node, from?: number, to?: number}} Unit a letter on the page: its position there, and in its text
  */
 
-/** What the page shows is not how the stored value is drawn. */
+/** The page does not show the stored value as the server draws it. */
 export class Unlike extends Error {}
 
 const NAME = /^[A-Za-z_][\w-]*$/;
@@ -26,7 +26,7 @@ const ESCAPES = { '"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n
 const LONGEST = 500;
 
 /**
- * The path of a field or an entry; empty for a name that no path can hold.
+ * Return the path of a field or an entry; empty for a name that no path can have.
  * @param {string} path
  * @param {string | number} name
  */
@@ -41,7 +41,7 @@ export function under(path, name) {
 export const pathOf = (node) => (node.parent ? under(pathOf(node.parent), node.name) : node.tree.base);
 
 /**
- * JSON as nodes that know where they stand in it. Throws `Unlike` for what is no JSON.
+ * Parse JSON into nodes with positions. Throw `Unlike` if the text is not JSON.
  * @param {string} text
  * @param {string} [base]
  * @param {string} [within]
@@ -93,7 +93,7 @@ export function parse(text, base = "$", within = "") {
 }
 
 /**
- * The letters of a JSON string: each with its place in the JSON text.
+ * Yield the letters of a JSON string with their positions in the JSON text.
  * @param {Node} node
  * @returns {Generator<{char: string, from: number, to: number}>}
  */
@@ -118,7 +118,7 @@ function* letters({ tree: { text }, from, to }) {
 export const textOf = (node) => Array.from(letters(node), ({ char }) => char).join("");
 
 /**
- * The node at a path of a step, or null.
+ * Return the node at a path of a step, or null.
  * @param {Node} root
  * @param {string} path
  * @returns {Node | null}
@@ -137,7 +137,7 @@ export function nodeAt(root, path) {
 /** @param {string} char */
 const inJson = (char) => ESCAPES[char] ?? (char < " " ? `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}` : visible(char));
 
-/** What is shown, read from its beginning; it may end early, where the page shows the beginning of a long value. */
+/** The text of the page, read from its beginning; it can end early if the page shows the beginning of a long value. */
 class Reading {
   /**
    * @param {string} shown
@@ -163,19 +163,19 @@ class Reading {
     this.at += part.length;
   }
 
-  /** Signs around values: within a text they are letters of it, too. */
+  /** Read a sign around values; within a text it belongs to the text. */
   sign(text, node, from, to) {
     const inner = Boolean(node.tree.within);
     this.eat(text, node, inner ? from : undefined, inner ? to : undefined);
   }
 
-  /** Text as it is, with the ends of its lines as HTML has them. @param {Node} node */
+  /** Read a text with its line ends as HTML has them. @param {Node} node */
   plain(node) {
     let n = 0;
     let before = "";
     for (const { char, from, to } of letters(node)) {
       if (this.over) return;
-      // the first line end of a <pre> is its own, and a line ends with one sign
+      // the first line end of a <pre> is not shown, and a line ends with one sign
       const silent = char === "\n" && (before === "\r" || (n === 0 && !this.see("\n")));
       const inner = Boolean(node.tree.within);
       this.eat(silent ? "" : char === "\r" ? "\n" : visible(char), node, inner ? from : n, inner ? to : n + 1);
@@ -201,7 +201,7 @@ class Reading {
   }
 
   /**
-   * JSON as Python writes it, in one line or indented.
+   * Read JSON as Python writes it, in one line or indented.
    * @param {Node} node
    * @param {string | null} line what a new line begins with; null in one line
    */
@@ -212,7 +212,7 @@ class Reading {
     else this.#entries(node, line, node.items ? "[]" : "{}");
   }
 
-  /** A number may be written otherwise than it came: 1.50 as 1.5. */
+  /** Read a number, which can be written in another way: 1.50 as 1.5. */
   #atom(node) {
     const raw = node.tree.text.slice(node.from, node.to);
     NUMBER.lastIndex = this.at;
@@ -253,7 +253,7 @@ const attempt = (act) => {
 };
 
 /**
- * What `shown` shows of a node, letter by letter; null if that cannot be said.
+ * Return what `shown` shows of a node, letter by letter; null if that can't be told.
  * @param {string} shown
  * @param {Node} node
  * @param {{part?: string, cut?: boolean}} [how]
@@ -283,14 +283,14 @@ function drawings(node, part) {
   return [part ? (text) => stretch(text, node, part) : plain, plain, json[0], ...inner(node, read)];
 }
 
-/** JSON inside of a text is drawn as JSON, and its letters are those of the text. */
+/** Read JSON in a text as JSON; its letters are those of the text. */
 function inner(node, read) {
   const root = innerOf(node);
   return root ? [read((reading) => reading.json(root, "\n"))] : [];
 }
 
 /**
- * The JSON that a text holds, as nodes; null if it holds none.
+ * Return the JSON in a text as nodes; null if the text is not JSON.
  * @param {Node} node
  */
 export function innerOf(node) {
@@ -298,7 +298,7 @@ export function innerOf(node) {
   return /^\s*[[{]/.test(text) ? attempt(() => parse(text, "", pathOf(node))) : null;
 }
 
-/** The first line of an error, what comes after it (both without the space around them), or the end of a long text. */
+/** Return the first line of an error, what follows it (both trimmed), or the end of a long text. */
 function stretch(shown, node, part) {
   const all = new Reading(Array.from(letters(node), ({ char }) => (char === "\r" ? "\n" : visible(char))).join(""), false);
   let n = 0;
@@ -314,7 +314,7 @@ function stretch(shown, node, part) {
 }
 
 /**
- * The node that a cell of a returned table shows: of the list of objects that `node` is, holds alone, or says in a text.
+ * Return the node of a cell of a returned table: the list of objects is `node`, its only field, or JSON in its text.
  * @param {Node} node
  * @param {number} row
  * @param {number} column
@@ -331,7 +331,7 @@ export function cellOf(node, row, column) {
 }
 
 /**
- * The place of a whole value. Throws `Unlike` if no path can name it.
+ * Return the place of a whole value. Throw `Unlike` if no path can name it.
  * @param {Node} node
  * @returns {Place}
  */
@@ -343,7 +343,7 @@ export function placeOfNode(node) {
   return { path };
 }
 
-/** Code points before a place in a text. @param {Tree} tree */
+/** Return the number of code points before a position. @param {Tree} tree */
 function point(tree, at) {
   if (!tree.points) {
     tree.points = new Uint32Array(tree.text.length + 1);
@@ -356,8 +356,8 @@ function point(tree, at) {
 }
 
 /**
- * The place of the letters from `from` to `to` of what is shown: letters of one text, else the smallest value that holds
- * all of them. Null for no letters.
+ * Return the place of the letters `from` to `to` of the page: letters of one text, else the smallest value with all of them.
+ * Null for no letters.
  * @param {Unit[]} units
  * @param {number} from
  * @param {number} to
@@ -390,7 +390,7 @@ function common(a, b) {
 }
 
 /**
- * The stretches of what is shown that show a place, as [from, to].
+ * Return the stretches [from, to] of the page that show a place.
  * @param {Unit[]} units
  * @param {Place} place
  * @returns {[number, number][]}
@@ -412,7 +412,7 @@ export function stretchesOf(units, { path, start = null, end = null }) {
 }
 
 /**
- * What is shown of a node as values, each once: the whole, then its parts in their order.
+ * Return the values of a node that are shown, each once: the whole, then its parts in order.
  * @param {Unit[]} units
  * @param {Node} top
  * @returns {Place[]}
@@ -425,7 +425,7 @@ export function valuesIn(units, top) {
 }
 
 /**
- * The lines of a text that has several, without the space around them; none for a blank one.
+ * Return the lines of a text with several, trimmed; none for a blank one.
  * @param {Node} node
  * @returns {Place[]}
  */
@@ -443,7 +443,7 @@ export function linesOf(node) {
 }
 
 /**
- * The letters of a place, as they are stored; null where it names no text.
+ * Return the letters of a place as stored; null if it names no text.
  * @param {Node} root
  * @param {Place} place
  */

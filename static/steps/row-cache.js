@@ -1,10 +1,10 @@
-// The rows of a long list that are kept, whether they are on the page or not: by number, with what the reader opened in
-// them, which are out of date and which the server has not. Owns no place on the page.
+// The rows of a long list in memory, on the page or not: by number, with what the reader opened in them, which are out of date
+// and which the server lacks. Owns no position on the page.
 
 import { localise } from "../shell/clock.js";
 
 const KEEP = 360;
-export const AGAIN_MS = 1500; // a row that the server did not send is asked for again after this
+export const AGAIN_MS = 1500; // a row that the server did not send is requested again after this
 
 /** @typedef {HTMLElement & {came?: boolean[], age?: number}} Row what was open when it came, and when it was measured */
 
@@ -17,18 +17,18 @@ export class Kept {
     this.rows = new Map();
     this.stale = new Set();
     this.asked = new Map();
-    this.opened = new Map(); // only of rows that stand otherwise than they came
+    this.opened = new Map(); // only rows that differ from how they came
     this.allOpen = false;
   }
 
   get(seq) { return this.rows.get(seq); }
 
-  /** Nothing to ask for: it is here as the server has it, or was asked for lately. */
+  /** Return whether nothing is to be requested: it is here and current, or was requested recently. */
   has(seq) {
     return (this.rows.has(seq) && !this.stale.has(seq)) || Date.now() - (this.asked.get(seq) || 0) < AGAIN_MS;
   }
 
-  /** It is here, or the server has said that it is not. */
+  /** Return whether it is here, or the server lacks it. */
   settled(seq) { return this.rows.has(seq) || this.asked.has(seq); }
 
   /** @param {Row} row */
@@ -44,16 +44,16 @@ export class Kept {
     this.asked.delete(seq);
   }
 
-  /** Asked for and not there; for `ms` nobody asks again. */
+  /** Note that the server lacks a step; it is not requested again for `ms`. */
   miss(seq, ms = AGAIN_MS) { this.asked.set(seq, Date.now() + ms - AGAIN_MS); }
 
-  /** Ask for everything again that was not there. */
+  /** Request all missing steps again. */
   hope() { this.asked.clear(); }
 
   outdate(seq) { if (this.rows.has(seq)) this.stale.add(seq); }
 
   /**
-   * The reader opened or closed something in a row.
+   * Note what the reader opened or closed in a row.
    * @param {Row} row
    */
   noteOpen(row) {
@@ -62,14 +62,14 @@ export class Kept {
     else this.opened.set(Number(row.dataset.seq), open);
   }
 
-  /** Open everything in all rows, or close it if everything of `shown` is open. */
+  /** Open everything in all rows, or close it if everything in `shown` is open. */
   openAll(shown) {
     this.allOpen = shown.flatMap(details).some((one) => !one.open);
     this.opened.clear();
     for (const row of [...this.rows.values(), ...shown]) for (const one of details(row)) one.open = this.allOpen;
   }
 
-  /** Forget rows outside of `from` to `to`, the first that came first, until few enough are left. */
+  /** Remove rows outside `from` to `to`, the oldest first, until few enough are left. */
   forget(from, to) {
     for (const seq of this.rows.keys()) {
       if (this.rows.size <= KEEP) return;

@@ -1,6 +1,6 @@
 // What a list of steps scrolls in.
 
-/** What scrolls: the pane on wide screens, the page on small ones, where panes are stacked. */
+/** The pane on wide screens, the page on small ones, where panes are stacked. */
 export class View {
   constructor(pane) {
     this.pane = pane;

@@ -1,5 +1,9 @@
-// Replay: one step in view, moved by keys, by the scrubber, by the slider of a long episode and by play; its number stands
-// in the URL. The list is the one of the live page; the scrubber shows the neighbourhood of the step in view.
+// The replay: one current step, moved by keys, the scrubber, the slider of a long episode, and Play. Its number is in the address.
+//
+// Play runs at 0.5 to 10 times the pace of one step per 0.9 s. A jump draws the step and its neighbors at the key press, before
+// the next frame; the scrubber and the rest of the page follow in later frames, and only then are more steps fetched. The step
+// strip and the list of labels are enough to find the next ask, error, write or label, so no step is fetched for that. A step
+// that is not here says that it is loading; it is fetched before all others with eight steps on each side.
 
 import { bind, print } from "../shell/keys.js";
 import { LongList } from "./longlist.js";
@@ -16,7 +20,7 @@ const MARKS = "bweoafdcdCXJv";
 const TICKS = 61;
 
 /**
- * The number of the next step after `at` in direction `step` whose letter is in `marks`; `at` if there is none.
+ * Return the next step after `at` in direction `step` whose letter is in `marks`; `at` if there is none.
  * @param {string} letters
  * @param {number} at
  * @param {number} step
@@ -28,7 +32,7 @@ export function nextMark(letters, at, step, marks = MARKS) {
 }
 
 /**
- * The number of the nearest step after `at` in direction `step` of which people said something; `at` if there is none.
+ * Return the next step after `at` in direction `step` that people labeled or commented on; `at` if there is none.
  * @param {Iterable<number>} said
  * @param {number} at
  * @param {number} step
@@ -39,7 +43,7 @@ export function nextSaid(said, at, step) {
 }
 
 /**
- * `url` with `?step=` set to `seq`.
+ * Return `url` with `?step=` set to `seq`.
  * @param {string} url
  * @param {number} seq
  */
@@ -50,7 +54,7 @@ export function withStep(url, seq) {
 }
 
 /**
- * The first number of the scrubber's places around `at`.
+ * Return the first number of the scrubber's ticks around `at`.
  * @param {number} at
  * @param {number} count
  * @param {number} [ticks]
@@ -62,7 +66,7 @@ export function firstTick(at, count, ticks = TICKS) {
 let list = null;
 let playing = null;
 let address = 0;
-let drawn = true; // the places of the scrubber, for the step in view
+let drawn = true; // whether the scrubber is drawn for the current step
 
 function tickOf(seq, code) {
   const [symbol, css, word] = pictures().marks[code] || pictures().marks.t;
@@ -75,13 +79,13 @@ function tickOf(seq, code) {
   return link;
 }
 
-/** The steps of which people said something, as far as this page shows it. */
+/** Return the steps that people labeled or commented on, as far as this page shows it. */
 function saidOf() {
   const parts = /** @type {NodeListOf<HTMLElement>} */ (document.querySelectorAll("[data-seqs]"));
   return new Set([...parts].flatMap((part) => part.dataset.seqs.split(" ").map(Number).filter(Boolean)));
 }
 
-/** The places around a step; those that are there already stay, with their names. */
+/** Draw the ticks around a step; those that are there stay, with their names. */
 function drawTicks(seq) {
   const said = saidOf();
   const scrub = document.querySelector(".scrub");
@@ -113,7 +117,7 @@ function drawSoon() {
 }
 
 /**
- * Hears the number of the step in view; the review page shows its forms for that step.
+ * Receives the number of the current step; the review page shows its forms for it.
  * @type {((at: number) => void) | null}
  */
 let heard = null;
@@ -142,7 +146,7 @@ export function show(seq, block = "center") {
 
 const here = () => list.current || 1;
 
-/** Milliseconds for each step at the chosen speed. */
+/** Return the milliseconds per step at the chosen speed. */
 function pace() {
   const speed = /** @type {HTMLSelectElement | null} */ (document.querySelector("select[data-speed]"));
   return PLAY_MS / Number(speed?.value || 1);
@@ -161,7 +165,7 @@ function play() {
 }
 
 /**
- * Start the scrubber; `onStep` hears every step that comes into view.
+ * Start the scrubber; `onStep` receives every step that comes into view.
  * @param {(at: number) => void} [onStep]
  */
 export function start(onStep) {
@@ -202,7 +206,7 @@ export function start(onStep) {
   follow = startTables(here);
   startMarks(list.list, show);
   document.addEventListener("awm:step", (event) => show(/** @type {CustomEvent} */ (event).detail), { signal: life() });
-  for (const came of ["htmx:afterSettle", "awm:said"]) { // labels came
+  for (const came of ["htmx:afterSettle", "awm:said"]) { // labels were added
     document.addEventListener(came, () => list.count && drawTicks(here()), { signal: life() });
   }
   whenOver(() => {

@@ -1,5 +1,7 @@
-// The lists of steps of this page under the keys and under the wire: next and previous, first and last, open all, find,
-// the step that the address names, and what keeps a list true: frames, gaps, returns, sleep and a slow timer.
+// The lists of steps of a page: their keys, find, the step that the address names, and what keeps them current.
+//
+// A list catches up after a gap, a reconnect, a wake of the tab or machine, and every ten seconds: the request has `since`, its
+// last number, and `again`, the asks that were waiting. Find (`/`) asks the server for the numbers of matching steps.
 
 import { bind } from "../shell/keys.js";
 import { LongList } from "./longlist.js";
@@ -9,13 +11,13 @@ import { wake, watch } from "../shell/connection.js";
 const SLOW_MS = 10_000;
 const SLEPT_MS = 15_000;
 
-/** Lists of this page; the last one is the one that lives. */
+/** Return the lists of this page; the last one is live. */
 export function lists(options = {}) {
   return [...document.querySelectorAll("ol[data-steps]")].map((list) => new LongList(list, options));
 }
 
 /**
- * The step that an address names: `#step-7`, or `?step=7`.
+ * Return the step that an address names: `#step-7`, or `?step=7`.
  * @param {string} address
  */
 export function stepOf(address) {
@@ -24,7 +26,7 @@ export function stepOf(address) {
   return found ? Number(found) : null;
 }
 
-/** Keys that every list of steps has. */
+/** Bind the keys of every list of steps. */
 export function startKeys(list, ids) {
   const actions = {
     next: () => list.move(1),
@@ -36,7 +38,7 @@ export function startKeys(list, ids) {
   for (const [action, id] of Object.entries(ids)) bind(id, actions[action]);
 }
 
-/** Go where the address says, now and whenever it changes. */
+/** Go to the step of the address, now and whenever it changes. */
 export function startAddress(list, go = (seq) => list.choose(seq, "center")) {
   const read = () => {
     const seq = stepOf(location.href);
@@ -48,7 +50,7 @@ export function startAddress(list, go = (seq) => list.choose(seq, "center")) {
 }
 
 /**
- * Find in all steps, also those that are not on the page: the server says where, Enter goes from one to the next.
+ * Find in all steps, also those that are not on the page: the server returns the numbers, Enter goes to the next.
  * @param {{list: HTMLElement, choose: (seq: number, block?: ScrollLogicalPosition) => void}} list
  */
 export function startFind(list) {
@@ -101,7 +103,7 @@ export function startFind(list) {
 }
 
 /**
- * The last number that a frame of steps, or of their pictures, tells of.
+ * Return the last number in a frame of steps, or of their HTML.
  * @param {Frame} frame
  */
 export function lastOf(frame) {
@@ -109,16 +111,16 @@ export function lastOf(frame) {
 }
 
 /**
- * Keep a list true to an episode. A frame is a hint: steps extend the list, anything else changes what stands beside
- * it. `hold()` says that the reader paused the view; `heard(frame)` gets every frame.
+ * Keep a list current. A frame is a hint: steps extend the list, anything else refreshes the side panel. `hold()` returns whether
+ * the reader paused the view; `heard(frame)` receives every frame.
  * @param {import("./longlist.js").LongList} list
  * @param {string} socket
  * @param {{hold?: () => boolean, heard?: (frame: Frame) => void}} [hears]
  */
 export function keepTrue(list, socket, { hold = () => false, heard = () => {} } = {}) {
-  const refresh = () => list.refresh().catch(() => {}); // lost now; the slow timer and the return ask again
+  const refresh = () => list.refresh().catch(() => {}); // lost now; the slow timer and the return retry
   const catchUp = () => (hold() ? 0 : list.catchUp());
-  let lostAt = list.last; // the last number when a line was lost
+  let lostAt = list.last; // the last number when a socket was lost
   watch(socket, {
     since: () => list.last,
     onFrame(frame) {
@@ -139,14 +141,14 @@ export function keepTrue(list, socket, { hold = () => false, heard = () => {} } 
   const slow = every(() => { if (document.visibilityState === "visible") catchUp(); }, SLOW_MS);
   let awake = Date.now();
   every(() => {
-    if (Date.now() - awake > SLEPT_MS) woke(); // the machine slept: timers stood still and the socket may be a ghost
+    if (Date.now() - awake > SLEPT_MS) woke(); // the machine slept: timers stopped and the socket may be lost
     awake = Date.now();
   }, 1000);
   const woke = () => {
     wake();
     catchUp();
   };
-  addEventListener("online", catchUp, { signal: life() }); // the lines themselves are woken for the whole page
+  addEventListener("online", catchUp, { signal: life() }); // `connection.js` wakes the sockets
   addEventListener("pageshow", (event) => { if (event.persisted) woke(); }, { signal: life() });
   document.addEventListener("visibilitychange", () => { if (document.visibilityState === "visible") catchUp(); }, { signal: life() });
   return { catchUp, stop: () => clearInterval(slow) };

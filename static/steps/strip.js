@@ -1,9 +1,9 @@
-// An episode in one line, drawn from its letters as the server draws it (`episodes/strip.py`, template tag `strip`).
-// The marks themselves come from the page's picture book, so that a mark is defined in one place.
+// The step strip of an episode, drawn from its letters as the server draws it (`episodes/strip.py`, template tag `strip`); a
+// test compares both. The page's picture book defines the marks.
 
 let book = null;
 
-/** Marks and states by name, as the server knows them. */
+/** Return marks and states by name, as the server defines them. */
 export function pictures() {
   book ||= JSON.parse(document.getElementById("picture-book").textContent);
   return book;
@@ -11,7 +11,7 @@ export function pictures() {
 
 const times = (codes, known) => [...codes].reduce((sum, code) => sum + (known(code) ? 1 : 0), 0);
 
-/** The five words of a mark; a letter from a newer version is a thought. */
+/** Return the five words of each mark; a letter of a newer version counts as a thought. */
 function marks(from) {
   return (code) => {
     const [symbol, css, word, plural, quiet, free] = from.marks[code] || from.marks.t;
@@ -19,13 +19,13 @@ function marks(from) {
   };
 }
 
-/** Steps that count against the budget. */
+/** Return the number of steps that count against the budget. */
 export function actionsIn(codes, from = pictures()) {
   const mark = marks(from);
   return times(codes, (code) => !mark(code).quiet && !mark(code).free);
 }
 
-/** What a strip says to a screen reader. */
+/** Return the strip in words for a screen reader. */
 export function inWords(codes, from = pictures()) {
   if (!codes) return "no steps yet";
   const counts = new Map();
@@ -36,8 +36,8 @@ export function inWords(codes, from = pictures()) {
 }
 
 /**
- * The strip as markup; everything in it is a number or comes from the book. `codes` may be the end of a long strip:
- * `acted` and `count` then say how many actions and steps there are in all.
+ * Return the strip as markup of numbers and words of the book. `codes` can be the end of a long strip: `acted` and `count` are then
+ * its total actions and steps.
  * @param {string} codes
  * @param {{budget?: number, running?: boolean, stalled?: boolean, room?: number, acted?: number, count?: number}} [options]
  */

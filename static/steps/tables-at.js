@@ -1,13 +1,13 @@
-// The replay's tables: they follow the step in view while they are open, with the table that the reader chose.
+// The tables of the replay: they follow the current step while they are open, and keep the table that the reader chose.
 
 import { fetchFragment } from "../shell/connection.js";
 
 const BREATH_MS = 120;
-const PATIENCE_MS = 30_000; // a scenario that no one plays has to be loaded first
+const PATIENCE_MS = 30_000; // a scenario that is not running is loaded first
 const SLOW_MS = 300;
 
 /**
- * Return what is to hear of the step in view; the page has no tables where it gives null.
+ * Return a function to call for each current step; null if the page has no tables.
  * @param {() => number} here
  */
 export function startTables(here) {
@@ -23,7 +23,7 @@ export function startTables(here) {
     const slow = setTimeout(() => room.setAttribute("aria-busy", "true"), SLOW_MS);
     try {
       const fresh = await fetchFragment(wanted, null, PATIENCE_MS);
-      if (shown === wanted) place(fresh); // a later step was asked for meanwhile
+      if (shown === wanted) place(fresh); // otherwise a later step was requested meanwhile
     } catch {
       if (shown === wanted) fail();
     }
@@ -34,7 +34,7 @@ export function startTables(here) {
   function place(fresh) {
     const held = room.contains(document.activeElement) && document.activeElement.matches("[data-table-pick]");
     room.replaceChildren(...fresh.body.childNodes);
-    if (held) room.querySelector("[data-table-pick]")?.focus(); // arrows go on to the next table
+    if (held) room.querySelector("[data-table-pick]")?.focus(); // arrow keys continue to the next table
   }
 
   function fail() {
@@ -63,6 +63,6 @@ export function startTables(here) {
   });
   return () => {
     clearTimeout(timer);
-    timer = setTimeout(load, BREATH_MS); // whoever plays at ten times the speed passes most steps by
+    timer = setTimeout(load, BREATH_MS); // playing at ten times the speed skips most steps
   };
 }
