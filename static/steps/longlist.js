@@ -8,7 +8,7 @@
 // jumps to the end. A jump is drawn right away, everything else in one animation frame.
 
 import { Heights, stretch, windowFor } from "./height-index.js";
-import { AGAIN_MS, Kept } from "./row-cache.js";
+import { AGAIN_MS, Kept, blankRow } from "./row-cache.js";
 import { fetchFragment, noteStep } from "../shell/connection.js";
 import { mergeParts } from "../shell/html-merge.js";
 import { life } from "../shell/page-life.js";
@@ -305,23 +305,8 @@ export class LongList {
   }
 
   #blank(seq) {
-    const old = this.#placedAt(seq);
-    const row = old?.classList.contains("blank") ? old : document.createElement("li");
-    if (row !== old) {
-      row.className = "step blank";
-      row.dataset.seq = String(seq);
-      row.setAttribute("aria-busy", "true");
-      row.style.height = `${this.heights.top(seq - this.first + 1) - this.heights.top(seq - this.first)}px`;
-    }
-    this.#sayLoads(row, seq === this.current);
-    return row;
-  }
-
-  /** Say in the requested blank row that its step is loading. */
-  #sayLoads(row, says) {
-    if (says === !!row.firstChild) return;
-    row.replaceChildren(...(says ? [document.createElement("p")] : []));
-    if (says) row.firstChild.textContent = `Step ${row.dataset.seq} is loading.`;
+    const height = this.heights.top(seq - this.first + 1) - this.heights.top(seq - this.first);
+    return blankRow(this.#placedAt(seq), seq, height, seq === this.current);
   }
 
   #measure() {

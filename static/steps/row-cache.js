@@ -77,3 +77,24 @@ export class Kept {
     }
   }
 }
+
+/**
+ * Return a blank row that reserves the height of a step; one that is the current step says that it is loading.
+ * @param {Row | null} old the row of this step on the page
+ * @param {number} seq
+ * @param {number} height
+ * @param {boolean} says
+ */
+export function blankRow(old, seq, height, says) {
+  const row = old?.classList.contains("blank") ? old : document.createElement("li");
+  if (row !== old) {
+    row.className = "step blank";
+    row.dataset.seq = String(seq);
+    row.setAttribute("aria-busy", "true");
+    row.style.height = `${height}px`;
+  }
+  if (says === !!row.firstChild) return row;
+  row.replaceChildren(...(says ? [document.createElement("p")] : []));
+  if (says) row.firstChild.textContent = `Step ${seq} is loading.`;
+  return row;
+}
