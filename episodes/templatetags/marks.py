@@ -181,7 +181,7 @@ def strip(
     stalled: bool = False,
 ) -> SafeString:
     """Return an episode in one line: its marks, then a dot for every step still allowed, or the hexagon of its outcome.
-    One that is stalled has no step in progress; `static/strip.js` draws the same from frames.
+    One that is stalled has no step in progress; `static/steps/strip.js` draws the same from frames.
     """
     codes += "n" if running and not stalled else line.outcome_letter(outcome) if outcome else ""
     marks, left_out = line.shown(codes, room)
