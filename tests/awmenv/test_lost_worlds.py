@@ -6,7 +6,7 @@ import glob
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -148,12 +148,3 @@ async def test_rollout_in_a_lost_world_ends_with_environment_fault(server: Serve
         )
     assert (result.fault, result.stop_reason, verified) == ("environment", None, [])
     assert "lost the application's process" in result.detail
-
-
-async def test_an_idle_worlds_next_call_is_lost(make_server: Callable[..., Server]) -> None:
-    idle = make_server(AWMENV_IDLE_S="1")
-    async with EnvironmentClient(idle.url) as env:
-        await env.reset(scenario="notes_1", task_idx=0, state_diff=True)
-        assert await asyncio.to_thread(eventually, lambda: not session_pids(idle))
-        with pytest.raises(WorldLost, match="unused for more than 1 s"):
-            await env.call_tool("list_notes")
