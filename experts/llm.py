@@ -33,6 +33,7 @@ from episodes.models import Episode
 from episodes.quoting import Secret
 from episodes.stored import packs
 from episodes.visible import trajectory
+from episodes.visible.lens import MODEL
 from experts import advising, desk, queue
 from experts.find.availability import desk_of, load_for, policy_of, tokens_are_spent
 from experts.models import Ask, Privilege, Tier
@@ -269,7 +270,7 @@ async def _note(
 def _material(ask: Ask) -> dict[str, Any]:
     """Return what the agent knows and asked, bounded; the newest steps are worth most."""
     episode = Episode.objects.get(pk=ask.episode_id)
-    steps = trajectory.steps_of(episode, max(0, ask.seq - 1 - STEPS_SHOWN), STEPS_SHOWN, verification=False)
+    steps = trajectory.steps_of(episode, max(0, ask.seq - 1 - STEPS_SHOWN), STEPS_SHOWN, lens=MODEL)
     hint = Ask.objects.values_list("draft_hint", flat=True).get(pk=ask.pk)
     return {
         "task": episode.task,
@@ -291,7 +292,7 @@ def bounded_tools(tools: list[Any]) -> list[Any]:
 
 
 def shortened(step: dict[str, Any]) -> dict[str, Any]:
-    said = {name: value for name, value in step.items() if name not in ("meta", "usage", "at", "reward", "state_diff")}
+    said = {name: value for name, value in step.items() if name not in ("meta", "at")}
     return {name: _cut(value) for name, value in said.items()}
 
 

@@ -44,6 +44,7 @@ from episodes.stored.attesting import attested
 from episodes.stored.entries import Entry, entries_of, entry_of
 from episodes.stored.policies import policy_facts
 from episodes.stored.settled import NOT_ATTESTED, NOT_VERIFIED
+from episodes.visible import trajectory
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
 from people.errors import Invalid, NotFound, WrongScope
 from people.members import record
@@ -268,7 +269,7 @@ def digest_of(value: Any) -> str:
 
 
 def tell_steps(episode: Episode, entries: Sequence[Entry]) -> None:
-    events.publish_steps(events.episode_topic(episode.pk), episode.pk, [entry.told() for entry in entries])
+    events.publish_steps(events.episode_topic(episode.pk), episode.pk, [trajectory.told(entry) for entry in entries])
     announce(episode, last=entries[-1].action)
 
 
@@ -472,7 +473,7 @@ def record_outcome(
         if cursor.rowcount == 0:
             return False
     # last_seq stays: it is what agents read, and the verifier's step is not theirs
-    events.publish_steps(events.people_topic(episode.pk), episode.pk, [entry.told()])
+    events.publish_steps(events.people_topic(episode.pk), episode.pk, [trajectory.told(entry)])
     frame = {"type": "outcome", "episode": episode.pk}
     events.publish(events.people_topic(episode.pk), {**frame, **said})
     events.publish(events.queue_topic(episode.project_id), frame)

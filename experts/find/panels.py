@@ -18,6 +18,7 @@ from episodes.models import Episode
 from episodes.show import tables, windows
 from episodes.show.step_cards import call_in_words
 from episodes.stored.strip import actions_in
+from episodes.visible.lens import lens_of
 from experts.find import availability
 from experts.find.reading import NOT_LISTED, asks_of
 from experts.find.similar import began_with, origins
@@ -247,7 +248,7 @@ def replies_of(actor: Actor) -> QuerySet[QuickReply]:
     return scoped(QuickReply.objects.filter(author_key=actor.key), actor.project).order_by("created_at", "pk")
 
 
-def tables_of(episode: Episode) -> tuple[list[tables.Table], int]:
+def tables_of(actor: Actor, episode: Episode) -> tuple[list[tables.Table], int]:
     """Return tables that the newest writes touched, and how many older writes are not in them."""
-    steps, count = windows.writes(episode)
+    steps, count = windows.writes(lens_of(actor, episode), episode)
     return tables.touched(steps), count - len(steps)

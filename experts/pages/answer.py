@@ -130,7 +130,7 @@ def similar(request: MemberRequest, pk: str) -> HttpResponse:
 @require_GET
 @ask_page
 def tables(request: MemberRequest, pk: str) -> HttpResponse:
-    found, older = tables_of(_one(request, pk).episode)
+    found, older = tables_of(request.actor, _one(request, pk).episode)
     return _fragment("experts/_tables.html", {"tables": found, "older": older})
 
 

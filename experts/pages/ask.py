@@ -20,6 +20,7 @@ from django.views.decorators.http import require_GET, require_POST
 
 from episodes.show import wall, windows
 from episodes.show.windows import number, numbers
+from episodes.visible.lens import Lens, lens_of
 from experts import (
     advising,
     closing,
@@ -71,7 +72,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
     now, slot = timezone.now(), one.assignment
     held = slot.is_held(now)
     mine = (slot.holder == actor.key and slot.state == "claimed") or bool(given.get("ahead"))
-    said = mine_of(actor, one, now)
+    said, lens = mine_of(actor, one, now), lens_of(actor, one.episode)
     amending = said.may_amend and "amend" in request.GET
     context = {
         **_after(one, actor),
@@ -89,10 +90,10 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
         "looking": desk.look_at(actor, one.pk) if one.is_open and not given.get("ahead") else [],
         "reached": board.reached(one, held) if one.is_open else "",
         "passed_on": passed_on(one) if one.is_open else [],
-        "before": _before(actor, one),
+        "before": _before(lens, one),
         "fixed_before": not one.is_open,
         "top_seq": one.seq if one.is_open else None,
-        "after": None if one.is_open else windows.around(actor, one.episode, one.seq, first=one.seq),
+        "after": None if one.is_open else windows.around(lens, one.episode, one.seq, first=one.seq),
         "context": clean(one.context or ""),
         "budget_s": board.budget_of(one),
         "mine": mine,
@@ -133,16 +134,16 @@ def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
     }
 
 
-def _before(actor: Actor, one: Ask) -> windows.Steps:
+def _before(lens: Lens, one: Ask) -> windows.Steps:
     """Return steps before the question, which stands on top of the page; what goes on beside an open one comes after
     them.
     """
-    return windows.around(actor, one.episode, last=_shown_to(actor, one) if one.is_open else one.seq - 1)
+    return windows.around(lens, one.episode, last=_shown_in(lens, one) if one.is_open else one.seq - 1)
 
 
-def _shown_to(actor: Actor, one: Ask) -> int:
+def _shown_in(lens: Lens, one: Ask) -> int:
     """Return the last number beside an ask; an open question that nothing follows stands on top of the page already."""
-    last = windows.last_of(one.episode, actor)
+    last = windows.last_of(lens, one.episode)
     return last - 1 if one.is_open and last == one.seq else last
 
 
@@ -169,8 +170,9 @@ def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
     one = visible_or_404(asks_of(request.actor), request.actor, pk)
     since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
     again = numbers(request.GET.get("again", ""))
-    count, last = windows.WINDOW if limit is None else limit, _shown_to(request.actor, one)
-    steps = windows.after(request.actor, one.episode, since, count, again, last)
+    lens = lens_of(request.actor, one.episode)
+    count, last = windows.WINDOW if limit is None else limit, _shown_in(lens, one)
+    steps = windows.after(lens, one.episode, since, count, again, last)
     context = {"ask": one, "ended": not one.episode.is_live, "steps": steps}
     beside = _beside(request.actor, one) if request.GET.get("parts") != "0" else {}
     return render(request, "experts/_fragments.html", {**context, **beside})

@@ -15,6 +15,7 @@ from awmclient.schema import EpisodeStart, Finish, StepBatch
 from episodes.models import Episode, OutcomeHold
 from episodes.record import recording
 from episodes.visible import trajectory, visibility
+from episodes.visible.lens import lens_of
 from people import members
 from people.access import person, system
 from people.errors import Invalid
@@ -348,7 +349,7 @@ def test_rewards_of_steps_are_withheld_from_a_blind_reviewer(ada, rita, queue):
     for path in ("$.reward", "$.done"):
         with pytest.raises(Invalid):
             annotating.annotate(rita, episode, Place(1, path), "odd", "x")
-    told, _ = trajectory.told_after(episode.pk, 0, 10, verification=False, is_blind=True)
+    told, _ = trajectory.told_after(lens_of(rita, episode), episode.pk, 0, 10)
     assert "0.875" not in str(told)
 
 
