@@ -32,8 +32,8 @@ from imports.models import Import, Imported, ImportState
 from imports.readers.found import FURTHER
 from imports.spooling import Spool, Waiting, spooling
 from people.access import Actor, may_launch, may_see_imports, scoped, system
+from people.audit import record
 from people.errors import AppError, Invalid, TooLarge
-from people.members import record
 from people.models import Project
 
 log = logging.getLogger(__name__)

@@ -76,8 +76,8 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
         {*GROUND, "sessions", "slots"},
-        {"access", "audit", "bodies", "plain_text", "revalidation", "rows", "turns"},
-        {"leasing", "members", "projects", "saved_views"},
+        {"access", "audit_trail", "bodies", "plain_text", "revalidation", "rows", "turns"},
+        {"audit", "leasing", "members", "projects", "saved_views"},
         {"http", *DOORS},
     ),
     "notices": (
@@ -134,7 +134,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
 }
 """The floors of each app, lowest first: folders, and the modules beside them."""
 WRITES = {
-    "people": {"leasing", "members", "projects", "saved_views"},
+    "people": {"audit", "leasing", "members", "projects", "saved_views"},
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},

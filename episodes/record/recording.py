@@ -45,8 +45,8 @@ from episodes.stored.entries import Entry, entries_of, entry_of
 from episodes.stored.policies import policy_facts
 from episodes.stored.settled import NOT_ATTESTED, NOT_VERIFIED
 from people.access import Actor, holds, is_id, may_launch, may_record, may_start_runs, scoped, visible_or_404
+from people.audit import record
 from people.errors import Invalid, NotFound, WrongScope
-from people.members import record
 from people.models import Project
 from people.rows import Row
 

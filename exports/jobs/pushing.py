@@ -29,8 +29,8 @@ from exports.build import storing
 from exports.errors import HubRefused, HubTokenMissing, NotBuilt
 from exports.models import Export, ExportState, Push, PushState
 from people.access import Actor, may_push, visible_or_404
+from people.audit import record
 from people.errors import Invalid
-from people.members import record
 
 log = logging.getLogger(__name__)
 SILENT_AFTER = timedelta(seconds=30)

@@ -23,7 +23,7 @@ from exports.recipe import Recipe
 from exports.select.ground import tokenizer_of
 from exports.select.selecting import may_open, selected
 from people.access import Actor, may_export, scoped, visible_or_404
-from people.members import record
+from people.audit import record
 
 log = logging.getLogger(__name__)
 SILENT_AFTER = timedelta(seconds=30)

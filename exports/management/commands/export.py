@@ -15,8 +15,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from exports.build import datasets
 from exports.recipe import FILTERS, AdviceMode, FormatName, OptIn, Recipe
 from exports.select.selecting import filters_of, selected
+from people.access import system_actor
 from people.errors import AppError
-from people.members import house_actor
 from runs.statistics.compare import count
 
 EVERY_S = 0.5
@@ -87,7 +87,7 @@ class Command(BaseCommand):
 
     def _write(self, recipe: Recipe, project: str, output: str) -> dict[str, Any]:
         """Build beside the target first, so that an interrupted export never looks like a whole one."""
-        actor = house_actor(project)
+        actor = system_actor(project)
         selected(actor, recipe)
         target = Path(output)
         with tempfile.TemporaryDirectory(dir=_work_folder(), prefix="export-") as work:
