@@ -76,9 +76,9 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
         {*GROUND, "sessions", "slots"},
-        {"access", "audit_trail", "bodies", "plain_text", "revalidation", "rows", "turns"},
+        {"access", "audit_trail", "bodies", "json_text", "plain_text", "revalidation", "rows", "turns"},
         {"audit", "leasing", "members", "projects", "saved_views"},
-        {"http", *DOORS},
+        {"http", "known_tokens", *DOORS},
     ),
     "notices": (
         {*GROUND, "events", "subjects"},

@@ -23,7 +23,7 @@ from episodes.show import windows
 from episodes.stored.strip import outcome_words
 from people.access import MemberRequest, holds, may_review, may_see_reviews, member_required, scoped, visible_or_404
 from people.errors import AppError, BadJson, Invalid, NotFound
-from people.http import parse_json
+from people.json_text import parse_json
 from reviews.models import (
     COMMENT,
     Annotation,
