@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from celery import shared_task
 
-from exports.jobs import pushing, requesting, working
+from exports.jobs import working
+from exports.models import Export, Push
+from people import jobs
 
 
 @shared_task
@@ -19,5 +21,4 @@ def push(push_id: str) -> None:
 
 @shared_task
 def wake() -> None:
-    requesting.wake_forgotten()
-    pushing.wake_forgotten()
+    jobs.wake_forgotten(Export, Push)

@@ -12,7 +12,8 @@ import sys
 from celery import shared_task
 from django.conf import settings
 
-from imports import importing
+from imports.models import Import
+from people import jobs
 
 log = logging.getLogger(__name__)
 READ_S = 1800
@@ -32,4 +33,4 @@ def read(import_id: str) -> None:
 
 @shared_task
 def wake() -> None:
-    importing.wake_forgotten()
+    jobs.wake_forgotten(Import)

@@ -77,7 +77,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
         {*GROUND, "sessions", "slots"},
         {"access", "audit_trail", "bodies", "json_text", "plain_text", "revalidation", "rows", "turns"},
-        {"audit", "leasing", "members", "projects", "saved_views"},
+        {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
         {"http", "known_tokens", *DOORS},
     ),
     "notices": (
@@ -134,7 +134,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
 }
 """The floors of each app, lowest first: folders, and the modules beside them."""
 WRITES = {
-    "people": {"audit", "leasing", "members", "projects", "saved_views"},
+    "people": {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
     "notices": {"allowances", "deliveries", "subscriptions", "sending"},
     "episodes": {"record"},
     "reviews": {"record"},

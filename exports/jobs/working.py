@@ -18,6 +18,7 @@ from exports.build import datasets, storing
 from exports.jobs import requesting
 from exports.models import Export
 from exports.recipe import Recipe
+from people import jobs
 from people.errors import AppError
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ def build(export_id: str) -> bool:
 def _build(export: Export) -> None:
     folder = storing.work_folder(export.pk)
     plan = datasets.take_snapshot(export.project, Recipe.read(export.recipe), folder)
-    if not requesting.progress(export, episodes=plan.episodes, dataset=plan.id):
+    if not jobs.progress(export, episodes=plan.episodes, dataset=plan.id):
         raise datasets.Stopped
     if storing.is_kept(export.project_id, plan.id):
         manifest = storing.manifest_of(export.project_id, plan.id)
@@ -70,7 +71,7 @@ def _telling(export: Export) -> datasets.Progress:
             return True
         start = {} if last else {"measured_at": timezone.now(), "measured_episodes": episodes}
         last = time.monotonic()
-        return requesting.progress(export, episodes_done=episodes, rows=rows, **start)
+        return jobs.progress(export, episodes_done=episodes, rows=rows, **start)
 
     return tell
 
