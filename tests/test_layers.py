@@ -76,7 +76,7 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
         {*GROUND, "sessions", "slots"},
-        {"access", "audit_trail", "bodies", "json_text", "plain_text", "revalidation", "rows", "turns"},
+        {"access", "audit_trail", "bodies", "json_text", "plain_text", "rates", "revalidation", "rows", "turns"},
         {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
         {"http", "known_tokens", *DOORS},
     ),
@@ -163,11 +163,7 @@ FRAMEWORKS = {"agents": "openai_agents", "langchain_core": "langgraph", "langgra
 SERVER_SIDE = {"django", "channels", "celery", "ninja", "psycopg", "redis"}
 LATE = {
     ("awmenv.server.sandbox.confine", "_open_socket"),  # a probe's own need; the process it is forked from stays small
-    (
-        "reviews.statistics.agreement",
-        "share",
-    ),  # scipy: thirty megabytes, for the processes in which somebody opens the figures
-    ("reviews.statistics.agreement", "alpha"),
+    ("reviews.statistics.agreement", "alpha"),  # krippendorff and numpy, for processes in which the figures are opened
     ("exports.build.parts", "Parts._table"),  # pyarrow and numpy: forty megabytes, for processes that write Parquet
     ("exports.build.datasets", "_join"),
     ("exports.rules.redaction", "_library_rules"),  # twenty megabytes, for processes that redact

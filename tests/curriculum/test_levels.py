@@ -9,8 +9,8 @@ from curriculum.rules.levels import (
     gate,
     is_recommended,
     level_of,
-    wilson,
 )
+from people.rates import wilson
 
 
 @pytest.mark.parametrize(
