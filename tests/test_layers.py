@@ -76,7 +76,18 @@ DOORS = {"api", "tasks", "apps", "urls", "management", "pages"}
 ROOMS: dict[str, tuple[set[str], ...]] = {
     "people": (
         {*GROUND, "sessions", "slots"},
-        {"access", "audit_trail", "bodies", "json_text", "plain_text", "rates", "revalidation", "rows", "turns"},
+        {
+            "access",
+            "audit_trail",
+            "bodies",
+            "in_words",
+            "json_text",
+            "plain_text",
+            "rates",
+            "revalidation",
+            "rows",
+            "turns",
+        },
         {"audit", "jobs", "leasing", "members", "projects", "saved_views"},
         {"http", "known_tokens", *DOORS},
     ),
@@ -116,7 +127,7 @@ ROOMS: dict[str, tuple[set[str], ...]] = {
     "imports": (GROUND, {"readers", "spooling"}, {"importing"}, DOORS),
     "episodes": (
         {*GROUND, "events"},
-        {"stored", "tool_schemas", "quoting", "formatting"},
+        {"stored", "tool_schemas", "quoting"},
         {"visible"},
         {"find", "show", "templatetags"},
         {"record"},

@@ -15,7 +15,6 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
-from episodes.formatting import clock
 from episodes.models import Episode, ExpertMode, Run
 from episodes.stored.strip import outcome_words
 from exports.build import storing
@@ -32,7 +31,7 @@ from exports.select.ground import tokenizer_root
 from exports.select.selecting import filters_of, may_open
 from people.access import MemberRequest, holds, may_export, may_push, member_required, scoped, visible_or_404
 from people.errors import AppError
-from runs.statistics.compare import count
+from people.in_words import clock, count
 
 LISTED, CHOICES, YAML_MAX = 50, 100, 64 * 1024
 COMPARED = 500_000

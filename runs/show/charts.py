@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
 
+from people.in_words import count
 from runs.show import figures
 from runs.show.comparison import ArmCount
 from runs.show.figures import (
@@ -23,7 +24,7 @@ from runs.show.figures import (
     thinned,
 )
 from runs.show.tables import Row
-from runs.statistics.compare import Contrast, count, points, span_text
+from runs.statistics.compare import Contrast, points, span_text
 from runs.statistics.compare import Row as Difference
 from runs.statistics.paired import Interval
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from people.in_words import count
 from people.plain_text import printable
 from runs.plan import spending
 from runs.show import charts, drawing, rewarding
@@ -21,7 +22,7 @@ from runs.show.tables import (
     plan_file,
     repeats,
 )
-from runs.statistics.compare import Contrast, count, points
+from runs.statistics.compare import Contrast, points
 from runs.statistics.costs import Cost
 from runs.statistics.difficulty import ByDifficulty
 from runs.statistics.offers import Effect

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 
+from people.in_words import count
 from runs.statistics.anytime import (
     Unit,
     Wave,
@@ -586,7 +587,3 @@ def span_text(span: Interval) -> str:
 
 def p_text(p: float) -> str:
     return "< .001" if p < 0.001 else f"{p:.3f}".lstrip("0") if p < 1 else "1"
-
-
-def count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

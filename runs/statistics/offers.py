@@ -18,11 +18,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
+from people.in_words import (
+    count,
+)
 from runs.statistics.anytime import Unit, Wave, first_crossing, interval
 from runs.statistics.compare import (
     GAP,
     Try,
-    count,
     not_shown,
     p_text,
     points,

@@ -17,7 +17,7 @@ from exports.recipe import FILTERS, AdviceMode, FormatName, OptIn, Recipe
 from exports.select.selecting import filters_of, selected
 from people.access import system_actor
 from people.errors import AppError
-from runs.statistics.compare import count
+from people.in_words import count
 
 EVERY_S = 0.5
 

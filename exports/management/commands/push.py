@@ -14,7 +14,7 @@ from exports.jobs import hub_commits, pushing
 from people.access import system_actor
 from people.audit import record
 from people.errors import AppError
-from runs.statistics.compare import count
+from people.in_words import count
 
 
 class Command(BaseCommand):

@@ -13,12 +13,12 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from people import access, members
 from people.access import Actor, system_actor
 from people.errors import AppError
+from people.in_words import count
 from runs.launch import benchmarking, planning, preflight
 from runs.models import Plan
 from runs.plan import plans
 from runs.show import overview, report
 from runs.show.comparison import compare_run, is_settled
-from runs.statistics.compare import count
 from runs.taskset import splitting
 
 EVERY_S = 1.0

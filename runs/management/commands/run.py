@@ -11,10 +11,10 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from people.access import Actor, system_actor
 from people.errors import AppError
+from people.in_words import count
 from runs.launch import estimating, planning, preflight
 from runs.plan.plans import PlanDocument, plan_from_yaml
 from runs.show.comparison import compare_run, is_settled
-from runs.statistics.compare import count
 
 EVERY_S = 1.0
 
