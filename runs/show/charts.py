@@ -24,9 +24,10 @@ from runs.show.figures import (
     thinned,
 )
 from runs.show.tables import Row
-from runs.statistics.compare import Contrast, points, span_text
-from runs.statistics.compare import Row as Difference
+from runs.statistics.contrast import Contrast
+from runs.statistics.contrast import Row as Difference
 from runs.statistics.paired import Interval
+from runs.statistics.sentences import points, span_text
 
 SCENARIOS = 40
 """Scenarios of one forest plot; its table has all."""

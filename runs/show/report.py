@@ -22,10 +22,11 @@ from runs.show.tables import (
     plan_file,
     repeats,
 )
-from runs.statistics.compare import Contrast, points
+from runs.statistics.contrast import Contrast
 from runs.statistics.costs import Cost
 from runs.statistics.difficulty import ByDifficulty
 from runs.statistics.offers import Effect
+from runs.statistics.sentences import points
 
 MARKS = str.maketrans({mark: f"\\{mark}" for mark in r"\`*_{}[]<>#|!"})
 
