@@ -170,7 +170,7 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
         reading = _read_through(given, path, spool, tell)
         if not reading.rows:
             raise FileRefused("The file has no rows.")
-        facts = {
+        facts: dict[str, Any] = {
             "format": reading.format,
             "rows": reading.rows,
             "refused": reading.refused,
@@ -187,7 +187,12 @@ def _read(given: Import, actor: Actor, path: Path, tell: Tell) -> None:
             # two imports of one project wait for each other here, so that none stores what the other has just stored
             Project.objects.select_for_update(no_key=True).get(pk=given.project_id)
             stored, known = _store(given, actor, spool)
-            ended = {"episodes": stored, "known": known, "steps": reading.steps, "lost": dict(reading.lost)}
+            ended: dict[str, Any] = {
+                "episodes": stored,
+                "known": known,
+                "steps": reading.steps,
+                "lost": dict(reading.lost),
+            }
             jobs.end(given, ImportState.DONE, **facts, **ended)
 
 

@@ -28,7 +28,7 @@ CALLED_AT_ONCE = 20
 
 
 class Job(models.Model):
-    """Columns of every kind of job. A kind adds `state`, and names the task that does it."""
+    """Columns of every kind of job. A kind has its own states, and names the task that does it."""
 
     TASK: ClassVar[str]
     WORKING: ClassVar[Sequence[str]]
@@ -36,9 +36,9 @@ class Job(models.Model):
     SILENT_AFTER: ClassVar[timedelta] = timedelta(seconds=30)
     """A worker that was not heard for so long is taken for dead, and another claims its job."""
     ATTEMPTS_MAX: ClassVar[int] = 3
-    state: models.CharField[str, str]
 
     id = IdField()
+    state = models.CharField(max_length=10)
     attempt = models.IntegerField(default=0)
     problem = models.TextField(blank=True)
     requested_by = models.CharField(max_length=160, blank=True)

@@ -32,7 +32,7 @@ from episodes.stored import settled
 from people.access import Actor, system
 from people.errors import AppError
 from runs.errors import NoEndpoint, UnknownEnvironment, UnknownPolicy
-from runs.launch import briefings, launching, planning, relay
+from runs.launch import briefings, feeding, launching, relay
 from runs.plan import limits, servers
 from runs.plan.plans import OF_LOOP
 from runs.play import database, distilling, parking
@@ -81,14 +81,14 @@ async def _play(episode_id: str, worker: str) -> None:
         await in_database(recording.note_no_server)(episode.pk, str(away))
         await in_database(launching.wake_again)(episode)
     except EnvironmentFault as gone:
-        await in_database(planning.begun)(episode)  # it ends before it began: its call is taken all the same
+        await in_database(feeding.begun)(episode)  # it ends before it began: its call is taken all the same
         await _fail(actor, episode, "environment", str(gone))
 
 
 def _planned(episode_id: str) -> tuple[Episode, Policy | AppError] | None:
     """Return a queued episode that may begin, with its policy or why it has none; None if it may not."""
-    episode = planning.queued(episode_id)
-    if episode is None or planning.is_held(episode):
+    episode = feeding.queued(episode_id)
+    if episode is None or feeding.is_held(episode):
         return None
     try:
         return episode, policy_of(episode)
@@ -102,7 +102,7 @@ def _begin(queued: Episode, worker: str) -> Episode | None:
     begun = recording.begin(queued.pk, worker)
     if begun is not None:
         begun.project = queued.project
-        planning.begun(begun)
+        feeding.begun(begun)
     return begun
 
 
