@@ -152,7 +152,8 @@ def recipe_of(given: QueryDict) -> Recipe:
     """Return the recipe of a form: its controls, and `more` for all that has none. Raises `BadRecipe`."""
     more = _more(given.get("more", ""))
     options = {name: given[name] for name in ("format", "advice", "redact", "license") if given.get(name)}
-    if (kind := KINDS.get(options.get("format", ""))) and kind.takes_tokenizer and given.get("tokenizer"):
+    kind = KINDS.get(str(options.get("format")))
+    if kind is not None and kind.takes_tokenizer and given.get("tokenizer"):
         options["tokenizer"] = given["tokenizer"]
     filters = filters_of((name, value) for name in FILTERS for value in given.getlist(name))
     include = [*more.get("include", []), *given.getlist("include")]

@@ -15,7 +15,7 @@ from awmclient.chat import EndpointConfig
 from awmclient.schema import Finish, RunStart
 from episodes.errors import KeyConflict
 from episodes.models import Episode
-from episodes.record import pinning, recording
+from episodes.record import noting, pinning, recording
 from people.access import system
 from people.errors import Forbidden, NotFound
 from reviews.record import court
@@ -230,7 +230,7 @@ def test_retry_replaces_lost_outcomes_not_missing_verifiers(ada, project, calls,
     recording.finish(system(project), calls[0], Finish(stop_reason="done"))
     [end(pk) for pk in calls[1:4]]
     assert planning.retry(ada, plan.run_id) == 0  # its verdict is still on the way
-    recording.note_unverified(system(project), calls[0], reason)
+    noting.note_unverified(system(project), calls[0], reason)
     [card] = overview.cards(ada, [plan.run])
     found = compare_run(ada, plan.run_id)
     assert card.broken == overview.card_of(found).broken == int(lost)
