@@ -19,9 +19,7 @@ from episodes.stored.entries import Entry, entries_of_batch
 from people.access import Actor
 from people.bodies import Body, HungUp, Receive, Send, bearer_secret
 from people.http import misshapen, refuse, respond
-from people.json_text import (
-    read_object,
-)
+from people.json_text import read_object
 from people.known_tokens import TOKENS
 
 PATH = re.compile(r"/api/v1/episodes/([^/]+)/steps")

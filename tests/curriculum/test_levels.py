@@ -4,12 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from curriculum.rules.levels import (
-    Counted,
-    gate,
-    is_recommended,
-    level_of,
-)
+from curriculum.rules.levels import Counted, gate, is_recommended, level_of
 from people.rates import wilson
 
 
