@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import functools
 import logging
+import subprocess
+import sys
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, TypeVar
 
 from celery import current_app
+from django.conf import settings
 from django.db import models, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
@@ -115,6 +118,18 @@ def cancel(job: Job, state: str) -> bool:
     """End a job that has not ended; its worker hears of it at its next write."""
     waiting = type(job)._default_manager.filter(pk=job.pk, state__in=job.WORKING)
     return bool(waiting.update(state=state, ended_at=timezone.now()))
+
+
+def run_aside(command: str, job_id: str, most_s: float | None = None) -> None:
+    """Run a command in a child process, whose writes are the result. The sweep finds a child that was killed."""
+    child = [sys.executable, str(settings.BASE_DIR / "manage.py"), command, job_id]
+    try:
+        done = subprocess.run(child, check=False, cwd=settings.BASE_DIR, timeout=most_s)
+    except subprocess.TimeoutExpired:
+        log.warning("%s %s took more than %s s and was stopped", command, job_id, most_s)
+    else:
+        if done.returncode:
+            log.warning("%s %s ended with %s", command, job_id, done.returncode)
 
 
 def call_worker(task: str, *args: str, queue: str = "default", delay_s: int = 0) -> bool:

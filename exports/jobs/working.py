@@ -1,14 +1,8 @@
-"""Builds one requested export to its end, in a process of its own.
-
-A build keeps a core busy for minutes and must not share a process with threads that answer asks: the worker starts
-`manage.py build_export ID` and watches it.
-"""
+"""Builds one requested export to its end, called by `manage.py build_export ID` in a process of its own."""
 
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import time
 
 from django.conf import settings
@@ -74,12 +68,3 @@ def _telling(export: Export) -> datasets.Progress:
         return jobs.progress(export, episodes_done=episodes, rows=rows, **start)
 
     return tell
-
-
-def in_own_process(command: str, row_id: str) -> None:
-    """Run a command in a child, whose writes are the result. The sweep finds a child that was killed."""
-    done = subprocess.run(
-        [sys.executable, str(settings.BASE_DIR / "manage.py"), command, row_id], check=False, cwd=settings.BASE_DIR
-    )
-    if done.returncode:
-        log.warning("%s %s ended with %s", command, row_id, done.returncode)
