@@ -15,12 +15,12 @@ from django.utils.safestring import SafeString
 
 from awmenv.health import Health
 from awmenv.models import BuildReport
-from episodes.formatting import ago, clock, duration, percent
 from episodes.models import Episode
 from episodes.show.html_cache import context_of, picture_of
 from episodes.show.step_cards import bytes_in_words, initials, number
 from episodes.show.windows import Shown
 from episodes.stored import strip as line
+from people.in_words import ago, clock, duration, percent
 from people.plain_text import clean
 
 register = template.Library()

@@ -16,7 +16,7 @@ from awmenv.client import EnvironmentClient
 from awmenv.errors import ResetFailed
 from awmenv.packs import Pack, load_pack
 from awmenv.server.session.scenario import STARTS_AT_ONCE, ScenarioHouse
-from awmenv.server.session.sessions import World
+from awmenv.server.session.shared import World
 from awmenv.server.settings import Settings
 from tests.awmenv.arena import Arena, arena_in, breaches
 from tests.awmenv.attacks import ATTACKS, LOOKING, ROWS, TAMPERING, Attack

@@ -22,12 +22,12 @@ import time_machine
 time_machine.travel(time.time() + {WAIT.total_seconds()}, tick=True).start()
 """
 LAUNCH = """
-from people.members import house_actor
+from people.members import system_actor
 from runs.launch import launching
 policy = launching.policy_named("script:demo") | {"ask_deadline_s": 2592000}
 task = launching.task_text("helpdesk_1", 1)
 start = launching.Start("helpdesk_1", 1, task, policy, expert="plain")
-launching.launch(house_actor("demo"), "waits", [start])
+launching.launch(system_actor("demo"), "waits", [start])
 """
 LOOK = """
 import json

@@ -13,7 +13,7 @@ from django.utils import timezone
 from awmclient.schema import EpisodeStart
 from episodes.live.consumers import actor_for
 from episodes.record import recording
-from people import members
+from people import access, members
 from people.access import SESSION_ENTRIES
 from people.errors import Invalid, LinkSpent, NotFound
 from people.models import LoginLink, Membership
@@ -167,7 +167,7 @@ def test_link_of_a_membership_that_is_over_opens_nothing(project, ada):
 
 def test_owners_link_opens_all_of_the_owners_projects(db, elsewhere, theirs, capsys):
     browser = opened(start(capsys))
-    members.link_for(members.house_actor("elsewhere"), "owner", "researcher")
+    members.link_for(access.system_actor("elsewhere"), "owner", "researcher")
     assert browser.get("/").status_code == 200 and not reads(browser, theirs)
     again = opened(start(capsys))
     assert reads(again, theirs) and again.get("/").status_code == 200

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.formatting import clock, duration
+from people.in_words import clock, duration
 
 
 @pytest.mark.parametrize(

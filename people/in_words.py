@@ -31,3 +31,7 @@ def ago(when: datetime, now: datetime) -> str:
 def percent(share: float | None) -> str:
     """Return a rate as people read it: 0.816 is "82%"."""
     return "" if share is None else f"{100 * share:.0f}%"
+
+
+def count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
