@@ -1,4 +1,4 @@
-"""Live hints of notifications: what one person's open pages hear alone, and the call for somebody who sends.
+"""Live hints of notifications: the topic of one person's open pages, and the call of the sender.
 
 Publishes through `episodes.events`, the only publisher.
 """
@@ -9,7 +9,7 @@ from episodes import events
 
 
 def person_topic(project_id: str, key: str) -> str:
-    """Return what the open pages of one person hear alone."""
+    """Return the topic that only one person's open pages subscribe to."""
     return f"person:{project_id}:{key}"
 
 
@@ -18,5 +18,5 @@ def tell_person(project_id: str, key: str, notice: events.Frame) -> None:
 
 
 def call_sender() -> None:
-    """Wake the worker that sends; a call that is lost costs the time until the next sweep."""
+    """Wake the worker that sends. A lost call delays it until the next sweep."""
     events.call_worker("notices.tasks.send")
