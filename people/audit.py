@@ -26,7 +26,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 @dataclass(frozen=True)
 class Filters:
-    """What an address asks for; empty means all."""
+    """The filters of an audit page; empty means all."""
 
     actor: str = ""
     verb: str = ""

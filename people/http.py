@@ -39,12 +39,12 @@ from people.sessions import SessionStore
 
 log = logging.getLogger(__name__)
 REFUSALS = dict.fromkeys((400, 401, 403, 404, 408, 409, 413, 422, 429, 503), ErrorEnvelope)
-"""What every call may answer instead of its own shape."""
+"""Error responses that every call can return."""
 AGAIN = (429, 503)
 SLOW = 408
 RETRY_AFTER_S = "1"
 KNOWN_S = 3.0
-"""For so long a token is known without asking the database; a revoked one is refused after this at the latest."""
+"""Seconds that a token is cached; a revoked one is refused after this at the latest."""
 KNOWN_TOKENS = 10_000
 MAX_DEPTH = 128
 """Deeper JSON is no record of a tool call; everything that walks a value may count on this."""
@@ -106,9 +106,9 @@ def _read(raw: bytes) -> Any:
 
 
 def _may_overflow(raw: bytes) -> bool:
-    """Return whether a number may be too large for a double: an exponent of three digits, or so many digits that one of
-    two is enough. Looked for in the shape of the text, where every digit is a 9, since patterns cost time for each
-    letter.
+    """Return whether a number can be too large for a double: by a three-digit exponent or by its length.
+
+    Searches the shape of the text, where every digit is a 9, since patterns cost time for each letter.
     """
     shape = raw.translate(_SHAPE)
     return b"e999" in shape or b"e+999" in shape or b"9" * 200 in shape
@@ -216,8 +216,9 @@ def _ask(secret: str) -> Actor | None:
 
 
 async def sender_of(scope: dict[str, Any]) -> str:
-    """Return who sends a request, by the token or the session it shows; empty for a stranger. What they may do is asked
-    by whoever answers.
+    """Return the sender of a request by its token or session; empty for a stranger.
+
+    Rights are checked by the view.
     """
     secret = bearer_secret(scope)
     if secret is None:
@@ -286,13 +287,13 @@ async def respond(send: Send, status: int, answer: Any, more: Sequence[tuple[byt
 
 
 async def refuse(send: Send, error: Exception) -> None:
-    """Send the answer below Django to whatever ended a call."""
-    refused = told(error)
+    """Send the refusal for an error, below Django."""
+    refused = as_refusal(error)
     await respond(send, refused.status, envelope(refused))
 
 
-def told(error: Exception) -> AppError:
-    """Return the refusal that an error becomes; what is none of ours goes to the log."""
+def as_refusal(error: Exception) -> AppError:
+    """Return the refusal for an error. An unexpected error is logged."""
     if isinstance(error, AppError):
         return error
     if isinstance(error, AWAY):
@@ -349,7 +350,7 @@ def build_api(**options: Any) -> Api:
         return refusal(TooLarge())
 
     def database_away(request: HttpRequest, error: Exception) -> HttpResponse:
-        return refusal(told(error))
+        return refusal(as_refusal(error))
 
     for away in AWAY:
         api.exception_handler(away)(database_away)

@@ -1,7 +1,7 @@
-"""`manage.py prepare`: bring the database to this version and fill it. The supervisor runs it at each start.
+"""`manage.py prepare`: migrate the database to this version and fill it. The supervisor runs it at each start.
 
-Prints lines for the person at the terminal, and two for the supervisor: `@migrated` once services may start, and
-`@login PATH` with the owner's way in.
+Prints lines for the operator, and two for the supervisor: `@migrated` once services can start, and `@login PATH` with
+the owner's login path.
 """
 
 import io
@@ -18,7 +18,7 @@ from awmweb.embedded.paths import data_paths
 
 
 class LastLine(io.TextIOBase):
-    """Passes lines on as they come, but for the last one, which it keeps."""
+    """A stream that passes lines on, except for the last one, which it keeps."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -47,7 +47,7 @@ class Command(BaseCommand):
         print(f"@login {lines.last}", flush=True)
 
     def migrate(self) -> None:
-        """Apply what is missing; refuse a database that a newer version has changed already."""
+        """Apply missing migrations. Raises if a newer version has changed the database."""
         executor = MigrationExecutor(connection)
         applied = set(executor.loader.applied_migrations)
         unknown = sorted(applied - set(executor.loader.disk_migrations or {}))
@@ -63,7 +63,7 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
 
     def back_up(self, count: int) -> None:
-        """Back up before an upgrade, which may be regretted."""
+        """Back up before an upgrade, so that it can be reverted."""
         here = data_paths(settings.VAR)
         print(f"backup: saving data before {count} migrations", flush=True)
         try:
