@@ -32,7 +32,7 @@ OF_PAGES = (
     *("awmweb", "curriculum", "episodes", "experts", "exports", "imports", "notices", "people", "reviews", "runs"),
 )
 """Packages that make pages: a string of one word can be shown, too."""
-CODE_COVERED = ("awmclient", "awmenv", "awmweb", "experts", "notices", "people", "tools")
+CODE_COVERED = ("awmclient", "awmenv", "awmweb", "bench", "experts", "notices", "people", "tools")
 """Packages whose docstrings, comments and names keep the rules as well."""
 CODE_ALLOWED = {
     ("house", "awmenv/server/session/scenario.py"): "a class, renamed with all others",
