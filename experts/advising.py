@@ -76,6 +76,7 @@ def _accept(
     with transaction.atomic():
         ask = closing.locked(slot.ask_id)
         said = Advice.objects.filter(ask=ask, author_key=actor.key, nonce=nonce) if nonce else Advice.objects.none()
+        # False sorts first: an accepted answer before a late one.
         repeated = said.order_by("late").first()
         if repeated is not None and not repeated.late:
             return repeated
@@ -97,6 +98,7 @@ def _accept(
         elif isinstance(refusal, TooLate):
             words = tagging.words_of(text, [call.model_dump() for call in tool_calls or []])
             tagging.annotate_ask(actor, ask, LATE, words)
+    # Raised after the commit, so that the refused text stays stored.
     if refusal is not None:
         raise refusal
     return advice

@@ -78,6 +78,7 @@ def _prepared(ask: Ask) -> Advice | None:
 def close_if_due(ask_id: str) -> Ask:
     """Close the ask as fell back if its deadline has passed. Any reader can call this; no worker is needed."""
     ask = Ask.objects.select_related("accepted").get(pk=ask_id)
+    # Checked without a lock first: most reads find an ask that is not due.
     if ask.is_open and ask.deadline_at <= timezone.now():
         ask = locked(ask_id)
         if ask.is_open:
@@ -87,6 +88,7 @@ def close_if_due(ask_id: str) -> Ask:
 
 def close_due(now: datetime | None = None) -> int:
     """Close expired asks that no request has read. Called by the periodic sweep."""
+    # Bounded, so that a sweep ends; the next one closes the rest.
     due = list(Ask.objects.due(now or timezone.now()).values_list("pk", flat=True)[:500])
     return sum(close_if_due(pk).status == AskStatus.FELL_BACK for pk in due)
 

@@ -164,6 +164,7 @@ def save_draft(
         mine = Draft.objects.select_for_update().filter(ask=ask, author_key=actor.key).first()
         if mine is None:
             return _first_draft(actor, ask, written)
+        # A repeated save has the same text and is no conflict.
         if mine.version != version and (mine.text, mine.tool_calls) != (text, calls):
             raise DraftConflict(mine.text or "", mine.version)
         written |= {"version": mine.version + 1, "saved_at": timezone.now()}
@@ -206,6 +207,7 @@ def has_room(model: Actor, now: datetime) -> bool:
 
     Holds a lock until the transaction ends, so that the limit holds over all processes.
     """
+    # An advisory lock, since no row represents an endpoint, which all projects share.
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtext(%s))", [model.key])
     begun = Draft.objects.filter(author_key=model.key, text=None, failed=False, saved_at__gt=now - DRAFT_ALIVE)
@@ -220,7 +222,9 @@ def begin_draft(model: Actor) -> Ask | None:
         return None
     due = Ask.objects.open().filter(draft_at__lte=now, deadline_at__gt=now, project=model.project)
     prepared = Draft.objects.filter(author_key__startswith=MODEL)
+    # A model that stopped in the middle must not block the others.
     prepared.filter(text=None, failed=False, saved_at__lt=now - DRAFT_ALIVE, ask__in=due).delete()
+    # Failed drafts of other models do not count: each model gets one attempt.
     taken = prepared.filter(Q(failed=False) | Q(author_key=model.key), ask=OuterRef("pk"))
     free = due.filter(~Exists(taken)).select_for_update(skip_locked=True, of=("self",))
     ask = free.select_related("episode", "project").order_by("draft_at").first()
@@ -310,6 +314,7 @@ def look_at(actor: Actor, ask_id: str) -> list[str]:
             pipe.expire(key, int(LOOKING_S))
             pipe.zrange(key, 0, 20)
             here = pipe.execute()[-1]
+    # The list is only a hint: without Valkey the page works without it.
     except redis.RedisError:
         return []
     others = (one.decode("utf-8", "replace").partition(" ") for one in here)
@@ -318,4 +323,5 @@ def look_at(actor: Actor, ask_id: str) -> list[str]:
 
 @functools.cache
 def _looking() -> redis.Redis:
+    # Short timeouts: every page of an ask waits for this.
     return redis.Redis.from_url(settings.REDIS_URL, socket_timeout=0.3, socket_connect_timeout=0.3)

@@ -87,6 +87,7 @@ def work() -> None:
     One drain runs per process: a call during a drain makes it check again.
     """
     _wanted.set()
+    # Checked again after the release: a call between the last check and the release must not be lost.
     while settings.EXPERT_ENDPOINTS and _wanted.is_set() and _one_at_work.acquire(blocking=False):
         try:
             _wanted.clear()
@@ -101,6 +102,7 @@ async def _drain() -> None:
         at_work |= {asyncio.create_task(job) for job in await database_sync_to_async(_jobs)()}
         if not at_work:
             return
+        # With a timeout, since new asks can become due before any call returns.
         done, at_work = await asyncio.wait(at_work, timeout=LOOK_EVERY_S, return_when=asyncio.FIRST_COMPLETED)
         for broken in (task.exception() for task in done):
             if broken is not None:
@@ -242,6 +244,7 @@ async def _call(
     content = message.get("content")
     words = content if isinstance(content, str) else ""
     cost = (
+        # Not isinstance: True is an int. Without a count, about four characters per token.
         total if type(total) is int and 0 <= total <= TOKENS_MOST else (len(messages[1]["content"]) + len(words)) // 4
     )
     why = unusable(words)

@@ -82,6 +82,7 @@ def open_ask(actor: Actor, wanted: AskOpen) -> tuple[Ask, bool]:
     """
     may_record(actor)
     digest = hashlib.sha256(json.dumps(wanted.model_dump(), sort_keys=True).encode()).hexdigest()
+    # The lock of the episode serializes its asks, so that a repeated key finds the first one.
     with transaction.atomic():
         episode = visible_or_404(Episode.objects.select_for_update(), actor, wanted.episode)
         known = Ask.objects.select_related("accepted").filter(episode=episode, key=wanted.key).first()
@@ -329,6 +330,7 @@ def decline_unclaimed(actor: Actor, ask_id: str, reason: str = "") -> None:
     may_advise(actor)
     ask = _open_or_refuse(actor, ask_id)
     said = {"author": actor.name, "reason": reason}
+    # A repeated press changes nothing.
     if not Decline.objects.get_or_create(ask=ask, author_key=actor.key, defaults=said)[1]:
         return
     slot = Assignment.objects.get(ask=ask)
@@ -477,5 +479,6 @@ def held_slot(slot: Assignment, lease_token: str) -> Any:
 def _release_slot(slot: Assignment, lease_token: str) -> None:
     if not leasing.release(Assignment.objects.filter(pk=slot.pk), lease_token):
         raise TooLate if not slot.ask.is_open else LeaseLost
+    # The conditional update has bypassed this object.
     slot.refresh_from_db(fields=["state", "holder", "holder_name", "lease_token", "lease_until"])
     deliveries.reconsider(notifications.KIND, slot.ask_id)

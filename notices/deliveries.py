@@ -94,6 +94,7 @@ def queue_for(subject: Subject) -> None:
         for subscription in listening
         if subscription.user_key in recipients
     ]
+    # A unique constraint on subscription, subject and rank drops repeats.
     Delivery.objects.bulk_create(queued, ignore_conflicts=True)
     if any(row.due_at == now for row in queued):
         events.call_sender()
@@ -148,10 +149,12 @@ def _pick(subscription: Subscription, rows: list[Delivery], now: datetime) -> Pa
     for row in rows:
         if subscription.ended_at is not None or subscription.broken:
             _end(row, DeliveryState.SKIPPED, subscription.broken or "Channel removed.")
+        # No attempt has recorded a result: the sender was killed each time.
         elif row.attempts >= ATTEMPTS_MAX:
             _end(row, DeliveryState.FAILED, row.words or "The sender stopped before it finished.")
     rows = [row for row in rows if row.state == DeliveryState.WAITING]
     own = next((row for row in rows if row.kind in subjects.OWN), None)
+    # The mailbox was confirmed meanwhile, or the code was used up.
     if own is not None and own.kind == subjects.CODE and not subscription.secret.get("code"):
         _end(own, DeliveryState.SKIPPED, "Not sent: this code is no longer valid.")
     elif own is not None:
@@ -185,6 +188,7 @@ def _standing(subscription: Subscription, row: Delivery, subject: Subject | None
         return skip("Not sent: quiet hours end after the deadline.")
     if quiet is not None:
         return put_off(quiet, "Quiet hours.")
+    # A retry is not limited: its first attempt was counted.
     told_at = subscription.told_at if not row.attempts else None
     if told_at is not None and (free_at := told_at + timedelta(seconds=subscription.every_s)) > now:
         return put_off(free_at, f"At most one every {subscription.every_s} s.")
@@ -228,6 +232,7 @@ def _packed(subscription: Subscription, row: Delivery, subject: Subject | None, 
     row.attempts, row.due_at = row.attempts + 1, now + TAKEN_FOR
     row.save(update_fields=["attempts", "due_at"])
     if subject is not None:
+        # Before sending, so that a concurrent sender respects the limit.
         subscription.told_at = now
         subscription.save(update_fields=["told_at"])
     count = subjects.open_count(row.kind, subscription.project_id, now)

@@ -61,6 +61,7 @@ class Room:
 
     def take(self, who: str, size: int) -> None:
         """Take memory for a sender. Raises `Busy`."""
+        # After this, at least as much must stay free as the sender holds.
         if self._held[who] + size > self._free - size:
             raise Busy
         self._free -= size
@@ -85,6 +86,7 @@ class Body:
 
     def __init__(self, scope: dict[str, Any], receive: Receive, limit: int, sender: str) -> None:
         said = header(scope, b"content-length")
+        # Untrusted: converting thousands of digits takes quadratic time.
         self._announced = int(said) if said.isdecimal() and len(said) < 20 else 0
         self._receive, self._sender = receive, sender
         self._room, self._limit = (ROOM, limit) if sender else (STRANGERS, min(limit, STRANGER_BYTES))
@@ -111,6 +113,7 @@ class Body:
         parts: list[bytes] = []
         while more:
             try:
+                # Two limits: the longest pause, and the lowest average rate.
                 async with asyncio.timeout_at(min(loop.time() + SILENCE_S, began + FIRST_S + size / BYTES_PER_S)):
                     message = await self._receive()
             except TimeoutError:

@@ -82,6 +82,7 @@ def policy_of(desk: Desk, episode: Episode) -> Policy:
     shared = ("model_first", "people_while_free", "cache", "audit_share", "low_confidence", "large_group", "seed")
     more = ("per_hour", "per_training_step", "wait_limit_s", "capacity")
     given: dict[str, Any] = {name: getattr(desk, name) for name in (*shared, *more)}
+    # Loops record any JSON as their policy.
     only = episode.policy.get("experts") if isinstance(episode.policy, dict) else ""
     given["only"] = only if only in ("people", "models") else ""
     return Policy(**given, has_senior=desk.senior_id is not None, has_models=bool(settings.EXPERT_ENDPOINTS))
@@ -194,6 +195,7 @@ def pool(ask: Ask, now: datetime) -> tuple[set[str], set[str]]:
     passed = set(Decline.objects.filter(ask=ask).values_list("author_key", flat=True))
     members = members_of(ask.project, now)
     fit = {one.key for one in members if may_take(ask.skills, one.skills)}
+    # If the senior has left the project, everyone with the skills can answer.
     if ask.tier == Tier.SENIOR and any(one.is_senior for one in members):
         fit &= {one.key for one in members if one.is_senior}
     present = {one.actor_key: one for one in here(ask.project, now)}
@@ -230,6 +232,7 @@ def load_for(ask: Ask, policy: Policy, now: datetime) -> Load:
         present=len(pool(ask, now)[1]),
         ahead=counts["all"],
         ahead_of_run=counts["mine"],
+        # This run counts too, also if this is its first ask.
         runs=counts["runs"] + (counts["mine"] == 0),
         usual_s=usual_time(ask.project),
         left_s=((ask.human_deadline_at or ask.deadline_at) - now).total_seconds(),
@@ -247,6 +250,7 @@ def _spent(ask: Ask, policy: Policy, now: datetime) -> dict[str, int]:
     if policy.per_hour is None and policy.per_training_step is None:
         return {}
     same = {"episode__run": ask.episode.run_id} if ask.episode.run_id else {"episode": ask.episode_id}
+    # By event, not by tier: an ask that has moved on from people used their budget all the same.
     had = Ask.objects.filter(events__verb="to_people", **same).distinct()
     return {
         "hour": had.filter(created_at__gt=now - timedelta(hours=1)).count(),

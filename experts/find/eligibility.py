@@ -139,6 +139,7 @@ def spot_of(actor: Actor, pk: str, now: datetime) -> Spot | None:
 
 def newest_of(found: list[Spot]) -> Spot | None:
     """Return the newest ask that this person can act on."""
+    # IDs sort by their creation time.
     return max((one for one in found if one.place in (MINE, FREE)), key=lambda one: one.pk, default=None)
 
 

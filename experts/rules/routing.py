@@ -113,6 +113,7 @@ def expected_wait(load: Load) -> float:
     Runs take turns, so a run with few asks waits only for its own and as many of each other run.
     """
     ahead = min(load.ahead, load.ahead_of_run * load.runs)
+    # With no one online, the wait is that of one person: the deadline bounds it.
     return load.usual_s * (1 + ahead // max(load.present, 1))
 
 
@@ -200,8 +201,10 @@ def in_turn(asks: Iterable[W], now: datetime, served: Counter[str], usual_s: flo
 def _turn(ask: Waiting, now: datetime, served: Counter[str], usual_s: float) -> tuple[int, float, float, str]:
     left = (ask.deadline_at - now).total_seconds()
     if left < usual_s:
+        # Any answer would be late: last, those with the most time left first.
         return (2, 0, -left, ask.pk)
     if left < 2 * usual_s:
+        # It would expire after one more answer: first, nearest deadline first.
         return (0, 0, left, ask.pk)
     worth = ask.priority * AGING_S + (now - ask.created_at).total_seconds()
     return (1, served[ask.run_key], -worth, ask.pk)
