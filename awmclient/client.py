@@ -126,7 +126,7 @@ class HttpEpisode:
             reason = error.message
         except Parked:
             raise
-        except BaseException:
+        except BaseException:  # also a cancelled wait: without this, people would answer no one
             self._outbox.give_up(asked, "the loop stopped waiting")
             raise
         self._outbox.give_up(asked, reason)

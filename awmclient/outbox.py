@@ -118,11 +118,13 @@ class Outbox:
                 self._entries[0] = batch.instead_of
                 return
             batch.error = error
+            # No later number is in use, so the numbers of the refused steps are free again.
             if batch.last == self.last_seq:
                 self.last_seq = max(batch.before, self.acknowledged)
         self._entries.popleft()
 
     async def _send_question(self, question: Question) -> None:
+        # Its number is taken in this process, so the record needs a step there in any case.
         if question.given_up and not await self._arrived(question):
             self._entries[0] = self._stand_in(question)
             return
@@ -178,6 +180,7 @@ class Outbox:
         """Cancel a question that no one waits for. If advice came, record that the agent never had it."""
         await self._quietly("POST", f"/asks/{question.id}/cancel")
         view = await self._quietly("GET", f"/asks/{question.id}?wait=0")
+        # A caller that numbers its own steps leaves no number for a note.
         if view.get("status") == "answered" and not self._explicit:
             content = f"The advice in step {question.seq} came too late ({question.given_up}); the agent got no_advice."
             self.put_steps({"kind": "note", "content": content, "meta": {"unheard_ask": question.id}})
@@ -198,5 +201,6 @@ def _fitting(steps: list[dict[str, Any]]) -> int:
     for count, step in enumerate(steps[:STEPS_PER_BATCH]):
         room -= len(encode(step)) + 1
         if room < 0:
+            # At least one: the dashboard refuses a step that is too large by itself.
             return max(count, 1)
     return min(len(steps), STEPS_PER_BATCH)

@@ -206,6 +206,7 @@ class _Loop:
                 tools = {"tools": self.tools} if self.has_tools else {}
                 fields = cast(EpisodeFields, {**tools, **{k: v for k, v in fields.items() if v is not None}})
                 self.episode = await dash.start_episode(self.task, **fields)
+            # Raised only now, so that the failed start has an episode to be recorded in.
             if broken is not None:
                 raise broken
             async with self._heartbeats(self.episode):
@@ -236,6 +237,7 @@ class _Loop:
             return None
         try:
             found = await ask(final_answer=end.final_answer)
+            # A task can have an SQL verifier only.
             if found.reward_type == NO_VERIFIER:
                 found = await ask(final_answer=end.final_answer, mode="sql")
         except Exception as error:
@@ -285,6 +287,7 @@ class _Loop:
                     if getattr(first, "error", None):
                         raise EnvironmentFault(str(first.error))
                     listed = await self.environment.list_tools()
+                    # A tool of the environment must not replace `ask_expert` or a control tool.
                     tools = [as_spec(tool) for tool in listed if not is_reserved(tool.name)]
                     if problem := tools_problem(tools):
                         raise EnvironmentFault(problem)
@@ -352,6 +355,7 @@ class _Loop:
         with _boundary(EnvironmentFault):
             await restore(self.environment, recorded)
         self._add(*(_as_lived(step) for step in recorded if step["kind"] in OF_LOOP))
+        # The time limit covers all attempts of the episode.
         self.started -= active_s(recorded)
         if (resume := getattr(self.policy, "resume", None)) is not None:
             with _boundary(PolicyFault):
@@ -380,6 +384,7 @@ class _Loop:
         try:
             while True:
                 standing = self.standing
+                # A resumed turn first makes its remaining calls; the limits on turns are checked between turns.
                 if not standing.pending:
                     await self._nudge()
                     if standing.end is not None:
@@ -415,6 +420,7 @@ class _Loop:
                 async with timer:
                     return await self.policy.act(self._view(self.steps, number, self.standing.spent))
         except PolicyFault:
+            # The policy was cancelled by the time limit: this is an end, not its fault.
             if timer.expired():
                 raise _End("timeout") from None
             raise
@@ -509,6 +515,7 @@ class _Loop:
         start = self.clock()
         with _boundary(ExpertFault):
             advice = await self.episode.ask(question, context=words, deadline_s=self.limits.ask_deadline_s, **place)
+        # `timeout_s` does not count waits for people.
         self.waited += self.clock() - start
         asked = {"question": question} | ({"context": words} if words is not None else {})
         self._add({"kind": "ask", **asked, "advice": advice.observation(), **place})
