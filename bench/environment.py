@@ -161,7 +161,7 @@ def play(call):
     return (time.perf_counter() - started) * 1000
 
 reads = sorted(play(read) for _ in range(300))
-host.let_go_of_database()
+host.close_database()
 pid = os.fork()
 if pid == 0:
     loop = asyncio.new_event_loop()
