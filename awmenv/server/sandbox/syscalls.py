@@ -54,7 +54,7 @@ _READING = (
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sigaltstack", "sched_yield", "sched_getaffinity", "poll",
     "ppoll", "select", "pselect6", "restart_syscall", "rseq", "set_robust_list", "membarrier", "exit", "exit_group",
 )  # fmt: skip
-# No sendmsg: it can hide an open file in a socket's queue, where no limit counts it; and it takes an address.
+# No sendmsg: it can keep a file open in a socket's queue, where its holder is not visible; and it takes an address.
 # No clone: a session has no threads, `host` runs in place what an app gives to one.
 _WORKING = (
     *_READING, "pwrite64", "ftruncate", "fsync", "fdatasync", "unlink", "unlinkat", "rename", "renameat", "sendto",

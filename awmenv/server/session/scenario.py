@@ -256,7 +256,7 @@ class ScenarioHouse:
         for template in list(self._homes.values()):
             folder = template.home / "template"
             if template.leash.fileno() < 0:
-                continue  # it has been retired, and ends with its last session
+                continue  # it was ended already, and is removed with its last session
             if folder.exists() and database.disk_use(folder) > self.settings.session_disk_mb << 20:
                 self._end_scenario(template, "used more disk than it may")
                 continue
