@@ -1,7 +1,7 @@
 """Locks of packages: what the hand-written requirements resolve to, on every platform, with the hashes of its files.
 
 `python -m tools.locks` compares locks with requirements and asks nothing of the network; `make check` calls it.
-`python -m tools.locks --write [--upgrade]` makes them anew with uv; `make lock` calls it.
+`python -m tools.locks --write [--upgrade]` writes new ones with uv; `make lock` calls it.
 """
 
 from __future__ import annotations

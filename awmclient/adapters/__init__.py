@@ -1,4 +1,4 @@
-"""Agent frameworks of others as loops: each module gives one of them `ask_expert` as its tool and records what it does.
+"""Adapters for agent frameworks: each module gives a framework `ask_expert` as a tool and records its agent.
 
 A module imports its framework when it is imported itself, so the client needs none of them.
 """

@@ -1,6 +1,5 @@
-"""The environment server's own process: openenv's app, sessions, scenario hosts and the verifier, and the sandbox they
-run in.
+"""The environment server's own process: openenv's app, sessions, scenario hosts, the verifier, and their sandbox.
 
-Private: nothing outside `awmenv.server` imports it, but for
-`awmenv.server.verifier.run_verifier`, which works imported alone.
+Private: nothing outside `awmenv.server` imports it, except `awmenv.server.verifier.run_verifier`, which works imported
+alone.
 """

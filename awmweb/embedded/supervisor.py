@@ -1,8 +1,8 @@
-"""The process that starts everything, keeps it running and stops it: `python -m awmweb.embedded.supervisor OPTIONS`.
+"""The process that starts everything, restarts it and stops it: `python -m awmweb.embedded.supervisor OPTIONS`.
 
-Owns the children and the terminal: progress lines, then the ready line, then only news of deaths and restarts. Leaves
-to `postgres` and `valkey` how a server starts, to `services` what ours are, to `manage.py prepare` all that needs
-Django. Called by `manage.py up`, which replaces itself with this process.
+Owns the children and the terminal: progress lines, then the ready line, then only exits and restarts. Leaves to
+`postgres` and `valkey` how a server starts, to `services` which services exist, to `manage.py prepare` everything that
+needs Django. Called by `manage.py up`, which replaces itself with this process.
 """
 
 import json
@@ -26,7 +26,7 @@ from awmweb.embedded.processes import Child, end_leftovers, kill_group, last_lin
 from awmweb.embedded.servers import locked
 
 BACK_OFF = (0.5, 30.0)  # first and longest pause before a restart
-STABLE_S = 60.0  # after so many seconds alive a death counts as the first again
+STABLE_S = 60.0  # a run of this length resets the pause
 # Who ends when, and how long each stage may take: together under the twenty seconds that a stop may take. Rollouts end
 # before their environments, or they would blame the environment for what we did; the database is last, so that every
 # commit under way is kept.
@@ -42,12 +42,12 @@ READY_SECONDS = 120.0
 
 
 class StopRequested(BaseException):
-    """A signal asked for the end. Like KeyboardInterrupt it passes through every `except Exception`."""
+    """A signal to stop. Like KeyboardInterrupt it passes through every `except Exception`."""
 
 
 @dataclass
 class Kept:
-    """A child that must run, and what is known about its deaths."""
+    """A child that must run, and its exits so far."""
 
     name: str
     log: Path
@@ -57,12 +57,12 @@ class Kept:
     due: float = 0.0
 
     def pause(self) -> float:
-        """Return how long to wait before the next start: doubling, and forgotten after a long life."""
+        """Return the seconds before the next start: doubling, and reset after a long run."""
         return min(BACK_OFF[1], BACK_OFF[0] * 2.0 ** (self.deaths - 1))
 
 
 class Supervisor:
-    """Everything that runs on one data folder."""
+    """All processes on one data folder."""
 
     def __init__(self, options: services.Options) -> None:
         self.options = options
@@ -75,7 +75,7 @@ class Supervisor:
         self.wake, self.waker = os.pipe()
 
     def run(self) -> None:
-        """Start, keep running until a signal asks for the end, stop."""
+        """Start everything, restart what fails until a signal, stop everything."""
         self._listen()
         try:
             services.check_ports(self.options)
@@ -180,7 +180,7 @@ class Supervisor:
         self._note_pids()
 
     def _tend(self, seconds: float) -> None:
-        """Wait for a death, a due restart or the time to pass, and do what is to be done."""
+        """Wait for an exit, a due restart or the timeout, and handle it."""
         now = time.monotonic()
         dues = [kept.due - now for kept in self.kept if not kept.child]
         select.select([self.wake], [], [], max(0.0, min([seconds, *dues])))
@@ -268,7 +268,7 @@ class Supervisor:
         try:
             print(f"[{time.monotonic() - self.began:6.1f} s] {text}", flush=True)
         except OSError:
-            return  # the terminal has gone; the children stay
+            return  # the terminal is closed; the children continue
 
 
 def _cause(code: int) -> str:

@@ -233,7 +233,7 @@ def begin(episode_id: str, worker: str = "") -> Episode | None:
     """
     about = {"id": episode_id, "now": timezone.now(), "worker": worker, "resumed": RESUMED, "actor": name_of(None)}
     with transaction.atomic(savepoint=False):
-        episode = _WHOLE.one(BEGUN, about)
+        episode = _WHOLE.first(BEGUN, about)
         if episode is not None:
             announce(episode)
     return episode
@@ -251,7 +251,7 @@ def append_steps(actor: Actor, episode_id: str, steps: Sequence[StepCommon], att
 
 def locked(actor: Actor, episode_id: str, attempt: int | None = None) -> Episode:
     """Lock and return the episode. Raises EpisodeEnded for an attempt that another one has taken over from."""
-    episode = _ROW.one(LOCKED, [episode_id, actor.project.pk]) if is_id(episode_id) else None
+    episode = _ROW.first(LOCKED, [episode_id, actor.project.pk]) if is_id(episode_id) else None
     if episode is None:
         raise NotFound
     if attempt not in (None, episode.attempt):

@@ -262,8 +262,9 @@ def _rounded(value: float | None) -> float | None:
 
 
 def _safe(value: Any) -> Any:
-    """Return a cell that a spreadsheet takes for text, also where it reads past blanks and invisible characters in
-    front, or reads a full-width sign as its narrow form.
+    """Return a cell that spreadsheets read as text.
+
+    Handles leading blanks, invisible characters and full-width signs.
     """
     if not isinstance(value, str):
         return value

@@ -1,4 +1,4 @@
-"""The rows of this app, by subject: what is said to asks, and the desk. Django finds its models here."""
+"""The rows of this app, by subject: asks with their answers, and the desk. Django finds its models here."""
 
 from episodes.models import Privilege
 from experts.models.asks import (

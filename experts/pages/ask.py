@@ -1,7 +1,7 @@
-"""Pages about one ask, and the forms that claim, renew, release, pass and answer. The queue is `pages/queue.py`'s.
+"""Pages about one ask, and the forms that claim, renew, release, decline and answer. The queue is `pages/queue.py`'s.
 
-Owns HTTP status, redirects and form words. Every write is a function of `queue.py` or `advising.py`; what is
-shown is `board.py`'s.
+Owns HTTP status, redirects and form texts. Every write is a function of `queue.py` or `advising.py`; what is shown is
+`board.py`'s.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ from people.errors import AppError
 from people.plain_text import clean
 
 SWAPPED = "_swapped.html"
-"""What stands around an ask that is put into an open page."""
+"""The frame of an ask that is swapped into an open page."""
 
 
 @require_GET
@@ -66,14 +66,14 @@ def ask(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, **given: Any) -> HttpResponse:
-    """Show the page of one ask, as it stands for this person; `given` carries what they had written."""
+    """Show the page of one ask for this person. `given` has the values of a refused form."""
     actor = request.actor
     one = visible_or_404(asks_of(actor), actor, pk)
     now, slot = timezone.now(), one.assignment
     held = slot.is_held(now)
     mine = (slot.holder == actor.key and slot.state == "claimed") or bool(given.get("ahead"))
     said, lens = mine_of(actor, one, now), lens_of(actor, one.episode)
-    amending = said.may_amend and "amend" in request.GET
+    amending = said.may_edit and "amend" in request.GET
     context = {
         **_after(one, actor),
         **(_hands(actor, one, now) if one.is_open and mine else {}),
@@ -113,9 +113,7 @@ def _ask(request: MemberRequest, pk: str, problem: str = "", status: int = 200, 
 @require_GET
 @ask_form
 def ahead(request: MemberRequest, pk: str) -> HttpResponse:
-    """Show the page of the ask that this person would get after this one, as if they had claimed it; nothing is
-    claimed.
-    """
+    """Show the page of the person's next ask as if they had claimed it. Claims nothing."""
     found = board.next_for(request.actor, timezone.now(), after=pk)
     if found is None:
         return HttpResponse(status=204)
@@ -124,7 +122,7 @@ def ahead(request: MemberRequest, pk: str) -> HttpResponse:
 
 
 def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
-    """Return what stands beside the form of who holds the ask."""
+    """Return what is shown beside the form to the holder of the ask."""
     found = ways(actor, one)
     return {
         "draft": model_draft(one, now),
@@ -148,7 +146,7 @@ def _shown_in(lens: Lens, one: Ask) -> int:
 
 
 def _after(one: Ask, actor: Actor) -> dict[str, Any]:
-    """Return what happened from the ask on, and what this person may still do about it."""
+    """Return what happened since the ask, and what this person can still do about it."""
     return {
         "said": mine_of(actor, one, timezone.now()),
         "family": [] if one.is_open else family_of(actor, one),
@@ -166,7 +164,7 @@ def _after(one: Ask, actor: Actor) -> dict[str, Any]:
 @require_GET
 @ask_page
 def ask_fragments(request: MemberRequest, pk: str) -> HttpResponse:
-    """Return steps as for an episode's page, with the words about this ask beside them."""
+    """Return steps as for an episode's page, with the texts about this ask."""
     one = visible_or_404(asks_of(request.actor), request.actor, pk)
     since, limit = number(request.GET.get("since")) or 0, number(request.GET.get("limit"))
     again = numbers(request.GET.get("again", ""))
@@ -187,7 +185,7 @@ def _beside(actor: Actor, one: Ask) -> dict[str, Any]:
 @require_POST
 @ask_form
 def claim(request: MemberRequest, pk: str) -> HttpResponse:
-    """Claim and open. Who comes second sees who holds it."""
+    """Claim an ask and open it. A person who is too late sees who claimed it."""
     try:
         queue.claim(request.actor, pk)
     except AlreadyClaimed:
@@ -242,7 +240,7 @@ def _refusal(refused: AppError) -> JsonResponse:
 @require_POST
 @ask_form
 def answer(request: MemberRequest, pk: str) -> HttpResponse:
-    """Send once: the nonce makes a repeated press the same answer. Scripts get JSON, plain forms a page."""
+    """Send once: with the nonce a repeated press is the same answer. Scripts get JSON, plain forms a page."""
     wants_json = request.headers.get("Accept") == "application/json"
     try:
         sent = _send(request, pk)
@@ -257,13 +255,13 @@ def answer(request: MemberRequest, pk: str) -> HttpResponse:
     where = reverse("ask", args=[shown]) if shown else reverse("queue")
     if not wants_json:
         return redirect(where)
-    told: dict[str, Any] = {"next": where, "ask": pk, "sent_at": sent.created_at.isoformat()}
+    reply: dict[str, Any] = {"next": where, "ask": pk, "sent_at": sent.created_at.isoformat()}
     if following and (fetched := request.headers.get("X-Swap")):
         if lease is not None and fetched == following and not len(messages.get_messages(request)):
-            told["lease"] = {"token": lease.lease_token, "until": lease.lease_until.isoformat()}
+            reply["lease"] = {"token": lease.lease_token, "until": lease.lease_until.isoformat()}
         else:  # a second request for the page would double the wait
-            told["page"] = _ask(request, following, frame=SWAPPED).content.decode()
-    return JsonResponse(told)
+            reply["page"] = _ask(request, following, frame=SWAPPED).content.decode()
+    return JsonResponse(reply)
 
 
 def _watches(request: MemberRequest) -> bool:
@@ -271,8 +269,9 @@ def _watches(request: MemberRequest) -> bool:
 
 
 def _send(request: MemberRequest, pk: str) -> Advice:
-    """Return the answer to this ask, then to those chosen that ask the same; who did not get it is said on the next
-    page.
+    """Return the answer to this ask, sent also to the chosen asks with the same question.
+
+    Refusals are shown on the next page.
     """
     actor, slot, token = _lease(request, pk)
     checked = checked_body(request, asks_of(actor).get(pk=pk), token)
@@ -297,10 +296,10 @@ def _tell_family(request: MemberRequest, said: dict[str, str]) -> None:
 
 
 def _claim_next(request: MemberRequest) -> tuple[str | None, queue.Claim | None]:
-    """Claim the ask that this person should answer next: its ID, if there is one, and the lease unless it was lost."""
+    """Claim this person's next ask. Return its ID, if there is one, and the lease unless someone else claimed it."""
     actor = request.actor
     fetched = request.headers.get("X-Swap", "")
-    if fetched not in ("", "page"):  # was next a moment ago, and the page forgets it as soon as another ask opens
+    if fetched not in ("", "page"):  # the page's next ask, which it drops as soon as another ask opens
         with suppress(AppError):
             return fetched, queue.claim(actor, fetched)
     found = board.next_for(actor, timezone.now())

@@ -315,7 +315,7 @@ def renew(actor: Actor, review_id: str, lease_token: str) -> Claim:
 def release(actor: Actor, review_id: str, lease_token: str) -> None:
     """Return the slot to the queue. What was withheld stays withheld: the reviewer can claim again."""
     review = _mine(actor, review_id)
-    if not leasing.let_go(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token):
+    if not leasing.release(ReviewSlot.objects.filter(review=review, holder=actor.key), lease_token):
         raise _why_lost(actor, review)
 
 

@@ -22,7 +22,7 @@ async def test_no_more_than_so_many_run_at_once_and_all_of_them_do() -> None:
 
     async def call() -> None:
         nonlocal running, most, done
-        async with turns.one():
+        async with turns.hold():
             running += 1
             most = max(most, running)
             await asyncio.sleep(0.001)
@@ -37,13 +37,13 @@ async def test_who_hangs_makes_room_and_gives_the_place_back_only_once() -> None
     turns = Turns(1, patience_s=0.05)
 
     async def hang() -> None:
-        async with turns.one():
+        async with turns.hold():
             await asyncio.sleep(60)
 
     hanging = [asyncio.create_task(hang()) for _ in range(2)]
     started = time.monotonic()
     await asyncio.sleep(0)
-    async with turns.one():
+    async with turns.hold():
         assert time.monotonic() - started > 0.09
         assert not any(task.done() for task in hanging)
         for task in hanging:
@@ -54,7 +54,7 @@ async def test_who_hangs_makes_room_and_gives_the_place_back_only_once() -> None
 
 
 async def enter(turns: Turns, whose: str | None = None) -> None:
-    async with turns.one(whose):
+    async with turns.hold(whose):
         return
 
 
@@ -62,15 +62,15 @@ async def test_who_leaves_while_waiting_takes_no_place_along() -> None:
     turns = Turns(1, patience_s=5)
 
     async def wait() -> None:
-        async with turns.one():
+        async with turns.hold():
             raise AssertionError("it had left")
 
-    async with turns.one():
+    async with turns.hold():
         waiting = asyncio.create_task(wait())
         await asyncio.sleep(0)
         waiting.cancel()
         await asyncio.gather(waiting, return_exceptions=True)
-    async with asyncio.timeout(30), turns.one():
+    async with asyncio.timeout(30), turns.hold():
         assert waiting.cancelled()
 
 
@@ -78,7 +78,7 @@ async def test_turns_go_to_whoever_holds_fewest_and_round_and_round() -> None:
     turns, order = Turns(2, patience_s=5), list[str]()
 
     async def work(whose: str) -> None:
-        async with turns.one(whose):
+        async with turns.hold(whose):
             order.append(whose)
             await asyncio.sleep(0.002)
 
@@ -92,7 +92,7 @@ async def test_turns_prefer_who_holds_none_to_who_came_first() -> None:
     turns, order = Turns(3, patience_s=60), list[str]()
 
     async def hold(whose: str, seconds: float) -> None:
-        async with turns.one(whose):
+        async with turns.hold(whose):
             order.append(whose)
             await asyncio.sleep(seconds)
 
@@ -110,14 +110,14 @@ async def test_turns_keep_a_place_for_the_next_holder() -> None:
     turns = Turns(4, patience_s=60, each=2)
 
     async def hang() -> None:
-        async with turns.one("a"):
+        async with turns.hold("a"):
             await asyncio.sleep(60)
 
     hanging = [asyncio.create_task(hang()) for _ in range(8)]
     await asyncio.sleep(0.01)
     async with asyncio.timeout(30):
         await enter(turns, "b")
-        async with turns.one("b"):
+        async with turns.hold("b"):
             await enter(turns, "b")
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(enter(turns, "a"), 0.05)
@@ -134,7 +134,7 @@ async def test_turns_let_only_so_many_go_on_late() -> None:
     turns = Turns(2, patience_s, each=1, late=2)
 
     async def hang(whose: str) -> None:
-        async with turns.one(whose):
+        async with turns.hold(whose):
             running[whose] += 1
             await asyncio.sleep(60)
 

@@ -166,12 +166,12 @@ class Machine(RuleBasedStateMachine):
         may = known.by == who and not known.read and (amends or not self.ended)
         if amends:
             text = f"better {number}"
-            done = self.attempt(lambda: advising.amend(self.actors[who], known.pk, text, None, f"n{number}"))
+            done = self.attempt(lambda: advising.edit(self.actors[who], known.pk, text, None, f"n{number}"))
             if done is not None:
                 known.answer = text
                 known.texts.add(text)
         else:
-            done = self.attempt(lambda: advising.take_back(self.actors[who], known.pk))
+            done = self.attempt(lambda: advising.withdraw(self.actors[who], known.pk))
             if done is not None:
                 known.status, known.answer, known.by = "open", "", ""
                 known.leases[who] = done

@@ -86,7 +86,7 @@ def test_suggested_calls_are_compared_with_the_next_one(ada, edo, play):
 
 def test_who_passed_or_came_too_late_has_a_line(ada, edo, play):
     passed, late = play(), play()
-    queue.pass_over(edo, passed.pk)
+    queue.decline_unclaimed(edo, passed.pk)
     lease = queue.claim(ada, late.pk)
     Ask.objects.filter(pk=late.pk).update(deadline_at=timezone.now())
     with pytest.raises(TooLate):

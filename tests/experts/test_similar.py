@@ -148,9 +148,9 @@ def test_the_mark_outlives_amending_and_taking_back(answered, asked, edo):
     lease = queue.claim(edo, ask.pk)
     began = f"{EARLIER}{before.accepted_id}"
     advising.answer(edo, lease.assignment_id, lease.lease_token, "Into 4127.", "n", drafted_by=began)
-    better = advising.amend(edo, ask.pk, "Into 4127, now.", None, "m")
+    better = advising.edit(edo, ask.pk, "Into 4127, now.", None, "m")
     assert better.taken_from_id == before.accepted_id
-    advising.take_back(edo, ask.pk)
+    advising.withdraw(edo, ask.pk)
     assert began in html(as_person(edo).get(f"/asks/{ask.pk}/"))
 
 

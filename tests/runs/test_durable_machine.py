@@ -128,7 +128,7 @@ class Durable(RuleBasedStateMachine):
         if Ask.objects.get(pk=self.ask).status != "answered":
             return  # it fell back
         was_parked = Episode.objects.get(pk=self.episode.pk).parked_at is not None
-        advising.take_back(self.expert, self.ask)
+        advising.withdraw(self.expert, self.ask)
         queued = "parked" if was_parked else "queued"
         self.answered, self.state = False, queued if self.state == "queued" else "waiting"
         queue.release(self.expert, *self._lease())

@@ -121,7 +121,7 @@ def test_an_answer_taken_back_parks_its_episode_again(queued, edo, called, setti
     settings.AWMWEB_PARK_AFTER_S = 0
     attempt(queued)
     answer(edo, queued)
-    advising.take_back(edo, Ask.objects.get(episode=queued).pk)
+    advising.withdraw(edo, Ask.objects.get(episode=queued).pk)
     queued.refresh_from_db()
     assert queued.state == "parked"
     assert not recording.begin(queued.pk, "rollouts@there")
@@ -260,6 +260,6 @@ def test_interrupted_episode_stays_queued_without_its_answer(queued, edo, called
     Episode.objects.filter(pk=queued.pk).update(state="waiting", parked_at=None, worker="rollouts@here")
     assert recording.lose_of_worker("rollouts@here") == 1
     answer(edo, queued)
-    advising.take_back(edo, Ask.objects.get(episode=queued).pk)
+    advising.withdraw(edo, Ask.objects.get(episode=queued).pk)
     queued.refresh_from_db()
     assert queued.state == "queued"

@@ -124,7 +124,7 @@ class World:
 
     async def in_worker(self, scenario: str, function: Any, *arguments: Any) -> Any:
         """Run what a scenario's databases or verifiers may make slow, in a thread and in this scenario's turn."""
-        async with self._verifying.one(scenario):
+        async with self._verifying.hold(scenario):
             return await asyncio.get_running_loop().run_in_executor(self.workers, lambda: function(*arguments))
 
 

@@ -1,7 +1,7 @@
-"""`manage.py prepare`: bring the database to this version and fill it. The supervisor runs it at each start.
+"""`manage.py prepare`: migrate the database to this version and fill it. The supervisor runs it at each start.
 
-Prints lines for the person at the terminal, and two for the supervisor: `@migrated` once services may start, and
-`@login PATH` with the owner's way in.
+Prints lines for the operator, and two for the supervisor: `@migrated` once services can start, and `@login PATH` with
+the owner's login path.
 """
 
 import io
@@ -43,7 +43,7 @@ def _refuse(applied: set[tuple[str, str]]) -> None:
 
 
 class LastLine(io.TextIOBase):
-    """Passes lines on as they come, but for the last one, which it keeps."""
+    """A stream that passes lines on, except for the last one, which it keeps."""
 
     def __init__(self) -> None:
         self.last = ""
@@ -87,7 +87,7 @@ class Command(BaseCommand):
         call_command("migrate", interactive=False, verbosity=0)
 
     def back_up(self, count: int) -> None:
-        """Back up before an upgrade, which may be regretted."""
+        """Back up before an upgrade, so that it can be reverted."""
         here = data_paths(settings.VAR)
         print(f"backup: saving data before {count} migrations", flush=True)
         try:

@@ -1,4 +1,4 @@
-"""`manage.py restore FILE`: a backup into an empty data folder, or with --force over what is there."""
+"""`manage.py restore FILE`: restore a backup into an empty data folder, or with --force over existing data."""
 
 import os
 import subprocess
@@ -43,7 +43,7 @@ class Command(BaseCommand):
         )
 
     def migrate(self) -> None:
-        """Migrate in a process of its own: this one read its settings before the folder had a key or a password."""
+        """Migrate in a separate process: this one read its settings before the folder had a key or a password."""
         command = [sys.executable, str(settings.BASE_DIR / "manage.py"), "migrate", "--no-input", "--verbosity", "0"]
         environment = os.environ | {"AWMWEB_VAR": str(settings.VAR)}
         if subprocess.run(command, cwd=settings.BASE_DIR, env=environment, check=False).returncode:

@@ -1,4 +1,4 @@
-"""`manage.py loginlink USER --role R --project P`: another person, or the same again; the link is the last line."""
+"""`manage.py loginlink USER --role R --project P`: print a sign-in link for a new or known person, on the last line."""
 
 from __future__ import annotations
 
