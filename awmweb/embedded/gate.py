@@ -18,7 +18,7 @@ class Gate:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What tells the child to wait."""
+        """The variable that makes the child wait."""
         return {VARIABLE: str(self.inner)}
 
     def open(self) -> None:

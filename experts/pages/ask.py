@@ -133,14 +133,14 @@ def _hands(actor: Actor, one: Ask, now: datetime) -> dict[str, Any]:
 
 
 def _before(lens: Lens, one: Ask) -> windows.Steps:
-    """Return steps before the question, which stands on top of the page; what goes on beside an open one comes after
+    """Return steps before the question, which is at the top of the page; what goes on beside an open one comes after
     them.
     """
     return windows.around(lens, one.episode, last=_shown_in(lens, one) if one.is_open else one.seq - 1)
 
 
 def _shown_in(lens: Lens, one: Ask) -> int:
-    """Return the last number beside an ask; an open question that nothing follows stands on top of the page already."""
+    """Return the last number beside an ask; an open question that nothing follows is at the top of the page."""
     last = windows.last_of(lens, one.episode)
     return last - 1 if one.is_open and last == one.seq else last
 

@@ -35,7 +35,7 @@ from awmenv.server.session.verifying import Case, Verification
 
 log = logging.getLogger("awmenv.session")
 
-MAX_ERROR = 20_000  # characters that an agent is told of a call that failed
+MAX_ERROR = 20_000  # characters of an error that an agent gets
 CHECKUP_AFTER_S = 1.0
 
 Cause = Literal["ok", "unknown_tool", "schema", "http", "timeout", "dead", "lost", "sealed"]

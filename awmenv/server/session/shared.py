@@ -25,7 +25,7 @@ from awmenv.server.workplace import Workplace
 log = logging.getLogger("awmenv.session")
 
 PATIENCE_S = 1.0  # a verifier that takes longer no longer keeps others out
-LATE = 4  # for each place, how many may take longer at once
+LATE = 4  # for each place, how many concurrent runs can take longer
 CHECKUPS = 8  # threads for the checks of verifiers beside them
 
 

@@ -26,8 +26,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            house = access.system_actor(options["project"])
-            secret = members.link_for(house, options["user"], options["role"], timedelta(hours=options["hours"]))
+            system = access.system_actor(options["project"])
+            secret = members.link_for(system, options["user"], options["role"], timedelta(hours=options["hours"]))
         except AppError as refused:
             raise CommandError(refused.message) from refused
         self.stdout.write(f"{settings.LINK_BASE}/login/once/{secret}")
